@@ -1,0 +1,31 @@
+"""Who committed, what and how (protocol: Commit Provenance Information)."""
+
+from typing import Any
+
+import msgspec
+
+
+class CommitInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """What a writer says of its commit. Any field may be absent: other engines leave out many.
+
+    `version` is never written; readers fill it in. `timestamp` and `in_commit_timestamp` in ms.
+    `operation_parameters` values are JSON text, `operation_metrics` strings.
+    `extra` keeps fields of other engines that have no name here.
+    """
+
+    version: int | None = None
+    in_commit_timestamp: int | None = None
+    timestamp: int | None = None
+    user_id: str | None = None
+    user_name: str | None = None
+    operation: str | None = None
+    operation_parameters: dict[str, Any] | None = None
+    operation_metrics: dict[str, Any] | None = None
+    read_version: int | None = None
+    isolation_level: str | None = None
+    is_blind_append: bool | None = None
+    user_metadata: str | None = None
+    tags: dict[str, Any] | None = None
+    engine_info: str | None = None
+    txn_id: str | None = None
+    extra: dict[str, Any] = {}

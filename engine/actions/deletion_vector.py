@@ -1,0 +1,19 @@
+"""The descriptor of a deletion vector (protocol: Deletion Vector Descriptor Schema)."""
+
+import msgspec
+
+
+class DeletionVectorDescriptor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where a deletion vector is: `storage_type` u (relative), p (absolute) or i (inline)."""
+
+    storage_type: str
+    path_or_inline_dv: str
+    size_in_bytes: int
+    cardinality: int
+    offset: int | None = None
+
+    @property
+    def unique_id(self) -> str:
+        """The id that, with the path, identifies a logical file."""
+        tail = "" if self.offset is None else f"@{self.offset}"
+        return f"{self.storage_type}{self.path_or_inline_dv}{tail}"

@@ -1,0 +1,64 @@
+"""The actions that add and remove files (protocol: Add File and Remove File, Add CDC File).
+
+Paths are as in the log: percent-encoded, relative to the table or absolute.
+Partition values are the log's strings; null and "" both mean null.
+"""
+
+import msgspec
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+
+FileKey = tuple[str, str | None]
+"""A logical file: its path and the unique id of its deletion vector."""
+
+
+class AddFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A logical file of the table. `size` in bytes, `modification_time` in ms, `stats` as JSON text."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: int
+    modification_time: int
+    data_change: bool
+    stats: str | None = None
+    tags: dict[str, str | None] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+    clustering_provider: str | None = None
+
+    @property
+    def key(self) -> FileKey:
+        """Path and deletion vector id: two adds are the same logical file only if both agree."""
+        return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
+
+
+class RemoveFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A tombstone. `partition_values` may be absent, which says nothing about them."""
+
+    path: str
+    data_change: bool
+    deletion_timestamp: int | None = None
+    extended_file_metadata: bool | None = None
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+    stats: str | None = None
+    tags: dict[str, str | None] | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+    base_row_id: int | None = None
+    default_row_commit_version: int | None = None
+
+    @property
+    def key(self) -> FileKey:
+        """Path and deletion vector id."""
+        return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
+
+
+class AddCDCFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A file of row changes of one version. `data_change` is always false."""
+
+    path: str
+    partition_values: dict[str, str | None]
+    size: int
+    data_change: bool = False
+    tags: dict[str, str | None] | None = None

@@ -1,0 +1,49 @@
+"""The actions that describe a table (protocol: Change Metadata, Protocol Evolution,
+Transaction Identifiers, Domain Metadata)."""
+
+import msgspec
+
+
+class Format(msgspec.Struct, frozen=True):
+    """The files' format: always parquet."""
+
+    provider: str = "parquet"
+    options: dict[str, str | None] = {}
+
+
+class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """`schema_string` is Delta's schema JSON, `configuration` the table properties, `created_time` in ms."""
+
+    id: str
+    schema_string: str
+    format: Format = Format()
+    partition_columns: list[str] = []
+    configuration: dict[str, str] = {}
+    name: str | None = None
+    description: str | None = None
+    created_time: int | None = None
+
+
+class Protocol(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """Versions a reader and a writer must know; feature lists exist at (3, 7) alone (writer: 7)."""
+
+    min_reader_version: int
+    min_writer_version: int
+    reader_features: list[str] | None = None
+    writer_features: list[str] | None = None
+
+
+class SetTransaction(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The last `version` an application committed. `last_updated` in ms."""
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+
+class DomainMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A named configuration; `removed` deletes it."""
+
+    domain: str
+    configuration: str
+    removed: bool

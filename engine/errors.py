@@ -1,0 +1,410 @@
+"""Every error the engine raises: its code, its facts, and the way out.
+
+The text of an error is built once, in its class: what happened, in which table and versions,
+then what to do. Nothing else than a subclass of `EngineError` leaves the engine for a reason
+that a user or a table can cause.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+
+class EngineError(Exception):
+    """Something a person can understand and act on.
+
+    Attributes:
+        code: stable error class, in Delta's spelling where Delta has one.
+        sqlstate: SQLSTATE of the class.
+        remedy: what to do, one sentence.
+    """
+
+    code: ClassVar[str] = "LAKE_ERROR"
+    sqlstate: ClassVar[str] = "XXKDS"
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what} {remedy}".strip())
+        self.what = what
+        self.remedy = remedy
+
+    def facts(self) -> dict[str, Any]:
+        """The error as JSON-ready values: code, sqlstate, message, remedy and its own fields."""
+        own = {k: v for k, v in vars(self).items() if k not in {"what", "remedy"} and not k.startswith("_")}
+        return {
+            "code": self.code,
+            "sqlstate": self.sqlstate,
+            "message": str(self),
+            "remedy": self.remedy,
+            **own,
+        }
+
+
+# --- storage -----------------------------------------------------------------------------------
+
+
+class StorageError(EngineError):
+    """The store failed: nothing is known to have changed."""
+
+    code = "LAKE_STORAGE_ERROR"
+    sqlstate = "58030"
+
+
+class StorageOutcomeUnknownError(StorageError):
+    """The store failed after it may have written: look before trying again."""
+
+    code = "LAKE_STORAGE_OUTCOME_UNKNOWN"
+
+
+class FileMissingError(StorageError):
+    """A file that was asked for is not there."""
+
+    code = "LAKE_FILE_MISSING"
+    sqlstate = "42K03"
+
+
+class FileExistsAlreadyError(StorageError):
+    """Put-if-absent found the name taken."""
+
+    code = "LAKE_FILE_EXISTS"
+
+
+class PathOutsideRootError(EngineError):
+    """A path leaves the table, or the roots an administrator allowed."""
+
+    code = "LAKE_PATH_OUTSIDE_ROOT"
+    sqlstate = "42K05"
+
+
+class UnsupportedSchemeError(EngineError):
+    """A URI whose scheme no store here serves."""
+
+    code = "LAKE_UNSUPPORTED_SCHEME"
+    sqlstate = "0A000"
+
+
+# --- tables and logs ---------------------------------------------------------------------------
+
+
+class TableNotFoundError(EngineError):
+    """There is no Delta table at the location."""
+
+    code = "DELTA_TABLE_NOT_FOUND"
+    sqlstate = "42P01"
+
+
+class TableExistsError(EngineError):
+    """A table is already there."""
+
+    code = "DELTA_TABLE_ALREADY_EXISTS"
+    sqlstate = "42P07"
+
+
+class MalformedLogError(EngineError):
+    """The log breaks the protocol: it is refused rather than guessed at."""
+
+    code = "DELTA_LOG_MALFORMED"
+    sqlstate = "XXKDS"
+
+
+class LogGapError(MalformedLogError):
+    """Versions are missing from the log."""
+
+    code = "DELTA_VERSIONS_NOT_CONTIGUOUS"
+
+
+class VersionNotFoundError(EngineError):
+    """A version that the log does not hold, with the range it does."""
+
+    code = "DELTA_VERSION_NOT_FOUND"
+    sqlstate = "22003"
+
+    def __init__(self, table: str, requested: int, earliest: int, latest: int) -> None:
+        super().__init__(
+            f"Version {requested} of {table} cannot be read: the log holds versions {earliest} to {latest}.",
+            "Ask for a version in that range.",
+        )
+        self.table, self.requested, self.earliest, self.latest = table, requested, earliest, latest
+
+
+class TimestampOutOfRangeError(EngineError):
+    """A time before the first or after the last readable version."""
+
+    code = "DELTA_TIMESTAMP_OUT_OF_RANGE"
+    sqlstate = "42816"
+
+    def __init__(self, table: str, requested: str, earliest: str, latest: str) -> None:
+        super().__init__(
+            f"{table} has no version at {requested}: its readable versions were committed from {earliest} to {latest}.",
+            "Ask for a time in that range.",
+        )
+        self.table, self.requested, self.earliest, self.latest = table, requested, earliest, latest
+
+
+class UnsupportedFeatureError(EngineError):
+    """The table needs features this engine does not have, named."""
+
+    code = "DELTA_UNSUPPORTED_FEATURES"
+    sqlstate = "56038"
+
+    def __init__(self, table: str, features: Iterable[str], purpose: str) -> None:
+        self.features = sorted(features)
+        self.table, self.purpose = table, purpose
+        names = ", ".join(self.features)
+        super().__init__(
+            f"{table} cannot be {'read' if purpose == 'read' else 'written'}: it uses {names}, which this engine does not support.",
+            "Use an engine that supports it, or drop the feature there first.",
+        )
+
+
+class DataFileError(EngineError):
+    """A data or deletion-vector file that the log names is missing or damaged."""
+
+    code = "DELTA_DATA_FILE_UNREADABLE"
+    sqlstate = "XXKDS"
+
+
+class DeletionVectorError(DataFileError):
+    """A deletion vector whose bytes are not what its descriptor says."""
+
+    code = "DELTA_DELETION_VECTOR_INVALID"
+
+
+# --- what people ask for -----------------------------------------------------------------------
+
+
+class RequestError(EngineError):
+    """The request is at fault: `field` names the part."""
+
+    code = "LAKE_INVALID_REQUEST"
+    sqlstate = "22023"
+
+    def __init__(self, what: str, remedy: str = "", *, field: str = "") -> None:
+        super().__init__(what, remedy)
+        self.field = field
+
+
+class InvalidSchemaError(RequestError):
+    """A schema that is not one, or that a table cannot have."""
+
+    code = "DELTA_INVALID_SCHEMA"
+    sqlstate = "42000"
+
+
+class SchemaMismatchError(RequestError):
+    """Data whose schema does not fit the table's."""
+
+    code = "DELTA_SCHEMA_MISMATCH"
+    sqlstate = "42KDG"
+
+
+class InvalidPropertyError(RequestError):
+    """A table property with a value it cannot take."""
+
+    code = "DELTA_INVALID_PROPERTY"
+    sqlstate = "22023"
+
+
+class InvalidIsolationLevelError(InvalidPropertyError):
+    """Neither Serializable nor WriteSerializable."""
+
+    code = "DELTA_INVALID_ISOLATION_LEVEL"
+    sqlstate = "25000"
+
+
+class StatementError(RequestError):
+    """SQL that is not a statement this engine knows; `position` is the offset of the fault."""
+
+    code = "LAKE_STATEMENT_NOT_UNDERSTOOD"
+    sqlstate = "42601"
+
+    def __init__(self, what: str, remedy: str = "", *, field: str = "sql", position: int | None = None) -> None:
+        super().__init__(what, remedy, field=field)
+        self.position = position
+
+
+class ExpressionError(StatementError):
+    """A condition or expression that is not allowed or does not parse."""
+
+    code = "LAKE_EXPRESSION_NOT_ALLOWED"
+
+
+class UnknownColumnError(ExpressionError):
+    """A column that the schema does not have."""
+
+    code = "UNRESOLVED_COLUMN"
+    sqlstate = "42703"
+
+
+class InvariantViolationError(EngineError):
+    """A row breaks a NOT NULL, a CHECK or another promise of the table."""
+
+    code = "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+    sqlstate = "23001"
+
+
+class AppendOnlyError(EngineError):
+    """The table is append-only."""
+
+    code = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
+    sqlstate = "42809"
+
+
+class MultipleSourceRowsError(EngineError):
+    """MERGE found several source rows for one target row."""
+
+    code = "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE"
+    sqlstate = "21506"
+
+
+class RetentionTooShortError(RequestError):
+    """VACUUM was asked to delete what retained versions still need."""
+
+    code = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
+
+
+class BadRowsError(RequestError):
+    """A source file holds rows that do not fit."""
+
+    code = "LAKE_BAD_ROWS"
+    sqlstate = "22000"
+
+
+class OperationCancelledError(EngineError):
+    """The job was cancelled before its commit: nothing was written."""
+
+    code = "LAKE_OPERATION_CANCELLED"
+    sqlstate = "57014"
+
+
+class CommitOutcomeUnknownError(EngineError):
+    """Whether the commit landed cannot be known."""
+
+    code = "LAKE_COMMIT_OUTCOME_UNKNOWN"
+    sqlstate = "40003"
+
+
+class MaxCommitRetriesError(EngineError):
+    """The commit lost the race for a version too often."""
+
+    code = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
+    sqlstate = "40000"
+
+
+# --- conflicts ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One way to avoid the conflict next time, and why it would have helped."""
+
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictFile:
+    """A file both sides met at: which rule saw it, its partition, its rows where known."""
+
+    path: str
+    partition_values: dict[str, str | None] = field(default_factory=dict)
+    role: str = ""  # "added", "removed", "rewritten": what the winner did to it
+    rows: tuple[int, ...] = ()  # physical positions in the file, the first 100
+    row_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictSide:
+    """One of the two transactions. `version` is None for the one that lost."""
+
+    operation: str
+    version: int | None = None
+    read_version: int | None = None
+    predicate: str | None = None
+    isolation_level: str | None = None
+    txn_id: str | None = None
+    user: str | None = None
+    engine: str | None = None
+    timestamp_ms: int | None = None
+    is_blind_append: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictFacts:
+    """A conflict with both sides: everything a person needs to see why the write lost.
+
+    `rule` names the check of `engine.conflicts.checker.CHECKS` that fired.
+    """
+
+    table: str
+    read_version: int
+    attempted_version: int
+    rule: str
+    subclass: str
+    current: ConflictSide
+    winner: ConflictSide
+    files: tuple[ConflictFile, ...] = ()
+    file_count: int = 0
+    partitions: tuple[str, ...] = ()
+    can_retry: bool = True
+    remedies: tuple[Remedy, ...] = ()
+    what: str = ""  # the sentence of the message that tells what happened
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+class ConflictError(EngineError):
+    """A concurrent commit won, and this one would not be serializable after it (SEMANTICS: checks)."""
+
+    code = "DELTA_CONCURRENT_WRITE"
+    sqlstate = "2D521"
+
+    def __init__(self, conflict: ConflictFacts) -> None:
+        self.conflict = conflict
+        super().__init__(f"{conflict.what} Nothing was written.", _advice(conflict.remedies, conflict.can_retry))
+
+    def facts(self) -> dict[str, Any]:
+        """As `EngineError.facts`, the conflict as plain values."""
+        return {**super().facts(), "conflict": self.conflict.as_dict(), "exception": type(self).__name__}
+
+
+class ConcurrentAppendException(ConflictError):  # noqa: N818 - Delta's name, which people search for
+    """Files were added that the current transaction should have read."""
+
+    code = "DELTA_CONCURRENT_APPEND"
+
+
+class ConcurrentDeleteReadException(ConflictError):  # noqa: N818
+    """A file the current transaction read was deleted or rewritten."""
+
+    code = "DELTA_CONCURRENT_DELETE_READ"
+
+
+class ConcurrentDeleteDeleteException(ConflictError):  # noqa: N818
+    """Both transactions delete the same file."""
+
+    code = "DELTA_CONCURRENT_DELETE_DELETE"
+
+
+class MetadataChangedException(ConflictError):  # noqa: N818
+    """The winner changed the table's metadata."""
+
+    code = "DELTA_METADATA_CHANGED"
+
+
+class ConcurrentTransactionException(ConflictError):  # noqa: N818
+    """One application id (or one metadata domain), two writers."""
+
+    code = "DELTA_CONCURRENT_TRANSACTION"
+
+
+class ProtocolChangedException(ConflictError):  # noqa: N818
+    """The winner changed the protocol, or created the table first."""
+
+    code = "DELTA_PROTOCOL_CHANGED"
+
+
+def _advice(remedies: Sequence[Remedy], can_retry: bool) -> str:
+    first = "Retry it" if can_retry else "A retry cannot succeed"
+    return f"{first}, or {remedies[0].action}." if remedies and can_retry else f"{first}." if not remedies else f"{first}: {remedies[0].action}."

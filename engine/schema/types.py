@@ -1,0 +1,209 @@
+"""Delta's data types and their JSON form (protocol: Schema Serialization Format).
+
+A `StructType` is a value: equality is by content, nothing is changed in place.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from engine.errors import InvalidSchemaError
+
+PRIMITIVES = frozenset(
+    "string long integer short byte float double boolean binary date timestamp timestamp_ntz variant void".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveType:
+    """A type with a name alone: `string`, `long`, `timestamp_ntz` …"""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalType:
+    """`decimal(precision,scale)`, precision at most 38."""
+
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """A list of one element type."""
+
+    element: "DataType"
+    contains_null: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """Keys to values; keys are never null."""
+
+    key: "DataType"
+    value: "DataType"
+    value_contains_null: bool = True
+
+
+@dataclass(frozen=True)
+class StructField:
+    """A column: its metadata holds comments, column mapping, defaults, generation, type changes."""
+
+    name: str
+    type: "DataType"
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class StructType:
+    """Columns in order."""
+
+    fields: tuple[StructField, ...] = ()
+
+    def __iter__(self) -> Iterator[StructField]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> list[str]:
+        """Column names in order."""
+        return [each.name for each in self.fields]
+
+    def get(self, name: str) -> StructField | None:
+        """The column of that name: exactly, or else ignoring case."""
+        return next((f for f in self.fields if f.name == name), None) or next(
+            (f for f in self.fields if f.name.lower() == name.lower()), None
+        )
+
+    def to_json(self) -> str:
+        """Delta's schema string."""
+        return json.dumps(type_to_json(self), separators=(",", ":"), ensure_ascii=False)
+
+
+DataType: TypeAlias = PrimitiveType | DecimalType | ArrayType | MapType | StructType
+
+STRING = PrimitiveType("string")
+LONG = PrimitiveType("long")
+INTEGER = PrimitiveType("integer")
+SHORT = PrimitiveType("short")
+BYTE = PrimitiveType("byte")
+FLOAT = PrimitiveType("float")
+DOUBLE = PrimitiveType("double")
+BOOLEAN = PrimitiveType("boolean")
+BINARY = PrimitiveType("binary")
+DATE = PrimitiveType("date")
+TIMESTAMP = PrimitiveType("timestamp")
+TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
+VARIANT = PrimitiveType("variant")
+
+
+def parse_schema(source: "str | StructType | Mapping[str, Any]") -> StructType:
+    """A schema from Delta's JSON (text or parsed), or itself.
+
+    Raises:
+        InvalidSchemaError: not JSON, not a struct, an unknown type, a decimal out of range.
+    """
+    if isinstance(source, StructType):
+        return source
+    try:
+        parsed = json.loads(source) if isinstance(source, str) else source
+    except (ValueError, RecursionError) as error:
+        msg = f"The schema is not JSON: {error}."
+        raise InvalidSchemaError(msg) from error
+    schema = type_from_json(parsed)
+    if not isinstance(schema, StructType):
+        msg = f"The schema is a {parsed!r}, not a struct."
+        raise InvalidSchemaError(msg)
+    return schema
+
+
+def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
+    """The JSON value of a type."""
+    match data_type:
+        case PrimitiveType(name):
+            return name
+        case DecimalType(precision, scale):
+            return f"decimal({precision},{scale})"
+        case ArrayType(element, contains_null):
+            return {"type": "array", "elementType": type_to_json(element), "containsNull": contains_null}
+        case MapType(key, value, value_contains_null):
+            return {
+                "type": "map",
+                "keyType": type_to_json(key),
+                "valueType": type_to_json(value),
+                "valueContainsNull": value_contains_null,
+            }
+        case StructType(fields):
+            return {"type": "struct", "fields": [_field_to_json(each) for each in fields]}
+
+
+def type_from_json(value: Any) -> DataType:  # noqa: ANN401 - JSON
+    """The type that a JSON value describes.
+
+    Raises:
+        InvalidSchemaError: for anything that is not a Delta type.
+    """
+    if isinstance(value, str):
+        return _named_type(value)
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    try:
+        if kind == "struct":
+            return StructType(tuple(_field_from_json(each) for each in value["fields"]))
+        if kind == "array":
+            return ArrayType(type_from_json(value["elementType"]), bool(value.get("containsNull", True)))
+        if kind == "map":
+            return MapType(
+                type_from_json(value["keyType"]),
+                type_from_json(value["valueType"]),
+                bool(value.get("valueContainsNull", True)),
+            )
+    except (KeyError, TypeError, RecursionError) as error:
+        msg = f"A {kind} type lacks {error}."
+        raise InvalidSchemaError(msg) from error
+    msg = f"{str(value)[:200]!r} is not a Delta type."
+    raise InvalidSchemaError(msg)
+
+
+def _named_type(name: str) -> DataType:
+    if name in PRIMITIVES:
+        return PrimitiveType(name)
+    if name == "decimal":
+        return DecimalType(10, 0)
+    if name.startswith("decimal(") and name.endswith(")"):
+        precision, _, scale = name[8:-1].partition(",")
+        if precision.strip().isdigit() and scale.strip().isdigit() and int(scale) <= int(precision) <= 38:
+            return DecimalType(int(precision), int(scale))
+    msg = f"{name[:200]!r} is not a Delta type."
+    raise InvalidSchemaError(msg)
+
+
+def _field_to_json(each: StructField) -> dict[str, Any]:
+    return {
+        "name": each.name,
+        "type": type_to_json(each.type),
+        "nullable": each.nullable,
+        "metadata": dict(each.metadata),
+    }
+
+
+def _field_from_json(value: Mapping[str, Any]) -> StructField:
+    return StructField(
+        str(value["name"]),
+        type_from_json(value["type"]),
+        bool(value.get("nullable", True)),
+        dict(value.get("metadata") or {}),
+    )
+
+
+def iter_nested(fields: Sequence[StructField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    """Every field with its path, structs before what they hold; arrays and maps are leaves."""
+    for each in fields:
+        path = (*prefix, each.name)
+        yield path, each
+        if isinstance(each.type, StructType):
+            yield from iter_nested(each.type.fields, path)
