@@ -1,0 +1,5 @@
+"""Addresses of this face."""
+
+from django.urls import URLPattern
+
+urlpatterns: list[URLPattern] = []

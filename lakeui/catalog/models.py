@@ -1,0 +1,155 @@
+"""The mirror: what the log says, as rows. It can be deleted and rebuilt; `mirror.py` alone writes it."""
+
+from django.conf import settings
+from django.db import models
+
+
+class Table(models.Model):
+    """A registered Delta table as it was when the mirror last looked.
+
+    `version` is null until the log was first read (a table that a job is about to create).
+    `schema` is Delta's schema JSON; feature, column and property fields are as in the log.
+    """
+
+    name = models.CharField(max_length=255, unique=True)
+    uri = models.CharField(max_length=2000, unique=True)
+    description = models.TextField(blank=True)
+    registered_at = models.DateTimeField(auto_now_add=True)
+    registered_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    version = models.BigIntegerField(null=True, blank=True)
+    earliest_version = models.BigIntegerField(null=True, blank=True)
+    last_commit_at = models.DateTimeField(null=True, blank=True)
+    last_operation = models.CharField(max_length=100, blank=True)
+    table_uuid = models.CharField(max_length=100, blank=True)
+    created_at_source = models.DateTimeField(null=True, blank=True)
+    min_reader_version = models.IntegerField(null=True, blank=True)
+    min_writer_version = models.IntegerField(null=True, blank=True)
+    reader_features = models.JSONField(default=list, blank=True)
+    writer_features = models.JSONField(default=list, blank=True)
+    schema = models.JSONField(default=dict, blank=True)
+    partition_columns = models.JSONField(default=list, blank=True)
+    clustering_columns = models.JSONField(default=list, blank=True)
+    properties = models.JSONField(default=dict, blank=True)
+
+    isolation_level = models.CharField(
+        max_length=30, blank=True
+    )  # in force: the default is filled in
+    isolation_level_is_set = models.BooleanField(default=False)
+    deletion_vectors = models.BooleanField(default=False)
+    row_tracking = models.BooleanField(default=False)
+    row_level_eligible = models.BooleanField(default=False)
+    row_level_reason = models.CharField(max_length=200, blank=True)
+
+    file_count = models.BigIntegerField(default=0)
+    size_bytes = models.BigIntegerField(default=0)
+    row_count = models.BigIntegerField(null=True, blank=True)  # null: some file has no statistics
+    small_file_count = models.BigIntegerField(default=0)
+    deleted_row_count = models.BigIntegerField(default=0)
+    vectored_file_count = models.BigIntegerField(default=0)
+    live_files_mirrored = models.BigIntegerField(default=0)
+
+    mirrored_at = models.DateTimeField(null=True, blank=True)
+    mirror_error_code = models.CharField(max_length=100, blank=True)
+    mirror_error = models.TextField(blank=True)
+    mirror_failed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Commit(models.Model):
+    """One version. What its writer did not record is null or empty, never guessed."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="commits")
+    version = models.BigIntegerField()
+    committed_at = models.DateTimeField(null=True, blank=True)
+    has_in_commit_timestamp = models.BooleanField(default=False)
+    operation = models.CharField(max_length=100, blank=True)
+    operation_parameters = models.JSONField(default=dict, blank=True)
+    operation_metrics = models.JSONField(default=dict, blank=True)
+    predicate = models.TextField(blank=True)
+    read_version = models.BigIntegerField(null=True, blank=True)
+    isolation_level = models.CharField(max_length=30, blank=True)
+    is_blind_append = models.BooleanField(null=True, blank=True)
+    user_name = models.CharField(max_length=255, blank=True)
+    engine_info = models.CharField(max_length=255, blank=True)
+    txn_id = models.CharField(max_length=200, blank=True)
+    user_metadata = models.TextField(blank=True)
+
+    files_added = models.BigIntegerField(default=0)
+    files_removed = models.BigIntegerField(default=0)
+    bytes_added = models.BigIntegerField(default=0)
+    bytes_removed = models.BigIntegerField(default=0)
+    rows_added = models.BigIntegerField(null=True, blank=True)
+    vectors_added = models.BigIntegerField(default=0)  # adds that carry a deletion vector
+    rows_deleted_by_vectors = models.BigIntegerField(default=0)
+    changes_data = models.BooleanField(default=False)
+    changes_metadata = models.BooleanField(default=False)
+    changes_protocol = models.BooleanField(default=False)
+    files_mirrored = models.IntegerField(
+        default=0
+    )  # of added + removed, how many are in CommitFile
+    raw = models.TextField(blank=True)  # the commit's JSON lines, cut at a cap
+    raw_bytes = models.BigIntegerField(default=0)  # the true size; more than len(raw): cut
+
+    class Meta:
+        ordering = ["table", "-version"]
+        constraints = [
+            models.UniqueConstraint(fields=["table", "version"], name="one_row_a_version"),
+        ]
+        indexes = [
+            models.Index(fields=["table", "-committed_at"], name="commit_by_time"),
+            models.Index(fields=["txn_id"], name="commit_by_txn"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.table_id}@{self.version}"
+
+
+class CommitFile(models.Model):
+    """A file that a version added or removed, up to a cap a commit."""
+
+    class Action(models.TextChoices):
+        ADD = "add", "added"
+        REMOVE = "remove", "removed"
+        CDC = "cdc", "change data"
+
+    commit = models.ForeignKey(Commit, on_delete=models.CASCADE, related_name="files")
+    action = models.CharField(max_length=6, choices=Action.choices)
+    path = models.TextField()
+    partition_values = models.JSONField(default=dict, blank=True)
+    size_bytes = models.BigIntegerField(null=True, blank=True)
+    row_count = models.BigIntegerField(null=True, blank=True)
+    deleted_row_count = models.BigIntegerField(default=0)  # cardinality of its deletion vector
+    data_change = models.BooleanField(default=True)
+
+    class Meta:
+        ordering = ["commit", "action", "path"]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.path}"
+
+
+class LiveFile(models.Model):
+    """A live file of the latest mirrored version, up to a cap a table."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="live_files")
+    path = models.TextField()
+    partition_values = models.JSONField(default=dict, blank=True)
+    size_bytes = models.BigIntegerField()
+    row_count = models.BigIntegerField(null=True, blank=True)
+    deleted_row_count = models.BigIntegerField(default=0)
+    modified_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["table", "path"]
+        indexes = [models.Index(fields=["table", "size_bytes"], name="live_file_by_size")]
+
+    def __str__(self) -> str:
+        return self.path

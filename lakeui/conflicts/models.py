@@ -1,0 +1,58 @@
+"""Conflicts: losers never reach the log, so these rows are the only record there is."""
+
+from django.db import models
+
+from lakeui.catalog.models import Table
+
+
+class Conflict(models.Model):
+    """Two writes that met. `facts` holds the whole `engine.errors.ConflictFacts` as JSON."""
+
+    class Kind(models.TextChoices):
+        ESCAPED = "escaped", "lost"
+        ABSORBED = "absorbed"
+        REPORTED = "reported"
+
+    table = models.ForeignKey(
+        Table, null=True, blank=True, on_delete=models.CASCADE, related_name="conflicts"
+    )
+    job = models.ForeignKey(
+        "jobs.Job", null=True, blank=True, on_delete=models.SET_NULL, related_name="conflicts"
+    )
+    attempt = models.PositiveSmallIntegerField(default=1)
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    occurred_at = models.DateTimeField()
+    exception = models.CharField(max_length=100, blank=True)  # Delta's class name
+    code = models.CharField(max_length=100, blank=True)
+    subclass = models.CharField(max_length=60, blank=True)
+    rule = models.CharField(max_length=60, blank=True)
+    message = models.TextField(blank=True)
+
+    read_version = models.BigIntegerField(null=True, blank=True)
+    attempted_version = models.BigIntegerField(null=True, blank=True)
+    winning_version = models.BigIntegerField(null=True, blank=True)
+    current_operation = models.CharField(max_length=100, blank=True)
+    current_predicate = models.TextField(blank=True)
+    current_user_name = models.CharField(max_length=255, blank=True)
+    isolation_level = models.CharField(max_length=30, blank=True)
+    winner_operation = models.CharField(max_length=100, blank=True)
+    winner_user_name = models.CharField(max_length=255, blank=True)
+    winner_at = models.DateTimeField(null=True, blank=True)
+
+    partitions = models.JSONField(default=list, blank=True)
+    file_count = models.BigIntegerField(default=0)
+    row_count = models.BigIntegerField(null=True, blank=True)
+    can_retry = models.BooleanField(default=True)
+    wasted_ms = models.BigIntegerField(default=0)
+    wasted_bytes = models.BigIntegerField(default=0)
+    facts = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["-occurred_at", "-id"]
+        indexes = [
+            models.Index(fields=["table", "-occurred_at"], name="conflict_by_table"),
+            models.Index(fields=["kind", "-occurred_at"], name="conflict_by_kind"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.exception or self.kind} {self.current_operation} × {self.winner_operation}"

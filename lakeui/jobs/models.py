@@ -1,0 +1,157 @@
+"""Jobs: what people and schedules asked for, as a state machine whose row is the truth."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+from lakeui.catalog.models import Table
+
+
+class Job(models.Model):
+    """A piece of work on one table. The row decides; the broker's message is a wake-up.
+
+    `fence` grows with every lease; a worker whose fence is stale may not write to the row.
+    `txn_id` is drawn here, once, so that every attempt recognises its own commit.
+    `commit_after` holds this job's commit until that job has ended: for rehearsing a conflict.
+    """
+
+    class State(models.TextChoices):
+        QUEUED = "queued"
+        RUNNING = "running"
+        COMMITTING = "committing"
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+        CONFLICTED = "conflicted"
+        CANCELLED = "cancelled"
+
+    ACTIVE = (State.QUEUED, State.RUNNING, State.COMMITTING)
+    ENDED = (State.SUCCEEDED, State.FAILED, State.CONFLICTED, State.CANCELLED)
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="jobs")
+    kind = models.CharField(max_length=40)  # a key of engine.commands.model.COMMANDS
+    parameters = models.JSONField(default=dict, blank=True)
+    statement = models.TextField(blank=True)  # the command as SQL, to read
+    dry_run = models.BooleanField(default=False)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.QUEUED)
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="jobs",
+    )
+    reason = models.TextField(blank=True)
+    idempotency_key = models.CharField(max_length=255, blank=True)
+    request_digest = models.CharField(max_length=64, blank=True)
+    retry_of = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="reruns"
+    )
+    commit_after = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    txn_id = models.UUIDField(default=uuid.uuid4, editable=False)
+    base_version = models.BigIntegerField(
+        null=True, blank=True
+    )  # of the table, before the first attempt
+    max_retries = models.PositiveSmallIntegerField(default=0)
+    attempts = models.PositiveSmallIntegerField(default=0)
+
+    worker = models.CharField(max_length=255, blank=True)
+    fence = models.BigIntegerField(default=0)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+
+    progress_stage = models.CharField(max_length=100, blank=True)
+    progress_done = models.BigIntegerField(default=0)
+    progress_total = models.BigIntegerField(default=0)
+    progress_unit = models.CharField(max_length=30, blank=True)
+
+    created_at = models.DateTimeField(auto_now_add=True)
+    sent_at = models.DateTimeField(null=True, blank=True)  # handed to the broker; null: it was down
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    committed_version = models.BigIntegerField(null=True, blank=True)
+    metrics = models.JSONField(default=dict, blank=True)
+    plan = models.JSONField(default=dict, blank=True)  # of a dry run
+    error_code = models.CharField(max_length=100, blank=True)
+    error_message = models.TextField(blank=True)
+    error_facts = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["requested_by", "idempotency_key"],
+                condition=~models.Q(idempotency_key=""),
+                name="one_job_an_idempotency_key",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["state", "lease_expires_at"], name="job_by_lease"),
+            models.Index(fields=["table", "-created_at"], name="job_by_table"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} on {self.table_id} ({self.state})"
+
+    @property
+    def is_active(self) -> bool:
+        """Not ended yet."""
+        return self.state in self.ACTIVE
+
+
+class JobAttempt(models.Model):
+    """One try at a job: what it read, how it ended, what it cost."""
+
+    class Outcome(models.TextChoices):
+        RUNNING = "running"
+        COMMITTED = "committed"
+        NOTHING_TO_DO = "nothing_to_do"
+        CONFLICTED = "conflicted"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+        LOST = "lost", "worker lost"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="attempt_rows")
+    number = models.PositiveSmallIntegerField()
+    worker = models.CharField(max_length=255, blank=True)
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=15, choices=Outcome.choices, default=Outcome.RUNNING)
+    read_version = models.BigIntegerField(null=True, blank=True)
+    attempted_version = models.BigIntegerField(null=True, blank=True)
+    bytes_written = models.BigIntegerField(default=0)
+    message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["job", "number"]
+        constraints = [models.UniqueConstraint(fields=["job", "number"], name="one_row_an_attempt")]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of {self.job_id}"
+
+
+class JobEvent(models.Model):
+    """A line of a job's log."""
+
+    class Level(models.TextChoices):
+        INFO = "info"
+        WARNING = "warning"
+        ERROR = "error"
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    level = models.CharField(max_length=8, choices=Level.choices, default=Level.INFO)
+    message = models.TextField()
+    data = models.JSONField(default=dict, blank=True)
+
+    class Meta:
+        ordering = ["job", "at", "id"]
+
+    def __str__(self) -> str:
+        return self.message

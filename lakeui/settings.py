@@ -1,0 +1,194 @@
+"""Settings: the embedded stack by default, PostgreSQL and Redis by environment.
+
+`LAKEUI_HOME` holds everything the embedded stack keeps (database, demo lake, uploads, logs).
+docs/operations.md lists every variable.
+"""
+
+import os
+from pathlib import Path
+
+import environ
+from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+env = environ.Env()
+
+LAKEUI_HOME = Path(env.str("LAKEUI_HOME", default=str(BASE_DIR / "var"))).resolve()
+EMBEDDED = env.bool("LAKEUI_EMBEDDED", default=False)  # set by `manage.py up` and by tests
+DEBUG = env.bool("DEBUG", default=False)
+READ_ONLY = env.bool("READ_ONLY", default=False)
+READ_ONLY_COMMANDS = {"test", "check", "makemigrations", "spectacular", "collectstatic"}
+
+SECRET_KEY = env.str("SECRET_KEY", default="")
+_key_file = LAKEUI_HOME / "secret_key"
+if not SECRET_KEY and _key_file.is_file():
+    SECRET_KEY = _key_file.read_text("utf-8").strip()
+if len(SECRET_KEY) < 32:
+    raise ImproperlyConfigured(
+        "SECRET_KEY is missing or shorter than 32 characters: set it in the environment."
+    )
+
+ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])
+
+INSTALLED_APPS = [
+    "lakeui.catalog",
+    "lakeui.jobs",
+    "lakeui.conflicts",
+    "lakeui.monitoring",
+    "lakeui.api",
+    "lakeui.pages",
+    "lakeui.local_stack",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django_htmx",
+    "django_filters",
+    "rest_framework",
+    "knox",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_celery_beat",
+    "django_prometheus",
+    "health_check",
+    "auditlog",
+    "csp",
+    "chartkick.django",
+]
+
+MIDDLEWARE = [
+    "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "auditlog.middleware.AuditlogMiddleware",
+    "django_prometheus.middleware.PrometheusAfterMiddleware",
+]
+
+ROOT_URLCONF = "lakeui.urls"
+ASGI_APPLICATION = "lakeui.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {
+    "default": env.db("DATABASE_URL", default=f"sqlite:///{LAKEUI_HOME / 'lakeui.sqlite3'}")
+}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+    }
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "overview"
+LOGOUT_REDIRECT_URL = "login"
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.bool("HTTPS_ONLY", default=False)
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    },
+}
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = LAKEUI_HOME / "static"
+WHITENOISE_USE_FINDERS = True
+DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
+FILE_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
+MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=1024**3)
+
+# Tables and sources live under these roots and nowhere else.
+LAKE_HOME = LAKEUI_HOME / "lake"  # where tables that jobs create are put
+UPLOAD_HOME = LAKEUI_HOME / "uploads"
+TABLE_ROOTS = [*env.list("TABLE_ROOTS", default=[]), str(LAKE_HOME)]
+SOURCE_ROOTS = [*env.list("SOURCE_ROOTS", default=[]), str(UPLOAD_HOME)]
+TABLE_STORAGE_OPTIONS = env.json(
+    "TABLE_STORAGE_OPTIONS", default={}
+)  # {uri prefix: {option: value}}
+
+MIRROR_MAX_LIVE_FILES = env.int("MIRROR_MAX_LIVE_FILES", default=20_000)
+MIRROR_MAX_FILES_A_COMMIT = env.int("MIRROR_MAX_FILES_A_COMMIT", default=500)
+MIRROR_MAX_RAW_BYTES = env.int("MIRROR_MAX_RAW_BYTES", default=64 * 1024)
+SMALL_FILE_BYTES = env.int("SMALL_FILE_BYTES", default=32 * 1024 * 1024)
+
+JOB_LEASE_SECONDS = env.int("JOB_LEASE_SECONDS", default=30)
+JOB_HEARTBEAT_SECONDS = env.int("JOB_HEARTBEAT_SECONDS", default=5)
+SPARK_MASTER = env.str("SPARK_MASTER", default="local[2]")
+
+CELERY_BROKER_URL = env.str("BROKER_URL", default="redis://127.0.0.1:6379/0")
+CELERY_RESULT_BACKEND = None
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_ACKS_LATE = False  # the job row is the truth; a lost message is found by the sweeper
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_connect_timeout": 2,
+    "socket_timeout": 30,
+    "max_retries": 1,
+}
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.2}
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_TIMEZONE = "UTC"
+
+REST_FRAMEWORK = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+SPECTACULAR_SETTINGS = {"TITLE": "lakeui", "VERSION": "1", "OAS_VERSION": "3.1.1"}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"console": {"class": "logging.StreamHandler"}},
+    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
+}
+os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")

@@ -1,0 +1,9 @@
+"""The names by which lakeui reaches the workers: it never imports them."""
+
+RUN_JOB = "workers.run_job"
+MIRROR_TABLE = "workers.mirror_table"
+MIRROR_ALL = "workers.mirror_all"
+SWEEP_LEASES = "workers.sweep_leases"
+
+SPARK_QUEUE = "spark"
+LIGHT_QUEUE = "light"

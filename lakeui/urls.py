@@ -1,0 +1,11 @@
+"""Every address: pages at the root, REST under /api/v1/, operations beside."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("admin/", admin.site.urls),
+    path("api/v1/", include("lakeui.api.urls")),
+    path("", include("lakeui.monitoring.urls")),
+    path("", include("lakeui.pages.urls")),
+]
