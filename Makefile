@@ -1,0 +1,59 @@
+# `make run` and `make test` are all there is to know; `make help` lists the rest.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PORT ?= 8000
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help install install-test run test check unit e2e screenshots stress bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(VENV)/.installed ## Make .venv with the pinned dependencies
+
+$(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: install Python 3.11 or 3.12, or name it with make PYTHON=/path/to/python3."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info < (3, 13)))' || { echo "$$($(PYTHON) --version) does not fit: install Python 3.11 or 3.12, or name it with make PYTHON=/path/to/python3."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The virtual environment could not be made: install Python's venv module (Debian: apt install python3-venv) and check that this directory is writable."; exit 1; }
+
+$(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "Installing dependencies into $(VENV) (a few minutes the first time) …"
+	@$(BIN)/python -m pip install -q -c constraints.txt -e . || { echo "Dependencies could not be installed: check that the package index can be reached and that the disk is not full, then run make again."; exit 1; }
+	@touch $@
+
+install-test: $(VENV)/.installed-test
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[test]' || { echo "Test dependencies could not be installed: check that the package index can be reached, then run make again."; exit 1; }
+	@touch $@
+
+run: install ## Start everything with a demo lake; prints the URL and a login link
+	@exec $(BIN)/python manage.py up --port $(PORT)
+
+test: install-test check unit e2e ## Run every check and test, real services included
+
+check: install-test ## Lint, types, layers, migrations
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+	@$(BIN)/mypy
+	@LAKEUI_EMBEDDED=1 SECRET_KEY=checking-only-not-used-for-anything-else $(BIN)/python manage.py makemigrations --check --dry-run
+
+unit: install-test ## Tests but for the browser's
+	@$(BIN)/python -m tests.prerequisites
+	@$(BIN)/pytest
+
+e2e: install-test ## Journeys in Chromium; skipped aloud where it is missing
+	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/pytest -m e2e tests/e2e
+
+screenshots: install-test ## Pictures of every page into screenshots/
+	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/python -m tests.e2e.screenshots
+
+clean: ## Remove the environment, caches and everything the embedded stack kept
+	@rm -rf $(VENV) var screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
