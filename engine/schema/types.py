@@ -130,7 +130,11 @@ def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
         case DecimalType(precision, scale):
             return f"decimal({precision},{scale})"
         case ArrayType(element, contains_null):
-            return {"type": "array", "elementType": type_to_json(element), "containsNull": contains_null}
+            return {
+                "type": "array",
+                "elementType": type_to_json(element),
+                "containsNull": contains_null,
+            }
         case MapType(key, value, value_contains_null):
             return {
                 "type": "map",
@@ -155,7 +159,9 @@ def type_from_json(value: Any) -> DataType:  # noqa: ANN401 - JSON
         if kind == "struct":
             return StructType(tuple(_field_from_json(each) for each in value["fields"]))
         if kind == "array":
-            return ArrayType(type_from_json(value["elementType"]), bool(value.get("containsNull", True)))
+            return ArrayType(
+                type_from_json(value["elementType"]), bool(value.get("containsNull", True))
+            )
         if kind == "map":
             return MapType(
                 type_from_json(value["keyType"]),
@@ -176,7 +182,11 @@ def _named_type(name: str) -> DataType:
         return DecimalType(10, 0)
     if name.startswith("decimal(") and name.endswith(")"):
         precision, _, scale = name[8:-1].partition(",")
-        if precision.strip().isdigit() and scale.strip().isdigit() and int(scale) <= int(precision) <= 38:
+        if (
+            precision.strip().isdigit()
+            and scale.strip().isdigit()
+            and int(scale) <= int(precision) <= 38
+        ):
             return DecimalType(int(precision), int(scale))
     msg = f"{name[:200]!r} is not a Delta type."
     raise InvalidSchemaError(msg)
@@ -200,10 +210,28 @@ def _field_from_json(value: Mapping[str, Any]) -> StructField:
     )
 
 
-def iter_nested(fields: Sequence[StructField], prefix: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], StructField]]:
+def iter_nested(
+    fields: Sequence[StructField], prefix: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], StructField]]:
     """Every field with its path, structs before what they hold; arrays and maps are leaves."""
     for each in fields:
         path = (*prefix, each.name)
         yield path, each
         if isinstance(each.type, StructType):
             yield from iter_nested(each.type.fields, path)
+
+
+def iter_types(data_type: DataType) -> Iterator[DataType]:
+    """The type and every type inside it, arrays and maps included."""
+    yield data_type
+    match data_type:
+        case StructType(fields):
+            for each in fields:
+                yield from iter_types(each.type)
+        case ArrayType(element, _):
+            yield from iter_types(element)
+        case MapType(key, value, _):
+            yield from iter_types(key)
+            yield from iter_types(value)
+        case PrimitiveType() | DecimalType():
+            return

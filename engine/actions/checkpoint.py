@@ -1,0 +1,31 @@
+"""The actions that only checkpoints hold (protocol: V2 Checkpoint Metadata, Sidecar File)."""
+
+import msgspec
+
+
+class CheckpointMetadata(
+    msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
+):
+    """The version a v2 checkpoint describes."""
+
+    version: int
+    tags: dict[str, str | None] | None = None
+
+
+class Sidecar(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """A file of a v2 checkpoint's `add` and `remove` actions; `modification_time` in ms."""
+
+    path: str
+    size_in_bytes: int
+    modification_time: int
+    tags: dict[str, str | None] | None = None
+
+
+class UnknownAction(msgspec.Struct, frozen=True, kw_only=True):
+    """An action of a name this engine does not know, kept as its JSON text.
+
+    The protocol has readers skip these: a change they must understand comes with a feature.
+    """
+
+    name: str
+    json: str

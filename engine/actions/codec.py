@@ -1,0 +1,164 @@
+"""One line of the log ↔ one action (protocol: Actions).
+
+Decoding is lenient where real logs are: nulls stand for absent fields, unknown fields are skipped
+(those of `commitInfo` are kept in `.extra`). Whatever else breaks the protocol is refused.
+"""
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias, cast
+
+import msgspec
+
+from engine.actions.checkpoint import CheckpointMetadata, Sidecar, UnknownAction
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.errors import MalformedLogError
+
+Action: TypeAlias = (
+    AddFile
+    | RemoveFile
+    | AddCDCFile
+    | Metadata
+    | Protocol
+    | SetTransaction
+    | DomainMetadata
+    | CommitInfo
+    | CheckpointMetadata
+    | Sidecar
+    | UnknownAction
+)
+
+MAX_LINE_BYTES = 256 * 1024 * 1024
+
+_NAMES: dict[type[Any], str] = {
+    AddFile: "add",
+    RemoveFile: "remove",
+    AddCDCFile: "cdc",
+    Metadata: "metaData",
+    Protocol: "protocol",
+    SetTransaction: "txn",
+    DomainMetadata: "domainMetadata",
+    CommitInfo: "commitInfo",
+    CheckpointMetadata: "checkpointMetadata",
+    Sidecar: "sidecar",
+}
+_DECODERS = {name: msgspec.json.Decoder(kind) for kind, name in _NAMES.items()}
+_KINDS = {name: kind for kind, name in _NAMES.items()}
+_ENVELOPE = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_COMMIT_INFO_TYPES = {field.name: field.type for field in msgspec.structs.fields(CommitInfo)}
+_COMMIT_INFO_FIELDS = {
+    field.encode_name: field.name
+    for field in msgspec.structs.fields(CommitInfo)
+    if field.name not in {"extra", "version"}
+}
+_REMEDY = "Repair the log with the engine that wrote it."
+
+
+def decode(line: str | bytes) -> Action:
+    """The action of one line.
+
+    Raises:
+        MalformedLogError: not one JSON object, not exactly one action, a required field absent, a
+            value of the wrong type.
+    """
+    if len(line) > MAX_LINE_BYTES:
+        msg = f"A line of the log is {len(line)} bytes long: at most {MAX_LINE_BYTES} are read."
+        raise MalformedLogError(msg, _REMEDY)
+    try:
+        return _decode(line)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError) as error:
+        msg = f"A line of the log is not an action: {error} in {_shown(line)}."
+        raise MalformedLogError(msg, _REMEDY) from error
+
+
+def decode_lines(data: bytes) -> Iterator[Action]:
+    """The actions of a commit's bytes, empty lines skipped.
+
+    Raises:
+        MalformedLogError: as `decode`.
+    """
+    return (decode(line) for line in data.split(b"\n") if line and not line.isspace())
+
+
+def encode(action: Action) -> str:
+    """The action as one line, without its newline. Required fields are always written."""
+    if isinstance(action, UnknownAction):
+        return f'{{"{action.name}":{action.json}}}'
+    return msgspec.json.encode({_NAMES[type(action)]: _body(action)}).decode()
+
+
+def _decode(line: str | bytes) -> Action:
+    present = [(name, raw) for name, raw in _ENVELOPE.decode(line).items() if bytes(raw) != b"null"]
+    if len(present) != 1:
+        names = ", ".join(name for name, _ in present) or "none"
+        msg = f"one action expected, found {names}"
+        raise ValueError(msg)
+    name, raw = present[0]
+    decoder = _DECODERS.get(name)
+    if decoder is None:
+        return UnknownAction(name=name, json=bytes(raw).decode())
+    try:
+        action = decoder.decode(raw)
+    except msgspec.ValidationError:
+        fields = msgspec.json.decode(raw)
+        return _commit_info(fields) if name == "commitInfo" else _leniently(fields, _KINDS[name])
+    if isinstance(action, CommitInfo):
+        return _commit_info(msgspec.json.decode(raw))
+    return cast("Action", action)
+
+
+def _leniently(fields: object, kind: type[Any]) -> Action:
+    """Fields that are null taken as absent, at the action's own level."""
+    if isinstance(fields, dict):
+        fields = {name: value for name, value in fields.items() if value is not None}
+    return cast("Action", msgspec.convert(fields, kind))
+
+
+def _commit_info(fields: object) -> CommitInfo:
+    """Any JSON is a valid commitInfo: what does not fit a known field is kept in `extra`."""
+    if not isinstance(fields, dict):
+        return CommitInfo(extra={"value": fields})
+    known: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    for name, value in fields.items():
+        attribute = _COMMIT_INFO_FIELDS.get(name)
+        if attribute is None or not _fits(value, attribute):
+            extra[name] = value
+        elif value is not None:
+            known[attribute] = value
+    return CommitInfo(**known, extra=extra)
+
+
+def _fits(value: object, attribute: str) -> bool:
+    try:
+        msgspec.convert(value, _COMMIT_INFO_TYPES[attribute])
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _body(action: msgspec.Struct) -> object:
+    if isinstance(action, AddFile | RemoveFile):
+        return action
+    body = msgspec.to_builtins(action)
+    if isinstance(action, AddCDCFile):
+        return {**body, "dataChange": False}
+    if isinstance(action, Metadata):
+        required = {
+            "partitionColumns": action.partition_columns,
+            "configuration": action.configuration,
+        }
+        file_format = {"provider": action.format.provider, "options": action.format.options}
+        return {"id": action.id, "format": file_format, **required, **body}
+    if isinstance(action, CommitInfo):
+        body.pop("version", None)
+        body.pop("extra", None)
+        return {**action.extra, **body}
+    return body
+
+
+def _shown(line: str | bytes) -> str:
+    head = line[:120]
+    text = head.decode(errors="replace") if isinstance(head, bytes) else head
+    return repr(text + ("…" if len(line) > 120 else ""))

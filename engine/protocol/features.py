@@ -1,0 +1,221 @@
+"""Table features: what a protocol asks of its readers and writers, and what this engine can do.
+
+At writer version 7 (reader version 3) features are listed by name; at lower versions they are
+implied by the number (protocol: Table Features, Appendix: Valid Feature Names).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from engine.actions.table import Protocol
+from engine.errors import UnsupportedFeatureError
+from engine.schema.types import PrimitiveType, StructType, iter_types
+
+READER_FEATURES_VERSION = 3
+WRITER_FEATURES_VERSION = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A table feature.
+
+    `reader` means that readers must know it too. `legacy_reader` and `legacy_writer` are the versions
+    that imply it, if any.
+    """
+
+    name: str
+    reader: bool = False
+    legacy_writer: int | None = None
+    legacy_reader: int | None = None
+    can_read: bool = True
+    can_write: bool = True
+    needs: tuple[str, ...] = ()
+
+
+_ALL = (
+    Feature("appendOnly", legacy_writer=2),
+    Feature("invariants", legacy_writer=2),
+    Feature("checkConstraints", legacy_writer=3),
+    Feature("changeDataFeed", legacy_writer=4),
+    Feature("generatedColumns", legacy_writer=4),
+    Feature("columnMapping", reader=True, legacy_writer=5, legacy_reader=2),
+    Feature("identityColumns", legacy_writer=6),
+    Feature("allowColumnDefaults"),
+    Feature("deletionVectors", reader=True),
+    Feature("domainMetadata"),
+    Feature("rowTracking", needs=("domainMetadata",)),
+    Feature("clustering", needs=("domainMetadata",)),
+    Feature("inCommitTimestamp"),
+    Feature("timestampNtz", reader=True),
+    Feature("v2Checkpoint", reader=True),
+    Feature("vacuumProtocolCheck", reader=True),
+    Feature("typeWidening", reader=True),
+    Feature("typeWidening-preview", reader=True),
+    Feature("variantType", reader=True, can_write=False),
+    Feature("variantType-preview", reader=True, can_write=False),
+    Feature("variantShredding", reader=True, can_read=False, can_write=False),
+    Feature("variantShredding-preview", reader=True, can_read=False, can_write=False),
+    Feature("catalogManaged", reader=True, can_read=False, can_write=False),
+    Feature("catalogOwned", reader=True, can_read=False, can_write=False),
+    Feature("catalogOwned-preview", reader=True, can_read=False, can_write=False),
+    Feature("icebergCompatV1", can_write=False),
+    Feature("icebergCompatV2", can_write=False),
+)
+FEATURES: Mapping[str, Feature] = {feature.name: feature for feature in _ALL}
+
+_TYPE_FEATURES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
+_FIELD_FEATURES = {
+    "delta.invariants": "invariants",
+    "delta.generationExpression": "generatedColumns",
+    "delta.identity.start": "identityColumns",
+    "CURRENT_DEFAULT": "allowColumnDefaults",
+}
+_PROPERTY_FEATURES = {
+    "delta.enableDeletionVectors": "deletionVectors",
+    "delta.enableRowTracking": "rowTracking",
+    "delta.enableInCommitTimestamps": "inCommitTimestamp",
+    "delta.enableChangeDataFeed": "changeDataFeed",
+    "delta.enableTypeWidening": "typeWidening",
+    "delta.appendOnly": "appendOnly",
+}
+_FEATURE_PREFIX = "delta.feature."
+
+
+def check_readable(table: str, protocol: Protocol) -> None:
+    """Refuse a table that needs what this engine cannot read.
+
+    Raises:
+        UnsupportedFeatureError: with the features, or the reader version, by name.
+    """
+    if not 1 <= protocol.min_reader_version <= READER_FEATURES_VERSION:
+        raise UnsupportedFeatureError(
+            table, [f"reader version {protocol.min_reader_version}"], "read"
+        )
+    if protocol.min_reader_version == READER_FEATURES_VERSION:
+        unknown = [n for n in protocol.reader_features or () if not _supported(n, writing=False)]
+        if unknown:
+            raise UnsupportedFeatureError(table, unknown, "read")
+
+
+def check_writable(table: str, protocol: Protocol) -> None:
+    """Refuse a table that needs what this engine cannot write.
+
+    Raises:
+        UnsupportedFeatureError: with the features, or the writer version, by name.
+    """
+    check_readable(table, protocol)
+    if not 1 <= protocol.min_writer_version <= WRITER_FEATURES_VERSION:
+        raise UnsupportedFeatureError(
+            table, [f"writer version {protocol.min_writer_version}"], "write"
+        )
+    if protocol.min_writer_version == WRITER_FEATURES_VERSION:
+        unknown = [n for n in protocol.writer_features or () if not _supported(n, writing=True)]
+        if unknown:
+            raise UnsupportedFeatureError(table, unknown, "write")
+
+
+def has_feature(protocol: Protocol, name: str) -> bool:
+    """Whether the protocol supports a feature, by its list or implied by its version."""
+    return name in supported_features(protocol)
+
+
+def supported_features(protocol: Protocol) -> frozenset[str]:
+    """The names of every feature that the protocol supports."""
+    listed = (
+        set(protocol.writer_features or ())
+        if protocol.min_writer_version >= WRITER_FEATURES_VERSION
+        else set()
+    )
+    if protocol.min_reader_version >= READER_FEATURES_VERSION:
+        listed.update(protocol.reader_features or ())
+    if protocol.min_writer_version < WRITER_FEATURES_VERSION:
+        listed.update(
+            f.name
+            for f in _ALL
+            if f.legacy_writer and f.legacy_writer <= protocol.min_writer_version
+        )
+    return frozenset(listed)
+
+
+def required_features(schema: StructType, properties: Mapping[str, str]) -> set[str]:
+    """The features that a table of this schema and these properties must support."""
+    needed = {"appendOnly", "invariants"}
+    for each in iter_types(schema):
+        if isinstance(each, PrimitiveType) and each.name in _TYPE_FEATURES:
+            needed.add(_TYPE_FEATURES[each.name])
+        if isinstance(each, StructType):
+            keys = {key for column in each for key in column.metadata}
+            needed.update(feature for key, feature in _FIELD_FEATURES.items() if key in keys)
+    for key, value in properties.items():
+        needed.update(_features_of_property(key, str(value)))
+    return needed | {other for name in needed if name in FEATURES for other in FEATURES[name].needs}
+
+
+def required_protocol(
+    schema: StructType, properties: Mapping[str, str], features: Iterable[str] = ()
+) -> Protocol:
+    """The lowest protocol of a new table: legacy versions where they suffice, else feature lists.
+
+    Raises:
+        UnsupportedFeatureError: a feature asked for that this engine cannot write.
+    """
+    needed = required_features(schema, properties) | set(features)
+    needed |= {other for name in needed if name in FEATURES for other in FEATURES[name].needs}
+    unknown = [name for name in needed if not _supported(name, writing=True)]
+    if unknown:
+        raise UnsupportedFeatureError("The new table", unknown, "write")
+    return upgrade(Protocol(min_reader_version=1, min_writer_version=2), needed)
+
+
+def upgrade(protocol: Protocol, features: Iterable[str]) -> Protocol:
+    """The protocol with more features: itself if it has them all, otherwise feature lists."""
+    wanted = set(features)
+    wanted |= {other for name in wanted if name in FEATURES for other in FEATURES[name].needs}
+    have = supported_features(protocol)
+    if wanted <= have:
+        return protocol
+    legacy = _legacy_upgrade(protocol, wanted)
+    if legacy is not None:
+        return legacy
+    every = sorted(have | wanted)
+    readers = [name for name in every if name in FEATURES and FEATURES[name].reader]
+    listed_readers = set(protocol.reader_features or ()) | set(readers)
+    return Protocol(
+        min_reader_version=READER_FEATURES_VERSION if listed_readers else 1,
+        min_writer_version=WRITER_FEATURES_VERSION,
+        reader_features=sorted(listed_readers) or None,
+        writer_features=every,
+    )
+
+
+def _legacy_upgrade(protocol: Protocol, wanted: set[str]) -> Protocol | None:
+    """Versions alone, if every feature is a legacy one and the table has no lists yet."""
+    known = [FEATURES.get(name) for name in wanted]
+    if protocol.min_writer_version >= WRITER_FEATURES_VERSION:
+        return None
+    if any(feature is None or feature.legacy_writer is None for feature in known):
+        return None
+    writer = max((f.legacy_writer or 1 for f in known if f), default=1)
+    reader = max((f.legacy_reader or 1 for f in known if f), default=1)
+    return Protocol(
+        min_reader_version=max(reader, protocol.min_reader_version),
+        min_writer_version=max(writer, protocol.min_writer_version),
+    )
+
+
+def _features_of_property(key: str, value: str) -> set[str]:
+    if key.startswith(_FEATURE_PREFIX):
+        return {key.removeprefix(_FEATURE_PREFIX)} if value in ("supported", "enabled") else set()
+    if key.startswith("delta.constraints."):
+        return {"checkConstraints"}
+    if key == "delta.columnMapping.mode":
+        return {"columnMapping"} if value != "none" else set()
+    if key == "delta.checkpointPolicy":
+        return {"v2Checkpoint"} if value == "v2" else set()
+    feature = _PROPERTY_FEATURES.get(key)
+    return {feature} if feature and value.lower() == "true" else set()
+
+
+def _supported(name: str, *, writing: bool) -> bool:
+    feature = FEATURES.get(name)
+    return feature is not None and (feature.can_write if writing else feature.can_read)

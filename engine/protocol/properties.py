@@ -1,0 +1,219 @@
+"""Table properties (`delta.*` in the metadata's configuration), parsed once."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
+
+DAY_MS = 24 * 3600 * 1000
+_UNITS_MS = {
+    "microsecond": 0,
+    "millisecond": 1,
+    "second": 1000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": DAY_MS,
+    "week": 7 * DAY_MS,
+}
+_DURATION = re.compile(r"^(?:interval\s+)?((?:-?\d+\s+[a-z]+\s*)+)$", re.IGNORECASE)
+_DURATION_PART = re.compile(r"(-?\d+)\s+([a-z]+)", re.IGNORECASE)
+_SIZE = re.compile(r"^(\d+)\s*([kmgt]?)b?$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TableProperties:
+    """What the properties mean. Durations in ms, sizes in bytes."""
+
+    isolation_level: str = "WriteSerializable"
+    append_only: bool = False
+    checkpoint_interval: int = 10
+    checkpoint_policy: str = "classic"
+    write_stats_as_json: bool = True
+    write_stats_as_struct: bool = True
+    enable_deletion_vectors: bool = False
+    enable_change_data_feed: bool = False
+    enable_expired_log_cleanup: bool = True
+    enable_type_widening: bool = False
+    column_mapping_mode: str = "none"
+    column_mapping_max_id: int = 0
+    row_tracking: bool = False
+    row_id_column: str | None = None
+    row_commit_version_column: str | None = None
+    in_commit_timestamps: bool = False
+    in_commit_timestamp_enablement_version: int | None = None
+    in_commit_timestamp_enablement_ms: int | None = None
+    log_retention_ms: int = 30 * DAY_MS
+    deleted_file_retention_ms: int = 7 * DAY_MS
+    set_transaction_retention_ms: int | None = None
+    data_skipping_num_indexed_cols: int = 32
+    data_skipping_stats_columns: tuple[str, ...] | None = None
+    target_file_size_bytes: int | None = None
+
+    @classmethod
+    def parse(cls, configuration: Mapping[str, str]) -> Self:
+        """The properties of a configuration; keys that are not known mean nothing here.
+
+        Raises:
+            InvalidPropertyError: a known key with a value it cannot take.
+            InvalidIsolationLevelError: the same, for `delta.isolationLevel`.
+        """
+        values: dict[str, Any] = {}
+        for key, text in configuration.items():
+            known = _KNOWN.get(key)
+            if known is not None and text is not None:
+                values[known[0]] = known[1](key, str(text))
+        return cls(**values)
+
+
+def validate_properties(properties: Mapping[str, str]) -> None:
+    """Check what someone wants to set.
+
+    Raises:
+        InvalidPropertyError: a `delta.` key that does not exist, or a value it cannot take.
+    """
+    TableProperties.parse(properties)
+    for key in properties:
+        lowered = key.lower()
+        if not lowered.startswith("delta.") or lowered.startswith(_FREE_PREFIXES):
+            continue
+        if key not in _KNOWN and key not in _OTHER_KEYS:
+            msg = f"There is no table property {key}."
+            raise InvalidPropertyError(msg, "Check its spelling, capital letters too.", field=key)
+
+
+def split_column_list(text: str) -> tuple[str, ...]:
+    """The column names of a list such as ``a, b.c, `d,e` ``: dots stay, backquotes go."""
+    parts = re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text)
+    return tuple(re.sub(r"`((?:[^`]|``)*)`", r"\1", part).strip() for part in parts if part.strip())
+
+
+def _wrong(key: str, text: str, expected: str) -> InvalidPropertyError:
+    kind = InvalidIsolationLevelError if key == "delta.isolationLevel" else InvalidPropertyError
+    return kind(f"{key} cannot be {text[:200]!r}.", f"Use {expected}.", field=key)
+
+
+def _boolean(key: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise _wrong(key, text, "true or false")
+    return text.strip().lower() == "true"
+
+
+def _integer(minimum: int) -> Callable[[str, str], int]:
+    def parse(key: str, text: str) -> int:
+        if re.fullmatch(r"-?\d{1,18}", text.strip()) is None or int(text) < minimum:
+            raise _wrong(key, text, f"a whole number, at least {minimum}")
+        return int(text)
+
+    return parse
+
+
+def _one_of(*allowed: str) -> Callable[[str, str], str]:
+    def parse(key: str, text: str) -> str:
+        found = next((value for value in allowed if value.lower() == text.strip().lower()), None)
+        if found is None:
+            raise _wrong(key, text, " or ".join(allowed))
+        return found
+
+    return parse
+
+
+def _duration_ms(key: str, text: str) -> int:
+    expected = "an interval such as 'interval 7 days'"
+    match = _DURATION.match(text.strip())
+    if match is None:
+        raise _wrong(key, text, expected)
+    total = 0
+    for amount, unit in _DURATION_PART.findall(match[1]):
+        scale = _UNITS_MS.get(unit.lower().removesuffix("s"))
+        if scale is None or len(amount) > 12:
+            raise _wrong(key, text, expected)
+        total += int(amount) * scale
+    if total < 0:
+        raise _wrong(key, text, expected)
+    return total
+
+
+def _size_bytes(key: str, text: str) -> int:
+    match = _SIZE.match(text.strip())
+    if match is None or len(match[1]) > 15 or int(match[1]) == 0:
+        raise _wrong(key, text, "a size such as '128mb'")
+    return int(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ")
+
+
+def _columns(_key: str, text: str) -> tuple[str, ...]:
+    return split_column_list(text)
+
+
+def _text(_key: str, text: str) -> str:
+    return text
+
+
+_KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "delta.isolationLevel": ("isolation_level", _one_of("WriteSerializable", "Serializable")),
+    "delta.appendOnly": ("append_only", _boolean),
+    "delta.checkpointInterval": ("checkpoint_interval", _integer(1)),
+    "delta.checkpointPolicy": ("checkpoint_policy", _one_of("classic", "v2")),
+    "delta.checkpoint.writeStatsAsJson": ("write_stats_as_json", _boolean),
+    "delta.checkpoint.writeStatsAsStruct": ("write_stats_as_struct", _boolean),
+    "delta.enableDeletionVectors": ("enable_deletion_vectors", _boolean),
+    "delta.enableChangeDataFeed": ("enable_change_data_feed", _boolean),
+    "delta.enableExpiredLogCleanup": ("enable_expired_log_cleanup", _boolean),
+    "delta.enableTypeWidening": ("enable_type_widening", _boolean),
+    "delta.columnMapping.mode": ("column_mapping_mode", _one_of("none", "name", "id")),
+    "delta.columnMapping.maxColumnId": ("column_mapping_max_id", _integer(0)),
+    "delta.enableRowTracking": ("row_tracking", _boolean),
+    "delta.rowTracking.materializedRowIdColumnName": ("row_id_column", _text),
+    "delta.rowTracking.materializedRowCommitVersionColumnName": (
+        "row_commit_version_column",
+        _text,
+    ),
+    "delta.enableInCommitTimestamps": ("in_commit_timestamps", _boolean),
+    "delta.inCommitTimestampEnablementVersion": (
+        "in_commit_timestamp_enablement_version",
+        _integer(0),
+    ),
+    "delta.inCommitTimestampEnablementTimestamp": (
+        "in_commit_timestamp_enablement_ms",
+        _integer(0),
+    ),
+    "delta.logRetentionDuration": ("log_retention_ms", _duration_ms),
+    "delta.deletedFileRetentionDuration": ("deleted_file_retention_ms", _duration_ms),
+    "delta.setTransactionRetentionDuration": ("set_transaction_retention_ms", _duration_ms),
+    "delta.dataSkippingNumIndexedCols": ("data_skipping_num_indexed_cols", _integer(-1)),
+    "delta.dataSkippingStatsColumns": ("data_skipping_stats_columns", _columns),
+    "delta.targetFileSize": ("target_file_size_bytes", _size_bytes),
+}
+_OTHER_KEYS = frozenset(
+    {
+        "delta.autoOptimize",
+        "delta.autoOptimize.autoCompact",
+        "delta.autoOptimize.optimizeWrite",
+        "delta.checkpointRetentionDuration",
+        "delta.compatibility.symlinkFormatManifest.enabled",
+        "delta.enableFullRetentionRollback",
+        "delta.ignoreProtocolDefaults",
+        "delta.minReaderVersion",
+        "delta.minWriterVersion",
+        "delta.parquet.compression.codec",
+        "delta.randomizeFilePrefixes",
+        "delta.randomPrefixLength",
+        "delta.requireCheckpointProtectionBeforeVersion",
+        "delta.sampleRetentionDuration",
+        "delta.tuneFileSizesForRewrites",
+        "delta.rowTrackingSuspended",
+    }
+)
+_FREE_PREFIXES = (
+    "delta.constraints.",
+    "delta.feature.",
+    "delta.universalformat.",
+    "delta.identity.",
+)
+
+KNOWN_PROPERTIES: Mapping[str, str] = {key: attribute for key, (attribute, _) in _KNOWN.items()}
+"""The properties with a meaning here: their key, and the attribute of `TableProperties`."""
+
+DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(TableProperties)}
+"""What each attribute is where the property is absent."""

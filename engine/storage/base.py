@@ -1,0 +1,104 @@
+"""What a table's log and files are kept in, seen from above.
+
+Paths given to a store are decoded (not percent-encoded), relative to the table's root and separated
+by `/`. A store never leaves its root.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from engine.errors import PathOutsideRootError
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """A file: its path relative to the root, its size in bytes, its modification time in ms."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class Store(Protocol):
+    """The files of one table.
+
+    Every method raises `StorageError` when the store fails, and `PathOutsideRootError` for a path
+    that leaves the root.
+    """
+
+    @property
+    def root(self) -> str:
+        """The table's place: an absolute path, or a URL."""
+        ...
+
+    def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
+        """A file's bytes, or `length` of them from `start`.
+
+        Raises:
+            FileMissingError: there is no such file.
+        """
+        ...
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
+        """The files of one directory whose names are `start` or later, sorted by name.
+
+        A directory that does not exist is empty.
+        """
+        ...
+
+    def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
+        """Every file below a directory, in no particular order."""
+        ...
+
+    def stat(self, path: str) -> FileStatus | None:
+        """The file's status, None where there is none."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        """Write a file whole, unless it exists: no reader ever sees a part of it.
+
+        Raises:
+            FileExistsAlreadyError: the name is taken; nothing changed.
+            StorageOutcomeUnknownError: it may or may not have been written.
+        """
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file whole, over whatever was there."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Delete a file; one that is absent is deleted already."""
+        ...
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A file for random access.
+
+        Raises:
+            FileMissingError: there is no such file.
+        """
+        ...
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        """Have files that something else wrote, and their directories, survive the machine."""
+        ...
+
+
+def checked_path(path: str) -> str:
+    """The path itself, if it can only lie below the root.
+
+    Raises:
+        PathOutsideRootError: it is absolute, or has a `..` or a NUL in it.
+    """
+    if path.startswith("/") or "\0" in path or ".." in path.split("/"):
+        msg = f"{path[:500]!r} is not a path below the table's root."
+        raise PathOutsideRootError(msg, "Use a relative path without '..'.")
+    return path

@@ -1,0 +1,204 @@
+"""A table in a directory of this machine.
+
+A commit appears whole or not at all: its bytes go to a temporary file of a unique name, are synced,
+and the finished file is linked under the final name; `link` fails if the name is taken. The
+temporary file is never opened again, since after the link both names are the same file.
+"""
+
+import errno
+import os
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from engine.errors import (
+    FileExistsAlreadyError,
+    FileMissingError,
+    PathOutsideRootError,
+    StorageError,
+    StorageOutcomeUnknownError,
+)
+from engine.storage.base import FileStatus, checked_path
+
+
+class LocalStore:
+    """The files below one directory, symbolic links that lead out of it excepted."""
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = Path(root)
+        self._real_root = os.path.realpath(self._root)
+
+    @property
+    def root(self) -> str:
+        """The directory, absolute."""
+        return str(self._root)
+
+    def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
+        """A file's bytes, or `length` of them from `start`."""
+        with _errors_of("read", path), self._locate(path).open("rb") as file:
+            file.seek(start or 0)
+            return file.read() if length is None else file.read(length)
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
+        """The files of one directory whose names are `start` or later, sorted by name."""
+        with _errors_of("list", directory):
+            found = self._scan(directory, start)
+        yield from sorted(found, key=lambda each: each.path)
+
+    def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
+        """Every file below a directory; directories that are symbolic links are not entered."""
+        top = self._locate(prefix)
+        for folder, _, names in os.walk(top):
+            for name in names:
+                path = Path(folder, name).relative_to(self._root).as_posix()
+                status = self.stat(path)
+                if status is not None:
+                    yield status
+
+    def stat(self, path: str) -> FileStatus | None:
+        """The file's status, None where there is none."""
+        with _errors_of("stat", path):
+            try:
+                found = self._locate(path).stat()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        """Write a file whole, unless it exists."""
+        target = self._locate(path)
+        with _errors_of("write", path):
+            temporary = self._write_temporary(target, data)
+        try:
+            with _errors_of("write", path):
+                os.link(temporary, target)
+        finally:
+            _unlink_quietly(temporary)
+        try:
+            _sync_directory(target.parent)
+        except OSError as error:
+            msg = f"{path} was written to {self.root}, but the directory could not be synced: {error.strerror}."
+            raise StorageOutcomeUnknownError(
+                msg, "Look at the table's history before trying again."
+            ) from error
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file whole, over whatever was there."""
+        target = self._locate(path)
+        with _errors_of("write", path):
+            temporary = self._write_temporary(target, data)
+            try:
+                temporary.replace(target)
+            except OSError:
+                _unlink_quietly(temporary)
+                raise
+            _sync_directory(target.parent)
+
+    def delete(self, path: str) -> None:
+        """Delete a file; one that is absent is deleted already."""
+        with _errors_of("delete", path):
+            self._locate(path).unlink(missing_ok=True)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """A file for random access."""
+        with _errors_of("open", path):
+            return pa.OSFile(str(self._locate(path)), mode="rb")
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        """Sync files and every directory from them up to the root."""
+        folders: set[Path] = set()
+        for path in paths:
+            target = self._locate(path)
+            with _errors_of("sync", path):
+                _sync_file(target)
+            folders.update(p for p in target.parents if p == self._root or self._root in p.parents)
+        for folder in sorted(folders, key=lambda each: -len(each.parts)):
+            with _errors_of("sync", str(folder)):
+                _sync_directory(folder)
+
+    def _locate(self, path: str) -> Path:
+        target = self._root / checked_path(path)
+        real = os.path.realpath(target)
+        if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
+            msg = f"{path[:500]!r} leads out of {self.root} by a symbolic link."
+            raise PathOutsideRootError(msg, "Move the file into the table's directory.")
+        return target
+
+    def _scan(self, directory: str, start: str) -> list[FileStatus]:
+        found = []
+        prefix = f"{directory}/" if directory else ""
+        try:
+            with os.scandir(self._locate(directory)) as entries:
+                for entry in entries:
+                    if entry.name >= start and entry.is_file():
+                        stat = entry.stat()
+                        found.append(
+                            FileStatus(
+                                prefix + entry.name, stat.st_size, stat.st_mtime_ns // 1_000_000
+                            )
+                        )
+        except FileNotFoundError:
+            return found
+        return found
+
+    def _write_temporary(self, target: Path, data: bytes) -> Path:
+        _make_directories(target.parent, self._root)
+        temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            _unlink_quietly(temporary)
+            raise
+        return temporary
+
+
+def _make_directories(folder: Path, root: Path) -> None:
+    """Create a directory and its parents, each synced into the one above."""
+    if folder.is_dir():
+        return
+    if folder != root.parent and folder.parent != folder:
+        _make_directories(folder.parent, root)
+    folder.mkdir(exist_ok=True, parents=True)
+    _sync_directory(folder.parent)
+
+
+def _sync_directory(folder: Path) -> None:
+    _sync_file(folder)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unlink_quietly(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return  # a leftover temporary file is invisible to readers; VACUUM removes it
+
+
+@contextmanager
+def _errors_of(verb: str, path: str) -> Iterator[None]:
+    """Turn what the system says into the engine's errors."""
+    try:
+        yield
+    except FileExistsError as error:
+        msg = f"{path} exists already."
+        raise FileExistsAlreadyError(msg) from error
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        msg = f"There is no file {path}."
+        raise FileMissingError(msg) from error
+    except (OSError, ValueError) as error:
+        code = errno.errorcode.get(getattr(error, "errno", None) or 0, type(error).__name__)
+        msg = f"Could not {verb} {path}: {getattr(error, 'strerror', None) or error} ({code})."
+        raise StorageError(msg, "Check the disk and the permissions, then try again.") from error

@@ -1,0 +1,156 @@
+"""Where a table is, and where a path of its log leads.
+
+A path in a log is untrusted. It is a URI reference: decoded exactly once, then either below the
+table's root or refused, unless an administrator allowed the root it leads to (shallow clones).
+"""
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from engine.errors import MalformedLogError, PathOutsideRootError, UnsupportedSchemeError
+from engine.storage.base import Store
+from engine.storage.local import LocalStore
+from engine.storage.memory import MemoryStore
+from engine.storage.object_store import OBJECT_SCHEMES, open_object_store
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?=/)")
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "azure": "az"}
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPath:
+    """A file: the root it lies below, and its decoded path there."""
+
+    root: str
+    path: str
+    inside: bool  # below the table itself, not below another allowed root
+
+
+def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> Store:
+    """The store of a table.
+
+    Raises:
+        UnsupportedSchemeError: no store here serves the URI's scheme.
+    """
+    root = normalise_uri(uri)
+    scheme = root.partition("://")[0] if "://" in root else ""
+    if not scheme:
+        return LocalStore(root)
+    if scheme == "memory":
+        return MemoryStore(root)
+    return open_object_store(root, storage_options or {})
+
+
+def normalise_uri(uri: str) -> str:
+    """One spelling for one place: an absolute path for local files, else `scheme://authority/path`.
+
+    Raises:
+        UnsupportedSchemeError: no store here serves the URI's scheme.
+    """
+    text = str(uri)
+    match = _SCHEME.match(text)
+    if match is None:
+        return _normal_absolute(str(Path(text).expanduser().absolute()))
+    scheme = match[1].lower()
+    scheme = _ALIASES.get(scheme, scheme)
+    rest = text[match.end() :]
+    if scheme == "file":
+        return _normal_absolute(unquote(_without_authority(rest)))
+    if scheme != "memory" and scheme not in OBJECT_SCHEMES:
+        msg = f"{match[1]}:// is not a place tables can be in."
+        raise UnsupportedSchemeError(msg, "Use a path, file://, s3://, gs://, az:// or memory://.")
+    authority, _, path = rest.lstrip("/").partition("/")
+    return f"{scheme}://{authority}{_normal_absolute('/' + path)}".rstrip("/")
+
+
+def local_path(uri: str) -> Path | None:
+    """The directory of a table on this machine, None for one elsewhere."""
+    root = normalise_uri(uri)
+    return None if "://" in root else Path(root)
+
+
+def resolve_log_path(
+    root: str, path_in_log: str, allowed_roots: Sequence[str] = ()
+) -> ResolvedPath:
+    """Where a path of the log leads.
+
+    Args:
+        root: the table's root, normalised.
+        path_in_log: percent-encoded; relative to the root, absolute, or a URL.
+        allowed_roots: other places that may be read.
+
+    Raises:
+        PathOutsideRootError: it leads out of the table and out of every allowed root.
+        MalformedLogError: it is not a path.
+    """
+    target = _absolute(root, path_in_log)
+    found = _below(root, target)
+    if found is not None:
+        return ResolvedPath(root, found, inside=True)
+    for allowed in map(normalise_uri, allowed_roots):
+        found = _below(allowed, target)
+        if found is not None:
+            return ResolvedPath(allowed, found, inside=False)
+    msg = f"The log of {root} names a file outside the table: {path_in_log[:500]!r}."
+    raise PathOutsideRootError(msg, "Have an administrator allow the place it lies in.")
+
+
+def _absolute(root: str, path_in_log: str) -> str:
+    match = _SCHEME.match(path_in_log)
+    text = _decode_once(path_in_log if match is None else path_in_log[match.end() :])
+    if match is None:
+        prefix, base = _split(root)
+        return prefix + _normal_absolute(text if text.startswith("/") else f"{base}/{text}")
+    scheme = match[1].lower()
+    scheme = _ALIASES.get(scheme, scheme)
+    if scheme == "file":
+        return _normal_absolute(_without_authority(text))
+    authority, _, path = text.lstrip("/").partition("/")
+    return f"{scheme}://{authority}" + _normal_absolute("/" + path)
+
+
+def _decode_once(text: str) -> str:
+    try:
+        decoded = unquote(text, errors="strict")
+    except UnicodeDecodeError as error:
+        msg = f"The path {text[:500]!r} in the log is not UTF-8."
+        raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
+    if not decoded or "\0" in decoded:
+        msg = f"{text[:500]!r} in the log is not a path."
+        raise MalformedLogError(msg, "Repair the log with the engine that wrote it.")
+    return decoded
+
+
+def _split(root: str) -> tuple[str, str]:
+    """Scheme and authority, and the path."""
+    if "://" not in root:
+        return "", root
+    scheme, _, rest = root.partition("://")
+    authority, _, path = rest.partition("/")
+    return f"{scheme}://{authority}", f"/{path}" if path else ""
+
+
+def _below(root: str, target: str) -> str | None:
+    inside = root.rstrip("/") + "/"
+    return (
+        target[len(inside) :] if target.startswith(inside) and len(target) > len(inside) else None
+    )
+
+
+def _without_authority(path: str) -> str:
+    """`///a` and `/a` are `/a`; `//host/a` is `/a` of this machine only for localhost."""
+    if not path.startswith("//") or path.startswith("///"):
+        return path
+    host, _, rest = path[2:].partition("/")
+    if host in ("", "localhost"):
+        return f"/{rest}"
+    msg = f"file://{host}/ is another machine."
+    raise PathOutsideRootError(msg, "Use file:/// and a path of this machine.")
+
+
+def _normal_absolute(path: str) -> str:
+    return "/" + posixpath.normpath("/" + path).lstrip("/")
