@@ -3,6 +3,8 @@
 from django.conf import settings
 from django.db import models
 
+from lakeui.catalog.roles import Role
+
 
 class Table(models.Model):
     """A registered Delta table as it was when the mirror last looked.
@@ -153,3 +155,29 @@ class LiveFile(models.Model):
 
     def __str__(self) -> str:
         return self.path
+
+
+class TableGrant(models.Model):
+    """A role on one table, beside what a person's groups give on every table.
+
+    Not part of the mirror: rebuilding a table's rows leaves it alone.
+    """
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="grants")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="table_grants"
+    )
+    role = models.PositiveSmallIntegerField(choices=Role.choices)
+    granted_at = models.DateTimeField(auto_now_add=True)
+    granted_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["table", "user"]
+        constraints = [
+            models.UniqueConstraint(fields=["table", "user"], name="one_grant_a_person_and_table"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_role_display()} on {self.table_id} for {self.user_id}"

@@ -1,0 +1,107 @@
+"""Who may do what to which table.
+
+A role comes from the groups "viewer", "operator", "maintainer" and "admin" (on every table) and
+from `TableGrant` (on one); the higher counts. Superusers are admins. Whoever has no role on a
+table does not learn that it exists. A token may hold its bearer below their own role: the
+authentication leaves that bound as `role_ceiling` on the user it returns.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
+
+from lakeui.catalog.models import Table, TableGrant
+from lakeui.catalog.roles import Role
+
+Person = User | AnonymousUser
+
+ACTIONS: Mapping[str, Role] = {
+    "view": Role.VIEWER,
+    "write": Role.OPERATOR,
+    "maintain": Role.MAINTAINER,
+    "admin": Role.ADMIN,
+}
+
+MIN_VACUUM_RETENTION_HOURS = 168
+RETENTION_PROPERTIES = frozenset(
+    {"delta.deletedfileretentionduration", "delta.logretentionduration"}
+)
+_WRITES = frozenset({"append", "overwrite", "delete", "update", "merge"})
+_MAINTENANCE = frozenset({"create", "register", "optimize", "vacuum", "reorg"})
+
+
+def role_of(user: Person, table: Table | None = None) -> Role | None:
+    """The role of a person on a table, or on every table where none is named; None: sees nothing."""
+    if not isinstance(user, User) or not user.is_active:
+        return None
+    roles = [role for role in (_global_role(user), _granted_role(user, table)) if role is not None]
+    return _held_down(user, max(roles)) if roles else None
+
+
+def may(user: Person, action: str, table: Table | None = None) -> bool:
+    """Whether a person may "view", "write", "maintain" or "admin" a table, or tables in general."""
+    role = role_of(user, table)
+    return role is not None and role >= ACTIONS[action]
+
+
+def visible_tables(user: Person) -> QuerySet[Table]:
+    """The tables a person may look at."""
+    if role_of(user) is not None:
+        return Table.objects.all()
+    if not isinstance(user, User) or not user.is_active:
+        return Table.objects.none()
+    return Table.objects.filter(grants__user=user)
+
+
+def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
+    """The action a job needs: what cannot be undone, and any kind not known here, needs "admin"."""
+    if kind in _WRITES:
+        changes_schema = parameters.get("merge_schema") or parameters.get("overwrite_schema")
+        return "maintain" if changes_schema else "write"
+    if kind == "vacuum":
+        return "admin" if _spares_too_little(parameters) else "maintain"
+    if kind in _MAINTENANCE or kind.startswith(("alter", "set_", "unset_")):
+        return "admin" if _touches_retention(parameters) else "maintain"
+    return "admin"
+
+
+def _global_role(user: User) -> Role | None:
+    if user.is_superuser:
+        return Role.ADMIN
+    names = user.groups.values_list("name", flat=True)
+    return max((role for role in map(Role.named, names) if role is not None), default=None)
+
+
+def _granted_role(user: User, table: Table | None) -> Role | None:
+    if table is None or table.pk is None:
+        return None
+    granted = TableGrant.objects.filter(user=user, table=table).values_list("role", flat=True)
+    return max((Role(value) for value in granted), default=None)
+
+
+def _held_down(user: User, role: Role) -> Role:
+    ceiling: Role | None = getattr(user, "role_ceiling", None)
+    return role if ceiling is None else min(role, ceiling)
+
+
+def _spares_too_little(parameters: Mapping[str, Any]) -> bool:
+    hours = parameters.get("retention_hours")
+    if parameters.get("override_retention"):
+        return True
+    if hours is None or hours == "":
+        return False
+    try:
+        return not float(hours) >= MIN_VACUUM_RETENTION_HOURS
+    except (TypeError, ValueError):
+        return True
+
+
+def _touches_retention(parameters: Mapping[str, Any]) -> bool:
+    named: list[Any] = []
+    for field in ("properties", "keys"):
+        value = parameters.get(field)
+        if isinstance(value, Iterable) and not isinstance(value, str):
+            named.extend(value)
+    return any(str(name).strip().lower() in RETENTION_PROPERTIES for name in named)

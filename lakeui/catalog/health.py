@@ -1,0 +1,25 @@
+"""How a table is doing, in one word, as the database sees it."""
+
+from django.db.models import Case, CharField, F, Q, TextChoices, Value, When
+
+
+class Health(TextChoices):
+    """The worst thing that is true of a table."""
+
+    UNREACHABLE = "unreachable", "the mirror cannot read its log"
+    PENDING = "pending", "its log was not read yet"
+    SMALL_FILES = "small_files", "most of its files are small"
+    HEALTHY = "healthy", "nothing to do"
+
+
+FEW_FILES = 10  # a table with fewer small files than this has nothing to compact
+_MANY_SMALL = Q(small_file_count__gte=FEW_FILES, small_file_count__gt=F("file_count") / 2)
+
+HEALTH = Case(
+    When(~Q(mirror_error_code=""), then=Value(Health.UNREACHABLE)),
+    When(version__isnull=True, then=Value(Health.PENDING)),
+    When(_MANY_SMALL, then=Value(Health.SMALL_FILES)),
+    default=Value(Health.HEALTHY),
+    output_field=CharField(),
+)
+"""To annotate tables with: `tables.annotate(health=HEALTH)`."""

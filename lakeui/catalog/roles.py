@@ -1,0 +1,19 @@
+"""The four roles, in order: each may do what those below it may."""
+
+from typing import Self
+
+from django.db import models
+
+
+class Role(models.IntegerChoices):
+    """A role's label is also the name of the Django group that gives it on every table."""
+
+    VIEWER = 10, "viewer"
+    OPERATOR = 20, "operator"
+    MAINTAINER = 30, "maintainer"
+    ADMIN = 40, "admin"
+
+    @classmethod
+    def named(cls, label: str) -> Self | None:
+        """The role of that label, None if there is none."""
+        return next((role for role in cls if role.label == label), None)

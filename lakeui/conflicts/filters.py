@@ -1,0 +1,58 @@
+"""Which conflicts a person may see, and what they can be narrowed by."""
+
+import django_filters
+from django.db.models import Q, QuerySet
+
+from lakeui.catalog.access import Person, role_of, visible_tables
+from lakeui.catalog.filters import by_table
+from lakeui.conflicts.models import Conflict
+
+
+def visible_conflicts(user: Person) -> QuerySet[Conflict]:
+    """The conflicts on tables that a person may look at; those of no known table need a role on all."""
+    seen = Q(table__in=visible_tables(user))
+    if role_of(user) is not None:
+        seen |= Q(table__isnull=True)
+    return Conflict.objects.filter(seen)
+
+
+class ConflictFilter(django_filters.FilterSet):
+    """Conflicts by how they ended, what was raised, the pair of operations, table, person, time."""
+
+    kind = django_filters.ChoiceFilter(choices=Conflict.Kind.choices, label="How it ended")
+    exception = django_filters.CharFilter(lookup_expr="iexact", label="Exception")
+    code = django_filters.CharFilter(lookup_expr="iexact", label="Error class")
+    subclass = django_filters.CharFilter(lookup_expr="iexact", label="Sub-class")
+    pair = django_filters.CharFilter(
+        method="filter_pair", label="Operations, the loser's first: UPDATE,DELETE"
+    )
+    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
+    user = django_filters.CharFilter(method="filter_user", label="Either writer")
+    since = django_filters.IsoDateTimeFilter(
+        field_name="occurred_at", lookup_expr="gte", label="At or after"
+    )
+    until = django_filters.IsoDateTimeFilter(
+        field_name="occurred_at", lookup_expr="lt", label="Before"
+    )
+
+    class Meta:
+        model = Conflict
+        fields: list[str] = []
+
+    def filter_pair(
+        self, conflicts: QuerySet[Conflict], _name: str, pair: str
+    ) -> QuerySet[Conflict]:
+        current, _, winner = (side.strip() for side in pair.partition(","))
+        sides = {"current_operation__iexact": current, "winner_operation__iexact": winner}
+        return conflicts.filter(**{field: side for field, side in sides.items() if side})
+
+    def filter_table(
+        self, conflicts: QuerySet[Conflict], _name: str, table: str
+    ) -> QuerySet[Conflict]:
+        return conflicts.filter(by_table(table))
+
+    def filter_user(
+        self, conflicts: QuerySet[Conflict], _name: str, user: str
+    ) -> QuerySet[Conflict]:
+        either = Q(current_user_name__iexact=user) | Q(winner_user_name__iexact=user)
+        return conflicts.filter(either | Q(job__requested_by__username__iexact=user))

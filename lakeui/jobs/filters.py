@@ -1,0 +1,45 @@
+"""Which jobs a person may see, and what they can be narrowed by."""
+
+import django_filters
+from django.db.models import Q, QuerySet
+
+from lakeui.catalog.access import Person, visible_tables
+from lakeui.catalog.filters import by_table
+from lakeui.jobs.models import Job
+
+
+def visible_jobs(user: Person) -> QuerySet[Job]:
+    """The jobs on tables that a person may look at."""
+    return Job.objects.filter(table__in=visible_tables(user))
+
+
+class JobFilter(django_filters.FilterSet):
+    """Jobs by state, kind, table, person and time."""
+
+    state = django_filters.MultipleChoiceFilter(
+        choices=[*Job.State.choices, ("active", "active")], method="filter_state", label="State"
+    )
+    kind = django_filters.CharFilter(lookup_expr="iexact", label="Kind")
+    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
+    user = django_filters.CharFilter(
+        field_name="requested_by__username", lookup_expr="iexact", label="Asked for by"
+    )
+    since = django_filters.IsoDateTimeFilter(
+        field_name="created_at", lookup_expr="gte", label="Asked for at or after"
+    )
+    until = django_filters.IsoDateTimeFilter(
+        field_name="created_at", lookup_expr="lt", label="Asked for before"
+    )
+
+    class Meta:
+        model = Job
+        fields: list[str] = []
+
+    def filter_state(self, jobs: QuerySet[Job], _name: str, states: list[str]) -> QuerySet[Job]:
+        if not states:
+            return jobs
+        wanted = Q(state__in=states)
+        return jobs.filter(wanted | Q(state__in=Job.ACTIVE) if "active" in states else wanted)
+
+    def filter_table(self, jobs: QuerySet[Job], _name: str, table: str) -> QuerySet[Job]:
+        return jobs.filter(by_table(table))
