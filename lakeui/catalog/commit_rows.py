@@ -1,0 +1,123 @@
+"""A commit of the log as rows: itself, and the files it touched up to a cap."""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import Metadata, Protocol
+from engine.log.commits import Commit as LogCommit
+from lakeui.catalog import log_values
+from lakeui.catalog.models import Commit, CommitFile, Table
+
+_MAX_PATH = 4000
+_EMPTY = CommitInfo()
+
+
+@dataclass(frozen=True)
+class _Files:
+    adds: list[AddFile]
+    removes: list[RemoveFile]
+    changes: list[AddCDCFile]
+
+    @property
+    def all(self) -> list[AddFile | RemoveFile | AddCDCFile]:
+        return [*self.adds, *self.removes, *self.changes]
+
+
+def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
+    """The unsaved row of a version. `raw` is the beginning of its file."""
+    info = commit.commit_info or _EMPTY
+    files = _files(commit)
+    return Commit(
+        table=table,
+        version=commit.version,
+        committed_at=log_values.moment(commit.timestamp_ms),
+        has_in_commit_timestamp=info.in_commit_timestamp is not None,
+        operation=log_values.text(info.operation, 100),
+        operation_parameters=log_values.json_value(info.operation_parameters or {}),
+        operation_metrics=log_values.json_value(info.operation_metrics or {}),
+        predicate=log_values.predicate(info.operation_parameters),
+        read_version=log_values.integer(info.read_version),
+        isolation_level=log_values.text(info.isolation_level, 30),
+        is_blind_append=info.is_blind_append,
+        user_name=log_values.text(info.user_name or info.user_id, 255),
+        engine_info=log_values.text(info.engine_info, 255),
+        txn_id=log_values.text(info.txn_id, 200),
+        user_metadata=log_values.text(info.user_metadata),
+        files_added=len(files.adds),
+        files_removed=len(files.removes),
+        bytes_added=_bytes(files.adds),
+        bytes_removed=_bytes(files.removes),
+        rows_added=_rows_added(files),
+        vectors_added=sum(each.deletion_vector is not None for each in files.adds),
+        rows_deleted_by_vectors=_rows_deleted_by_vectors(files),
+        changes_data=any(each.data_change for each in files.all),
+        changes_metadata=any(isinstance(each, Metadata) for each in commit.actions),
+        changes_protocol=any(isinstance(each, Protocol) for each in commit.actions),
+        files_mirrored=min(len(files.all), settings.MIRROR_MAX_FILES_A_COMMIT),
+        raw=log_values.text(raw.decode("utf-8", "replace")),
+        raw_bytes=commit.size_bytes,
+    )
+
+
+def file_rows(row: Commit, commit: LogCommit) -> list[CommitFile]:
+    """The unsaved rows of the files that a saved commit touched, up to the cap."""
+    touched = _files(commit).all[: settings.MIRROR_MAX_FILES_A_COMMIT]
+    return [_file_row(row, each) for each in touched]
+
+
+def _file_row(row: Commit, each: AddFile | RemoveFile | AddCDCFile) -> CommitFile:
+    return CommitFile(
+        commit=row,
+        action=_action(each),
+        path=log_values.text(each.path, _MAX_PATH),
+        partition_values=log_values.json_value(each.partition_values or {}),
+        size_bytes=log_values.integer(each.size),
+        row_count=None if isinstance(each, AddCDCFile) else log_values.row_count(each.stats),
+        deleted_row_count=_cardinality(each),
+        data_change=each.data_change,
+    )
+
+
+def _action(each: AddFile | RemoveFile | AddCDCFile) -> CommitFile.Action:
+    if isinstance(each, AddFile):
+        return CommitFile.Action.ADD
+    return CommitFile.Action.REMOVE if isinstance(each, RemoveFile) else CommitFile.Action.CDC
+
+
+def _files(commit: LogCommit) -> _Files:
+    return _Files(
+        [each for each in commit.actions if isinstance(each, AddFile)],
+        [each for each in commit.actions if isinstance(each, RemoveFile)],
+        [each for each in commit.actions if isinstance(each, AddCDCFile)],
+    )
+
+
+def _bytes(files: list[AddFile] | list[RemoveFile]) -> int:
+    total = sum(log_values.integer(each.size) or 0 for each in files)
+    return log_values.integer(total) or 0
+
+
+def _rows_added(files: _Files) -> int | None:
+    """Rows of new files; null where one has no statistics. A file with a new vector is not new."""
+    seen = {each.path for each in files.removes}
+    counts = [log_values.row_count(each.stats) for each in files.adds if each.path not in seen]
+    known = [count for count in counts if count is not None]
+    return log_values.integer(sum(known)) if len(known) == len(counts) else None
+
+
+def _rows_deleted_by_vectors(files: _Files) -> int:
+    before = {each.path: _cardinality(each) for each in files.removes}
+    rows = sum(
+        max(0, _cardinality(each) - before.get(each.path, 0))
+        for each in files.adds
+        if each.deletion_vector is not None
+    )
+    return log_values.integer(rows) or 0
+
+
+def _cardinality(each: AddFile | RemoveFile | AddCDCFile) -> int:
+    vector = None if isinstance(each, AddCDCFile) else each.deletion_vector
+    return 0 if vector is None else log_values.integer(vector.cardinality) or 0

@@ -1,0 +1,86 @@
+"""Values of a log, made fit for a database: a log is untrusted and other engines write it too.
+
+What does not fit (a number beyond 64 bits, a moment beyond year 9999) is null: not recorded.
+"""
+
+import json
+import math
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from engine.clock import utc_from_ms
+
+_INT64 = 2**63
+
+
+class _Stats(msgspec.Struct, rename="camel"):
+    num_records: int | None = None
+
+
+_stats_decoder = msgspec.json.Decoder(_Stats)
+
+
+def text(value: object, limit: int | None = None) -> str:
+    """Text without what PostgreSQL refuses (NUL, lone surrogates), cut to a limit."""
+    if value is None:
+        return ""
+    clean = str(value).replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return clean.encode("utf-8", "replace").decode("utf-8")[:limit]
+
+
+def integer(value: object) -> int | None:
+    """A 64-bit integer, or None."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if -_INT64 <= value < _INT64 else None
+
+
+def moment(epoch_ms: object) -> datetime | None:
+    """The UTC moment of milliseconds since the epoch, or None."""
+    number = integer(epoch_ms)
+    try:
+        return None if number is None else utc_from_ms(number)
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def json_value(value: object) -> object:
+    """JSON whose texts and numbers fit."""
+    if isinstance(value, dict):
+        return {text(key): json_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(inner) for inner in value]
+    return value if _is_plain(value) else text(value)
+
+
+def row_count(stats: str | None) -> int | None:
+    """`numRecords` of a file's statistics, or None where they do not say."""
+    if not stats:
+        return None
+    try:
+        found = integer(_stats_decoder.decode(stats).num_records)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError):
+        return None
+    return found if found is not None and found >= 0 else None
+
+
+def predicate(parameters: dict[str, Any] | None) -> str:
+    """The condition in `operationParameters`: a JSON list of texts, or the plain text of delta-rs."""
+    value = (parameters or {}).get("predicate")
+    if value is None:
+        return ""
+    try:
+        parsed = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        return text(value)
+    if isinstance(parsed, list):
+        return text(" AND ".join(str(part) for part in parsed))
+    return text(parsed)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, bool) or integer(value) is not None

@@ -1,0 +1,188 @@
+"""The log, copied into rows: the only writer of `Table`'s mirrored fields, `Commit` and its files.
+
+Storage is read first and rows are written after, in transactions of one batch each: a slow store
+never holds the database. A table that cannot be read keeps what was mirrored and says since when
+and why it is stale; nothing is raised, because a page must not fail for a table.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from engine.errors import EngineError, FileMissingError
+from engine.log.commits import Commit as LogCommit
+from engine.log.commits import list_versions, read_commit
+from engine.log.paths import commit_path
+from engine.storage.base import Store
+from engine.table import DeltaTable
+from lakeui.catalog import log_values
+from lakeui.catalog.commit_rows import commit_row, file_rows
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.snapshot_rows import live_file_rows, table_fields
+
+logger = logging.getLogger(__name__)
+
+_BATCH = 1000
+_Read = tuple[LogCommit, bytes]
+
+
+def refresh_table(table: Table) -> int:
+    """Mirror what the log has and the rows have not; how many versions that were.
+
+    A failure is recorded on the table, never raised.
+    """
+    return _guarded(table, rebuild=False)
+
+
+def rebuild_table(table: Table) -> int:
+    """Forget the mirror of a table and read it anew; how many versions were read."""
+    return _guarded(table, rebuild=True)
+
+
+def _guarded(table: Table, *, rebuild: bool) -> int:
+    try:
+        return _refresh(table, rebuild=rebuild)
+    except EngineError as error:
+        _record_failure(table, error.code, str(error))
+    except Exception as error:  # one table must not stop the mirror of the others
+        logger.exception("The mirror of %s failed", table.name)
+        _record_failure(table, "LAKE_INTERNAL", f"{type(error).__name__} while reading the log.")
+    return 0
+
+
+def _refresh(table: Table, *, rebuild: bool) -> int:
+    uri = allowed_table_uri(table.uri)
+    delta_table = DeltaTable.open(uri, storage_options=storage_options(uri))
+    if rebuild:
+        _forget(table)
+    mirrored = _mirror_commits(table, delta_table.store)
+    snapshot = delta_table.snapshot()
+    if table.table_uuid and table.table_uuid != snapshot.metadata.id:
+        _forget(table)  # another table was put in its place
+        mirrored = _mirror_commits(table, delta_table.store)
+    if mirrored or table.version != snapshot.version or table.mirror_error_code:
+        files = snapshot.files()
+        _write_snapshot(table, table_fields(snapshot, files), live_file_rows(table, files))
+    _record_success(table)
+    return mirrored
+
+
+def _mirror_commits(table: Table, store: Store) -> int:
+    newest = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
+    start = 0 if newest is None else newest + 1
+    versions = [version for version in list_versions(store, start) if version >= start]
+    if newest is not None and not versions and newest not in list_versions(store, newest):
+        _forget(table)  # the log went back: it was deleted and begun anew
+        versions = list_versions(store)
+    size = settings.MIRROR_COMMITS_A_BATCH
+    for begin in range(0, len(versions), size):
+        _write_commits(table, _read_commits(store, versions[begin : begin + size]))
+    return len(versions)
+
+
+def _read_commits(store: Store, versions: Sequence[int]) -> list[_Read]:
+    found: list[_Read] = []
+    for version in versions:
+        try:
+            commit = read_commit(store, version)
+            raw = store.read(commit_path(version), 0, settings.MIRROR_MAX_RAW_BYTES)
+        except FileMissingError:  # log cleanup came between listing and reading
+            continue
+        found.append((commit, raw))
+    return found
+
+
+def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
+    with transaction.atomic():
+        Table.objects.select_for_update().get(pk=table.pk)
+        versions = [commit.version for commit, _ in commits]
+        known = Commit.objects.filter(table=table, version__in=versions)
+        have = set(known.values_list("version", flat=True))  # another refresh came first
+        new = [(commit, raw) for commit, raw in commits if commit.version not in have]
+        rows = Commit.objects.bulk_create(
+            [commit_row(table, commit, raw) for commit, raw in new], batch_size=_BATCH
+        )
+        files = [
+            file
+            for row, (commit, _) in zip(rows, new, strict=True)
+            for file in file_rows(row, commit)
+        ]
+        CommitFile.objects.bulk_create(files, batch_size=_BATCH)
+
+
+def _write_snapshot(table: Table, fields: dict[str, object], live: Sequence[LiveFile]) -> None:
+    with transaction.atomic():
+        current = Table.objects.select_for_update().get(pk=table.pk)
+        if current.version is not None and current.version > int(str(fields["version"])):
+            return  # another refresh saw more
+        _replace_live_files(table, live)
+        fields |= {"live_files_mirrored": len(live), **_history_fields(table)}
+        Table.objects.filter(pk=table.pk).update(**fields)
+    for name, value in fields.items():
+        setattr(table, name, value)
+
+
+def _history_fields(table: Table) -> dict[str, object]:
+    history = Commit.objects.filter(table=table)
+    newest = history.order_by("-version").only("committed_at", "operation").first()
+    oldest = history.order_by("version").only("version").first()
+    return {
+        "earliest_version": oldest.version if oldest else None,
+        "last_commit_at": newest.committed_at if newest else None,
+        "last_operation": newest.operation if newest else "",
+    }
+
+
+def _replace_live_files(table: Table, live: Sequence[LiveFile]) -> None:
+    """Write the difference alone: most files outlive a commit."""
+    rows = LiveFile.objects.filter(table=table)
+    known = {
+        (path, size, deleted): pk
+        for pk, path, size, deleted in rows.values_list(
+            "pk", "path", "size_bytes", "deleted_row_count"
+        )
+    }
+    wanted = {(file.path, file.size_bytes, file.deleted_row_count): file for file in live}
+    gone = [pk for key, pk in known.items() if key not in wanted]
+    for begin in range(0, len(gone), _BATCH):
+        LiveFile.objects.filter(pk__in=gone[begin : begin + _BATCH]).delete()
+    new = [file for key, file in wanted.items() if key not in known]
+    LiveFile.objects.bulk_create(new, batch_size=_BATCH)
+
+
+def _forget(table: Table) -> None:
+    with transaction.atomic():
+        Table.objects.select_for_update().get(pk=table.pk)
+        CommitFile.objects.filter(commit__table=table).delete()
+        Commit.objects.filter(table=table).delete()
+        LiveFile.objects.filter(table=table).delete()
+        Table.objects.filter(pk=table.pk).update(version=None, live_files_mirrored=0)
+    table.version = None
+
+
+def _record_success(table: Table) -> None:
+    _set(table, mirrored_at=timezone.now(), mirror_error_code="", mirror_error="")
+    if table.mirror_failed_at is not None:
+        _set(table, mirror_failed_at=None)
+
+
+def _record_failure(table: Table, code: str, message: str) -> None:
+    """`mirror_failed_at` is when the trouble began; `mirrored_at` stays the age of what is shown."""
+    since = table.mirror_failed_at if table.mirror_error_code == code else None
+    _set(
+        table,
+        mirror_error_code=log_values.text(code, 100),
+        mirror_error=log_values.text(message, 4000),
+        mirror_failed_at=since or timezone.now(),
+    )
+
+
+def _set(table: Table, **fields: object) -> None:
+    Table.objects.filter(pk=table.pk).update(**fields)
+    for name, value in fields.items():
+        setattr(table, name, value)

@@ -1,0 +1,60 @@
+"""Tables that exist already, made known. Only their log is read, no data."""
+
+import re
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from engine.errors import RequestError, TableExistsError
+from engine.table import DeltaTable
+from lakeui.catalog.mirror import refresh_table
+from lakeui.catalog.models import Table
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+
+_MAX_NAME = 255
+
+
+def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
+    """Make a table known and mirror it.
+
+    A table whose features this engine cannot read is taken too: its page names them.
+
+    Args:
+        uri: where it lies, under an allowed root.
+        name: what to call it; the last part of its place by default.
+        by: who registers it; the caller has checked that they may.
+
+    Raises:
+        PathOutsideRootError: it lies under no allowed root.
+        TableNotFoundError: there is no Delta log.
+        TableExistsError: the name or the place is registered already.
+        RequestError: the name is not one.
+    """
+    if not uri.strip():
+        msg = "No location was given."
+        raise RequestError(msg, "Name the table's directory or URL.", field="uri")
+    place = allowed_table_uri(uri.strip())
+    chosen = _checked_name(name or _name_of(place))
+    DeltaTable.open(place, storage_options=storage_options(place)).version()
+    try:
+        with transaction.atomic():
+            table = Table.objects.create(name=chosen, uri=place, registered_by=by)
+    except IntegrityError as error:
+        msg = f"The name {chosen} or the place {place} is registered already."
+        raise TableExistsError(
+            msg, "Choose another name, or open the table that is there."
+        ) from error
+    refresh_table(table)
+    return table
+
+
+def _name_of(place: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", place.rstrip("/").rpartition("/")[2]) or "table"
+
+
+def _checked_name(name: str) -> str:
+    clean = name.strip()
+    if not clean or len(clean) > _MAX_NAME or not clean.isprintable():
+        msg = f"{name[:100]!r} cannot be a table's name."
+        raise RequestError(msg, f"Use 1 to {_MAX_NAME} printable characters.", field="name")
+    return clean

@@ -1,0 +1,58 @@
+"""Where tables and sources may lie: the roots an administrator set, and nowhere else.
+
+Local places are compared by their real path, so that neither `..` nor a symbolic link leads out.
+The check is made when a place is named and again when it is used.
+"""
+
+from collections.abc import Iterable
+
+from django.conf import settings
+
+from engine.errors import PathOutsideRootError
+from engine.storage.uri import local_path, normalise_uri
+
+
+def allowed_table_uri(uri: str) -> str:
+    """The one spelling of a table's place.
+
+    Raises:
+        PathOutsideRootError: it lies under no root of `TABLE_ROOTS`.
+        UnsupportedSchemeError: no store serves its scheme.
+    """
+    return _under(uri, settings.TABLE_ROOTS, "TABLE_ROOTS")
+
+
+def allowed_source_uri(uri: str) -> str:
+    """The one spelling of a source's place.
+
+    Raises:
+        PathOutsideRootError: it lies under no root of `SOURCE_ROOTS`.
+        UnsupportedSchemeError: no store serves its scheme.
+    """
+    return _under(uri, settings.SOURCE_ROOTS, "SOURCE_ROOTS")
+
+
+def storage_options(uri: str) -> dict[str, str]:
+    """The options an administrator set for the longest prefix of the place."""
+    prefixes: dict[str, dict[str, str]] = settings.TABLE_STORAGE_OPTIONS
+    fitting = [prefix for prefix in prefixes if uri.startswith(prefix)]
+    return dict(prefixes[max(fitting, key=len)]) if fitting else {}
+
+
+def _under(uri: str, roots: Iterable[str], variable: str) -> str:
+    place = _real(uri)
+    for root in roots:
+        if (place + "/").startswith(_real(root).rstrip("/") + "/"):
+            return place
+    msg = f"{uri[:500]} is under none of the places that an administrator allowed."
+    raise PathOutsideRootError(msg, f"Have its root added to {variable}.")
+
+
+def _real(uri: str) -> str:
+    try:
+        place = normalise_uri(uri)
+        path = local_path(place)
+        return place if path is None else str(path.resolve())
+    except (OSError, RuntimeError, ValueError) as error:
+        msg = f"{uri[:500]!r} cannot be followed to a real place."
+        raise PathOutsideRootError(msg, "Name a place without circular links.") from error

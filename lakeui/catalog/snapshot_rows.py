@@ -1,0 +1,110 @@
+"""A snapshot as rows: the facts of a table, and its live files up to a cap."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from django.conf import settings
+
+from engine.snapshot.snapshot import Snapshot
+from lakeui.catalog import log_values
+from lakeui.catalog.models import LiveFile, Table
+
+_MAX_PATH = 4000
+
+
+def table_fields(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
+    """The fields of `Table` that a snapshot decides. `files` is `snapshot.files()`."""
+    return {
+        "version": snapshot.version,
+        **_identity(snapshot),
+        **_settings(snapshot),
+        **_sizes(files),
+    }
+
+
+def live_file_rows(table: Table, files: pa.Table) -> list[LiveFile]:
+    """Unsaved rows of the live files, the first by path where there are more than the cap."""
+    columns = ["path", "partition_values", "size", "num_records", "modification_time"]
+    chosen = files.select([*columns, "deletion_vector"]).sort_by("path")
+    chosen = chosen.slice(0, settings.MIRROR_MAX_LIVE_FILES)
+    deleted = _deleted_rows(chosen).to_pylist()
+    rows = zip(*(chosen.column(name).to_pylist() for name in columns), deleted, strict=True)
+    return [
+        LiveFile(
+            table=table,
+            path=log_values.text(path, _MAX_PATH),
+            partition_values=log_values.json_value(dict(values or {})),
+            size_bytes=size,
+            row_count=count,
+            deleted_row_count=gone or 0,
+            modified_at=log_values.moment(modified),
+        )
+        for path, values, size, count, modified, gone in rows
+    ]
+
+
+def _identity(snapshot: Snapshot) -> dict[str, Any]:
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    return {
+        "table_uuid": log_values.text(metadata.id, 100),
+        "created_at_source": log_values.moment(metadata.created_time),
+        "min_reader_version": protocol.min_reader_version,
+        "min_writer_version": protocol.min_writer_version,
+        "reader_features": log_values.json_value(protocol.reader_features or []),
+        "writer_features": log_values.json_value(protocol.writer_features or []),
+        "schema": log_values.json_value(json.loads(snapshot.schema.to_json())),
+        "partition_columns": log_values.json_value(metadata.partition_columns),
+        "clustering_columns": [_dotted(each) for each in snapshot.clustering_columns],
+        "properties": log_values.json_value(metadata.configuration),
+    }
+
+
+def _settings(snapshot: Snapshot) -> dict[str, Any]:
+    properties = snapshot.properties
+    eligible, reason = _row_level(snapshot)
+    return {
+        "isolation_level": str(properties.isolation_level),
+        "isolation_level_is_set": "delta.isolationLevel" in snapshot.metadata.configuration,
+        "deletion_vectors": properties.enable_deletion_vectors,
+        "row_tracking": properties.row_tracking,
+        "row_level_eligible": eligible,
+        "row_level_reason": reason[:200],
+    }
+
+
+def _sizes(files: pa.Table) -> dict[str, Any]:
+    deleted = _deleted_rows(files)
+    counts = files.column("num_records")
+    rows = None
+    if counts.null_count == 0:
+        rows = _total(counts) - _total(deleted)
+    return {
+        "file_count": files.num_rows,
+        "size_bytes": _total(files.column("size")),
+        "row_count": log_values.integer(rows),
+        "small_file_count": _total(pc.less(files.column("size"), settings.SMALL_FILE_BYTES)),
+        "deleted_row_count": _total(deleted),
+        "vectored_file_count": files.num_rows - files.column("deletion_vector").null_count,
+    }
+
+
+def _deleted_rows(files: pa.Table) -> pa.ChunkedArray:
+    return pc.struct_field(files.column("deletion_vector"), "cardinality")
+
+
+def _total(column: pa.ChunkedArray) -> int:
+    return log_values.integer(sum(chunk.as_py() or 0 for chunk in [pc.sum(column)])) or 0
+
+
+def _dotted(column: str | Sequence[str]) -> str:
+    return log_values.text(column if isinstance(column, str) else ".".join(column))
+
+
+def _row_level(snapshot: Snapshot) -> tuple[bool, str]:
+    vectors = snapshot.properties.enable_deletion_vectors
+    if snapshot.metadata.partition_columns:
+        return False, "The table is partitioned."
+    return (True, "") if vectors else (False, "Deletion vectors are off.")

@@ -1,0 +1,54 @@
+"""What the installation asks of a command, beyond what the command asks of itself.
+
+Checked when the job is requested and again when a worker takes it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
+from engine.commands.model import Command
+from engine.errors import RequestError
+from engine.schema.types import parse_schema
+from lakeui.catalog.models import Table
+from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri
+from lakeui.jobs.models import Job
+from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
+
+LIGHT_KINDS = frozenset({"vacuum", "set_properties", "unset_properties"})
+
+
+def command_of(job: Job) -> Command:
+    """The command a job's row holds."""
+    return Command.from_parameters(job.kind, job.parameters)
+
+
+def queue_of(command: Command, *, dry_run: bool) -> str:
+    """Commands that need no JVM go to the light workers."""
+    return LIGHT_QUEUE if dry_run or command.kind in LIGHT_KINDS else SPARK_QUEUE
+
+
+def check_command(command: Command, table: Table) -> None:
+    """Make sure that a command names this table, stays under the roots and fits the schema.
+
+    Raises:
+        RequestError: it names another table, or does not fit.
+        PathOutsideRootError: the table or a source lies outside the allowed roots.
+    """
+    if command.table and command.table not in (table.name, table.uri):
+        msg = f"The statement names {command.table}, and the job is for {table.name}."
+        raise RequestError(msg, "Name the same table, or choose the other one.", field="table")
+    allowed_table_uri(table.uri)
+    for uri in _source_uris(command):
+        allowed_source_uri(uri)
+    command.validate(parse_schema(table.schema) if table.schema else None)
+
+
+def _source_uris(value: object) -> Iterator[str]:
+    """The `uri` of every value inside a command, however deep."""
+    if not is_dataclass(value):
+        return
+    for part in fields(value):
+        inner = getattr(value, part.name)
+        if part.name == "uri" and isinstance(inner, str):
+            yield inner
+        yield from _source_uris(inner)

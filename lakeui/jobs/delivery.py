@@ -1,0 +1,54 @@
+"""Waking the workers. The row is the truth: a message that is lost or doubled changes nothing."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from lakeui.celery import app
+from lakeui.jobs.events import log_event
+from lakeui.jobs.models import Job, JobEvent
+from lakeui.task_names import RUN_JOB
+
+
+def send_on_commit(job: Job) -> None:
+    """Send the job once its row is there for a worker to find."""
+    transaction.on_commit(lambda: send_job(job.pk), robust=True)
+
+
+def send_job(job_id: UUID) -> bool:
+    """Wake a worker for a queued job; whether the broker took the message.
+
+    A broker that is down costs nothing but time: the job stays queued with `sent_at` null, its log
+    says so, and the sweeper sends it later.
+    """
+    job = Job.objects.filter(pk=job_id, state=Job.State.QUEUED).first()
+    if job is None:
+        return False
+    try:
+        app.send_task(RUN_JOB, [str(job_id)], queue=job.queue)
+    except (OperationalError, OSError) as error:
+        _note_broker_down(job, error)
+        return False
+    Job.objects.filter(pk=job_id).update(sent_at=timezone.now())
+    return True
+
+
+def send_overdue() -> int:
+    """Send queued jobs that no worker can know of: never sent, or sent long ago and not taken.
+
+    A job waiting behind others is sent again too; its second delivery will lose the claim.
+    """
+    stale = timezone.now() - timedelta(seconds=10 * settings.JOB_LEASE_SECONDS)
+    queued = Job.objects.filter(state=Job.State.QUEUED)
+    overdue = queued.filter(sent_at__isnull=True) | queued.filter(sent_at__lt=stale)
+    return sum(send_job(pk) for pk in overdue.values_list("pk", flat=True))
+
+
+def _note_broker_down(job: Job, error: Exception) -> None:
+    message = "The broker cannot be reached: the job stays queued and is sent when it is back"
+    if not JobEvent.objects.filter(job=job, message=message).exists():
+        log_event(job.pk, message, JobEvent.Level.WARNING, error=type(error).__name__)

@@ -1,0 +1,61 @@
+"""Why a job was not taken: errors of the same shape as the engine's."""
+
+from engine.errors import EngineError, RequestError
+
+
+class ReadOnlyError(EngineError):
+    """This installation takes no jobs."""
+
+    code = "LAKE_READ_ONLY"
+    sqlstate = "25006"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This installation is read-only.", "Ask an administrator to start it without READ_ONLY."
+        )
+
+
+class NotPermittedError(EngineError):
+    """The person's role is below what the job asks for."""
+
+    code = "LAKE_NOT_PERMITTED"
+    sqlstate = "42501"
+
+    def __init__(self, what: str, action: str, table: str) -> None:
+        super().__init__(
+            f"{what} needs the right to {action} {table}.",
+            "Ask an administrator for a role that has it.",
+        )
+        self.action, self.table = action, table
+
+
+class IdempotencyMismatchError(RequestError):
+    """The key was used within a day for another request."""
+
+    code = "LAKE_IDEMPOTENCY_KEY_REUSED"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"The idempotency key {key!r} was used for a different request.",
+            "Send the same request again, or draw a new key.",
+            field="idempotency_key",
+        )
+
+
+class JobStateError(RequestError):
+    """The job's state does not allow what was asked."""
+
+    code = "LAKE_JOB_STATE"
+
+    def __init__(self, what: str, state: str) -> None:
+        super().__init__(f"A job that is {state} cannot be {what}.", "Look at the job again.")
+        self.state = state
+
+
+class LeaseLostError(EngineError):
+    """Another worker has the job now: this one may no longer write to its row."""
+
+    code = "LAKE_LEASE_LOST"
+
+    def __init__(self) -> None:
+        super().__init__("The lease of this job went to another worker.")

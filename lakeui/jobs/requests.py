@@ -1,0 +1,279 @@
+"""Jobs as people ask for them: checked, written down, sent once the row is there."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from engine.commands.model import Command, Create
+from engine.commands.sql import parse_statement
+from engine.errors import RequestError, TableExistsError
+from lakeui.catalog.access import action_for_kind, may
+from lakeui.catalog.models import Table
+from lakeui.catalog.roots import allowed_table_uri
+from lakeui.jobs.command_rules import check_command, command_of, queue_of
+from lakeui.jobs.delivery import send_on_commit
+from lakeui.jobs.errors import (
+    IdempotencyMismatchError,
+    JobStateError,
+    NotPermittedError,
+    ReadOnlyError,
+)
+from lakeui.jobs.events import log_event
+from lakeui.jobs.models import Job
+
+IDEMPOTENCY_WINDOW = timedelta(hours=24)
+_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]{0,99}(\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,3}$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """What a job may carry beside its command."""
+
+    dry_run: bool = False
+    retries: int = 0
+    idempotency_key: str = ""
+    reason: str = ""
+    commit_after: Job | None = field(default=None, compare=False)
+
+
+def request_job(  # noqa: PLR0913 - the words of a request, all by name
+    *,
+    table: Table,
+    kind: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    requested_by: User | None,
+    dry_run: bool = False,
+    idempotency_key: str = "",
+    retries: int = 0,
+    sql: str = "",
+    reason: str = "",
+    commit_after: Job | None = None,
+) -> Job:
+    """A queued job for a command, given as a kind with parameters or as one SQL statement.
+
+    The same idempotency key with the same request gives the first job again, for a day.
+    `requested_by` None is the system itself. `commit_after` rehearses a conflict (see `Job`).
+
+    Raises:
+        ReadOnlyError, NotPermittedError, IdempotencyMismatchError: as they say.
+        RequestError: the command is at fault; `field` names the part.
+        PathOutsideRootError: the table or a source lies outside the allowed roots.
+    """
+    command = parse_statement(sql) if sql else Command.from_parameters(kind, dict(parameters or {}))
+    options = JobOptions(
+        dry_run=dry_run,
+        retries=retries,
+        idempotency_key=idempotency_key,
+        reason=reason,
+        commit_after=commit_after,
+    )
+    _check_allowed(requested_by, command, table)
+    check_command(command, table)
+    return _take(table, command, requested_by, options)
+
+
+def request_create(
+    *,
+    name: str,
+    parameters: Mapping[str, Any],
+    requested_by: User | None,
+    description: str = "",
+    idempotency_key: str = "",
+    reason: str = "",
+) -> Job:
+    """A row for a table that is not there yet, and the queued `create` job that makes and loads it.
+
+    `parameters` are those of the `create` command, its source among them. The table will lie in the
+    embedded lake. A job that fails leaves the row, which says that nothing was created yet.
+
+    Raises:
+        TableExistsError: the name is taken.
+        RequestError, NotPermittedError, ReadOnlyError, IdempotencyMismatchError: see `request_job`.
+    """
+    command = Command.from_parameters(Create.kind, dict(parameters))
+    _check_allowed(requested_by, command, None)
+    options = JobOptions(idempotency_key=idempotency_key, reason=reason)
+    with transaction.atomic():
+        replayed = _replayed_create(name, command, requested_by, options)
+        if replayed is not None:
+            return replayed
+        table = _new_table(name, description, requested_by)
+        check_command(command, table)
+        return _take(table, command, requested_by, options)
+
+
+def cancel_job(job: Job, by: User | None) -> Job:
+    """Cancel a job: at once while it is queued, else as soon as its worker sees it.
+
+    After the commit began it comes too late, and the job will say that it succeeded.
+
+    Raises:
+        NotPermittedError: neither its owner nor allowed to ask for such a job.
+        JobStateError: it has ended.
+    """
+    _check_may_touch(job, by)
+    now = timezone.now()
+    who = by.get_username() if by else "the system"
+    cancelled = Job.objects.filter(pk=job.pk, state=Job.State.QUEUED).update(
+        state=Job.State.CANCELLED, cancel_requested_at=now, finished_at=now
+    )
+    active = Job.objects.filter(pk=job.pk, state__in=Job.ACTIVE)
+    asked = cancelled or active.filter(cancel_requested_at=None).update(cancel_requested_at=now)
+    if asked:
+        log_event(job.pk, f"Cancelled by {who}" if cancelled else f"{who} asked to cancel")
+    elif not active.exists():
+        job.refresh_from_db()
+        raise JobStateError("cancelled", job.state)  # noqa: EM101 - a word of the sentence
+    job.refresh_from_db()
+    return job
+
+
+def retry_job(job: Job, by: User | None) -> Job:
+    """A new job that does what an ended one did not.
+
+    One that failed without telling whether it wrote keeps its transaction id, so that the retry
+    finds that commit instead of writing twice.
+
+    Raises:
+        JobStateError: it is not over, or it succeeded.
+        NotPermittedError, ReadOnlyError, RequestError: see `request_job`.
+    """
+    if job.state not in (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED):
+        raise JobStateError("retried", job.state)  # noqa: EM101 - a word of the sentence
+    command = command_of(job)
+    _check_allowed(by, command, job.table)
+    check_command(command, job.table)
+    options = JobOptions(dry_run=job.dry_run, retries=job.max_retries, reason=job.reason)
+    again = _unsaved(job.table, command, by, options)
+    again.retry_of = job
+    if job.state == Job.State.FAILED and job.base_version is not None:
+        again.txn_id, again.base_version = job.txn_id, job.base_version
+    return _write(again)
+
+
+def _take(table: Table, command: Command, by: User | None, options: JobOptions) -> Job:
+    job = _unsaved(table, command, by, options)
+    if not options.idempotency_key or by is None:
+        return _write(job)
+    _release_old_key(by, options.idempotency_key)
+    earlier = _earlier(by, options.idempotency_key)
+    if earlier is None:
+        try:
+            with transaction.atomic():
+                return _write(job)
+        except IntegrityError:  # the same request, twice at once
+            earlier = Job.objects.get(requested_by=by, idempotency_key=options.idempotency_key)
+    return _same_or_refused(earlier, job.request_digest)
+
+
+def _unsaved(table: Table, command: Command, by: User | None, options: JobOptions) -> Job:
+    return Job(
+        table=table,
+        kind=command.kind,
+        parameters=command.parameters(),
+        statement=command.statement(),
+        dry_run=options.dry_run,
+        queue=queue_of(command, dry_run=options.dry_run),
+        requested_by=by,
+        reason=options.reason,
+        idempotency_key=options.idempotency_key if by else "",
+        request_digest=_digest(table.name, command, options),
+        max_retries=_checked_retries(options.retries),
+        commit_after=options.commit_after,
+    )
+
+
+def _write(job: Job) -> Job:
+    with transaction.atomic():
+        job.save(force_insert=True)
+        log_event(job.pk, "Queued")
+        send_on_commit(job)
+    return job
+
+
+def _checked_retries(retries: int) -> int:
+    if not 0 <= retries <= settings.JOB_MAX_RETRIES:
+        msg = f"{retries} retries were asked for."
+        raise RequestError(msg, f"Ask for 0 to {settings.JOB_MAX_RETRIES}.", field="retries")
+    return retries
+
+
+def _check_allowed(by: User | None, command: Command, table: Table | None) -> None:
+    if settings.READ_ONLY:
+        raise ReadOnlyError
+    action = action_for_kind(command.kind, command.parameters())
+    if by is not None and not may(by, action, table):
+        raise NotPermittedError(command.kind, action, table.name if table else "new tables")
+
+
+def _check_may_touch(job: Job, by: User | None) -> None:
+    action = action_for_kind(job.kind, job.parameters)
+    if by is None or by.pk == job.requested_by_id or may(by, action, job.table):
+        return
+    what = "Cancelling this job"
+    raise NotPermittedError(what, action, job.table.name)
+
+
+def _digest(table_name: str, command: Command, options: JobOptions) -> str:
+    request = [
+        table_name,
+        command.kind,
+        command.parameters(),
+        options.dry_run,
+        options.retries,
+    ]
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _earlier(by: User, key: str) -> Job | None:
+    return Job.objects.filter(requested_by=by, idempotency_key=key).first()
+
+
+def _release_old_key(by: User, key: str) -> None:
+    old = timezone.now() - IDEMPOTENCY_WINDOW
+    Job.objects.filter(requested_by=by, idempotency_key=key, created_at__lt=old).update(
+        idempotency_key=""
+    )
+
+
+def _same_or_refused(earlier: Job, digest: str) -> Job:
+    if earlier.request_digest != digest:
+        raise IdempotencyMismatchError(earlier.idempotency_key)
+    return earlier
+
+
+def _replayed_create(
+    name: str, command: Command, by: User | None, options: JobOptions
+) -> Job | None:
+    if not options.idempotency_key or by is None:
+        return None
+    _release_old_key(by, options.idempotency_key)
+    earlier = _earlier(by, options.idempotency_key)
+    return earlier and _same_or_refused(earlier, _digest(name, command, options))
+
+
+def _new_table(name: str, description: str, by: User | None) -> Table:
+    if not _NAME.match(name):
+        msg = f"{name[:200]!r} cannot be a table's name."
+        raise RequestError(
+            msg, "Use letters, digits, _ and -, in up to four parts with dots.", field="name"
+        )
+    uri = allowed_table_uri(str(Path(settings.LAKE_HOME, *name.split("."))))
+    inside = Q(uri__startswith=f"{uri}/")
+    around = Q(uri__in=[str(parent) for parent in Path(uri).parents])
+    if Table.objects.filter(Q(name=name) | Q(uri=uri) | inside | around).exists():
+        msg = f"There is a table {name} already, or one that its place would overlap."
+        raise TableExistsError(msg, "Choose another name.")
+    return Table.objects.create(name=name, uri=uri, description=description, registered_by=by)
