@@ -1,0 +1,80 @@
+"""The engine's types and expressions as Spark's.
+
+Text from people never comes here: an expression is the engine's own tree, and the SQL that Spark
+parses is rendered from that tree.
+"""
+
+import json
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql import types as spark_types
+
+from engine.expressions.render import to_sql
+from engine.expressions.tree import Expression
+from engine.schema.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    type_from_json,
+    type_to_json,
+)
+
+
+def to_column(expression: Expression) -> Column:
+    """The expression as a Spark column over columns of the same names."""
+    return F.expr(to_sql(expression))
+
+
+def is_true(expression: Expression) -> Column:
+    """Whether a condition holds: null counts as no."""
+    return F.coalesce(to_column(expression), F.lit(False))
+
+
+def to_spark_type(data_type: DataType) -> spark_types.DataType:
+    """A type without its columns' metadata, everything nullable."""
+    value = type_to_json(loosened(data_type))
+    if isinstance(value, str):
+        return spark_types._parse_datatype_json_value(value)
+    return spark_types._parse_datatype_json_string(json.dumps(value))
+
+
+def to_spark_schema(schema: StructType) -> spark_types.StructType:
+    """A schema without its columns' metadata, everything nullable."""
+    return spark_types.StructType(
+        [spark_types.StructField(each.name, to_spark_type(each.type)) for each in schema]
+    )
+
+
+def from_spark_schema(schema: spark_types.StructType) -> StructType:
+    """The schema of a DataFrame, metadata and NOT NULL left out."""
+    found = type_from_json(json.loads(schema.json()))
+    if not isinstance(found, StructType):
+        msg = f"{schema} is not a struct"
+        raise TypeError(msg)
+    return StructType(tuple(StructField(f.name, loosened(f.type)) for f in found))
+
+
+def loosened(data_type: DataType) -> DataType:
+    """The type with everything in it nullable and no metadata."""
+    match data_type:
+        case StructType(fields):
+            return StructType(tuple(StructField(f.name, loosened(f.type)) for f in fields))
+        case ArrayType(element, _):
+            return ArrayType(loosened(element))
+        case MapType(key, value, _):
+            return MapType(loosened(key), loosened(value))
+        case _:
+            return data_type
+
+
+def quoted(name: str) -> str:
+    """A column name for `DataFrame.select` and `F.col`: dots in it stay part of the name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column(name: str) -> Column:
+    """The top-level column of that very name."""
+    return F.col(quoted(name))

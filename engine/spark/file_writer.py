@@ -1,0 +1,239 @@
+"""Arrow batches into Parquet files of the table, on an executor.
+
+Files go under their final, fresh names: nothing is renamed and nothing else is left behind. Each
+file is synced before its action is reported, so that a commit never names one that could vanish.
+"""
+
+import itertools
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.actions.files import AddFile
+from engine.clock import SystemClock
+from engine.schema.partition_values import format_partition_value, partition_directory
+from engine.schema.types import DataType, StructType
+from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
+from engine.storage.uri import local_path, open_store
+
+PATH_SAFE = "/=-_.~!*'()@$&+,;"  # what a path of the log may hold unencoded
+_ROW_GROUP_BYTES = 64 * 1024 * 1024
+_ROW_GROUP_ROWS = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A partition column: its name in the log (physical), its name in the data, its type."""
+
+    physical_name: str
+    name: str
+    type: DataType
+
+
+@dataclass(frozen=True)
+class FileTarget:
+    """What an executor must know to write files of a table.
+
+    Attributes:
+        table_uri: the table's place; `storage_options` open its store.
+        schema: the files' schema under physical names; `arrow_schema` its Arrow form.
+        partitions: partition columns, outermost first.
+        directory: under the table, "" for data files.
+        prefix: how names start: `part` or `cdc`.
+        target_size_bytes: a file is closed once it is about this large.
+    """
+
+    table_uri: str
+    schema: StructType
+    arrow_schema: pa.Schema
+    partitions: tuple[PartitionField, ...] = ()
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    directory: str = ""
+    prefix: str = "part"
+    write_id: str = ""
+    target_size_bytes: int = 128 * 1024 * 1024
+    indexed: IndexedColumns = field(default_factory=IndexedColumns)
+    data_change: bool = True
+    tags: Mapping[str, str] | None = None
+
+
+class OpenFile:
+    """One Parquet file being written; batches are gathered into row groups."""
+
+    def __init__(self, target: FileTarget, partition: tuple[str | None, ...], name: str) -> None:
+        names = [each.physical_name for each in target.partitions]
+        self._target, self._values = target, dict(zip(names, partition, strict=True))
+        directory = partition_directory(self._values, names)
+        self.path = "/".join(part for part in (target.directory, directory, name) if part)
+        self._local = local_path(target.table_uri)
+        self._sink = self._open()
+        self._writer = pq.ParquetWriter(
+            self._sink, target.arrow_schema, compression="snappy", store_schema=False
+        )
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = self._raw_bytes = 0
+        self._with_nan: set[tuple[str, ...]] = set()
+        self.rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows."""
+        self.rows += batch.num_rows
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        limit = min(_ROW_GROUP_BYTES, 4 * self._target.target_size_bytes)
+        if (
+            self._pending_bytes >= limit
+            or sum(b.num_rows for b in self._pending) >= _ROW_GROUP_ROWS
+        ):
+            self._flush()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is about as large as the target wants."""
+        written = self._sink.tell()
+        ratio = written / self._raw_bytes if self._raw_bytes else 0.5
+        return written + self._pending_bytes * ratio >= self._target.target_size_bytes
+
+    def finish(self) -> AddFile:
+        """Close the file; its action, with statistics from its footer."""
+        self._flush()
+        self._writer.close()
+        footer = pq.read_metadata(pa.BufferReader(self._tail())) if self._local is None else None
+        size = self._store()
+        if footer is None:
+            footer = pq.read_metadata(Path(str(self._local)) / self.path)
+        statistics = FooterStatistics(self._target.schema, self._target.indexed)
+        return AddFile(
+            path=quote(self.path, safe=PATH_SAFE),
+            partition_values=self._values,
+            size=size,
+            modification_time=SystemClock().now_ms(),
+            data_change=self._target.data_change,
+            stats=statistics.to_json(footer, frozenset(self._with_nan)),
+            tags=dict(self._target.tags) if self._target.tags else None,
+        )
+
+    def abandon(self) -> None:
+        """Close and remove what was written."""
+        self._sink.close()
+        if self._local is not None:
+            (self._local / self.path).unlink(missing_ok=True)
+
+    def _open(self) -> Any:  # noqa: ANN401 - a file or Arrow's buffer
+        if self._local is None:
+            return pa.BufferOutputStream()
+        place = self._local / self.path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return place.open("xb")
+
+    def _tail(self) -> pa.Buffer:
+        self._buffer: pa.Buffer = self._sink.getvalue()
+        return self._buffer
+
+    def _store(self) -> int:
+        """Make it durable; its size in bytes."""
+        if self._local is None:
+            store = open_store(self._target.table_uri, self._target.storage_options)
+            store.put_if_absent(self.path, self._buffer.to_pybytes())
+            return int(self._buffer.size)
+        size: int = self._sink.tell()
+        _sync(self._sink)
+        return size
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        table = pa.Table.from_batches(self._pending, schema=self._target.arrow_schema)
+        self._with_nan |= set(_iter_nan_columns(table))
+        self._writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
+        self._raw_bytes += self._pending_bytes
+        self._pending, self._pending_bytes = [], 0
+
+
+def write_files(
+    batches: Iterable[pa.RecordBatch], target: FileTarget, task: int
+) -> Iterator[tuple[AddFile, int]]:
+    """Write batches of the target's data columns, then its partition columns, by position.
+
+    Rows of one partition must be adjacent. Yields each file's action and row count once it is
+    durable; on failure what is open is removed, what was yielded is the caller's.
+    """
+    current: OpenFile | None = None
+    partition: tuple[str | None, ...] | None = None
+    unique, count = uuid.uuid4().hex[:8], 0
+    try:
+        for batch in batches:
+            for values, part in _runs(batch, target.partitions):
+                if current is not None and (values != partition or current.is_full):
+                    yield current.finish(), current.rows
+                    current = None
+                if current is None:
+                    name = f"{target.prefix}-{task:05d}-{target.write_id}-{unique}.c{count:03d}.snappy.parquet"
+                    current, partition, count = OpenFile(target, values, name), values, count + 1
+                current.write(conform(part, target.arrow_schema))
+        if current is not None:
+            yield current.finish(), current.rows
+            current = None
+    finally:
+        if current is not None:
+            current.abandon()
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The first columns of a batch under the schema's names and types."""
+    arrays = [
+        batch.column(i) if batch.column(i).type == each.type else batch.column(i).cast(each.type)
+        for i, each in enumerate(schema)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _runs(
+    batch: pa.RecordBatch, partitions: tuple[PartitionField, ...]
+) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    """Slices of adjacent rows with the same partition values, as the log's strings."""
+    if not partitions or not batch.num_rows:
+        if batch.num_rows:
+            yield (), batch
+        return
+    columns = batch.columns[-len(partitions) :]
+    edges = {0, batch.num_rows}
+    for column in columns:
+        codes = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy()
+        edges.update((np.flatnonzero(np.diff(codes)) + 1).tolist())
+    bounds = sorted(edges)
+    for start, end in itertools.pairwise(bounds):
+        values = tuple(
+            format_partition_value(column[start].as_py(), each.type)
+            for column, each in zip(columns, partitions, strict=True)
+        )
+        yield values, batch.slice(start, end - start)
+
+
+def _iter_nan_columns(table: pa.Table) -> Iterator[tuple[str, ...]]:
+    """Leaves that hold a NaN: Parquet's bounds leave it out, Spark orders it last."""
+    for name in table.column_names:
+        yield from _nan_paths(table.column(name), (name,))
+
+
+def _nan_paths(column: pa.ChunkedArray, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+        yield path
+    if pa.types.is_struct(column.type):
+        for i, each in enumerate(column.type.fields):
+            yield from _nan_paths(pc.struct_field(column, [i]), (*path, each.name))
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+    file.close()

@@ -1,0 +1,96 @@
+"""Spark jobs of one operation: their progress, and how they are cancelled."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from engine.errors import OperationCancelledError
+
+_POLL_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an operation is: `done` of `total` `unit`s of a named stage."""
+
+    stage: str
+    done: int
+    total: int
+    unit: str = "tasks"
+    detail: str = ""
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+def no_progress(_progress: Progress) -> None:
+    """Told of every step, tells nobody."""
+
+
+@contextmanager
+def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> Iterator[None]:
+    """Run Spark actions as one group whose tasks are reported, and which the report can cancel.
+
+    Raises:
+        OperationCancelledError: `progress` raised it; the group's Spark jobs were cancelled.
+    """
+    progress(Progress(stage, 0, 0))
+    group = f"lake-{uuid.uuid4().hex}"
+    context = spark.sparkContext
+    context.setJobGroup(group, stage, interruptOnCancel=True)
+    watcher = _Watcher(context, group, stage, progress)
+    watcher.start()
+    try:
+        yield
+    except PySparkException:
+        if watcher.error is None:
+            raise
+    finally:
+        watcher.stop()
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type] - clears it
+    if watcher.error is not None:
+        raise watcher.error
+
+
+class _Watcher(threading.Thread):
+    """Asks Spark for the group's tasks twice a second and tells the callback."""
+
+    def __init__(
+        self, context: SparkContext, group: str, stage: str, progress: ProgressCallback
+    ) -> None:
+        super().__init__(name=group, daemon=True)
+        self._context, self._group, self._stage, self._progress = context, group, stage, progress
+        self._done = threading.Event()
+        self.error: OperationCancelledError | None = None
+
+    def run(self) -> None:
+        """Until stopped or told to cancel."""
+        while not self._done.wait(_POLL_SECONDS):
+            try:
+                self._progress(self._look())
+            except OperationCancelledError as error:
+                self.error = error
+                self._context.cancelJobGroup(self._group)
+
+    def stop(self) -> None:
+        """End the watching."""
+        self._done.set()
+        self.join()
+
+    def _look(self) -> Progress:
+        tracker = self._context.statusTracker()
+        done = total = 0
+        for job_id in tracker.getJobIdsForGroup(self._group):
+            job = tracker.getJobInfo(job_id)
+            for stage_id in job.stageIds if job else ():
+                stage = tracker.getStageInfo(stage_id)
+                if stage is not None:
+                    done += stage.numCompletedTasks
+                    total += stage.numTasks
+        return Progress(self._stage, done, total)

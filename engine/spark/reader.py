@@ -1,0 +1,253 @@
+"""Live files of a table as a DataFrame: native Parquet scans, with each row's file and position.
+
+The engine chooses the files; Spark neither lists directories nor guesses partitions.
+"""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as spark_types
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddFile
+from engine.deletion_vectors.files import read_deletion_vector
+from engine.errors import RequestError
+from engine.schema.arrow import to_arrow_type
+from engine.schema.column_mapping import field_id
+from engine.schema.partition_values import parse_partition_value
+from engine.schema.types import StructField, StructType
+from engine.spark.columns import column, to_spark_type
+from engine.spark.table_files import TableFiles
+from engine.storage.uri import open_store, resolve_log_path
+
+FILE = "__lake_file"
+ROW = "__lake_row"
+ROW_ID = "__lake_row_id"
+ROW_COMMIT_VERSION = "__lake_row_commit_version"
+INTERNAL_COLUMNS = frozenset({FILE, ROW, ROW_ID, ROW_COMMIT_VERSION})
+_URL = "__lake_url"
+_BASE = "__lake_base_row_id"
+_DEFAULT_VERSION = "__lake_default_version"
+_ENCODED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u0080-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class ScanRequest:
+    """What to read: `positions` adds FILE (index in `files`) and ROW, `row_ids` row tracking's columns."""
+
+    files: Sequence[AddFile]
+    positions: bool = False
+    row_ids: bool = False
+    columns: frozenset[str] | None = None
+
+
+def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFrame:
+    """The live rows of files under the table's column names.
+
+    Deletion vectors are applied, partition values typed, missing columns null.
+
+    Raises:
+        RequestError: the files are where Spark cannot read.
+        PathOutsideRootError: a path that leaves the table.
+    """
+    indexed = list(enumerate(request.files))
+    clean = [each for each in indexed if each[1].deletion_vector is None]
+    masked = [each for each in indexed if each[1].deletion_vector is not None]
+    frames = []
+    if clean or not masked:
+        frames.append(_located(spark, table, request, clean))
+    if masked:
+        positioned = ScanRequest(request.files, True, request.row_ids, request.columns)
+        located = _located(spark, table, positioned, masked)
+        live = located.filter(_is_live(table, dict(masked))(column(FILE), column(ROW)))
+        frames.append(live if request.positions else live.drop(FILE, ROW))
+    return functools.reduce(DataFrame.unionByName, frames)
+
+
+def spark_path(root: str, path: str) -> str:
+    """A decoded path below a root as Hadoop spells it.
+
+    Raises:
+        RequestError: no file system of Spark's serves the place.
+    """
+    scheme, separator, rest = root.partition("://")
+    if not separator:
+        return f"file:{root.rstrip('/')}/{path}"
+    if scheme == "memory":
+        msg = f"{root} is in this process's memory, where Spark cannot read."
+        raise RequestError(msg, "Use a table on disk or in an object store.", field="table")
+    return f"{'s3a' if scheme == 's3' else scheme}://{rest.rstrip('/')}/{path}"
+
+
+def _located(
+    spark: SparkSession,
+    table: TableFiles,
+    request: ScanRequest,
+    files: Sequence[tuple[int, AddFile]],
+) -> DataFrame:
+    """Data columns from the files, the others from a small table that is joined by the files' URLs."""
+    paths = [_path(table, add) for _, add in files]
+    raw = _native(spark, table, request, paths)
+    wanted = [f for f in table.schema if request.columns is None or f.name in request.columns]
+    partitions = [f for f in wanted if f.name in table.partition_columns]
+    if not partitions and not request.positions and not request.row_ids:
+        return raw.select(*[_data_column(table, each) for each in wanted])
+    urls = [
+        "file:" + _java_encoded(p[5:]) if p.startswith("file:") else _java_encoded(p) for p in paths
+    ]
+    beside = spark.createDataFrame(_beside(table, files, urls, partitions))
+    joined = raw.join(F.broadcast(beside), F.col("_metadata.file_path") == F.col(_URL), "left")
+    stranger = F.raise_error(
+        F.concat(F.lit("a file that was not asked for: "), F.col("_metadata.file_path"))
+    )
+    known = joined.filter(
+        F.when(F.col(FILE).isNotNull(), F.lit(True)).otherwise(stranger.cast("boolean"))
+    )
+    return known.select(
+        *[
+            column(each.name) if each in partitions else _data_column(table, each)
+            for each in wanted
+        ],
+        column(FILE),
+        F.col("_metadata.row_index").alias(ROW),
+        *(_row_tracking(table) if request.row_ids else ()),
+    ).drop(*(() if request.positions else (FILE, ROW)))
+
+
+def _native(
+    spark: SparkSession, table: TableFiles, request: ScanRequest, paths: Sequence[str]
+) -> DataFrame:
+    fields = [
+        spark_types.StructField(each.name, to_spark_type(each.type), True, _field_id(table, each))
+        for each in table.data_schema
+    ]
+    if request.row_ids:
+        names = [n for n in (table.row_id_column, table.row_commit_version_column) if n]
+        fields += [spark_types.StructField(name, spark_types.LongType()) for name in names]
+    reader = spark.read.schema(spark_types.StructType(fields)).option("__globPaths__", "false")
+    if not paths:
+        return _no_rows(spark, spark_types.StructType(fields))
+    return reader.option("recursiveFileLookup", "true").parquet(*paths)
+
+
+def _no_rows(spark: SparkSession, schema: spark_types.StructType) -> DataFrame:
+    metadata = spark_types.StructType().add("file_path", "string").add("row_index", "long")
+    return spark.createDataFrame([], schema.add("_metadata", metadata))
+
+
+def _field_id(table: TableFiles, each: StructField) -> dict[str, int] | None:
+    number = field_id(each)
+    return (
+        {"parquet.field.id": number} if table.mapping_mode == "id" and number is not None else None
+    )
+
+
+def _data_column(table: TableFiles, each: StructField) -> Column:
+    """The column under its own name; structs in it are renamed by position."""
+    found = column(table.physical_name(each))
+    if table.is_mapped and isinstance(each.type, StructType):
+        found = found.cast(to_spark_type(each.type))
+    return found.alias(each.name)
+
+
+def _beside(
+    table: TableFiles,
+    files: Sequence[tuple[int, AddFile]],
+    urls: Sequence[str],
+    partitions: Sequence[StructField],
+) -> pa.Table:
+    columns: dict[str, pa.Array] = {
+        _URL: pa.array(urls, pa.string()),
+        FILE: pa.array([index for index, _ in files], pa.int32()),
+        _BASE: pa.array([add.base_row_id for _, add in files], pa.int64()),
+        _DEFAULT_VERSION: pa.array(
+            [add.default_row_commit_version for _, add in files], pa.int64()
+        ),
+    }
+    for each in partitions:
+        texts = [add.partition_values.get(table.physical_name(each)) for _, add in files]
+        values = [parse_partition_value(text, each.type) for text in texts]
+        columns[each.name] = pa.array(values, to_arrow_type(each.type))
+    return pa.table(columns)
+
+
+def _row_tracking(table: TableFiles) -> Iterator[Column]:
+    derived_id = column(_BASE) + F.col("_metadata.row_index")
+    stored_id = column(table.row_id_column) if table.row_id_column else F.lit(None).cast("long")
+    yield F.coalesce(stored_id, derived_id).alias(ROW_ID)
+    name = table.row_commit_version_column
+    stored_version = column(name) if name else F.lit(None).cast("long")
+    yield F.coalesce(stored_version, column(_DEFAULT_VERSION)).alias(ROW_COMMIT_VERSION)
+
+
+def _path(table: TableFiles, add: AddFile) -> str:
+    resolved = resolve_log_path(table.uri, add.path)
+    name = resolved.path.rpartition("/")[2]
+    if name.startswith(("_", ".")):
+        msg = f"Spark takes {name} for a hidden file and would read no rows from it."
+        raise RequestError(
+            msg, "Rewrite the file under another name with the engine that wrote it."
+        )
+    return spark_path(resolved.root, resolved.path)
+
+
+def _java_encoded(path: str) -> str:
+    """A path as `java.net.URI` spells it: what `_metadata.file_path` shows."""
+    return _ENCODED.sub(lambda match: quote(match[0], safe=""), path)
+
+
+def _is_live(table: TableFiles, files: Mapping[int, AddFile]):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a UDF
+    mask = _Mask(
+        table.uri, dict(table.storage_options), {i: add.deletion_vector for i, add in files.items()}
+    )
+
+    def live(file: pa.Array, row: pa.Array) -> pa.Array:
+        return mask.live(file.to_numpy(zero_copy_only=False), row.to_numpy(zero_copy_only=False))
+
+    live.__annotations__ = {"file": pa.Array, "row": pa.Array, "return": pa.Array}
+    return F.arrow_udf(live, "boolean")
+
+
+@dataclass
+class _Mask:
+    """Which rows the deletion vectors leave, decided on an executor."""
+
+    uri: str
+    storage_options: dict[str, str]
+    vectors: dict[int, DeletionVectorDescriptor | None]
+    _deleted: dict[int, npt.NDArray[np.uint64]] = field(default_factory=dict)
+
+    def live(self, files: npt.NDArray[np.int32], rows: npt.NDArray[np.int64]) -> pa.Array:
+        alive = np.ones(len(files), dtype=bool)
+        for index in np.unique(files):
+            here = files == index
+            alive[here] = ~_among(rows[here].astype(np.uint64), self._of(int(index)))
+        return pa.array(alive)
+
+    def _of(self, index: int) -> npt.NDArray[np.uint64]:
+        if index not in self._deleted:
+            if len(self._deleted) > 64:
+                self._deleted.clear()
+            vector = self.vectors[index]
+            store = open_store(self.uri, self.storage_options)
+            found = read_deletion_vector(store, vector) if vector else ()
+            self._deleted[index] = np.fromiter(found, dtype=np.uint64)
+        return self._deleted[index]
+
+
+def _among(
+    values: npt.NDArray[np.uint64], ordered: npt.NDArray[np.uint64]
+) -> npt.NDArray[np.bool_]:
+    places = np.searchsorted(ordered, values)
+    inside = places < len(ordered)
+    found = np.zeros(len(values), dtype=bool)
+    found[inside] = ordered[places[inside]] == values[inside]
+    return found

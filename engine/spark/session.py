@@ -1,0 +1,137 @@
+"""The SparkSession of a worker, configured so that text from people cannot reach the machine.
+
+`spark.sql.restrictedMode.enabled` and the empty reflection allow-list are a second line: the first
+is that no text from people is ever given to Spark (see `engine.spark.columns`).
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from engine.errors import EngineError
+
+MINIMUM_JAVA = 17
+_ENGINE_PARENT = str(Path(__file__).resolve().parents[2])
+
+SAFE_CONFIGURATION: Mapping[str, str] = {
+    # what text may do
+    "spark.sql.restrictedMode.enabled": "true",
+    "spark.sql.reflect.allowList": "",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.legacy.allowUntypedScalaUDF": "false",
+    # what values mean
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "true",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    # no checksum files beside the data, which also cannot cope with a colon in a name
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # no residue beside the data
+    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # many jobs, one session, nobody listening
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # Arrow between the JVM and Python
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.python.worker.reuse": "true",
+    # small tables on small machines: no listing job for a list of files, few shuffle partitions
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
+    "spark.sql.adaptive.enabled": "true",
+}
+
+
+class SparkUnavailableError(EngineError):
+    """Spark cannot start on this machine."""
+
+    code = "LAKE_SPARK_UNAVAILABLE"
+    sqlstate = "58000"
+
+
+def build_session(
+    app_name: str, *, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The process's SparkSession, started on first use.
+
+    Args:
+        app_name: shown by cluster managers.
+        master: Spark master URL; `SPARK_MASTER` or local cores when None.
+        settings: settings over the safe ones (tests, clusters).
+
+    Raises:
+        SparkUnavailableError: no Java 17 or later.
+    """
+    check_java()
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    chosen = master or os.environ.get("SPARK_MASTER") or f"local[{os.cpu_count() or 1}]"
+    builder = SparkSession.builder.appName(app_name).master(chosen)
+    for key, value in {**SAFE_CONFIGURATION, **_place_settings(chosen), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def check_java() -> None:
+    """Make sure that Java is there and recent enough.
+
+    Raises:
+        SparkUnavailableError: naming the remedy in one line.
+    """
+    remedy = f"Install Java {MINIMUM_JAVA} or later (apt install openjdk-17-jre-headless) or set JAVA_HOME."
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if java is None:
+        msg = "Spark needs Java and none was found."
+        raise SparkUnavailableError(msg, remedy)
+    version = _java_version(java)
+    if version < MINIMUM_JAVA:
+        msg = f"Spark needs Java {MINIMUM_JAVA} and {java} is version {version}."
+        raise SparkUnavailableError(msg, remedy)
+
+
+def _java_version(java: str) -> int:
+    properties = subprocess.run(  # noqa: S603 - the java of this machine, no arguments from outside
+        [java, "-XshowSettings:properties", "-version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    ).stderr
+    for line in properties.splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "java.specification.version":
+            number = value.strip().removeprefix("1.")
+            return int(number) if number.isdigit() else 0
+    return 0
+
+
+def _place_settings(master: str) -> dict[str, str]:
+    """Settings that depend on where this runs: scratch space, import path, cores, extra jars."""
+    scratch = Path(tempfile.gettempdir()) / f"lake-spark-{os.getpid()}"
+    settings = {
+        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
+        "spark.executorEnv.PYTHONPATH": _ENGINE_PARENT,
+    }
+    if master.startswith("local"):
+        settings["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
+        settings["spark.driver.memory"] = os.environ.get("SPARK_DRIVER_MEMORY", "2g")
+    if jars := os.environ.get("SPARK_JARS"):
+        settings["spark.jars"] = jars
+    return settings

@@ -1,0 +1,109 @@
+"""What the readers and writers of a table's files must know of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from engine.protocol.properties import TableProperties
+from engine.schema.arrow import to_arrow_type
+from engine.schema.column_mapping import field_id, physical_name, physical_path, physical_schema
+from engine.schema.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+from engine.spark.file_writer import PartitionField
+from engine.spark.footer_statistics import IndexedColumns
+
+DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """A table's place and the shape of its files."""
+
+    uri: str
+    schema: StructType
+    partition_columns: Sequence[str] = ()
+    properties: TableProperties = field(default_factory=TableProperties)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mapping_mode(self) -> str:
+        """`none`, `name` or `id`."""
+        return self.properties.column_mapping_mode
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether files use physical names."""
+        return self.mapping_mode != "none"
+
+    @property
+    def row_id_column(self) -> str | None:
+        """The files' column of row ids that were kept by a rewrite."""
+        return self.properties.row_id_column
+
+    @property
+    def row_commit_version_column(self) -> str | None:
+        """The files' column of row commit versions that were kept by a rewrite."""
+        return self.properties.row_commit_version_column
+
+    @property
+    def data_fields(self) -> list[StructField]:
+        """The columns that are in the files, in order."""
+        return [each for each in self.schema if each.name not in self.partition_columns]
+
+    @property
+    def data_schema(self) -> StructType:
+        """The columns that are in the files, under physical names at every level."""
+        return physical_schema(StructType(tuple(self.data_fields)), self.mapping_mode)
+
+    @property
+    def partition_fields(self) -> tuple[PartitionField, ...]:
+        """The partition columns, outermost first."""
+        found = [self.schema.get(name) for name in self.partition_columns]
+        return tuple(PartitionField(self.physical_name(f), f.name, f.type) for f in found if f)
+
+    @property
+    def target_size_bytes(self) -> int:
+        """About how large a file should be."""
+        return self.properties.target_file_size_bytes or DEFAULT_TARGET_SIZE_BYTES
+
+    @property
+    def indexed(self) -> IndexedColumns:
+        """The leaves that get statistics."""
+        names = self.properties.data_skipping_stats_columns
+        paths = tuple(tuple(name.split(".")) for name in names) if names is not None else None
+        if paths is not None and self.is_mapped:
+            paths = tuple(physical_path(self.schema, path, self.mapping_mode) for path in paths)
+        return IndexedColumns(self.properties.data_skipping_num_indexed_cols, paths)
+
+    def physical_name(self, each: StructField) -> str:
+        """The name of a column in files and in partition values."""
+        return physical_name(each, self.mapping_mode)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The schema of a Parquet file: everything nullable, field ids where columns have them."""
+    return pa.schema([_arrow_field(each) for each in schema])
+
+
+def _arrow_field(each: StructField) -> pa.Field:
+    number = field_id(each)
+    metadata = {b"PARQUET:field_id": str(number).encode()} if number is not None else None
+    return pa.field(each.name, _arrow_type(each.type), nullable=True, metadata=metadata)
+
+
+def _arrow_type(data_type: DataType) -> pa.DataType:
+    match data_type:
+        case StructType(fields):
+            return pa.struct([_arrow_field(each) for each in fields])
+        case ArrayType(element, _):
+            return pa.list_(pa.field("element", _arrow_type(element)))
+        case MapType(key, value, _):
+            return pa.map_(_arrow_type(key), _arrow_type(value))
+        case _:
+            return to_arrow_type(data_type)

@@ -1,0 +1,173 @@
+"""Lines and records of text files, read on executors with their numbers, so that a bad one has a name."""
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from engine.storage.uri import open_store
+
+PROBLEM = "__problem"
+RECORD = "__record"
+FILE = "__source"
+_BLOCK_BYTES = 8 * 1024 * 1024
+MAX_RECORD_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file under a directory: the store's URI, its options, the path below it."""
+
+    root: str
+    path: str
+    size_bytes: int
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> str:
+        """The file for messages."""
+        return posixpath.join(self.root, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvDialect:
+    """How a CSV file is written. Unquoted empty text is null."""
+
+    header: bool = True
+    delimiter: str = ","
+    quote: str = '"'
+    null_text: str = ""
+
+
+def csv_columns(file: TextFile, dialect: CsvDialect) -> list[str]:
+    """The names in a file's header, or `_c0`, `_c1` … where it has none.
+
+    Raises:
+        pa.ArrowInvalid: the first lines are not CSV.
+    """
+    store = open_store(file.root, file.storage_options)
+    head = store.read(file.path, 0, _BLOCK_BYTES)
+    if not head.strip():
+        return []
+    reader = pa_csv.open_csv(
+        pa.BufferReader(head),
+        read_options=pa_csv.ReadOptions(
+            autogenerate_column_names=not dialect.header, block_size=_BLOCK_BYTES, use_threads=False
+        ),
+        parse_options=_parse_options(dialect, []),
+    )
+    names = reader.schema.names
+    return names if dialect.header else [f"_c{i}" for i in range(len(names))]
+
+
+def iter_csv(file: TextFile, dialect: CsvDialect, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Records as text columns, then the file, the record's number and its problem if any.
+
+    Numbers count records from 1, a header among them, empty lines not.
+
+    Records with too few or too many values come as nulls with a problem.
+    """
+    store = open_store(file.root, file.storage_options)
+    bad: list[pa_csv.InvalidRow] = []
+    with store.open_input(file.path) as source:
+        if not file.size_bytes:
+            return
+        reader = pa_csv.open_csv(
+            source,
+            read_options=pa_csv.ReadOptions(
+                column_names=columns,
+                skip_rows=1 if dialect.header else 0,
+                block_size=_BLOCK_BYTES,
+                use_threads=False,
+            ),
+            parse_options=_parse_options(dialect, bad),
+            convert_options=pa_csv.ConvertOptions(
+                column_types=dict.fromkeys(columns, pa.string()),
+                null_values=[dialect.null_text],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        number = int(dialect.header)
+        for batch in reader:
+            numbers = _numbers(number, batch.num_rows, {each.number for each in bad})
+            number = numbers[-1] if numbers else number
+            yield _with_origin(list(batch.columns), columns, file, numbers, None)
+    yield from _bad_batches(bad, columns, file)
+
+
+def iter_lines(file: TextFile) -> Iterator[pa.RecordBatch]:
+    """Lines that are not blank, as one column `value`, with file, number (from 1) and no problem."""
+    store = open_store(file.root, file.storage_options)
+    number, rest, offset = 0, b"", 0
+    while offset < file.size_bytes:
+        block = store.read(file.path, offset, _BLOCK_BYTES)
+        offset += len(block)
+        lines = (rest + block).split(b"\n")
+        rest = lines.pop() if offset < file.size_bytes else b""
+        yield _line_batch(lines, number, file)
+        number += len(lines)
+
+
+def _numbers(last: int, count: int, bad: set[int | None]) -> list[int]:
+    """The numbers of the next good records, those of bad ones left out."""
+    if not bad:
+        return list(range(last + 1, last + count + 1))
+    found: list[int] = []
+    while len(found) < count:
+        last += 1
+        if last not in bad:
+            found.append(last)
+    return found
+
+
+def _line_batch(lines: list[bytes], before: int, file: TextFile) -> pa.RecordBatch:
+    kept = [(i, line) for i, line in enumerate(lines, before + 1) if line.strip()]
+    text = pa.array([line.decode("utf-8", errors="replace") for _, line in kept], pa.string())
+    return _with_origin([text], ["value"], file, [i for i, _ in kept], None)
+
+
+def _bad_batches(
+    bad: Iterable[pa_csv.InvalidRow], columns: list[str], file: TextFile
+) -> Iterator[pa.RecordBatch]:
+    rows = list(bad)
+    if rows:
+        empty = [pa.nulls(len(rows), pa.string()) for _ in columns]
+        problems = [
+            f"{row.actual_columns} values where {row.expected_columns} are expected: {row.text[:200]}"
+            for row in rows
+        ]
+        numbers = [row.number or 0 for row in rows]
+        yield _with_origin(empty, columns, file, numbers, problems)
+
+
+def _with_origin(
+    arrays: list[pa.Array],
+    names: list[str],
+    file: TextFile,
+    numbers: list[int],
+    problems: list[str] | None,
+) -> pa.RecordBatch:
+    count = len(numbers)
+    origin = [
+        pa.array([file.shown] * count, pa.string()),
+        pa.array(numbers, pa.int64()),
+        pa.nulls(count, pa.string()) if problems is None else pa.array(problems, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays([*arrays, *origin], names=[*names, FILE, RECORD, PROBLEM])
+
+
+def _parse_options(dialect: CsvDialect, bad: list[pa_csv.InvalidRow]) -> pa_csv.ParseOptions:
+    def note(row: pa_csv.InvalidRow) -> str:
+        bad.append(row)
+        return "skip"
+
+    return pa_csv.ParseOptions(
+        delimiter=dialect.delimiter,
+        quote_char=dialect.quote or False,
+        newlines_in_values=True,
+        ignore_empty_lines=True,
+        invalid_row_handler=note,
+    )

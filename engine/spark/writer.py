@@ -1,0 +1,137 @@
+"""A DataFrame into fresh files of a table: actions come back to the driver, rows never do."""
+
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from engine.actions.codec import decode, encode
+from engine.actions.files import AddCDCFile, AddFile
+from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.spark.columns import column, to_spark_type
+from engine.spark.file_writer import FileTarget, write_files
+from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
+from engine.spark.table_files import TableFiles, arrow_schema
+
+CHANGE_TYPE = "_change_type"
+_REPORT = "action string, rows long"
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of one write and how many rows they hold."""
+
+    adds: tuple[AddFile, ...] = ()
+    rows: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written."""
+        return sum(add.size for add in self.adds)
+
+    def __add__(self, other: "Written") -> "Written":
+        return Written(self.adds + other.adds, self.rows + other.rows)
+
+
+def write(
+    frame: DataFrame, table: TableFiles, *, data_change: bool = True, keep_row_ids: bool = False
+) -> Written:
+    """Write rows under the table's column names; missing columns must have been added as nulls.
+
+    Args:
+        frame: the table's columns; with `keep_row_ids` also the reader's row tracking columns.
+        table: where and in what shape.
+        data_change: false if the rows only move.
+        keep_row_ids: write row ids and row commit versions into the table's materialised columns.
+
+    Returns:
+        The files, durable but unknown to the log.
+    """
+    target = replace(file_target(table), data_change=data_change)
+    tracked = (table.row_id_column, table.row_commit_version_column) if keep_row_ids else ()
+    kept = [
+        (internal, name)
+        for internal, name in zip((ROW_ID, ROW_COMMIT_VERSION), tracked, strict=False)
+        if name
+    ]
+    if kept:
+        extra = tuple(StructField(name, LONG) for _, name in kept)
+        target = _with_columns(target, extra)
+    return _run(_physical_frame(frame, table, [column(i).alias(n) for i, n in kept]), target)
+
+
+def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
+    """Write row changes (the table's columns and `_change_type`) under `_change_data`."""
+    target = replace(file_target(table), directory="_change_data", prefix="cdc")
+    target = _with_columns(target, (StructField(CHANGE_TYPE, STRING),))
+    written = _run(_physical_frame(frame, table, [column(CHANGE_TYPE)]), target)
+    return [
+        AddCDCFile(path=add.path, partition_values=add.partition_values, size=add.size)
+        for add in written.adds
+    ]
+
+
+def file_target(table: TableFiles) -> FileTarget:
+    """Where and how executors write files of the table."""
+    return FileTarget(
+        table_uri=table.uri,
+        schema=table.data_schema,
+        arrow_schema=arrow_schema(table.data_schema),
+        partitions=table.partition_fields,
+        storage_options=dict(table.storage_options),
+        write_id=str(uuid.uuid4()),
+        target_size_bytes=table.target_size_bytes,
+        indexed=table.indexed,
+    )
+
+
+def collect_actions(frame: DataFrame) -> Written:
+    """Run a frame of (action, rows) and read the actions."""
+    report = frame.toArrow()
+    adds = [decode(line) for line in report.column("action").to_pylist()]
+    found = tuple(add for add in adds if isinstance(add, AddFile))
+    return Written(found, sum(report.column("rows").to_pylist()))
+
+
+def report_batches(written: Iterable[tuple[AddFile, int]]) -> Iterator[pa.RecordBatch]:
+    """Actions as the rows that executors send back."""
+    for add, rows in written:
+        yield pa.RecordBatch.from_pydict(
+            {"action": [encode(add)], "rows": pa.array([rows], pa.int64())}
+        )
+
+
+def _run(frame: DataFrame, target: FileTarget) -> Written:
+    if target.partitions:
+        frame = frame.sortWithinPartitions(*[column(each.name) for each in target.partitions])
+    return collect_actions(frame.mapInArrow(_writing(target), _REPORT))
+
+
+def _writing(target: FileTarget) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def write_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task = context.partitionId() if context else 0
+        yield from report_batches(write_files(batches, target, task))
+
+    return write_task
+
+
+def _physical_frame(frame: DataFrame, table: TableFiles, extra: list[object]) -> DataFrame:
+    """Data columns in the files' order, extra ones, then the partition columns by their names."""
+    data = [
+        column(each.name).cast(to_spark_type(physical.type)).alias(physical.name)
+        for each, physical in zip(table.data_fields, table.data_schema, strict=True)
+    ]
+    return frame.select(*data, *extra, *[column(each.name) for each in table.partition_fields])
+
+
+def _with_columns(target: FileTarget, fields: tuple[StructField, ...]) -> FileTarget:
+    schema = StructType(target.schema.fields + fields)
+    return replace(target, schema=schema, arrow_schema=_extended(target.arrow_schema, fields))
+
+
+def _extended(schema: pa.Schema, fields: tuple[StructField, ...]) -> pa.Schema:
+    return pa.schema([*schema, *arrow_schema(StructType(fields))])
