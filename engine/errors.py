@@ -29,7 +29,11 @@ class EngineError(Exception):
 
     def facts(self) -> dict[str, Any]:
         """The error as JSON-ready values: code, sqlstate, message, remedy and its own fields."""
-        own = {k: v for k, v in vars(self).items() if k not in {"what", "remedy"} and not k.startswith("_")}
+        own = {
+            k: v
+            for k, v in vars(self).items()
+            if k not in {"what", "remedy"} and not k.startswith("_")
+        }
         return {
             "code": self.code,
             "sqlstate": self.sqlstate,
@@ -217,7 +221,9 @@ class StatementError(RequestError):
     code = "LAKE_STATEMENT_NOT_UNDERSTOOD"
     sqlstate = "42601"
 
-    def __init__(self, what: str, remedy: str = "", *, field: str = "sql", position: int | None = None) -> None:
+    def __init__(
+        self, what: str, remedy: str = "", *, field: str = "sql", position: int | None = None
+    ) -> None:
         super().__init__(what, remedy, field=field)
         self.position = position
 
@@ -233,6 +239,13 @@ class UnknownColumnError(ExpressionError):
 
     code = "UNRESOLVED_COLUMN"
     sqlstate = "42703"
+
+
+class CannotEvaluateError(EngineError):
+    """An expression whose value Arrow cannot give exactly as Spark would: ask Spark, or assume a match."""
+
+    code = "LAKE_CANNOT_EVALUATE"
+    sqlstate = "0A000"
 
 
 class InvariantViolationError(EngineError):
@@ -281,6 +294,13 @@ class CommitOutcomeUnknownError(EngineError):
 
     code = "LAKE_COMMIT_OUTCOME_UNKNOWN"
     sqlstate = "40003"
+
+
+class LogCleanedError(EngineError):
+    """Versions that a transaction had to be checked against have been cleaned away."""
+
+    code = "LAKE_LOG_CLEANED"
+    sqlstate = "40001"
 
 
 class MaxCommitRetriesError(EngineError):
@@ -362,11 +382,17 @@ class ConflictError(EngineError):
 
     def __init__(self, conflict: ConflictFacts) -> None:
         self.conflict = conflict
-        super().__init__(f"{conflict.what} Nothing was written.", _advice(conflict.remedies, conflict.can_retry))
+        super().__init__(
+            f"{conflict.what} Nothing was written.", _advice(conflict.remedies, conflict.can_retry)
+        )
 
     def facts(self) -> dict[str, Any]:
         """As `EngineError.facts`, the conflict as plain values."""
-        return {**super().facts(), "conflict": self.conflict.as_dict(), "exception": type(self).__name__}
+        return {
+            **super().facts(),
+            "conflict": self.conflict.as_dict(),
+            "exception": type(self).__name__,
+        }
 
 
 class ConcurrentAppendException(ConflictError):  # noqa: N818 - Delta's name, which people search for
@@ -407,4 +433,10 @@ class ProtocolChangedException(ConflictError):  # noqa: N818
 
 def _advice(remedies: Sequence[Remedy], can_retry: bool) -> str:
     first = "Retry it" if can_retry else "A retry cannot succeed"
-    return f"{first}, or {remedies[0].action}." if remedies and can_retry else f"{first}." if not remedies else f"{first}: {remedies[0].action}."
+    return (
+        f"{first}, or {remedies[0].action}."
+        if remedies and can_retry
+        else f"{first}."
+        if not remedies
+        else f"{first}: {remedies[0].action}."
+    )

@@ -1,0 +1,227 @@
+"""Casts of Arrow values as Spark does them in ANSI mode, where they can be exact.
+
+Values are arrays or scalars of the canonical Arrow type of a Delta type. The session's time zone
+is UTC. A value that Spark would refuse, or that Arrow may round differently, raises
+`CannotEvaluateError`.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.errors import CannotEvaluateError
+from engine.expressions.literals import parse_date, parse_timestamp
+from engine.expressions.tree import VOID
+from engine.expressions.types import FLOATS, INTEGRALS, TIMES, is_numeric, sql_name
+from engine.schema.types import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructType,
+)
+
+Value: TypeAlias = Any
+"""A pyarrow Array or Scalar; their stubs do not let one signature name both."""
+
+_ARROW: dict[DataType, pa.DataType] = {
+    STRING: pa.string(),
+    LONG: pa.int64(),
+    INTEGER: pa.int32(),
+    SHORT: pa.int16(),
+    BYTE: pa.int8(),
+    FLOAT: pa.float32(),
+    DOUBLE: pa.float64(),
+    BOOLEAN: pa.bool_(),
+    BINARY: pa.binary(),
+    DATE: pa.date32(),
+    TIMESTAMP: pa.timestamp("us", "UTC"),
+    TIMESTAMP_NTZ: pa.timestamp("us"),
+    VOID: pa.null(),
+}
+_INTEGER = re.compile(r"[+-]?\d{1,40}\Z")
+_FLOATING = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_BOOLEANS = {
+    **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
+    **dict.fromkeys(("f", "false", "n", "no", "0"), False),
+}
+
+
+def arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type that values of a Delta type are evaluated in."""
+    match data_type:
+        case DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
+        case ArrayType(element):
+            return pa.list_(arrow_type(element))
+        case MapType(key, value):
+            return pa.map_(arrow_type(key), arrow_type(value))
+        case StructType(fields):
+            return pa.struct([pa.field(each.name, arrow_type(each.type)) for each in fields])
+        case _ if data_type in _ARROW:
+            return _ARROW[data_type]
+    raise inexact(f"a {sql_name(data_type)} value")
+
+
+def inexact(what: str) -> CannotEvaluateError:
+    """The error for what Arrow cannot do as Spark does."""
+    return CannotEvaluateError(f"Arrow cannot evaluate {what} exactly as Spark does.")
+
+
+def canonical(value: Value, data_type: DataType) -> Value:
+    """A column of a file or table in the Arrow type it is evaluated in."""
+    target = arrow_type(data_type)
+    if value.type == target:
+        return value
+    if pa.types.is_dictionary(value.type):
+        value = value.dictionary_decode()
+    if pa.types.is_timestamp(value.type) and data_type in {TIMESTAMP, TIMESTAMP_NTZ}:
+        return pc.cast(value, pa.timestamp("us", value.type.tz)).cast(pa.int64()).cast(target)
+    return pc.cast(value, target)
+
+
+def convert(value: Value, source: DataType, target: DataType) -> Value:
+    """The value cast from one type to another, as Spark's CAST in ANSI mode.
+
+    Raises:
+        CannotEvaluateError: Spark would fail, or do it in a way Arrow does not.
+    """
+    if source == target:
+        return value
+    if source == VOID:
+        return pc.cast(value, arrow_type(target))
+    for applies, conversion in _CONVERSIONS:
+        if applies(source, target):
+            return conversion(value, source, target)
+    raise inexact(f"a cast from {sql_name(source)} to {sql_name(target)}")
+
+
+def _plain(value: Value, source: DataType, target: DataType) -> Value:
+    return pc.cast(value, arrow_type(target))
+
+
+def _unsafe(value: Value, source: DataType, target: DataType) -> Value:
+    return pc.cast(value, arrow_type(target), safe=False)
+
+
+def _truncated(value: Value, source: DataType, target: DataType) -> Value:
+    if isinstance(source, DecimalType):
+        return rowwise(lambda number: int(number), [value], arrow_type(target))
+    return pc.cast(pc.trunc(value), arrow_type(target))
+
+
+def _to_decimal(value: Value, source: DataType, target: DataType) -> Value:
+    precision, scale = target.precision, target.scale  # type: ignore[union-attr]
+    if isinstance(source, DecimalType) and source.scale > scale:
+        value = rowwise(
+            lambda number: number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP),
+            [value],
+            pa.decimal128(38, scale),
+        )
+    return pc.cast(pc.cast(value, pa.decimal256(76, scale)), pa.decimal128(precision, scale))
+
+
+def _decimal_to_floating(value: Value, source: DataType, target: DataType) -> Value:
+    return pc.cast(pc.cast(value, pa.string()), arrow_type(target))
+
+
+def _to_boolean(value: Value, source: DataType, target: DataType) -> Value:
+    return pc.not_equal(value, pa.scalar(0, value.type))
+
+
+def _between_times(value: Value, source: DataType, target: DataType) -> Value:
+    if source == DATE or target == DATE:
+        return pc.cast(value, arrow_type(target), safe=False)
+    return pc.cast(pc.cast(value, pa.int64()), arrow_type(target))
+
+
+def _from_string(value: Value, source: DataType, target: DataType) -> Value:
+    return rowwise(lambda text: _parsed(text, target), [value], arrow_type(target))
+
+
+def _parsed(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of any type
+    trimmed = text.strip(" ")
+    found: Any = None
+    if target in INTEGRALS:
+        found = int(trimmed) if _INTEGER.match(trimmed) else None
+    elif target in FLOATS:
+        found = float(trimmed) if _FLOATING.match(trimmed) else None
+    elif target == BOOLEAN:
+        found = _BOOLEANS.get(trimmed.lower())
+    elif target == DATE:
+        found = parse_date(trimmed)
+    elif target in TIMES:
+        found = parse_timestamp(trimmed, zone=target == TIMESTAMP)
+    if found is None:
+        raise inexact(f"the cast of a string to {sql_name(target)}")
+    return found
+
+
+def _to_string(value: Value, source: DataType, target: DataType) -> Value:
+    if source in INTEGRALS or source == BOOLEAN:
+        return pc.cast(value, pa.string())
+    return rowwise(_shown, [value], pa.string())
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 - a decimal, date or datetime
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime):
+        text = value.replace(tzinfo=None).isoformat(" ")
+        return text.rstrip("0") if "." in text else text
+    if isinstance(value, date):
+        return value.isoformat()
+    raise inexact(f"a {type(value).__name__} as text")
+
+
+_Applies: TypeAlias = Callable[[DataType, DataType], bool]
+_CONVERSIONS: tuple[tuple[_Applies, Callable[[Value, DataType, DataType], Value]], ...] = (
+    (
+        lambda s, t: s == STRING and (t in INTEGRALS or t in FLOATS or t in TIMES or t == BOOLEAN),
+        _from_string,
+    ),
+    (lambda s, t: t == STRING and s not in FLOATS and s != BINARY, _to_string),
+    (lambda s, t: s in INTEGRALS and t in INTEGRALS, _plain),
+    (lambda s, t: s == BOOLEAN and (t in INTEGRALS or t in FLOATS), _plain),
+    (lambda s, t: (s in INTEGRALS or s in FLOATS) and t in FLOATS, _unsafe),
+    (lambda s, t: (s in FLOATS or isinstance(s, DecimalType)) and t in INTEGRALS, _truncated),
+    (
+        lambda s, t: (s in INTEGRALS or isinstance(s, DecimalType)) and isinstance(t, DecimalType),
+        _to_decimal,
+    ),
+    (lambda s, t: isinstance(s, DecimalType) and t in FLOATS, _decimal_to_floating),
+    (lambda s, t: is_numeric(s) and t == BOOLEAN, _to_boolean),
+    (lambda s, t: s in TIMES and t in TIMES, _between_times),
+)
+
+
+def rowwise(function: Callable[..., Any], arguments: list[Value], target: pa.DataType) -> Value:
+    """A Python function over values, null where an argument is null."""
+    if all(isinstance(each, pa.Scalar) for each in arguments):
+        values = [each.as_py() for each in arguments]
+        return pa.scalar(None if None in values else function(*values), target)
+    length = next(len(each) for each in arguments if not isinstance(each, pa.Scalar))
+    columns = [
+        [each.as_py()] * length if isinstance(each, pa.Scalar) else each.to_pylist()
+        for each in arguments
+    ]
+    return pa.array(
+        [None if None in row else function(*row) for row in zip(*columns, strict=True)], target
+    )

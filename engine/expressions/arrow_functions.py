@@ -1,0 +1,185 @@
+"""Functions of text, numbers and nulls over Arrow values, those that can be exact."""
+
+import hashlib
+import zlib
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.expressions.arrow_cast import Value, arrow_type, convert, inexact, rowwise
+from engine.expressions.arrow_dates import DATE_OPERATIONS, Operation
+from engine.expressions.arrow_operators import OPERATIONS, less, together
+
+from engine.expressions.types import FLOATS
+from engine.schema.types import BOOLEAN, LONG, DataType, MapType
+
+
+def _text(function: Callable[..., Any], target: pa.DataType | None = None) -> Operation:
+    def run(values: list[Value], types: list[DataType], result: DataType) -> Value:
+        return rowwise(function, values, target or arrow_type(result))
+
+    return run
+
+
+def _ascii_only(function: Callable[[str], str]) -> Callable[[str], str]:
+    def run(text: str) -> str:
+        if not text.isascii():
+            raise inexact("upper and lower case beyond ASCII")
+        return function(text)
+
+    return run
+
+
+def substring(text: str, start: int, length: int | None = None) -> str:
+    """Spark's SUBSTRING: positions from 1, negative ones from the end."""
+    begin = start - 1 if start > 0 else len(text) + start if start < 0 else 0
+    end = len(text) if length is None else begin + length
+    return text[max(begin, 0) : max(end, 0)] if end > begin else ""
+
+
+def _pad(*, left: bool) -> Callable[..., str]:
+    def run(text: str, length: int, fill: str = " ") -> str:
+        missing = length - len(text)
+        if missing <= 0 or not fill:
+            return text[: max(length, 0)] if missing <= 0 else text
+        padding = (fill * missing)[:missing]
+        return padding + text if left else text + padding
+
+    return run
+
+
+def _right(text: str, length: int) -> str:
+    return text[-length:] if length > 0 else ""
+
+
+def _octets(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _sha2(value: str | bytes, bits: int) -> str | None:
+    name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
+    return hashlib.new(name, _octets(value)).hexdigest() if name else None
+
+
+def _replace(text: str, search: str, replacement: str = "") -> str:
+    return text.replace(search, replacement) if search else text
+
+
+def _is_null(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    return pc.is_null(values[0])
+
+
+def _coalesce(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    return pc.coalesce(*(convert(v, t, result) for v, t in zip(values, types, strict=True)))
+
+
+def _if(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    return _case(values, types, result)
+
+
+def _nvl2(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    return _case([pc.is_valid(values[0]), *values[1:]], [BOOLEAN, *types[1:]], result)
+
+
+def _case(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    pairs = len(values) // 2 * 2
+    found = (
+        convert(values[-1], types[-1], result)
+        if pairs < len(values)
+        else pa.scalar(None, arrow_type(result))
+    )
+    for index in reversed(range(0, pairs, 2)):
+        condition = pc.coalesce(convert(values[index], types[index], BOOLEAN), pa.scalar(False))
+        found = pc.if_else(condition, convert(values[index + 1], types[index + 1], result), found)
+    return found
+
+
+def _nullif(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    same = OPERATIONS["="](values, types, BOOLEAN)
+    same = pc.coalesce(same, pa.scalar(False))
+    return pc.if_else(same, pa.scalar(None, arrow_type(result)), values[0])
+
+
+def _extreme(*, greatest: bool) -> Operation:
+    def pick(data_type: DataType) -> Callable[[Value, Value], Value]:
+        def run(left: Value, right: Value) -> Value:
+            first = less(right, left, data_type) if greatest else less(left, right, data_type)
+            chosen = pc.if_else(pc.coalesce(first, pc.is_null(right)), left, right)
+            return chosen
+
+        return run
+
+    def run(values: list[Value], types: list[DataType], result: DataType) -> Value:
+        _, common = together(values, types)
+        converted = [convert(v, t, result) for v, t in zip(values, types, strict=True)]
+        return reduce(pick(common), converted)
+
+    return run
+
+
+def _is_nan(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    return pc.coalesce(pc.is_nan(values[0]), pa.scalar(False))
+
+
+def _absolute(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    return pc.abs(values[0]) if types[0] in FLOATS else pc.abs_checked(values[0])
+
+
+def _whole(function: Callable[[Value], Value]) -> Operation:
+    def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
+        rounded = function(values[0]) if types[0] in FLOATS else values[0]
+        return pc.cast(rounded, arrow_type(LONG))
+
+    return run
+
+
+def _size(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    if isinstance(types[0], MapType):
+        raise inexact("the size of a map")
+    return pc.cast(pc.list_value_length(values[0]), pa.int32())
+
+
+FUNCTIONS_OF_ARROW: dict[str, Operation] = {
+    **OPERATIONS,
+    **DATE_OPERATIONS,
+    "lower": _text(_ascii_only(str.lower)),
+    "upper": _text(_ascii_only(str.upper)),
+    "trim": _text(lambda text: text.strip(" ")),
+    "ltrim": _text(lambda text: text.lstrip(" ")),
+    "rtrim": _text(lambda text: text.rstrip(" ")),
+    "length": _text(len),
+    "octet_length": _text(lambda value: len(_octets(value))),
+    "substring": _text(substring),
+    "left": _text(lambda text, length: text[: max(length, 0)]),
+    "right": _text(_right),
+    "startswith": _text(str.startswith),
+    "endswith": _text(str.endswith),
+    "contains": _text(lambda text, part: part in text),
+    "instr": _text(lambda text, part: text.find(part) + 1),
+    "concat": _text(lambda *parts: "".join(parts)),
+    "replace": _text(_replace),
+    "lpad": _text(_pad(left=True)),
+    "rpad": _text(_pad(left=False)),
+    "md5": _text(lambda value: hashlib.md5(_octets(value), usedforsecurity=False).hexdigest()),
+    "sha1": _text(lambda value: hashlib.sha1(_octets(value), usedforsecurity=False).hexdigest()),
+    "sha2": _text(_sha2),
+    "crc32": _text(lambda value: zlib.crc32(_octets(value))),
+    "abs": _absolute,
+    "ceil": _whole(pc.ceil),
+    "floor": _whole(pc.floor),
+    "isnan": _is_nan,
+    "isnull": _is_null,
+    "isnotnull": lambda values, types, result: pc.is_valid(values[0]),
+    "coalesce": _coalesce,
+    "if": _if,
+    "nvl2": _nvl2,
+    "case": _case,
+    "nullif": _nullif,
+    "greatest": _extreme(greatest=True),
+    "least": _extreme(greatest=False),
+    "size": _size,
+}
+"""What is missing here raises `CannotEvaluateError`: Spark knows it, Arrow does not."""

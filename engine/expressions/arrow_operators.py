@@ -1,0 +1,241 @@
+"""Operators over Arrow values: comparisons with NaN and null as Spark has them, logic, arithmetic."""
+
+import re
+from collections.abc import Callable
+from functools import reduce
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.expressions.arrow_cast import Value, arrow_type, convert, inexact
+from engine.expressions.arrow_dates import add_interval
+from engine.expressions.tree import INTERVAL, VOID
+from engine.expressions.types import FLOATS, INTEGRALS, common_type, is_complex
+from engine.schema.types import BOOLEAN, DOUBLE, DataType, DecimalType
+
+Operator: TypeAlias = Callable[[list[Value], list[DataType], DataType], Value]
+_EXACT = pa.decimal256(76, 38)
+_FALSE = pa.scalar(False)
+
+
+def together(values: list[Value], types: list[DataType]) -> tuple[list[Value], DataType]:
+    """The values in the type Spark compares them in, and that type."""
+    common = common_type(types)
+    if common is None or is_complex(common):
+        raise inexact("a comparison of these types")
+    if isinstance(common, DecimalType):
+        if _overflows(types):
+            raise inexact("a comparison of decimals beyond 38 digits")
+        return [pc.cast(each, _EXACT) for each in values], common
+    return [convert(v, t, common) for v, t in zip(values, types, strict=True)], common
+
+
+def _overflows(types: list[DataType]) -> bool:
+    decimals = [each for each in types if isinstance(each, DecimalType)]
+    whole = max(each.precision - each.scale for each in decimals)
+    if any(each in INTEGRALS for each in types):
+        whole = max(whole, 20)
+    return whole + max(each.scale for each in decimals) > 38
+
+
+def equal(left: Value, right: Value, data_type: DataType) -> Value:
+    """`=`: NaN equals NaN."""
+    found = pc.equal(left, right)
+    if data_type in FLOATS:
+        return pc.or_(found, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    return found
+
+
+def less(left: Value, right: Value, data_type: DataType) -> Value:
+    """`<`: NaN is above everything else."""
+    found = pc.less(left, right)
+    if data_type in FLOATS:
+        return pc.or_(found, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right)))
+    return found
+
+
+def _compare(test: Callable[[Value, Value, DataType], Value]) -> Operator:
+    def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
+        if VOID in types:
+            return _nulls_like(values)
+        (left, right), common = together(values, types)
+        return test(left, right, common)
+
+    return run
+
+
+def _nulls_like(values: list[Value]) -> Value:
+    arrays = [each for each in values if not isinstance(each, pa.Scalar)]
+    return pa.nulls(len(arrays[0]), pa.bool_()) if arrays else pa.scalar(None, pa.bool_())
+
+
+def _null_safe_equal(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    (left, right), common = together(values, types)
+    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    if common == VOID:
+        return both_null
+    same = pc.coalesce(equal(left, right, common), _FALSE)
+    return pc.or_(same, both_null)
+
+
+def _in(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    together_values, common = together(values, types)
+    operand, *options = together_values
+    if common == VOID:
+        return _nulls_like(values)
+    if len(options) > 8 and common not in FLOATS and all(isinstance(o, pa.Scalar) for o in options):
+        return _in_set(operand, options)
+    return reduce(pc.or_kleene, [equal(operand, each, common) for each in options])
+
+
+def _in_set(operand: Value, options: list[Value]) -> Value:
+    known = [each for each in options if each.is_valid]
+    found = pc.is_in(operand, value_set=pa.array([each.as_py() for each in known], operand.type))
+    unknown = pc.is_null(operand)
+    if len(known) < len(options):
+        unknown = pc.or_(unknown, pc.invert(found))
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+
+
+def _logic(operator: Callable[[Value, Value], Value]) -> Operator:
+    def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
+        booleans = [convert(v, t, BOOLEAN) for v, t in zip(values, types, strict=True)]
+        return reduce(operator, booleans)
+
+    return run
+
+
+def _not(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    return pc.invert(convert(values[0], types[0], BOOLEAN))
+
+
+def _arithmetic(operator: Callable[[Value, Value], Value]) -> Operator:
+    def run(values: list[Value], types: list[DataType], result: DataType) -> Value:
+        if INTERVAL in types:
+            return add_interval(values, types, negate=operator is pc.subtract_checked)
+        if isinstance(result, DecimalType):
+            return _decimal_arithmetic(operator, values, types, result)
+        left, right = (convert(v, t, result) for v, t in zip(values, types, strict=True))
+        return operator(left, right)
+
+    return run
+
+
+def _decimal_arithmetic(
+    operator: Callable[[Value, Value], Value],
+    values: list[Value],
+    types: list[DataType],
+    result: DecimalType,
+) -> Value:
+    scales = [each.scale if isinstance(each, DecimalType) else 0 for each in types]
+    digits = [each.precision if isinstance(each, DecimalType) else 20 for each in types]
+    if sum(digits) > 37 or result.precision == 38:
+        raise inexact("decimal arithmetic near 38 digits")
+    wide = [
+        pc.cast(value, pa.decimal256(whole, scale))
+        for value, whole, scale in zip(values, digits, scales, strict=True)
+    ]
+    return pc.cast(operator(*wide), arrow_type(result))
+
+
+def _divide(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    if result != DOUBLE:
+        raise inexact("a division of decimals")
+    left, right = (convert(v, t, DOUBLE) for v, t in zip(values, types, strict=True))
+    _refuse_zero(right)
+    return pc.divide(left, right)
+
+
+def _refuse_zero(divisor: Value) -> None:
+    if _holds(divisor, 0):
+        raise inexact("a division by zero")
+
+
+def _holds(value: Value, number: int) -> bool:
+    found = pc.equal(value, pa.scalar(number, value.type))
+    return (found.as_py() if isinstance(found, pa.Scalar) else pc.any(found).as_py()) is True
+
+
+def _whole_division(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    left, right = (convert(v, t, result) for v, t in zip(values, types, strict=True))
+    _refuse_zero(right)
+    return pc.divide_checked(left, right)
+
+
+def _remainder(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    if result not in INTEGRALS:
+        raise inexact("a remainder of fractions")
+    left, right = (convert(v, t, result) for v, t in zip(values, types, strict=True))
+    _refuse_zero(right)
+    if _holds(right, -1):  # the smallest number divided by -1 overflows, its remainder does not
+        return pc.multiply(pc.bit_wise_and(left, pa.scalar(0, left.type)), right)
+    return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
+
+
+def _positive_remainder(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    left = _remainder(values, types, result)
+    right = convert(values[1], types[1], result)
+    shifted = _remainder([pc.add_checked(left, right), right], [result, result], result)
+    return pc.if_else(pc.less(left, pa.scalar(0, left.type)), shifted, left)
+
+
+def _negative(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    return pc.negate(values[0]) if types[0] in FLOATS else pc.negate_checked(values[0])
+
+
+def _like(*, ignore_case: bool) -> Operator:
+    def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
+        if VOID in types:
+            return _nulls_like(values)
+        if not all(isinstance(each, pa.Scalar) for each in values[1:]):
+            raise inexact("LIKE with a pattern that is not a literal")
+        escape = values[2].as_py() if len(values) == 3 else "\\"
+        if values[1].as_py() is None:
+            return _nulls_like(values)
+        if ignore_case:
+            raise inexact("ILIKE")
+        pattern = like_pattern(values[1].as_py(), escape)
+        return pc.match_substring_regex(values[0], pattern)
+
+    return run
+
+
+def like_pattern(pattern: str, escape: str) -> str:
+    """The RE2 pattern that matches whole strings as LIKE does."""
+    parts: list[str] = []
+    characters = iter(pattern)
+    for each in characters:
+        if each == escape:
+            following = next(characters, None)
+            if following not in {"%", "_", escape}:
+                raise inexact("LIKE with a misplaced escape")
+            parts.append(re.escape(following))
+        else:
+            parts.append({"%": "(?s:.*)", "_": "(?s:.)"}.get(each) or re.escape(each))
+    return r"\A" + "".join(parts) + r"\z"
+
+
+OPERATIONS: dict[str, Operator] = {
+    "=": _compare(equal),
+    "<>": _compare(lambda a, b, t: pc.invert(equal(a, b, t))),
+    "<": _compare(less),
+    ">": _compare(lambda a, b, t: less(b, a, t)),
+    "<=": _compare(lambda a, b, t: pc.invert(less(b, a, t))),
+    ">=": _compare(lambda a, b, t: pc.invert(less(a, b, t))),
+    "<=>": _null_safe_equal,
+    "in": _in,
+    "and": _logic(pc.and_kleene),
+    "or": _logic(pc.or_kleene),
+    "not": _not,
+    "+": _arithmetic(pc.add_checked),
+    "-": _arithmetic(pc.subtract_checked),
+    "*": _arithmetic(pc.multiply_checked),
+    "/": _divide,
+    "div": _whole_division,
+    "%": _remainder,
+    "pmod": _positive_remainder,
+    "negative": _negative,
+    "like": _like(ignore_case=False),
+    "ilike": _like(ignore_case=True),
+}

@@ -1,0 +1,84 @@
+"""Checked construction of calls: the one way a `Call` comes to be from text."""
+
+from collections.abc import Sequence
+
+from engine.errors import ExpressionError
+from engine.expressions.functions import GROWING, PADDING, find
+from engine.expressions.traits import conjunction, disjunction
+from engine.expressions.tree import Call, Expression, Literal, walk
+from engine.expressions.types import INTEGRALS, is_complex, sql_name
+from engine.schema.types import DATE, STRING, DataType
+
+
+def call(name: str, arguments: Sequence[Expression], position: int | None = None) -> Expression:
+    """The call of a function or operator, its type worked out.
+
+    Raises:
+        ExpressionError: unknown, the wrong number of arguments, types that do not go together.
+    """
+    function = find(name)
+    if function is None:
+        what = f"The function {name[:100]} is not allowed in an expression."
+        raise ExpressionError(what, "Use one of the documented functions.", position=position)
+    if function.name in {"and", "or"} and all(_is_boolean(each) for each in arguments):
+        return conjunction(arguments) if function.name == "and" else disjunction(arguments)
+    if function.name in {"+", "-"} and _moves_a_date(arguments):
+        return call("date_add" if function.name == "+" else "date_sub", arguments, position)
+    if not function.accepts_count(len(arguments)):
+        what = f"{function.name} does not take {len(arguments)} arguments."
+        raise ExpressionError(what, "Check its arguments.", position=position)
+    types = [each.type for each in arguments]
+    mismatch = function.mismatch(types)
+    if mismatch:
+        raise _type_error(function.name, types[mismatch[0]], mismatch[1], position)
+    _check_growth(function.name, arguments, position)
+    result = function.result(types)
+    if result is None:
+        shown = ", ".join(sql_name(each) for each in types[:5])
+        what = f"{function.name} cannot bring {shown} together."
+        raise ExpressionError(what, "Cast one side to the type of the other.", position=position)
+    return Call(function.name, tuple(arguments), result)
+
+
+def cast(
+    operand: Expression, target: DataType, *, lenient: bool, position: int | None = None
+) -> Expression:
+    """CAST, or with `lenient` TRY_CAST, between atomic types."""
+    if is_complex(operand.type) or is_complex(target):
+        what = f"{sql_name(operand.type)} cannot be cast to {sql_name(target)} here."
+        raise ExpressionError(what, "Cast atomic values only.", position=position)
+    return Call("try_cast" if lenient else "cast", (operand,), target)
+
+
+def _is_boolean(expression: Expression) -> bool:
+    function = find("not")
+    return function is not None and function.mismatch([expression.type]) is None
+
+
+def _moves_a_date(arguments: Sequence[Expression]) -> bool:
+    return len(arguments) == 2 and arguments[0].type == DATE and arguments[1].type in INTEGRALS[:3]
+
+
+def _check_growth(name: str, arguments: Sequence[Expression], position: int | None) -> None:
+    remedy = "Ask for less."
+    if name in PADDING:
+        length = arguments[1]
+        if not isinstance(length, Literal) or not isinstance(length.value, int):
+            what = f"The length of {name} must be a number."
+            raise ExpressionError(what, "Write it out.", position=position)
+        if length.value > PADDING[name]:
+            what = f"{name} to {length.value} characters is too long: {PADDING[name]} is the limit."
+            raise ExpressionError(what, remedy, position=position)
+    if name in GROWING and any(
+        isinstance(node, Call) and node.function in GROWING
+        for each in arguments
+        for node in walk(each)
+    ):
+        what = f"{name} inside {name} can grow without bound."
+        raise ExpressionError(what, "Use it once.", position=position)
+
+
+def _type_error(name: str, found: DataType, family: str, position: int | None) -> ExpressionError:
+    remedy = "Cast it first." if found != STRING else "Cast the text to the type that is meant."
+    what = f"{name} takes a {family}, not {sql_name(found)}."
+    return ExpressionError(what, remedy, position=position)

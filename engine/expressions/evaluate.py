@@ -1,0 +1,109 @@
+"""An expression's value over Arrow data and over partition values, exactly as Spark gives it.
+
+Three-valued logic, NaN equal to itself and above every number, ANSI casts, time zone UTC.
+Where Arrow cannot promise that, `CannotEvaluateError` tells the caller to ask Spark, or to assume
+a match.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.errors import CannotEvaluateError
+from engine.expressions.arrow_cast import Value, arrow_type, canonical, convert, inexact
+from engine.expressions.arrow_functions import FUNCTIONS_OF_ARROW
+from engine.expressions.tree import Call, Column, Expression, Interval, Literal, Subquery, walk
+from engine.schema.types import DataType
+
+
+def evaluate_arrow(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
+    """The value for every row, in the Arrow type of the expression's type.
+
+    Columns are looked up by their logical names, a missing one is null in every row.
+
+    Raises:
+        CannotEvaluateError: not exactly as Spark would, or Spark would fail on a row.
+    """
+    target = arrow_type(expression.type)
+    batches = table.to_batches() or [_empty_batch(table.schema)]
+    chunks = [_rows(_attempt(expression, each), each.num_rows, target) for each in batches]
+    return pa.chunked_array(chunks, target)
+
+
+def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> bool | None:
+    """A condition's truth over the values of one partition, by logical column name.
+
+    Raises:
+        CannotEvaluateError: as `evaluate_arrow`, or a column that `values` does not have.
+    """
+    columns = {each.path[0]: each for each in walk(expression) if isinstance(each, Column)}
+    missing = [name for name in columns if name not in values]
+    if missing or any(len(each.path) > 1 for each in columns.values()):
+        raise inexact("a condition over other columns than the partition's")
+    arrays = {
+        name: pa.array([values[name]], arrow_type(each.type)) for name, each in columns.items()
+    }
+    table = pa.table(arrays) if arrays else pa.table({"": pa.nulls(1)})
+    found: bool | None = evaluate_arrow(expression, table)[0].as_py()
+    return found
+
+
+def matching_rows(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
+    """Whether each row matches a condition: true only, null counts as no match."""
+    return pc.fill_null(evaluate_arrow(expression, table), False)
+
+
+def _attempt(expression: Expression, batch: pa.RecordBatch) -> Value:
+    try:
+        return _value(expression, batch)
+    except (pa.ArrowException, ArithmeticError, ValueError, TypeError) as error:
+        what = f"Arrow cannot evaluate the expression on every row: {str(error)[:200]}."
+        raise CannotEvaluateError(what) from error
+
+
+def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
+    match expression:
+        case Literal(value, data_type):
+            return value if isinstance(value, Interval) else pa.scalar(value, arrow_type(data_type))
+        case Column():
+            return _column(expression, batch)
+        case Call(function, arguments, data_type):
+            values = [_value(each, batch) for each in arguments]
+            return _apply(function, values, [each.type for each in arguments], data_type)
+        case Subquery():
+            raise inexact("a subquery")
+
+
+def _apply(function: str, values: list[Value], types: list[DataType], result: DataType) -> Value:
+    if function in {"cast", "try_cast"}:
+        return convert(values[0], types[0], result)
+    operation = FUNCTIONS_OF_ARROW.get(function)
+    if operation is None:
+        raise inexact(f"the function {function}")
+    return operation(values, types, result)
+
+
+def _column(column: Column, batch: pa.RecordBatch) -> Value:
+    index = batch.schema.get_field_index(column.path[0])
+    if index < 0:
+        return pa.nulls(batch.num_rows, arrow_type(column.type))
+    found = batch.column(index)
+    for name in column.path[1:]:
+        if found.type.get_field_index(name) < 0:
+            return pa.nulls(batch.num_rows, arrow_type(column.type))
+        found = pc.struct_field(found, name)
+    return canonical(found, column.type)
+
+
+def _rows(value: Value, count: int, target: pa.DataType) -> pa.Array:
+    if isinstance(value, pa.Scalar):
+        return (
+            pa.nulls(count, target) if not value.is_valid else pa.repeat(value.cast(target), count)
+        )
+    return value if value.type == target else pc.cast(value, target)
+
+
+def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)

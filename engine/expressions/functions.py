@@ -1,0 +1,328 @@
+"""The allow-list: every function and operator an expression may use, and the type it gives.
+
+All are pure: they read nothing but their arguments. A name that is not here does not exist,
+however it is spelled, quoted or qualified.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from engine.expressions.tree import INTERVAL, VOID
+from engine.expressions.types import FLOATS, INTEGRALS, as_decimal, common_type, is_numeric
+from engine.schema.types import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+)
+
+Result: TypeAlias = Callable[[Sequence[DataType]], DataType | None]
+
+_MAX_PAD = 1000
+COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
+ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "div"})
+PADDING = {"lpad": _MAX_PAD, "rpad": _MAX_PAD}
+"""Functions whose second argument is a length, which must be a literal up to this."""
+GROWING = frozenset({"replace"})
+"""Functions that multiply the length of a string: never nested in one another."""
+
+_FAMILIES: dict[str, Callable[[DataType], bool]] = {
+    "any": lambda _: True,
+    "string": lambda t: t == STRING,
+    "text": lambda t: t in {STRING, BINARY},
+    "number": is_numeric,
+    "integer": lambda t: t in INTEGRALS[:3],
+    "long": lambda t: t in INTEGRALS,
+    "float": lambda t: t in FLOATS,
+    "boolean": lambda t: t == BOOLEAN,
+    "time": lambda t: t in {DATE, TIMESTAMP, TIMESTAMP_NTZ},
+    "timestamp": lambda t: t in {TIMESTAMP, TIMESTAMP_NTZ},
+    "time or string": lambda t: t in {DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING},
+    "array": lambda t: isinstance(t, ArrayType),
+    "map": lambda t: isinstance(t, MapType),
+    "array or map": lambda t: isinstance(t, ArrayType | MapType),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What a function takes and gives.
+
+    `parameters` are families of types; the last `optional` may be left out, and with `repeats`
+    the last may come any number of times. `result` gives None for types that do not go together.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    result: Result
+    optional: int = 0
+    repeats: bool = False
+    deterministic: bool = True
+
+    def accepts_count(self, count: int) -> bool:
+        """Whether it can be called with that many arguments."""
+        least = len(self.parameters) - self.optional
+        return least <= count and (self.repeats or count <= len(self.parameters))
+
+    def mismatch(self, types: Sequence[DataType]) -> tuple[int, str] | None:
+        """The first argument whose type does not fit, and the family it should be of."""
+        for index, each in enumerate(types):
+            family = self.parameters[min(index, len(self.parameters) - 1)]
+            if each != VOID and not _FAMILIES[family](each):
+                return index, family
+        return None
+
+
+def gives(data_type: DataType) -> Result:
+    """Always that type."""
+    return lambda _: data_type
+
+
+def _first(types: Sequence[DataType]) -> DataType | None:
+    return types[0]
+
+
+def _comparable(types: Sequence[DataType]) -> DataType | None:
+    found = common_type(types)
+    return None if found is None or isinstance(found, MapType) or found == INTERVAL else BOOLEAN
+
+
+def _arithmetic(types: Sequence[DataType]) -> DataType | None:
+    found = common_type(types)
+    if found is not None and is_numeric(found):
+        return found
+    return DOUBLE if found in FLOATS else None
+
+
+def _plus(types: Sequence[DataType]) -> DataType | None:
+    left, right = types
+    if right == INTERVAL:
+        return left if left in {DATE, TIMESTAMP, TIMESTAMP_NTZ} else None
+    return _decimal(types, "+") or _arithmetic(types)
+
+
+def _divided(types: Sequence[DataType]) -> DataType | None:
+    return _decimal(types, "/") or (DOUBLE if _arithmetic(types) else None)
+
+
+def _decimal(types: Sequence[DataType], operator: str) -> DataType | None:
+    """Spark's result type of decimal arithmetic; None where it is not decimal arithmetic."""
+    if not any(isinstance(each, DecimalType) for each in types):
+        return None
+    one, other = as_decimal(types[0]), as_decimal(types[1])
+    if one is None or other is None:
+        return None
+    return adjusted(*_unbounded(one, other, operator))
+
+
+def _unbounded(one: DecimalType, other: DecimalType, operator: str) -> tuple[int, int]:
+    p1, s1, p2, s2 = one.precision, one.scale, other.precision, other.scale
+    match operator:
+        case "+":
+            return max(p1 - s1, p2 - s2) + max(s1, s2) + 1, max(s1, s2)
+        case "*":
+            return p1 + p2 + 1, s1 + s2
+        case "/":
+            scale = max(6, s1 + p2 + 1)
+            return p1 - s1 + s2 + scale, scale
+        case _:
+            return min(p1 - s1, p2 - s2) + max(s1, s2), max(s1, s2)
+
+
+def adjusted(precision: int, scale: int) -> DecimalType:
+    """The decimal type Spark gives for a result that may not fit 38 digits."""
+    if precision <= 38:
+        return DecimalType(precision, scale)
+    whole = precision - scale
+    return DecimalType(38, max(38 - whole, min(scale, 6)))
+
+
+def _times(types: Sequence[DataType]) -> DataType | None:
+    return _decimal(types, "*") or _arithmetic(types)
+
+
+def _remainder(types: Sequence[DataType]) -> DataType | None:
+    return _decimal(types, "%") or _arithmetic(types)
+
+
+def _whole(types: Sequence[DataType]) -> DataType | None:
+    return LONG if types[0] in INTEGRALS or types[0] in FLOATS else None
+
+
+def _element(types: Sequence[DataType]) -> DataType | None:
+    match types[0]:
+        case ArrayType(element) if types[1] in INTEGRALS[:3]:
+            return element
+        case MapType(key, value) if common_type((key, types[1])) == key:
+            return value
+    return None
+
+
+def _contains(types: Sequence[DataType]) -> DataType | None:
+    held = types[0]
+    inner = held.element if isinstance(held, ArrayType) else getattr(held, "key", None)
+    return BOOLEAN if inner is not None and common_type((inner, types[1])) is not None else None
+
+
+def _branches(types: Sequence[DataType]) -> DataType | None:
+    return common_type(types[1:])
+
+
+def _case(types: Sequence[DataType]) -> DataType | None:
+    pairs = len(types) // 2 * 2
+    if any(each not in {BOOLEAN, VOID} for each in types[0:pairs:2]):
+        return None
+    return common_type([*types[1:pairs:2], *types[pairs:]])
+
+
+def _nullable_first(types: Sequence[DataType]) -> DataType | None:
+    return types[0] if common_type(types) is not None else None
+
+
+_OPERATORS = (
+    *(Function(name, ("any", "any"), _comparable) for name in sorted(COMPARISONS)),
+    Function("+", ("any", "any"), _plus),
+    Function("-", ("any", "any"), _plus),
+    Function("*", ("number", "number"), _times),
+    Function("/", ("number", "number"), _divided),
+    Function("%", ("number", "number"), _remainder),
+    Function("div", ("long", "long"), gives(LONG)),
+    Function("negative", ("number",), _first),
+    Function("and", ("boolean", "boolean"), gives(BOOLEAN), repeats=True),
+    Function("or", ("boolean", "boolean"), gives(BOOLEAN), repeats=True),
+    Function("not", ("boolean",), gives(BOOLEAN)),
+    Function("in", ("any", "any"), _comparable, repeats=True),
+    Function("like", ("string", "string", "string"), gives(BOOLEAN), optional=1),
+    Function("ilike", ("string", "string", "string"), gives(BOOLEAN), optional=1),
+    Function("case", ("any", "any"), _case, repeats=True),
+    Function("get", ("array or map", "any"), _element),
+)
+_TEXT = (
+    *(
+        Function(n, ("string",), gives(STRING))
+        for n in ("lower", "upper", "trim", "ltrim", "rtrim")
+    ),
+    *(Function(n, ("string",), gives(STRING)) for n in ("initcap", "reverse")),
+    *(Function(n, ("text",), gives(INTEGER)) for n in ("length", "octet_length")),
+    Function("ascii", ("string",), gives(INTEGER)),
+    Function("substring", ("string", "integer", "integer"), gives(STRING), optional=1),
+    *(Function(n, ("string", "integer"), gives(STRING)) for n in ("left", "right")),
+    *(Function(n, ("string", "string"), gives(BOOLEAN)) for n in ("startswith", "endswith")),
+    Function("contains", ("string", "string"), gives(BOOLEAN)),
+    Function("instr", ("string", "string"), gives(INTEGER)),
+    Function("concat", ("string",), gives(STRING), repeats=True),
+    Function("replace", ("string", "string", "string"), gives(STRING), optional=1),
+    *(Function(n, ("string", "integer", "string"), gives(STRING), optional=1) for n in PADDING),
+    *(Function(n, ("text",), gives(STRING)) for n in ("md5", "sha1")),
+    Function("sha2", ("text", "integer"), gives(STRING)),
+    Function("crc32", ("text",), gives(LONG)),
+    Function("hash", ("any",), gives(INTEGER), repeats=True),
+    Function("xxhash64", ("any",), gives(LONG), repeats=True),
+)
+_NUMBERS = (
+    Function("abs", ("number",), _first),
+    *(Function(n, ("number",), _whole) for n in ("ceil", "floor")),
+    *(
+        Function(n, ("number",), gives(DOUBLE))
+        for n in ("sqrt", "exp", "ln", "log10", "log2", "sign")
+    ),
+    Function("pow", ("number", "number"), gives(DOUBLE)),
+    Function("pmod", ("number", "number"), _remainder),
+    Function("isnan", ("float",), gives(BOOLEAN)),
+    Function("nanvl", ("float", "float"), _arithmetic),
+)
+_DATE_PARTS = "year month day quarter dayofweek weekday dayofyear weekofyear".split()
+_DATES = (
+    *(Function(n, ("time",), gives(INTEGER)) for n in _DATE_PARTS),
+    *(Function(n, ("timestamp",), gives(INTEGER)) for n in ("hour", "minute", "second")),
+    Function("to_date", ("time or string",), gives(DATE)),
+    Function("to_timestamp", ("time or string",), gives(TIMESTAMP)),
+    *(
+        Function(n, ("time", "integer"), gives(DATE))
+        for n in ("date_add", "date_sub", "add_months")
+    ),
+    Function("datediff", ("time", "time"), gives(INTEGER)),
+    Function("last_day", ("time",), gives(DATE)),
+    Function("trunc", ("time", "string"), gives(DATE)),
+    Function("date_trunc", ("string", "time"), gives(TIMESTAMP)),
+    Function("date_format", ("time", "string"), gives(STRING)),
+    Function("unix_seconds", ("timestamp",), gives(LONG)),
+    Function("unix_millis", ("timestamp",), gives(LONG)),
+    Function("timestamp_seconds", ("long",), gives(TIMESTAMP)),
+    Function("timestamp_millis", ("long",), gives(TIMESTAMP)),
+    Function("make_date", ("integer", "integer", "integer"), gives(DATE)),
+)
+_NULLS = (
+    *(Function(n, ("any",), gives(BOOLEAN)) for n in ("isnull", "isnotnull")),
+    *(Function(n, ("any",), common_type, repeats=True) for n in ("coalesce", "greatest", "least")),
+    Function("nullif", ("any", "any"), _nullable_first),
+    Function("nvl2", ("any", "any", "any"), _branches),
+    Function("if", ("boolean", "any", "any"), _branches),
+)
+_COLLECTIONS = (
+    Function("size", ("array or map",), gives(INTEGER)),
+    Function("array_contains", ("array", "any"), _contains),
+    Function("map_contains_key", ("map", "any"), _contains),
+    Function("element_at", ("array or map", "any"), _element),
+)
+_RANDOM = (
+    Function("rand", (), gives(DOUBLE), deterministic=False),
+    Function("uuid", (), gives(STRING), deterministic=False),
+)
+FOLDED = {
+    "current_date": DATE,
+    "curdate": DATE,
+    "current_timestamp": TIMESTAMP,
+    "now": TIMESTAMP,
+    "localtimestamp": TIMESTAMP_NTZ,
+}
+"""Functions of the hour: replaced by their value when the text is parsed."""
+
+OPERATORS: dict[str, Function] = {each.name: each for each in _OPERATORS}
+FUNCTIONS: dict[str, Function] = {
+    each.name: each
+    for group in (_TEXT, _NUMBERS, _DATES, _NULLS, _COLLECTIONS, _RANDOM)
+    for each in group
+}
+ALIASES = {
+    "lcase": "lower",
+    "ucase": "upper",
+    "substr": "substring",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+    "ifnull": "coalesce",
+    "nvl": "coalesce",
+    "dayofmonth": "day",
+    "ceiling": "ceil",
+    "power": "pow",
+    "signum": "sign",
+    "mod": "%",
+    "cardinality": "size",
+    "random": "rand",
+    "sha": "sha1",
+    "date_diff": "datediff",
+    "dateadd": "date_add",
+}
+"""Other names of the same functions, as people write them."""
+
+
+def find(name: str) -> Function | None:
+    """The function or operator of that lower-case name."""
+    known = ALIASES.get(name, name)
+    return FUNCTIONS.get(known) or OPERATORS.get(known)
+
+
+def find_callable(name: str) -> Function | None:
+    """What `name(` may call in a text: functions, and the one operator that has a name too."""
+    return OPERATORS["%"] if name == "mod" else FUNCTIONS.get(ALIASES.get(name, name))

@@ -1,0 +1,116 @@
+"""Text to tokens: sqlglot finds where they begin and end, Spark's rules say what they mean.
+
+Positions are offsets into the text. What Spark's lexer would read differently from sqlglot's
+(placeholders, templates, hints) becomes a symbol that no grammar here knows.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
+
+from engine.errors import ExpressionError, StatementError
+
+_DIALECT = "databricks"
+_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
+_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)|''|\"\"", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_QUOTED = re.compile(r"`(?:[^`]|``)+`\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word, quoted name, string, hex string, number or symbol of the text.
+
+    `value` is the meaning: upper case for words, unescaped for strings and quoted names.
+    `end` is the offset after the last character.
+    """
+
+    kind: str
+    value: str
+    text: str
+    position: int
+    end: int
+    after_comment: bool = False
+
+
+def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> list[Token]:
+    """The tokens of a text, comments left out but marked at the token beside them.
+
+    Raises:
+        ExpressionError: (or `error`) unbalanced quotes, characters that begin no token.
+    """
+    try:
+        found = sqlglot.tokenize(text, read=_DIALECT)
+    except (SqlglotError, ValueError, IndexError) as cause:
+        what = "The text cannot be read: a quote or comment is probably left open."
+        raise error(what, "Close it.", position=len(text)) from cause
+    tokens: list[Token] = []
+    for each in found:
+        if tokens and each.start < tokens[-1].end:
+            continue  # a number with a suffix comes as three tokens of one place
+        token = _token(each, text, error)
+        if tokens and _continues(tokens[-1], token):
+            token = _joined(tokens.pop(), token)
+        tokens.append(token)
+    return tokens
+
+
+def _continues(before: Token, token: Token) -> bool:
+    """Whether a doubled quote, which sqlglot takes for an end and a beginning, joins the two."""
+    return (
+        before.kind == token.kind == "string"
+        and before.end == token.position
+        and before.text[0] == token.text[0]
+    )
+
+
+def _joined(before: Token, token: Token) -> Token:
+    value, text = before.value + token.text[0] + token.value, before.text + token.text
+    commented = before.after_comment or token.after_comment
+    return Token("string", value, text, before.position, token.end, commented)
+
+
+def _token(found: Any, text: str, error: type[StatementError]) -> Token:  # noqa: ANN401 - sqlglot's
+    start, end = int(found.start), int(found.end) + 1
+    source = text[start:end]
+    kind, value = _read(found.token_type, source, start, error)
+    return Token(kind, value, source, start, end, bool(found.comments))
+
+
+def _read(
+    token_type: TokenType, source: str, position: int, error: type[StatementError]
+) -> tuple[str, str]:
+    if token_type == TokenType.STRING and source[:1] in {"'", '"'}:
+        return "string", _unescape(source, position, error)
+    if token_type == TokenType.HEX_STRING and source[:1] in {"x", "X"}:
+        return "hex", source[2:-1]
+    if token_type == TokenType.NUMBER:
+        return "number", source.upper()
+    if source.startswith("`") and _QUOTED.match(source):
+        return "name", source[1:-1].replace("``", "`")
+    if _WORD.match(source):
+        return "word", source.upper()
+    return "symbol", source
+
+
+def _unescape(source: str, position: int, error: type[StatementError]) -> str:
+    quote = source[0]
+    if len(source) < 2 or source[-1] != quote:
+        what = "A string is left open."
+        raise error(what, "Close its quote.", position=position)
+    return _ESCAPE.sub(lambda found: _escaped(found, quote), source[1:-1])
+
+
+def _escaped(found: re.Match[str], quote: str) -> str:
+    code = found.group(1)
+    if code is None:
+        return quote if found.group(0) == quote * 2 else found.group(0)
+    if code[0] in "uU" and len(code) > 1:
+        return chr(min(int(code[1:], 16), 0x10FFFF))
+    if len(code) == 3:
+        return chr(int(code, 8))
+    return f"\\{code}" if code in {"%", "_"} else _ESCAPES.get(code, code)

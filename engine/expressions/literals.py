@@ -1,0 +1,173 @@
+"""Literals: from the text of a token to a typed value."""
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from zoneinfo import ZoneInfo
+
+from engine.expressions.tree import INTERVAL, Interval, Literal
+from engine.schema.types import (
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+)
+
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(E[+-]?\d+)?(L|S|Y|D|F|BD)?\Z")
+_INTEGERS = {"Y": (BYTE, 7), "S": (SHORT, 15), "L": (LONG, 63)}
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
+_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?\Z")
+_UNITS = {
+    "YEAR": ("MONTH", 12),
+    "MONTH": ("MONTH", 1),
+    "WEEK": ("DAY", 7),
+    "DAY": ("DAY", 1),
+    "HOUR": ("MICROSECOND", 3_600_000_000),
+    "MINUTE": ("MICROSECOND", 60_000_000),
+    "SECOND": ("MICROSECOND", 1_000_000),
+    "MILLISECOND": ("MICROSECOND", 1_000),
+    "MICROSECOND": ("MICROSECOND", 1),
+}
+_MAX_INTERVAL = 10**15
+
+
+def number_literal(text: str, *, negative: bool = False) -> Literal | None:
+    """The literal of an upper-case number with Spark's suffixes; None where it is none.
+
+    Integers are INT, else BIGINT, else DECIMAL, as they fit; a point makes a DECIMAL, an
+    exponent a DOUBLE.
+    """
+    found = _NUMBER.match(text)
+    if not found or len(text) > 400:
+        return None
+    digits, exponent, suffix = found.groups()
+    sign = -1 if negative else 1
+    if suffix in {"D", "F"} or (exponent and suffix is None):
+        return _floating(sign * float(digits + (exponent or "")), suffix)
+    if suffix in _INTEGERS:
+        return _integer(sign, digits, exponent, suffix)
+    if suffix is None and digits.isdigit():
+        return _plain_integer(sign * int(digits))
+    return _decimal(sign * Decimal(digits + (exponent or "")))
+
+
+def _floating(value: float, suffix: str | None) -> Literal | None:
+    if value in {float("inf"), float("-inf")}:
+        return None
+    return Literal(value, FLOAT if suffix == "F" else DOUBLE)
+
+
+def _integer(sign: int, digits: str, exponent: str | None, suffix: str) -> Literal | None:
+    data_type, bits = _INTEGERS[suffix]
+    if exponent or not digits.isdigit():
+        return None
+    value = sign * int(digits)
+    return Literal(value, data_type) if -(2**bits) <= value < 2**bits else None
+
+
+def _plain_integer(value: int) -> Literal | None:
+    for data_type, bits in ((INTEGER, 31), (LONG, 63)):
+        if -(2**bits) <= value < 2**bits:
+            return Literal(value, data_type)
+    return _decimal(Decimal(value))
+
+
+def _decimal(value: Decimal) -> Literal | None:
+    data_type = decimal_type_of(value)
+    return Literal(value, data_type) if data_type else None
+
+
+def decimal_type_of(value: Decimal) -> DecimalType | None:
+    """The smallest decimal type that holds the value; None beyond 38 digits."""
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or exponent > 0:
+        return None
+    scale = -exponent
+    precision = max(len(digits), scale)
+    return DecimalType(precision, scale) if precision <= 38 else None
+
+
+def parse_date(text: str) -> date | None:
+    """A date as Spark casts it from a string: what follows the day is ignored after T or space."""
+    found = _DATE.match(text.strip())
+    if not found:
+        return None
+    rest = text.strip()[found.end() :]
+    if rest and rest[0] not in "T ":
+        return None
+    try:
+        return date(*(int(each) for each in found.groups()))
+    except ValueError:
+        return None
+
+
+def parse_timestamp(text: str, *, zone: bool = True) -> datetime | None:
+    """A timestamp from a string: in UTC, or naive without `zone`. Text without a zone is UTC."""
+    day = _DATE.match(text.strip())
+    if not day:
+        return None
+    rest = text.strip()[day.end() :]
+    if rest and rest[0] not in "T ":
+        return None
+    try:
+        return _moment(day, rest[1:].strip(), zone=zone)
+    except (ValueError, KeyError, OverflowError, OSError):
+        return None
+
+
+def _moment(day: re.Match[str], rest: str, *, zone: bool) -> datetime | None:
+    time = _TIME.match(rest)
+    hour, minute, second, fraction = time.groups() if time else ("0", "0", "0", None)
+    micros = int((fraction or "0").ljust(6, "0")[:6])
+    year, month, number = (int(each) for each in day.groups())
+    naive = datetime(year, month, number, int(hour), int(minute), int(second or 0), micros)  # noqa: DTZ001
+    zone_text = rest[time.end() :].strip() if time else rest
+    if not zone:
+        return naive if not zone_text else None
+    moment = naive.replace(tzinfo=_zone(zone_text)).astimezone(UTC)
+    return moment
+
+
+def _zone(text: str) -> timezone | ZoneInfo:
+    if text.upper() in {"", "Z", "UTC", "GMT"}:
+        return UTC
+    found = _OFFSET.match(text)
+    if not found:
+        return ZoneInfo(text)
+    sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
+    if offset > timedelta(hours=18):
+        raise ValueError(text)
+    return timezone(-offset if sign == "-" else offset)
+
+
+def typed_literal(kind: str, text: str) -> Literal | None:
+    """`DATE 'text'` and its like; None where the text is no such value."""
+    moments: dict[str, tuple[DataType, date | datetime | None]] = {
+        "DATE": (DATE, parse_date(text)),
+        "TIMESTAMP": (TIMESTAMP, parse_timestamp(text)),
+        "TIMESTAMP_LTZ": (TIMESTAMP, parse_timestamp(text)),
+        "TIMESTAMP_NTZ": (TIMESTAMP_NTZ, parse_timestamp(text, zone=False)),
+    }
+    data_type, value = moments[kind]
+    return None if value is None else Literal(value, data_type)
+
+
+def interval_literal(amount: str, unit: str) -> Literal | None:
+    """`INTERVAL amount unit`; None for a unit or amount that is none."""
+    found = _UNITS.get(unit.upper().removesuffix("S"))
+    if not found or not re.fullmatch(r"[+-]?\d{1,12}(\.\d{1,6})?", amount.strip()):
+        return None
+    name, factor = found
+    total = Decimal(amount.strip()) * factor
+    if total != int(total) or abs(total) > _MAX_INTERVAL:
+        return None
+    return Literal(Interval(int(total), name), INTERVAL)

@@ -1,0 +1,96 @@
+"""Text to tree: the only door through which an expression of a person enters.
+
+What comes out is made of nodes of `engine.expressions.tree` alone; the text goes no further.
+"""
+
+from collections.abc import Iterable
+
+from engine.clock import SystemClock, utc_from_ms
+from engine.errors import ExpressionError
+from engine.expressions.functions import FOLDED
+from engine.expressions.grammar import MAX_DEPTH, Grammar, Nested
+from engine.expressions.lexer import tokenize
+from engine.expressions.scope import Scope
+from engine.expressions.tree import VOID, Expression, Literal, children
+from engine.schema.types import BOOLEAN, DATE, TIMESTAMP, StructType
+
+MAX_CHARACTERS = 65_536
+MAX_TOKENS = 12_000
+
+
+def parse_condition(
+    text: str,
+    schema: StructType | Scope,
+    *,
+    now_ms: int | None = None,
+    nested: Nested | None = None,
+) -> Expression:
+    """The tree of a boolean expression.
+
+    Args:
+        text: SQL in Spark's dialect, without comments.
+        schema: the columns it may name, or a `Scope` of several relations.
+        now_ms: what `current_timestamp` is, in ms since the epoch; by default the hour it is.
+        nested: parses subqueries, where a command allows them.
+
+    Raises:
+        UnknownColumnError: a column that is not there.
+        ExpressionError: anything else that is not allowed, not boolean, or does not parse.
+    """
+    found = parse_expression(text, schema, now_ms=now_ms, nested=nested)
+    if found.type not in {BOOLEAN, VOID}:
+        what = "A condition must be true or false, and this is neither."
+        raise ExpressionError(what, "Compare it with something.", position=0)
+    return found
+
+
+def parse_expression(
+    text: str,
+    schema: StructType | Scope,
+    *,
+    now_ms: int | None = None,
+    nested: Nested | None = None,
+) -> Expression:
+    """The tree of an expression of any type. Arguments and errors as `parse_condition`."""
+    if len(text) > MAX_CHARACTERS:
+        what = f"The expression has {len(text)} characters: {MAX_CHARACTERS} is the limit."
+        raise ExpressionError(what, "Put the values in a source and use MERGE.")
+    tokens = tokenize(text)
+    if len(tokens) > MAX_TOKENS:
+        what = f"The expression has {len(tokens)} parts: {MAX_TOKENS} is the limit."
+        raise ExpressionError(what, "Put the values in a source and use MERGE.")
+    if not tokens:
+        raise ExpressionError("The expression is empty.", "Write one.", position=0)  # noqa: EM101
+    if any(each.after_comment for each in tokens):
+        what = "A comment is not allowed in an expression."
+        raise ExpressionError(what, "Remove it.", position=_comment_at(text))
+    grammar = Grammar(tokens, Scope.of(schema), moments(now_ms), nested)
+    found = grammar.expression()
+    if not grammar.at_end:
+        raise grammar.unexpected()
+    _check_depth((found,))
+    return found
+
+
+def moments(now_ms: int | None = None) -> dict[str, Literal]:
+    """The values of the functions of the hour, by lower-case name; dates are UTC's."""
+    now = utc_from_ms(SystemClock().now_ms() if now_ms is None else now_ms)
+    values = {DATE: now.date(), TIMESTAMP: now}
+    return {
+        name: Literal(values.get(data_type, now.replace(tzinfo=None)), data_type)
+        for name, data_type in FOLDED.items()
+    }
+
+
+def _comment_at(text: str) -> int:
+    found = [at for at in (text.find("--"), text.find("/*")) if at >= 0]
+    return min(found, default=0)
+
+
+def _check_depth(level: Iterable[Expression]) -> None:
+    depth = 0
+    while level := [below for each in level for below in children(each)]:
+        depth += 1
+        if depth > MAX_DEPTH:
+            what = f"The expression is nested deeper than {MAX_DEPTH} levels."
+            raise ExpressionError(what, "Split it, or use brackets to balance it.", position=0)

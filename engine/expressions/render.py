@@ -1,0 +1,200 @@
+"""Tree to SQL: the only expressions Spark is ever given as text.
+
+Every name stands in backticks, every string is escaped, so that nothing in a value or a name can
+be read as SQL, nor as one of Spark's `${variables}`.
+"""
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import assert_never
+
+from engine.errors import ExpressionError
+from engine.expressions.tree import Call, Column, Expression, Interval, Literal, Subquery, Value
+from engine.expressions.types import is_complex, sql_name
+from engine.schema.types import (
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    LONG,
+    SHORT,
+    TIMESTAMP_NTZ,
+    DataType,
+)
+
+_INFIX = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"})
+_PLAIN = frozenset("\t\n\r")
+_SUFFIXES: dict[DataType, str] = {LONG: "L", SHORT: "S", BYTE: "Y"}
+
+
+def to_sql(expression: Expression) -> str:
+    """Canonical Spark SQL. Parsing it over the same schema gives the same tree.
+
+    Raises:
+        ExpressionError: a column whose name Spark could take for a variable.
+    """
+    match expression:
+        case Column():
+            return _column(expression)
+        case Literal(value, data_type):
+            return _literal(value, data_type)
+        case Call():
+            return _call(expression)
+        case Subquery():
+            return _subquery(expression)
+        case _:
+            assert_never(expression)
+
+
+def quote_name(name: str) -> str:
+    """A name in backticks.
+
+    Raises:
+        ExpressionError: the name holds `${`, which Spark replaces even inside backticks.
+    """
+    if "${" in name:
+        what = (
+            f"The name {name[:100]!r} cannot be used in a statement: Spark reads ${{ as a variable."
+        )
+        raise ExpressionError(what, "Rename the column first.")
+    return f"`{name.replace('`', '``')}`"
+
+
+def quote_string(text: str) -> str:
+    r"""A string literal; quotes, backslashes, `$` and control characters escaped as \uXXXX."""
+    return "'" + "".join(_character(each) for each in text) + "'"
+
+
+def _character(each: str) -> str:
+    if (
+        each in "'\\$\""
+        or (ord(each) < 32 or 0x7F <= ord(each) <= 0x9F)
+        or 0xD800 <= ord(each) < 0xE000
+    ):
+        return "\\\\" if each == "\\" else f"\\u{ord(each):04x}"
+    return each
+
+
+def _column(column: Column) -> str:
+    parts = (column.relation, *column.path) if column.relation else column.path
+    return ".".join(quote_name(each) for each in parts)
+
+
+def _call(call: Call) -> str:
+    name, arguments = call.function, call.arguments
+    operands = [_operand(each) for each in arguments]
+    if name in {"and", "or"}:
+        return f" {name.upper()} ".join(operands)
+    if name in _INFIX and len(operands) == 2:
+        return f"{operands[0]} {name} {operands[1]}"
+    special = _special(call, operands)
+    if special is not None:
+        return special
+    return f"{name}({', '.join(to_sql(each) for each in arguments)})"
+
+
+def _special(call: Call, operands: list[str]) -> str | None:
+    match call.function:
+        case "not":
+            return f"NOT {operands[0]}"
+        case "negative":
+            return f"-({to_sql(call.arguments[0])})"
+        case "div":
+            return f"{operands[0]} DIV {operands[1]}"
+        case "isnull":
+            return f"{operands[0]} IS NULL"
+        case "isnotnull":
+            return f"{operands[0]} IS NOT NULL"
+        case "in":
+            return f"{operands[0]} IN {_in_list(call)}"
+        case "like" | "ilike":
+            escape = f" ESCAPE {operands[2]}" if len(operands) == 3 else ""
+            return f"{operands[0]} {call.function.upper()} {operands[1]}{escape}"
+        case "get":
+            return f"{operands[0]}[{to_sql(call.arguments[1])}]"
+        case "case":
+            return _case(call)
+        case "cast" | "try_cast":
+            return f"{call.function.upper()}({to_sql(call.arguments[0])} AS {sql_name(call.type)})"
+    return None
+
+
+def _operand(expression: Expression) -> str:
+    text = to_sql(expression)
+    if isinstance(expression, Call) or text.startswith("-"):
+        return f"({text})"
+    return text
+
+
+def _in_list(call: Call) -> str:
+    first = call.arguments[1]
+    if isinstance(first, Subquery):
+        return to_sql(first)
+    return f"({', '.join(to_sql(each) for each in call.arguments[1:])})"
+
+
+def _case(call: Call) -> str:
+    parts = [to_sql(each) for each in call.arguments]
+    pairs = len(parts) // 2 * 2
+    whens = [f"WHEN {parts[i]} THEN {parts[i + 1]}" for i in range(0, pairs, 2)]
+    ending = [f"ELSE {parts[-1]}"] if len(parts) > pairs else []
+    return " ".join(["CASE", *whens, *ending, "END"])
+
+
+def _subquery(subquery: Subquery) -> str:
+    columns = ", ".join(to_sql(each) for each in subquery.columns)
+    where = f" WHERE {to_sql(subquery.where)}" if subquery.where else ""
+    prefix = "EXISTS " if subquery.kind == "exists" else ""
+    return f"{prefix}(SELECT {columns} FROM {quote_name(subquery.table)} AS `subquery`{where})"
+
+
+def _literal(value: Value, data_type: DataType) -> str:
+    if value is None:
+        return _null(data_type)
+    match value:
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case int():
+            return f"{value}{_SUFFIXES.get(data_type, '')}"
+        case float():
+            return _floating(value, data_type)
+        case Decimal():
+            text = format(value, "f")
+            return text if "." in text else f"{text}BD"
+        case str():
+            return quote_string(value)
+        case bytes():
+            return f"X'{value.hex().upper()}'"
+        case datetime() | date():
+            return _moment(value, data_type)
+        case Interval():
+            return _interval(value)
+        case _:
+            assert_never(value)
+
+
+def _null(data_type: DataType) -> str:
+    name = sql_name(data_type)
+    return "NULL" if name == "VOID" or is_complex(data_type) else f"CAST(NULL AS {name})"
+
+
+def _floating(value: float, data_type: DataType) -> str:
+    if value != value or value in {float("inf"), float("-inf")}:
+        name = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+        return f"CAST('{name}' AS {sql_name(data_type)})"
+    return f"{value!r}{'F' if data_type == FLOAT else 'D' if data_type == DOUBLE else ''}"
+
+
+def _moment(value: datetime | date, data_type: DataType) -> str:
+    if not isinstance(value, datetime):
+        return f"DATE '{value.isoformat()}'"
+    if data_type == TIMESTAMP_NTZ:
+        return f"TIMESTAMP_NTZ '{value.replace(tzinfo=None).isoformat(' ')}'"
+    return f"TIMESTAMP '{value.isoformat(' ')}'"
+
+
+def _interval(value: Interval) -> str:
+    if value.unit == "MICROSECOND":
+        whole, rest = divmod(abs(value.amount), 1_000_000)
+        sign = "-" if value.amount < 0 else ""
+        return f"INTERVAL '{sign}{whole}.{rest:06d}' SECOND"
+    return f"INTERVAL '{value.amount}' {value.unit}"

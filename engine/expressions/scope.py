@@ -1,0 +1,86 @@
+"""Which columns an expression may name: one table, or the two sides of a MERGE."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from engine.errors import ExpressionError, UnknownColumnError
+from engine.expressions.tree import Column
+from engine.schema.types import DataType, StructField, StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table that columns may come from.
+
+    `side` is what resolved columns carry ("" for the only table, "target", "source"), `names`
+    what the text may put before a column: its name and its alias.
+    """
+
+    schema: StructType
+    side: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The relations of a statement; names are matched ignoring case."""
+
+    relations: tuple[Relation, ...]
+
+    @classmethod
+    def of(cls, schema: "StructType | Scope") -> "Scope":
+        """The scope of one table, or the scope itself."""
+        return schema if isinstance(schema, Scope) else cls((Relation(schema),))
+
+    def resolve(self, path: Sequence[str], position: int | None = None) -> Column:
+        """The column that a dotted name means.
+
+        Raises:
+            UnknownColumnError: no relation has it.
+            ExpressionError: more than one has, or a field of an array or map is asked for.
+        """
+        found = self._qualified(path) or self._unqualified(path)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise self._unknown(path, position)
+        what = f"The column {'.'.join(path)} is ambiguous: {len(found)} tables have it."
+        raise ExpressionError(what, "Put the name of the table before it.", position=position)
+
+    def _qualified(self, path: Sequence[str]) -> list[Column]:
+        if len(path) < 2:
+            return []
+        hits = [
+            _column(each, path[1:])
+            for each in self.relations
+            if path[0].lower() in {name.lower() for name in (*each.names, each.side) if name}
+        ]
+        return [each for each in hits if each]
+
+    def _unqualified(self, path: Sequence[str]) -> list[Column]:
+        hits = [_column(each, path) for each in self.relations]
+        return [each for each in hits if each]
+
+    def _unknown(self, path: Sequence[str], position: int | None) -> UnknownColumnError:
+        names = [name for each in self.relations for name in each.schema.names]
+        close = get_close_matches(path[-1], names, n=1, cutoff=0.6)
+        shown = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
+        hint = f"Did you mean {close[0]}?" if close else f"The columns are {shown}."
+        return UnknownColumnError(
+            f"There is no column {'.'.join(path)[:200]}.", hint, position=position
+        )
+
+
+def _column(relation: Relation, path: Sequence[str]) -> Column | None:
+    found: list[str] = []
+    current: DataType = relation.schema
+    for name in path:
+        if not isinstance(current, StructType):
+            return None
+        field: StructField | None = current.get(name)
+        if field is None:
+            return None
+        found.append(field.name)
+        current = field.type
+    return Column(tuple(found), current, relation.side)

@@ -1,0 +1,101 @@
+"""The tree of an expression: one form for data skipping, conflicts, Arrow and Spark.
+
+Nodes are frozen values. Columns carry the schema's own spelling, calls name a function of the
+allow-list, and nothing else exists: what has a tree is safe to render and to run.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TypeAlias
+
+from engine.schema.types import BOOLEAN, DataType, PrimitiveType
+
+VOID = PrimitiveType("void")
+INTERVAL = PrimitiveType("interval")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A span of time in one unit: MONTH, DAY or MICROSECOND."""
+
+    amount: int
+    unit: str
+
+
+Value: TypeAlias = None | bool | int | float | Decimal | str | bytes | date | datetime | Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a field inside a struct column, by its path in the schema.
+
+    `relation` is empty where there is one relation only, else the side: "target" or "source".
+    """
+
+    path: tuple[str, ...]
+    type: DataType
+    relation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant. Timestamps are aware datetimes in UTC, `timestamp_ntz` naive ones."""
+
+    value: Value
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function or operator of the allow-list over arguments; `cast` casts to `type`.
+
+    `and`, `or` and `in` take any number of arguments; `case` takes condition and value in turn,
+    and the ELSE value where their number is odd.
+    """
+
+    function: str
+    arguments: "tuple[Expression, ...]"
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery:
+    """SELECT `columns` FROM `table` [WHERE `where`], as the operand of IN, EXISTS or a comparison.
+
+    `kind` is "in", "exists" or "scalar". Inside it, columns of `table` carry the relation
+    `subquery`; those without that relation belong to the statement around it.
+    """
+
+    kind: str
+    table: str
+    columns: "tuple[Expression, ...]"
+    where: "Expression | None"
+    type: DataType
+
+
+Expression: TypeAlias = Column | Literal | Call | Subquery
+
+TRUE = Literal(True, BOOLEAN)
+FALSE = Literal(False, BOOLEAN)
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The nodes directly below."""
+    match expression:
+        case Call(arguments=arguments):
+            return arguments
+        case Subquery(columns=columns, where=where):
+            return columns if where is None else (*columns, where)
+        case _:
+            return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Every node, parents before what they hold."""
+    pending = [expression]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(children(node)))

@@ -1,0 +1,135 @@
+"""How Spark (ANSI) brings operand types together, and how types are written in SQL."""
+
+from collections.abc import Iterable
+
+from engine.expressions.tree import INTERVAL, VOID
+from engine.schema.types import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructType,
+)
+
+INTEGRALS: tuple[DataType, ...] = (BYTE, SHORT, INTEGER, LONG)
+FLOATS: tuple[DataType, ...] = (FLOAT, DOUBLE)
+TIMES: tuple[DataType, ...] = (DATE, TIMESTAMP_NTZ, TIMESTAMP)
+_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
+
+SQL_NAMES: dict[DataType, str] = {
+    STRING: "STRING",
+    LONG: "BIGINT",
+    INTEGER: "INT",
+    SHORT: "SMALLINT",
+    BYTE: "TINYINT",
+    FLOAT: "FLOAT",
+    DOUBLE: "DOUBLE",
+    BOOLEAN: "BOOLEAN",
+    BINARY: "BINARY",
+    DATE: "DATE",
+    TIMESTAMP: "TIMESTAMP",
+    TIMESTAMP_NTZ: "TIMESTAMP_NTZ",
+}
+NAMED_TYPES: dict[str, DataType] = {
+    **{name: data_type for data_type, name in SQL_NAMES.items()},
+    "LONG": LONG,
+    "INTEGER": INTEGER,
+    "SHORT": SHORT,
+    "BYTE": BYTE,
+    "REAL": FLOAT,
+    "TIMESTAMP_LTZ": TIMESTAMP,
+}
+
+
+def is_numeric(data_type: DataType) -> bool:
+    """Integral, floating or decimal."""
+    return data_type in INTEGRALS or data_type in FLOATS or isinstance(data_type, DecimalType)
+
+
+def is_complex(data_type: DataType) -> bool:
+    """Struct, array, map or variant."""
+    return isinstance(data_type, StructType | ArrayType | MapType) or data_type == PrimitiveType(
+        "variant"
+    )
+
+
+def as_decimal(data_type: DataType) -> DecimalType | None:
+    """The decimal type that holds every value of an integral or decimal type."""
+    if isinstance(data_type, DecimalType):
+        return data_type
+    digits = _DIGITS.get(data_type)
+    return DecimalType(digits, 0) if digits else None
+
+
+def common_type(types: Iterable[DataType]) -> DataType | None:
+    """The type that values of all these types are compared in; None where there is none."""
+    result: DataType = VOID
+    for each in types:
+        found = _common(result, each)
+        if found is None:
+            return None
+        result = found
+    return result
+
+
+def _common(left: DataType, right: DataType) -> DataType | None:
+    if left == right or right == VOID:
+        return left
+    if left == VOID:
+        return right
+    if is_numeric(left) and is_numeric(right):
+        return _common_number(left, right)
+    if left in TIMES and right in TIMES:
+        return TIMES[max(TIMES.index(left), TIMES.index(right))]
+    return _with_string(left, right)
+
+
+def _common_number(left: DataType, right: DataType) -> DataType | None:
+    if left in INTEGRALS and right in INTEGRALS:
+        return INTEGRALS[max(INTEGRALS.index(left), INTEGRALS.index(right))]
+    if left in FLOATS or right in FLOATS:
+        return DOUBLE
+    one, other = as_decimal(left), as_decimal(right)
+    if one is None or other is None:
+        return None
+    scale = max(one.scale, other.scale)
+    whole = max(one.precision - one.scale, other.precision - other.scale)
+    return DecimalType(whole + scale, scale) if whole + scale <= 38 else None
+
+
+def _with_string(left: DataType, right: DataType) -> DataType | None:
+    other = right if left == STRING else left if right == STRING else None
+    if other is None or is_complex(other) or other in {BINARY, INTERVAL}:
+        return None
+    if other in INTEGRALS:
+        return LONG
+    return DOUBLE if is_numeric(other) else other
+
+
+def sql_name(data_type: DataType) -> str:
+    """The type as Spark SQL writes it."""
+    match data_type:
+        case DecimalType(precision, scale):
+            return f"DECIMAL({precision},{scale})"
+        case ArrayType(element):
+            return f"ARRAY<{sql_name(element)}>"
+        case MapType(key, value):
+            return f"MAP<{sql_name(key)}, {sql_name(value)}>"
+        case StructType(fields):
+            inner = ", ".join(f"`{f.name.replace('`', '``')}`: {sql_name(f.type)}" for f in fields)
+            return f"STRUCT<{inner}>"
+        case PrimitiveType(name):
+            return SQL_NAMES.get(data_type, name.upper())
