@@ -1,0 +1,66 @@
+"""What an order-preserving compaction says of each file it removed, so that its rows can be traced.
+
+The tags stand on the `remove`. Source row i, the k-th row that is live under the deletion vector
+the source was read with, is row `offset + k` of the target.
+"""
+
+from typing import Self
+
+import msgspec
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import RemoveFile
+
+INTO_TAG = "compactedInto"
+INFO_TAG = "compactionInfo"
+
+
+class _Info(msgspec.Struct, frozen=True, rename="camel"):
+    offset: int
+    row_count: int
+    deletion_vector: DeletionVectorDescriptor | None = None
+
+
+class CompactionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the rows of a removed file went.
+
+    `target` is the path of the new file as in the log, `offset` the row of the target that holds
+    the source's first live row, `row_count` the source's physical rows, `deletion_vector` the one
+    it was read with.
+    """
+
+    target: str
+    offset: int
+    row_count: int
+    deletion_vector: DeletionVectorDescriptor | None = None
+
+    @property
+    def live_count(self) -> int:
+        """How many rows of the target come from this source."""
+        deleted = self.deletion_vector.cardinality if self.deletion_vector else 0
+        return self.row_count - deleted
+
+    def tags(self) -> dict[str, str | None]:
+        """As tags of the `remove`."""
+        info = _Info(self.offset, self.row_count, self.deletion_vector)
+        return {INTO_TAG: self.target, INFO_TAG: msgspec.json.encode(info).decode()}
+
+    @classmethod
+    def of(cls, remove: RemoveFile) -> Self | None:
+        """What the tags of a `remove` say, None if they say nothing that can be understood."""
+        tags = remove.tags or {}
+        target, text = tags.get(INTO_TAG), tags.get(INFO_TAG)
+        if not target or not text:
+            return None
+        try:
+            info = msgspec.json.decode(text, type=_Info)
+        except (msgspec.MsgspecError, RecursionError):
+            return None
+        if info.offset < 0 or info.row_count < 0:
+            return None
+        return cls(
+            target=target,
+            offset=info.offset,
+            row_count=info.row_count,
+            deletion_vector=info.deletion_vector,
+        )
