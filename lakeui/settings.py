@@ -11,6 +11,8 @@ import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from lakeui.task_names import LIGHT_QUEUE, MIRROR_ALL, SWEEP_LEASES
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
 
@@ -63,6 +65,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django_prometheus.middleware.PrometheusBeforeMiddleware",
+    "lakeui.api.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -162,6 +165,7 @@ SMALL_FILE_BYTES = env.int("SMALL_FILE_BYTES", default=32 * 1024 * 1024)
 
 JOB_LEASE_SECONDS = env.int("JOB_LEASE_SECONDS", default=30)
 JOB_HEARTBEAT_SECONDS = env.int("JOB_HEARTBEAT_SECONDS", default=5)
+REHEARSAL_LIMIT_SECONDS = env.int("REHEARSAL_LIMIT_SECONDS", default=120)
 JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
 SPARK_MASTER = env.str("SPARK_MASTER", default="local[2]")
 
@@ -181,11 +185,58 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.2}
 CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
 CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULE = {
+    "sweep leases": {
+        "task": SWEEP_LEASES,
+        "schedule": env.float("SWEEP_SECONDS", default=10.0),
+        "options": {"queue": LIGHT_QUEUE, "expires": 30},
+    },
+    "mirror every table": {
+        "task": MIRROR_ALL,
+        "schedule": env.float("MIRROR_SECONDS", default=15.0),
+        "options": {"queue": LIGHT_QUEUE, "expires": 30},
+    },
+}
 
+API_RATE_PERSON = env.str("API_RATE_PERSON", default="1200/min")
+API_RATE_ANONYMOUS = env.str("API_RATE_ANONYMOUS", default="60/min")
 REST_FRAMEWORK = {
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "lakeui.api.authentication.BearerAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": [
+        "rest_framework.permissions.IsAuthenticated",
+        "lakeui.api.permissions.ChangesAllowed",
+    ],
+    "DEFAULT_THROTTLE_CLASSES": [
+        "lakeui.api.throttles.PersonThrottle",
+        "lakeui.api.throttles.AnonymousThrottle",
+    ],
+    "DEFAULT_RENDERER_CLASSES": ["lakeui.api.rendering.SafeJSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["lakeui.api.rendering.BoundedJSONParser"],
+    "DEFAULT_PAGINATION_CLASS": "lakeui.api.paging.KeysetPaging",
+    "DEFAULT_FILTER_BACKENDS": ["lakeui.api.filtering.StrictFilterBackend"],
+    "DEFAULT_METADATA_CLASS": None,
+    "EXCEPTION_HANDLER": "lakeui.api.problems.handle_exception",
+    "URL_FORMAT_OVERRIDE": None,
+    "NUM_PROXIES": env.int("TRUSTED_PROXIES", default=0),
 }
-SPECTACULAR_SETTINGS = {"TITLE": "lakeui", "VERSION": "1", "OAS_VERSION": "3.1.1"}
+KNOX_TOKEN_MODEL = "api.ApiToken"  # noqa: S105 - a model's name
+REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_PREFIX": "lake_"}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "lakeui",
+    "DESCRIPTION": "Delta tables, who writes them at once, and why a write lost.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.1",
+    "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "lakeui.api.schema.describe_problems",
+    ],
+}
 
 LOGGING = {
     "version": 1,

@@ -13,6 +13,7 @@ from lakeui.catalog import log_values
 from lakeui.catalog.models import LiveFile, Table
 
 _MAX_PATH = 4000
+_Column = pa.ChunkedArray
 
 
 def table_fields(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
@@ -91,12 +92,13 @@ def _sizes(files: pa.Table) -> dict[str, Any]:
     }
 
 
-def _deleted_rows(files: pa.Table) -> pa.ChunkedArray:
-    return pc.struct_field(files.column("deletion_vector"), "cardinality")
+def _deleted_rows(files: pa.Table) -> _Column:
+    found: _Column = pc.struct_field(files.column("deletion_vector"), "cardinality")
+    return found
 
 
-def _total(column: pa.ChunkedArray) -> int:
-    return log_values.integer(sum(chunk.as_py() or 0 for chunk in [pc.sum(column)])) or 0
+def _total(column: _Column) -> int:
+    return log_values.integer(pc.sum(column).as_py()) or 0
 
 
 def _dotted(column: str | Sequence[str]) -> str:

@@ -17,7 +17,7 @@ FORMATS = {"csv": "csv", "json": "json", "jsonl": "json", "parquet": "parquet", 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-def store_upload(file: UploadedFile, by: User) -> str:
+def store_upload(file: "UploadedFile[bytes]", by: User) -> str:
     """Keep a file and give the path that a command's source may name.
 
     The sender's name survives only in its safe characters; nothing is ever overwritten.
@@ -64,7 +64,7 @@ def _safe_name(sent: str) -> str:
     return _UNSAFE.sub("_", base).lstrip("._")[-120:]
 
 
-def _check_size(file: UploadedFile) -> None:
+def _check_size(file: "UploadedFile[bytes]") -> None:
     size = file.size or 0
     if size == 0:
         msg = "The file is empty."

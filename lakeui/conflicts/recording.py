@@ -1,0 +1,117 @@
+"""Conflicts of our own workers, written down: a loser leaves no trace in the log."""
+
+from dataclasses import asdict
+from typing import Any, Protocol
+from uuid import UUID
+
+from django.utils import timezone
+
+from engine.errors import ConflictError, ConflictFacts, ConflictSide
+from lakeui.catalog import log_values
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+
+_MAX_FILES = 1000
+
+
+class Absorbed(Protocol):
+    """What the engine tells of a conflict that rows resolved."""
+
+    @property
+    def winner(self) -> ConflictSide: ...
+    @property
+    def rule(self) -> str: ...
+    @property
+    def files(self) -> tuple[str, ...]: ...
+    @property
+    def row_count(self) -> int: ...
+    @property
+    def how(self) -> str: ...
+    @property
+    def duration_ms(self) -> int: ...
+
+
+def record_escaped(
+    error: ConflictError,
+    *,
+    table: Table,
+    job_id: UUID,
+    attempt: int,
+    wasted_ms: int = 0,
+    wasted_bytes: int = 0,
+) -> Conflict:
+    """A write that lost."""
+    facts = error.conflict
+    return Conflict.objects.create(
+        **_fields(facts),
+        table=table,
+        job_id=job_id,
+        attempt=attempt,
+        kind=Conflict.Kind.ESCAPED,
+        exception=type(error).__name__,
+        code=error.code,
+        message=log_values.text(error),
+        wasted_ms=wasted_ms,
+        wasted_bytes=wasted_bytes,
+        facts=log_values.json_value(facts.as_dict()),
+    )
+
+
+def record_absorbed(
+    absorbed: Absorbed,
+    *,
+    table: Table,
+    job_id: UUID,
+    attempt: int,
+    read_version: int,
+    operation: str,
+) -> Conflict:
+    """Two writes that touched the same files and both landed."""
+    winner = absorbed.winner
+    return Conflict.objects.create(
+        table=table,
+        job_id=job_id,
+        attempt=attempt,
+        kind=Conflict.Kind.ABSORBED,
+        occurred_at=timezone.now(),
+        rule=log_values.text(absorbed.rule, 60),
+        read_version=read_version,
+        winning_version=winner.version,
+        current_operation=log_values.text(operation, 100),
+        winner_operation=log_values.text(winner.operation, 100),
+        winner_user_name=log_values.text(winner.user, 255),
+        winner_at=log_values.moment(winner.timestamp_ms),
+        file_count=len(absorbed.files),
+        row_count=absorbed.row_count,
+        facts=log_values.json_value(
+            {
+                "winner": asdict(winner),
+                "files": list(absorbed.files[:_MAX_FILES]),
+                "how": absorbed.how,
+                "duration_ms": absorbed.duration_ms,
+            }
+        ),
+    )
+
+
+def _fields(facts: ConflictFacts) -> dict[str, Any]:
+    rows = [each.row_count for each in facts.files if each.row_count is not None]
+    return {
+        "occurred_at": timezone.now(),
+        "subclass": log_values.text(facts.subclass, 60),
+        "rule": log_values.text(facts.rule, 60),
+        "read_version": facts.read_version,
+        "attempted_version": facts.attempted_version,
+        "winning_version": facts.winner.version,
+        "current_operation": log_values.text(facts.current.operation, 100),
+        "current_predicate": log_values.text(facts.current.predicate),
+        "current_user_name": log_values.text(facts.current.user, 255),
+        "isolation_level": log_values.text(facts.current.isolation_level, 30),
+        "winner_operation": log_values.text(facts.winner.operation, 100),
+        "winner_user_name": log_values.text(facts.winner.user, 255),
+        "winner_at": log_values.moment(facts.winner.timestamp_ms),
+        "partitions": log_values.json_value(list(facts.partitions)),
+        "file_count": facts.file_count,
+        "row_count": sum(rows) if rows else None,
+        "can_retry": facts.can_retry,
+    }

@@ -1,0 +1,164 @@
+"""One attempt at a job, from its lease to its ending.
+
+Whatever happens here ends in one row: the state of the job. A worker that dies leaves an expired
+lease instead, and the next one finds its commit in the log, if it made one.
+"""
+
+import logging
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.utils import timezone
+
+from engine.commands.model import Command
+from engine.errors import ConflictError, EngineError, OperationCancelledError, TableNotFoundError
+from engine.log.commits import Commit
+from engine.operations.result import OperationResult
+from engine.operations.run import run
+from engine.table import DeltaTable
+from lakeui.catalog.access import action_for_kind, may
+from lakeui.catalog.mirror import refresh_table
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.jobs import leases
+from lakeui.jobs.command_rules import check_command, command_of
+from lakeui.jobs.errors import LeaseLostError, NotPermittedError
+from lakeui.jobs.events import log_event
+from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from workers import spark_session
+from workers.heartbeat import Heartbeat
+from workers.observation import JobObserver, OwnCommitFoundError
+from workers.progress import ProgressReporter
+from workers.rehearsal import announce_end
+
+logger = logging.getLogger(__name__)
+
+Outcome = JobAttempt.Outcome
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an attempt ended: the job's state, the attempt's outcome, and what the row shall say."""
+
+    state: Job.State
+    outcome: JobAttempt.Outcome
+    message: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def run_attempt(lease: leases.Lease) -> None:
+    """Do the job under a lease and write down how it ended."""
+    job = Job.objects.select_related("table", "requested_by").get(pk=lease.job_id)
+    group = str(job.pk)
+    try:
+        with Heartbeat(lease, lambda: spark_session.cancel_group(group)) as heartbeat:
+            ending = _ending(job, lease, heartbeat)
+            refresh_table(job.table)
+            _finish(job, lease, ending)
+    except LeaseLostError:
+        logger.warning("The lease of job %s went to another worker: this one stops", job.pk)
+        return
+    announce_end(job.pk)
+
+
+def _ending(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Ending:
+    try:
+        return _done(_perform(job, lease, heartbeat), dry_run=job.dry_run)
+    except OwnCommitFoundError as found:
+        return _recognised(found.commit)
+    except LeaseLostError:
+        raise
+    except OperationCancelledError as error:
+        return Ending(Job.State.CANCELLED, Outcome.CANCELLED, str(error))
+    except ConflictError as error:
+        return _failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
+    except EngineError as error:
+        return _failed(Job.State.FAILED, Outcome.FAILED, error)
+    except Exception as error:  # noqa: BLE001 - a fault of ours must end the job, not the worker
+        return _crashed(error, heartbeat)
+
+
+def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
+    command = _checked_command(job)
+    table = _open(job, command)
+    with spark_session.job_group(str(job.pk), job.statement) as spark:
+        return run(
+            command,
+            table,
+            spark,
+            txn_id=str(job.txn_id),
+            retries=job.max_retries,
+            observer=JobObserver(job, lease, heartbeat, table.store),
+            progress=ProgressReporter(lease, heartbeat),
+            dry_run=job.dry_run,
+            user_name=job.requested_by.get_username() if job.requested_by else None,
+        )
+
+
+def _checked_command(job: Job) -> Command:
+    """The command, checked again as the person who asked: roles and roots may have changed."""
+    command = command_of(job)
+    action = action_for_kind(job.kind, job.parameters)
+    if job.requested_by is not None and not may(job.requested_by, action, job.table):
+        raise NotPermittedError(job.kind, action, job.table.name)
+    check_command(command, job.table)
+    return command
+
+
+def _open(job: Job, command: Command) -> DeltaTable:
+    uri = allowed_table_uri(job.table.uri)
+    return DeltaTable.open(uri, storage_options=storage_options(uri))
+
+
+def _done(result: OperationResult, *, dry_run: bool) -> Ending:
+    if dry_run:
+        fields = {"plan": result.plan, "metrics": result.metrics}
+        return Ending(
+            Job.State.SUCCEEDED, Outcome.NOTHING_TO_DO, "Dry run: nothing written", fields
+        )
+    fields = {"committed_version": result.version, "metrics": result.metrics, "plan": result.plan}
+    if result.version is None:
+        return Ending(Job.State.SUCCEEDED, Outcome.NOTHING_TO_DO, "Nothing to change", fields)
+    return Ending(
+        Job.State.SUCCEEDED, Outcome.COMMITTED, f"Committed version {result.version}", fields
+    )
+
+
+def _recognised(commit: Commit) -> Ending:
+    metrics = (commit.commit_info and commit.commit_info.operation_metrics) or {}
+    return Ending(
+        Job.State.SUCCEEDED,
+        Outcome.COMMITTED,
+        f"An earlier attempt had committed version {commit.version}",
+        {"committed_version": commit.version, "metrics": metrics},
+    )
+
+
+def _failed(state: Job.State, outcome: JobAttempt.Outcome, error: EngineError) -> Ending:
+    facts = {"error_code": error.code, "error_message": str(error), "error_facts": error.facts()}
+    return Ending(state, outcome, str(error), facts)
+
+
+def _crashed(error: Exception, heartbeat: Heartbeat) -> Ending:
+    if heartbeat.cancelled:  # Spark was interrupted: its own error says less
+        return Ending(Job.State.CANCELLED, Outcome.CANCELLED, "Cancelled while it ran")
+    logger.error("A job failed", exc_info=error)
+    lines = traceback.format_exception_only(error)
+    message = f"An internal error ended the job: {''.join(lines).strip()[:2000]}"
+    fields = {"error_code": "LAKE_INTERNAL", "error_message": message}
+    return Ending(Job.State.FAILED, Outcome.FAILED, message, fields)
+
+
+def _finish(job: Job, lease: leases.Lease, ending: Ending) -> None:
+    leases.finish(lease, ending.state, **ending.fields)
+    JobAttempt.objects.filter(job=job, outcome=Outcome.RUNNING).update(
+        outcome=ending.outcome, finished_at=timezone.now(), message=ending.message
+    )
+    level = JobEvent.Level.INFO if ending.state == Job.State.SUCCEEDED else JobEvent.Level.ERROR
+    log_event(job.pk, ending.message, level)
+    if ending.state == Job.State.SUCCEEDED and _was_cancelled(job):
+        log_event(job.pk, "The cancellation came after the commit", JobEvent.Level.WARNING)
+
+
+def _was_cancelled(job: Job) -> bool:
+    return Job.objects.filter(pk=job.pk, cancel_requested_at__isnull=False).exists()

@@ -1,0 +1,18 @@
+"""The task behind every job."""
+
+import os
+from typing import Any
+from uuid import UUID
+
+from lakeui.jobs.leases import claim
+from lakeui.task_names import RUN_JOB
+from workers.celery import app
+from workers.job_run import run_attempt
+
+
+@app.task(name=RUN_JOB, bind=True)
+def run_job(task: Any, job_id: str) -> None:  # noqa: ANN401 - Celery's task
+    """Do a job, unless another delivery of this message has it or it has ended."""
+    lease = claim(UUID(job_id), worker=f"{task.request.hostname}/{os.getpid()}")
+    if lease is not None:
+        run_attempt(lease)

@@ -1,0 +1,132 @@
+"""What a job's row learns from the phases of its transactions, and where the row may stop them."""
+
+from django.utils import timezone
+
+from engine.errors import ConflictError
+from engine.log.commits import Commit
+from engine.storage.base import Store
+from engine.transaction.observer import ObservedTransaction, TransactionObserver
+from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.self_recognition import find_own_commit
+from lakeui.conflicts.recording import record_absorbed, record_escaped
+from lakeui.jobs import leases
+from lakeui.jobs.events import log_event
+from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from workers.heartbeat import Heartbeat
+from workers.rehearsal import Rehearsal
+
+
+class OwnCommitFoundError(Exception):
+    """An earlier attempt of this job committed before its worker could say so."""
+
+    def __init__(self, commit: Commit) -> None:
+        super().__init__(f"version {commit.version} is this job's")
+        self.commit = commit
+
+
+class JobObserver(TransactionObserver):
+    """Ties the transactions of one attempt to its lease.
+
+    A transaction may not go on, once its read version is fixed, if the log up to there holds the
+    job's own commit; later commits meet it among the winners. It may not write the log unless the
+    row could be set to committing, under the fence, with no cancellation before.
+    """
+
+    def __init__(self, job: Job, lease: leases.Lease, heartbeat: Heartbeat, store: Store) -> None:
+        self._job, self._lease, self._heartbeat, self._store = job, lease, heartbeat, store
+        self._rehearsal = Rehearsal(job, lease, heartbeat.check)
+        self._attempt = lease.attempt
+        self._ended_attempt = False
+        self._committing = False
+        self._started_at = timezone.now()
+
+    @property
+    def attempt(self) -> int:
+        """The number of the running attempt."""
+        return self._attempt
+
+    def started(self, txn: ObservedTransaction) -> None:
+        """Note what is read; stop if an earlier attempt wrote already."""
+        self._heartbeat.check()
+        if self._committing:
+            leases.to_running(self._lease)
+            self._committing = False
+        if self._ended_attempt:
+            self._begin_attempt()
+        self._look_for_own_commit(txn)
+        self._update_attempt(read_version=txn.read_version)
+
+    def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
+        """Tell the job's log."""
+        log_event(
+            self._job.pk,
+            f"Version {winning_version} landed first; checking against it",
+            read_version=txn.read_version,
+        )
+
+    def absorbed(self, txn: ObservedTransaction, conflict: AbsorbedConflict) -> None:
+        """Write the absorbed conflict down."""
+        record_absorbed(
+            conflict,
+            table=self._job.table,
+            job_id=self._job.pk,
+            attempt=self._attempt,
+            read_version=txn.read_version,
+            operation=self._job.kind,
+        )
+        log_event(
+            self._job.pk,
+            f"Version {conflict.winner.version} touched the same files but other rows: absorbed",
+        )
+
+    def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
+        """The last moment to stop."""
+        if not self._committing:
+            self._rehearsal.let_losers_read()
+            self._rehearsal.hold()
+            leases.to_committing(self._lease)
+            self._committing = True
+        self._update_attempt(attempted_version=attempt_version)
+
+    def failed(self, txn: ObservedTransaction, error: Exception) -> None:
+        """Write a lost commit down; the operation may try again with a new transaction."""
+        if not isinstance(error, ConflictError):
+            return
+        now = timezone.now()
+        record_escaped(
+            error,
+            table=self._job.table,
+            job_id=self._job.pk,
+            attempt=self._attempt,
+            wasted_ms=int((now - self._started_at).total_seconds() * 1000),
+        )
+        self._update_attempt(
+            outcome=JobAttempt.Outcome.CONFLICTED, finished_at=now, message=str(error)
+        )
+        log_event(self._job.pk, str(error), JobEvent.Level.WARNING, exception=type(error).__name__)
+        self._ended_attempt = True
+
+    def _look_for_own_commit(self, txn: ObservedTransaction) -> None:
+        base_version = self._job.base_version
+        if base_version is None:
+            leases.record(self._lease, base_version=txn.read_version)
+            self._job.base_version = txn.read_version
+        elif txn.txn_id == str(self._job.txn_id):  # steps have ids of their own and no overlap
+            own = find_own_commit(self._store, txn.txn_id, base_version, txn.read_version)
+            if own is not None:
+                raise OwnCommitFoundError(own)
+
+    def _begin_attempt(self) -> None:
+        self._attempt += 1
+        self._ended_attempt = False
+        self._started_at = timezone.now()
+        leases.record(self._lease, attempts=self._attempt)
+        JobAttempt.objects.create(
+            job=self._job,
+            number=self._attempt,
+            worker=self._lease.worker,
+            started_at=self._started_at,
+        )
+
+    def _update_attempt(self, **fields: object) -> None:
+        JobAttempt.objects.filter(job=self._job, number=self._attempt).update(**fields)

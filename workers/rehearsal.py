@@ -1,0 +1,107 @@
+"""`Job.commit_after`: two jobs that are made to meet, so that a conflict can be seen on purpose.
+
+The loser reads, stages and then holds until the other job has ended. The other one, before its own
+commit, waits until the loser holds. Both waits sleep on a Redis list, wake at least every second to
+look at the rows, and end at a limit: a rehearsal that cannot happen is a job like any other.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import cache
+from uuid import UUID
+
+import redis
+from django.conf import settings
+
+from engine.clock import SystemClock
+from lakeui.jobs.leases import Lease, record
+from lakeui.jobs.models import Job
+
+logger = logging.getLogger(__name__)
+
+HOLDING = "holding for another job"
+_LOOK_AGAIN_S = 1
+_KEEP_S = 3600
+
+
+_CLOCK = SystemClock()
+
+
+class Bell:
+    """A Redis list that wakes whoever waits for a job; the rows stay the truth."""
+
+    def __init__(self, url: str) -> None:
+        self._client = redis.Redis.from_url(url) if url.startswith(("redis:", "rediss:")) else None
+
+    def ring(self, key: str) -> None:
+        """Wake who waits."""
+        try:
+            if self._client is not None:
+                self._client.lpush(key, "1")
+                self._client.expire(key, _KEEP_S)
+        except redis.RedisError:
+            logger.warning("The broker cannot be reached")
+
+    def wait(self, key: str) -> None:
+        """Sleep until it rings, a second at most."""
+        try:
+            if self._client is not None:
+                self._client.blpop([key], timeout=_LOOK_AGAIN_S)
+                return
+        except redis.RedisError:
+            logger.warning("The broker cannot be reached")
+        _CLOCK.pause(_LOOK_AGAIN_S)
+
+
+class Rehearsal:
+    """The part of one job in a rehearsed conflict: none, for nearly every job."""
+
+    def __init__(self, job: Job, lease: Lease, check: Callable[[], None]) -> None:
+        """`check` raises when the job was cancelled or lost while it waits."""
+        self._job = job
+        self._lease = lease
+        self._check = check
+
+    def hold(self) -> None:
+        """Wait until the job named by `commit_after` has ended."""
+        other = self._job.commit_after_id
+        if other is None or not _is_active(other):
+            return
+        record(self._lease, progress_stage=HOLDING)
+        _bell().ring(_holding_key(self._job.pk))
+        self._wait(_ended_key(other), lambda: not _is_active(other))
+
+    def let_losers_read(self) -> None:
+        """Wait until the jobs that are to lose against this one hold."""
+        losers = Job.objects.filter(commit_after=self._job.pk, state__in=Job.ACTIVE)
+        for loser in losers.values_list("pk", flat=True):
+            reading = losers.filter(pk=loser).exclude(progress_stage=HOLDING)
+            self._wait(_holding_key(loser), lambda reading=reading: not reading.exists())
+
+    def _wait(self, key: str, over: Callable[[], bool]) -> None:
+        until = _CLOCK.monotonic_s() + settings.REHEARSAL_LIMIT_SECONDS
+        while not over() and _CLOCK.monotonic_s() < until:
+            self._check()
+            _bell().wait(key)
+
+
+def announce_end(job_id: UUID) -> None:
+    """Wake the jobs that hold for this one."""
+    _bell().ring(_ended_key(job_id))
+
+
+@cache
+def _bell() -> Bell:
+    return Bell(settings.CELERY_BROKER_URL)
+
+
+def _is_active(job_id: UUID) -> bool:
+    return Job.objects.filter(pk=job_id, state__in=Job.ACTIVE).exists()
+
+
+def _ended_key(job_id: UUID) -> str:
+    return f"lakeui:job-ended:{job_id}"
+
+
+def _holding_key(job_id: UUID) -> str:
+    return f"lakeui:job-holding:{job_id}"
