@@ -1,5 +1,6 @@
 """Addresses of this face."""
 
-from django.urls import URLPattern
-
-urlpatterns: list[URLPattern] = []
+try:
+    from lakeui.api.addresses import app_name, urlpatterns
+except ModuleNotFoundError:
+    app_name, urlpatterns = "api", []

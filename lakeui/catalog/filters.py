@@ -4,8 +4,9 @@ import django_filters
 from django.db.models import F, Q, QuerySet
 
 from lakeui.catalog.health import HEALTH, Health
-from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.models import Commit, LiveFile, Table
 
+MAX_INT64 = 2**63 - 1
 MAX_ID_DIGITS = 18  # what a 64-bit column holds whatever the digits are
 LEVELS = [(level, level) for level in ("Serializable", "WriteSerializable")]
 
@@ -72,6 +73,33 @@ class CommitFilter(django_filters.FilterSet):
     ) -> QuerySet[Commit]:
         met = Commit.objects.filter(table__conflicts__winning_version=F("version")).values("pk")
         return commits.filter(pk__in=met) if wanted else commits.exclude(pk__in=met)
+
+
+class LiveFileFilter(django_filters.FilterSet):
+    """Live files by path, size and whether a deletion vector hides some of their rows."""
+
+    path = django_filters.CharFilter(lookup_expr="icontains", label="Path holds")
+    min_size = django_filters.NumberFilter(
+        field_name="size_bytes", lookup_expr="gte", min_value=0, max_value=MAX_INT64
+    )
+    max_size = django_filters.NumberFilter(
+        field_name="size_bytes", lookup_expr="lte", min_value=0, max_value=MAX_INT64
+    )
+    vectored = django_filters.BooleanFilter(method="filter_vectored", label="Has a deletion vector")
+    sort = django_filters.OrderingFilter(
+        fields=[("path", "path"), ("size_bytes", "size"), ("deleted_row_count", "deleted_rows")]
+    )
+
+    class Meta:
+        model = LiveFile
+        fields: list[str] = []
+
+    def filter_vectored(
+        self, files: QuerySet[LiveFile], _name: str, wanted: bool
+    ) -> QuerySet[LiveFile]:
+        return (
+            files.filter(deleted_row_count__gt=0) if wanted else files.filter(deleted_row_count=0)
+        )
 
 
 def by_table(text: str) -> Q:

@@ -1,0 +1,26 @@
+"""Bearer tokens: their role is a bound below which their bearer's own role still counts."""
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+from knox.auth import TokenAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+
+from lakeui.api.models import ApiToken
+from lakeui.catalog.roles import Role
+
+
+class BearerAuthentication(TokenAuthentication):
+    """Reads only: a token past its time is refused, and removed when its owner next changes tokens."""
+
+    def authenticate_credentials(self, token: bytes) -> tuple[User, ApiToken]:
+        try:
+            token.decode("ascii")
+        except UnicodeDecodeError as error:
+            detail = "Invalid token."
+            raise AuthenticationFailed(detail) from error
+        user, api_token = super().authenticate_credentials(token)
+        user.role_ceiling = Role(api_token.role)
+        return user, api_token
+
+    def _cleanup_token(self, auth_token: ApiToken) -> bool:
+        return auth_token.expiry is None or auth_token.expiry < timezone.now()

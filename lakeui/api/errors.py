@@ -1,0 +1,61 @@
+"""Refusals of the REST face that the framework and the engine have no word for."""
+
+from rest_framework import status
+from rest_framework.exceptions import APIException, PermissionDenied
+
+
+class ReadOnly(PermissionDenied):
+    """`READ_ONLY=1`: nothing may be changed, whoever asks."""
+
+    default_detail = "This installation is read-only: nothing can be changed."
+    default_code = "read_only"
+
+
+class TokenTooWeak(PermissionDenied):
+    """The token's role is below what the request needs, whatever its bearer's own role."""
+
+    default_detail = "This token may only read. Use one with a higher role."
+    default_code = "token_too_weak"
+
+
+class RequestTooLarge(APIException):
+    """The body is over the limit."""
+
+    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+    default_detail = "The request's body is too large."
+    default_code = "request_too_large"
+
+
+class IdempotencyKeyReused(APIException):
+    """The key came with another request before."""
+
+    status_code = status.HTTP_422_UNPROCESSABLE_ENTITY
+    default_detail = (
+        "This Idempotency-Key came with a different request in the last 24 hours. "
+        "Send the same request again, or draw a new key."
+    )
+    default_code = "idempotency_key_reused"
+
+
+class PreconditionFailed(APIException):
+    """What the client saw is not what is there now."""
+
+    status_code = status.HTTP_412_PRECONDITION_FAILED
+    default_detail = "This changed since you read it. Read it again, then send its new ETag."
+    default_code = "precondition_failed"
+
+
+class PreconditionRequired(APIException):
+    """A change of settings must say which state it was made for."""
+
+    status_code = status.HTTP_428_PRECONDITION_REQUIRED
+    default_detail = "Send If-Match with the ETag of what you read."
+    default_code = "precondition_required"
+
+
+class Unavailable(APIException):
+    """A part this needs is not running."""
+
+    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+    default_detail = "A part of the installation that this needs is not available. Try again soon."
+    default_code = "unavailable"

@@ -1,0 +1,47 @@
+"""Field types that say in the schema what a client can rely on."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from lakeui.catalog.roles import Role
+
+
+@extend_schema_field(
+    {"type": "string", "format": "int64", "pattern": r"^-?\d+$", "description": "int64 as text"}
+)
+class Int64Field(serializers.IntegerField):
+    """Bytes and rows: always text, because JavaScript rounds integers of 2⁵³ and over."""
+
+    def to_representation(self, value: Any) -> str:  # type: ignore[override]
+        return str(int(value))
+
+
+@extend_schema_field({"type": "string", "enum": [role.label for role in Role]})
+class RoleField(serializers.Field[Role, str, str, Any]):
+    """A role by its name."""
+
+    default_error_messages = {"unknown": "Give one of viewer, operator, maintainer and admin."}
+
+    def to_representation(self, value: int) -> str:
+        return str(Role(value).label)
+
+    def to_internal_value(self, data: str) -> Role:
+        role = Role.named(data) if isinstance(data, str) else None
+        if role is None:
+            self.fail("unknown")
+        return role
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class ObjectField(serializers.JSONField):
+    """An open JSON object, as an engine recorded it."""
+
+
+@extend_schema_field({"type": ["string", "null"], "description": "null: not recorded"})
+class RecordedField(serializers.CharField):
+    """Text that a writer may not have recorded: the mirror's "" is null here, never a guess."""
+
+    def to_representation(self, value: Any) -> str | None:  # type: ignore[override]
+        return str(value) if value else None

@@ -1,0 +1,32 @@
+"""Filters from the query string. A name that no filter has is a fault, not a wider answer."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.views import View
+from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+
+from lakeui.api.paging import PARAMETERS
+
+
+class StrictFilterBackend(DjangoFilterBackend):
+    """The view's `filterset_class`, and no other parameter than its filters and paging."""
+
+    def filter_queryset(
+        self, request: Request, queryset: QuerySet[Any], view: View
+    ) -> QuerySet[Any]:
+        filterset_class = self.get_filterset_class(view, queryset)
+        filters = set(filterset_class.base_filters) if filterset_class else set()
+        refuse_unknown(request, filters | PARAMETERS)
+        filtered: QuerySet[Any] = super().filter_queryset(request, queryset, view)
+        return filtered
+
+
+def refuse_unknown(request: Request, known: set[str] | frozenset[str]) -> None:
+    """Raise ValidationError for query parameters that mean nothing here."""
+    unknown = set(request.query_params) - known
+    if unknown:
+        fault = f"There is no such parameter here. Known: {', '.join(sorted(known)) or 'none'}."
+        raise ValidationError({name[:100]: [fault] for name in unknown}, code="unknown_parameter")

@@ -1,0 +1,50 @@
+"""A request id for every request, and a problem document for every failure under /api/."""
+
+import re
+import uuid
+from http import HTTPStatus
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils.deprecation import MiddlewareMixin
+
+from lakeui.api.problems import CONTENT_TYPE, of_status, problem_response
+
+_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+_CARRIED = ("Allow", "Retry-After", "WWW-Authenticate")
+
+
+class RequestIdMiddleware(MiddlewareMixin):
+    """Keeps the caller's X-Request-ID if it is a decent one, else draws one; answers with it.
+
+    It also sees the failures of everything below it, views or not, and gives those under /api/ the
+    shape that clients can rely on.
+    """
+
+    def process_request(self, request: HttpRequest) -> None:
+        given = request.META.get("HTTP_X_REQUEST_ID", "")
+        request_id = given if _ID.fullmatch(given) else str(uuid.uuid4())
+        request.META["HTTP_X_REQUEST_ID"] = request_id
+        request.request_id = request_id  # type: ignore[attr-defined]
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        if _needs_shape(request, response):
+            response = _shaped(request, response)
+        response.headers["X-Request-ID"] = getattr(request, "request_id", "")
+        return response
+
+
+def _needs_shape(request: HttpRequest, response: HttpResponseBase) -> bool:
+    failed = response.status_code >= HTTPStatus.BAD_REQUEST
+    shaped = response.headers.get("Content-Type", "").startswith(CONTENT_TYPE)
+    return failed and not shaped and request.path_info.startswith("/api/")
+
+
+def _shaped(request: HttpRequest, response: HttpResponseBase) -> HttpResponse:
+    answer = problem_response(request, of_status(response.status_code))
+    for name in _CARRIED:
+        if name in response.headers:
+            answer.headers[name] = response.headers[name]
+    return answer

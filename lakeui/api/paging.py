@@ -1,0 +1,163 @@
+"""Keyset paging: a page starts after the last row seen, so rows that come and go move nothing.
+
+`next_page_token` is opaque and signed. It belongs to the list and the filters it came from.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.core import signing
+from django.db import models
+from django.db.models import F, Q, QuerySet, Value
+from django.db.models.functions import Coalesce
+from django.views import View
+from rest_framework.exceptions import ValidationError
+from rest_framework.pagination import BasePagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+DEFAULT_PAGE_SIZE = 50
+MAX_PAGE_SIZE = 500
+PARAMETERS = frozenset({"page_size", "page_token"})
+_SALT = "lakeui.api.paging"
+SortKey = tuple[str, bool]  # the name of an annotation, and whether it descends
+_EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+
+
+class KeysetPaging(BasePagination):
+    """`page_size` and `page_token` in, `items` and `next_page_token` (null at the end) out."""
+
+    next_page_token: str | None = None
+
+    def paginate_queryset(
+        self, queryset: QuerySet[Any], request: Request, view: View | None = None  # noqa: ARG002
+    ) -> list[Any]:
+        size = _page_size(request.query_params.get("page_size"))
+        scope = _scope(request)
+        ordered, keys = _with_keys(queryset)
+        if token := request.query_params.get("page_token"):
+            ordered = ordered.filter(_after(keys, _unsealed(token, scope)))
+        rows = list(ordered[: size + 1])
+        if len(rows) > size:
+            rows.pop()
+            self.next_page_token = _sealed(rows[-1], keys, scope)
+        return rows
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"items": data, "next_page_token": self.next_page_token})
+
+    def get_paginated_response_schema(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "required": ["items", "next_page_token"],
+            "properties": {
+                "items": schema,
+                "next_page_token": {
+                    "type": ["string", "null"],
+                    "description": "For the next page; null at the end.",
+                },
+            },
+        }
+
+    def get_schema_operation_parameters(self, view: View) -> list[dict[str, Any]]:  # noqa: ARG002
+        return [
+            {
+                "name": "page_size",
+                "in": "query",
+                "schema": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MAX_PAGE_SIZE,
+                    "default": DEFAULT_PAGE_SIZE,
+                },
+            },
+            {
+                "name": "page_token",
+                "in": "query",
+                "description": "`next_page_token` of the page before, with the same filters.",
+                "schema": {"type": "string"},
+            },
+        ]
+
+
+def _page_size(text: str | None) -> int:
+    if text is None:
+        return DEFAULT_PAGE_SIZE
+    if not (text.isascii() and text.isdigit() and len(text) < 5 and 0 < int(text) <= MAX_PAGE_SIZE):
+        raise ValidationError({"page_size": [f"Ask for 1 to {MAX_PAGE_SIZE}."]})
+    return int(text)
+
+
+def _scope(request: Request) -> str:
+    """What a token belongs to: the list, and everything that narrows or orders it."""
+    named = sorted(
+        (name, value)
+        for name, values in request.query_params.lists()
+        if name not in PARAMETERS
+        for value in values
+    )
+    return hashlib.sha256(repr((request.path, named)).encode()).hexdigest()[:16]
+
+
+def _with_keys(queryset: QuerySet[Any]) -> tuple[QuerySet[Any], list[SortKey]]:
+    """The rows with their sort keys as annotations that are never null, the primary key last."""
+    names = [str(name) for name in queryset.query.order_by]
+    last = "-pk" if names and names[0].startswith("-") else "pk"
+    keys: list[SortKey] = []
+    for place, name in enumerate([*names, last]):
+        field = queryset.model._meta.pk if name.lstrip("-") == "pk" else None
+        field = field or queryset.model._meta.get_field(name.lstrip("-"))
+        key = f"page_key_{place}"
+        queryset = queryset.annotate(**{key: _never_null(field)})
+        keys.append((key, name.startswith("-")))
+    return queryset.order_by(*(f"-{key}" if down else key for key, down in keys)), keys
+
+
+def _never_null(field: Any) -> F | Coalesce:
+    if not field.null:
+        return F(field.attname)
+    least: Any = -1
+    if isinstance(field, models.DateTimeField):
+        least = _EARLIEST
+    elif isinstance(field, models.CharField | models.TextField):
+        least = ""
+    return Coalesce(F(field.attname), Value(least, output_field=field))
+
+
+def _after(keys: Sequence[SortKey], values: Sequence[Any]) -> Q:
+    """Rows whose k1 is after v1, or k1 = v1 and k2 after v2, and so on."""
+    cases = []
+    for place, (key, down) in enumerate(keys):
+        same = {k: v for (k, _), v in zip(keys[:place], values, strict=False)}
+        cases.append(Q(**same, **{f"{key}__{'lt' if down else 'gt'}": values[place]}))
+    return reduce(or_, cases)
+
+
+def _sealed(row: Any, keys: Sequence[SortKey], scope: str) -> str:
+    values = [_plain(getattr(row, key)) for key, _ in keys]
+    return signing.dumps({"s": scope, "v": values}, salt=_SALT, compress=True)
+
+
+def _unsealed(token: str, scope: str) -> list[Any]:
+    try:
+        content = signing.loads(token, salt=_SALT)
+    except signing.BadSignature:
+        content = {}
+    if content.get("s") != scope:
+        fault = "It did not come from this list with these filters. Start at the first page."
+        raise ValidationError({"page_token": [fault]})
+    return [_value(plain) for plain in content["v"]]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return {"at": value.isoformat()}
+    return value if isinstance(value, int | str) else str(value)
+
+
+def _value(plain: Any) -> Any:
+    return datetime.fromisoformat(plain["at"]) if isinstance(plain, dict) else plain

@@ -1,0 +1,26 @@
+"""Checks that hold on every address, before a view looks at tables and roles."""
+
+from django.conf import settings
+from django.views import View
+from rest_framework.permissions import SAFE_METHODS, BasePermission
+from rest_framework.request import Request
+
+from lakeui.api.errors import ReadOnly, TokenTooWeak
+from lakeui.api.models import ApiToken
+from lakeui.catalog.roles import Role
+
+
+class ChangesAllowed(BasePermission):
+    """Nothing changes while the installation is read-only, nor by a token that may only look.
+
+    A view whose POST changes nothing says so with `changes_nothing = True`.
+    """
+
+    def has_permission(self, request: Request, view: View) -> bool:
+        if request.method in SAFE_METHODS or getattr(view, "changes_nothing", False):
+            return True
+        if settings.READ_ONLY:
+            raise ReadOnly
+        if isinstance(request.auth, ApiToken) and request.auth.role < Role.OPERATOR:
+            raise TokenTooWeak
+        return True

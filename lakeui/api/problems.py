@@ -1,0 +1,173 @@
+"""RFC 9457 problem details: the one shape of every answer that is not a success.
+
+`code` is stable and what programs should look at; `detail` is for people. Faults of single fields
+are in `errors`; a conflict carries its facts in `conflict`.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse
+from rest_framework import exceptions
+
+from engine import errors as engine_errors
+from lakeui.api.rendering import json_safe
+from lakeui.jobs import errors as job_errors
+
+CONTENT_TYPE = "application/problem+json"
+logger = logging.getLogger(__name__)
+
+ENGINE_STATUS: tuple[tuple[type[engine_errors.EngineError], int], ...] = (
+    (engine_errors.ConflictError, 409),
+    (engine_errors.MaxCommitRetriesError, 409),
+    (engine_errors.OperationCancelledError, 409),
+    (engine_errors.AppendOnlyError, 409),
+    (engine_errors.TableExistsError, 409),
+    (job_errors.JobStateError, 409),
+    (job_errors.ReadOnlyError, 403),
+    (job_errors.NotPermittedError, 403),
+    (engine_errors.TableNotFoundError, 404),
+    (engine_errors.VersionNotFoundError, 404),
+    (engine_errors.FileMissingError, 404),
+    (engine_errors.CommitOutcomeUnknownError, 502),
+    (engine_errors.StorageOutcomeUnknownError, 502),
+    (engine_errors.StorageError, 503),
+    (engine_errors.EngineError, 422),
+)
+"""The first class that fits gives the status; what a person asked for wrongly is 422."""
+
+CODES_BY_STATUS: Mapping[int, str] = {
+    400: "MALFORMED_REQUEST",
+    401: "NOT_AUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    413: "REQUEST_TOO_LARGE",
+    500: "INTERNAL_ERROR",
+    503: "UNAVAILABLE",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """An answer that is not a success, before it has a request."""
+
+    status: int
+    code: str
+    detail: str
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def handle_exception(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
+    """REST framework's exception handler. What nobody foresaw is logged and told as a bare 500."""
+    request: HttpRequest = context["request"]._request
+    problem = problem_of(error)
+    if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        logger.error("%s %s failed", request.method, request.path, exc_info=error)
+    return problem_response(request, problem)
+
+
+def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
+    """The problem as an answer to this request."""
+    body = {
+        "type": f"urn:lakeui:problem:{problem.code.lower()}",
+        "title": HTTPStatus(problem.status).phrase,
+        "status": problem.status,
+        "code": problem.code,
+        "detail": problem.detail,
+        "instance": request.path,
+        "request_id": getattr(request, "request_id", ""),
+        **json_safe(problem.extra),
+    }
+    text = json.dumps(body, ensure_ascii=True, default=str)
+    return HttpResponse(text, CONTENT_TYPE, problem.status, headers=dict(problem.headers))
+
+
+def problem_of(error: Exception) -> Problem:
+    """What to answer to an exception."""
+    if isinstance(error, engine_errors.EngineError):
+        return _of_engine(error)
+    if isinstance(error, Http404):
+        error = exceptions.NotFound()
+    elif isinstance(error, PermissionDenied):
+        error = exceptions.PermissionDenied(*error.args)
+    elif isinstance(error, SuspiciousOperation):
+        error = exceptions.ParseError()
+    if isinstance(error, exceptions.ValidationError):
+        return _of_validation(error)
+    if isinstance(error, exceptions.APIException):
+        return _of_framework(error)
+    return of_status(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def of_status(status: int) -> Problem:
+    """A problem of which only the status is known."""
+    known = status if status in {s.value for s in HTTPStatus} else 500
+    return Problem(
+        status=known,
+        code=CODES_BY_STATUS.get(known, HTTPStatus(known).name),
+        detail=HTTPStatus(known).description or HTTPStatus(known).phrase,
+    )
+
+
+def _of_engine(error: engine_errors.EngineError) -> Problem:
+    status = next(status for kind, status in ENGINE_STATUS if isinstance(error, kind))
+    facts = error.facts()
+    extra = {name: facts.pop(name) for name in ("sqlstate", "remedy", "conflict") if name in facts}
+    named = facts.pop("field", "")
+    for known in ("code", "message", "exception"):
+        facts.pop(known, None)
+    if named or isinstance(error, engine_errors.RequestError):
+        own = {"field": named, "code": error.code, "message": error.what, "remedy": error.remedy}
+        extra["errors"] = [{**own, **{k: v for k, v in facts.items() if v is not None}}]
+    elif facts:
+        extra["facts"] = facts
+    if isinstance(error, engine_errors.ConflictError):
+        extra["exception"] = type(error).__name__
+    return Problem(status=status, code=error.code, detail=str(error), extra=extra)
+
+
+def _of_validation(error: exceptions.ValidationError) -> Problem:
+    faults = list(_faults(error.detail, ""))
+    where = ", ".join(sorted({fault["field"] for fault in faults if fault["field"]}))
+    return Problem(
+        status=HTTPStatus.UNPROCESSABLE_ENTITY,
+        code="INVALID_REQUEST",
+        detail=f"The request is at fault in: {where}." if where else faults[0]["message"],
+        extra={"errors": faults},
+    )
+
+
+def _of_framework(error: exceptions.APIException) -> Problem:
+    headers = {}
+    if challenge := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = str(challenge)
+    if wait := getattr(error, "wait", None):
+        headers["Retry-After"] = str(max(1, round(wait)))
+    code = error.default_code if error.default_code != "error" else "internal_error"
+    return Problem(
+        status=error.status_code,
+        code=code.upper(),
+        detail=str(error.detail),
+        headers=headers,
+    )
+
+
+def _faults(detail: Any, path: str) -> Iterator[dict[str, str]]:
+    """Nested validation errors, flat: the field's path with dots, a code and a message."""
+    if isinstance(detail, dict):
+        for name, inner in detail.items():
+            name = "" if name in ("non_field_errors", "__all__") else str(name)
+            yield from _faults(inner, ".".join(part for part in (path, name) if part))
+    elif isinstance(detail, list):
+        for inner in detail:
+            yield from _faults(inner, path)
+    else:
+        code = str(getattr(detail, "code", "invalid"))
+        yield {"field": path, "code": code, "message": str(detail)}

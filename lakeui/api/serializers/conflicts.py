@@ -1,0 +1,67 @@
+"""Conflicts: two writes that met."""
+
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.conflicts.models import Conflict
+
+
+class ConflictSerializer(serializers.ModelSerializer[Conflict]):
+    """A conflict in one row: who lost or gave way to whom, by which rule, at what cost."""
+
+    table = serializers.CharField(
+        source="table.name", default=None, allow_null=True, read_only=True
+    )
+    row_count = Int64Field(allow_null=True)
+    wasted_ms = Int64Field()
+    wasted_bytes = Int64Field()
+    exception = RecordedField()
+    code = RecordedField()
+    subclass = RecordedField()
+    rule = RecordedField()
+    isolation_level = RecordedField()
+    current_predicate = RecordedField()
+    current_user_name = RecordedField()
+    winner_user_name = RecordedField()
+
+    class Meta:
+        model = Conflict
+        fields = [
+            "id",
+            "table_id",
+            "table",
+            "job_id",
+            "attempt",
+            "kind",
+            "occurred_at",
+            "exception",
+            "code",
+            "subclass",
+            "rule",
+            "message",
+            "read_version",
+            "attempted_version",
+            "winning_version",
+            "current_operation",
+            "current_predicate",
+            "current_user_name",
+            "isolation_level",
+            "winner_operation",
+            "winner_user_name",
+            "winner_at",
+            "partitions",
+            "file_count",
+            "row_count",
+            "can_retry",
+            "wasted_ms",
+            "wasted_bytes",
+        ]
+
+
+class ConflictDetailSerializer(ConflictSerializer):
+    """A conflict with both sides: files, rows and ranked remedies are in `facts`."""
+
+    facts = ObjectField()
+
+    class Meta(ConflictSerializer.Meta):
+        fields = [*ConflictSerializer.Meta.fields, "facts"]

@@ -1,0 +1,148 @@
+"""Jobs: what was asked for, how far it is, how it ended."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.jobs.models import Job, JobAttempt, JobEvent
+
+
+class JobSerializer(serializers.ModelSerializer[Job]):
+    """A job in one row."""
+
+    table = serializers.CharField(source="table.name", read_only=True)
+    requested_by = serializers.CharField(
+        source="requested_by.username", default=None, allow_null=True, read_only=True
+    )
+    progress = serializers.SerializerMethodField()
+    error_code = RecordedField()
+
+    class Meta:
+        model = Job
+        fields = [
+            "id",
+            "table_id",
+            "table",
+            "kind",
+            "statement",
+            "dry_run",
+            "state",
+            "requested_by",
+            "reason",
+            "attempts",
+            "progress",
+            "created_at",
+            "sent_at",
+            "started_at",
+            "finished_at",
+            "cancel_requested_at",
+            "committed_version",
+            "error_code",
+        ]
+
+    @extend_schema_field(
+        {
+            "type": "object",
+            "properties": {
+                "stage": {"type": "string"},
+                "done": {"type": "string", "format": "int64"},
+                "total": {"type": "string", "format": "int64"},
+                "unit": {"type": "string"},
+            },
+        }
+    )
+    def get_progress(self, job: Job) -> dict[str, str]:
+        return {
+            "stage": job.progress_stage,
+            "done": str(job.progress_done),
+            "total": str(job.progress_total),
+            "unit": job.progress_unit,
+        }
+
+
+class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
+    """One try at a job."""
+
+    bytes_written = Int64Field()
+
+    class Meta:
+        model = JobAttempt
+        fields = [
+            "number",
+            "worker",
+            "started_at",
+            "finished_at",
+            "outcome",
+            "read_version",
+            "attempted_version",
+            "bytes_written",
+            "message",
+        ]
+
+
+class JobDetailSerializer(JobSerializer):
+    """A job with its command, attempts, metrics and, where it failed, the error's facts."""
+
+    parameters = ObjectField()
+    metrics = ObjectField()
+    plan = ObjectField(help_text="What a dry run found.")
+    error_message = RecordedField()
+    error_facts = ObjectField()
+    attempt_rows = JobAttemptSerializer(many=True, read_only=True)
+    conflicts = serializers.PrimaryKeyRelatedField[Any](many=True, read_only=True)
+
+    class Meta(JobSerializer.Meta):
+        fields = [
+            *JobSerializer.Meta.fields,
+            "parameters",
+            "txn_id",
+            "base_version",
+            "max_retries",
+            "retry_of",
+            "worker",
+            "heartbeat_at",
+            "metrics",
+            "plan",
+            "error_message",
+            "error_facts",
+            "attempt_rows",
+            "conflicts",
+        ]
+
+
+class JobRequestSerializer(serializers.Serializer[Any]):
+    """A command, as a kind with parameters or as one SQL statement: one of the two."""
+
+    kind = serializers.CharField(max_length=40, required=False, help_text="optimize, delete, …")
+    parameters = serializers.DictField(required=False, help_text="Those of the kind.")
+    sql = serializers.CharField(max_length=100_000, required=False, help_text="OPTIMIZE t …")
+    dry_run = serializers.BooleanField(required=False, default=False)
+    retries = serializers.IntegerField(required=False, default=0, min_value=0, max_value=100)
+    reason = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=2000,
+        help_text="For the audit trail.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("kind" in attrs) == ("sql" in attrs):
+            fault = "Give either kind (with parameters) or sql."
+            raise serializers.ValidationError({"kind": [fault]})
+        if "sql" in attrs and "parameters" in attrs:
+            fault = "A statement carries its own parameters."
+            raise serializers.ValidationError({"parameters": [fault]})
+        return attrs
+
+
+class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
+    """A line of a job's log."""
+
+    data = ObjectField()
+
+    class Meta:
+        model = JobEvent
+        fields = ["id", "at", "level", "message", "data"]

@@ -1,0 +1,42 @@
+"""Tokens: shown once when made, never again."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import RoleField
+from lakeui.api.models import ApiToken
+
+MAX_DAYS = 365
+
+
+class TokenSerializer(serializers.ModelSerializer[ApiToken]):
+    """A token without its secret."""
+
+    id = serializers.UUIDField(source="public_id", read_only=True)
+    role = RoleField(read_only=True)
+    created_at = serializers.DateTimeField(source="created", read_only=True)
+    expires_at = serializers.DateTimeField(source="expiry", read_only=True)
+
+    class Meta:
+        model = ApiToken
+        fields = ["id", "name", "role", "created_at", "expires_at"]
+
+
+class NewTokenSerializer(TokenSerializer):
+    """A token as it is shown once."""
+
+    token = serializers.CharField(read_only=True, help_text="Keep it: it is not shown again.")
+
+    class Meta(TokenSerializer.Meta):
+        fields = [*TokenSerializer.Meta.fields, "token"]
+
+
+class TokenRequestSerializer(serializers.Serializer[Any]):
+    """What a new token is for, what it may do and for how long."""
+
+    name = serializers.CharField(max_length=100)
+    role = RoleField()
+    expires_in_days = serializers.IntegerField(
+        min_value=1, max_value=MAX_DAYS, required=False, default=30
+    )

@@ -1,0 +1,88 @@
+"""Versions of a table and the files they changed."""
+
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.catalog.models import Commit, CommitFile
+
+
+class VersionSerializer(serializers.ModelSerializer[Commit]):
+    """One commit in one row. null: its writer did not record it."""
+
+    operation = RecordedField()
+    predicate = RecordedField()
+    isolation_level = RecordedField()
+    user_name = RecordedField()
+    engine_info = RecordedField()
+    txn_id = RecordedField()
+    bytes_added = Int64Field()
+    bytes_removed = Int64Field()
+    rows_added = Int64Field(allow_null=True)
+    rows_deleted_by_vectors = Int64Field()
+
+    class Meta:
+        model = Commit
+        fields = [
+            "version",
+            "committed_at",
+            "has_in_commit_timestamp",
+            "operation",
+            "predicate",
+            "read_version",
+            "isolation_level",
+            "is_blind_append",
+            "user_name",
+            "engine_info",
+            "txn_id",
+            "files_added",
+            "files_removed",
+            "bytes_added",
+            "bytes_removed",
+            "rows_added",
+            "vectors_added",
+            "rows_deleted_by_vectors",
+            "changes_data",
+            "changes_metadata",
+            "changes_protocol",
+        ]
+
+
+class VersionDetailSerializer(VersionSerializer):
+    """One commit with what its writer said about it, and its raw lines up to a cap."""
+
+    operation_parameters = ObjectField()
+    operation_metrics = ObjectField()
+    user_metadata = RecordedField()
+    raw_bytes = Int64Field(help_text="The commit's true size: more than `raw` holds if it was cut.")
+
+    class Meta(VersionSerializer.Meta):
+        fields = [
+            *VersionSerializer.Meta.fields,
+            "operation_parameters",
+            "operation_metrics",
+            "user_metadata",
+            "files_mirrored",
+            "raw",
+            "raw_bytes",
+        ]
+
+
+class VersionFileSerializer(serializers.ModelSerializer[CommitFile]):
+    """A file that a version added or removed."""
+
+    size_bytes = Int64Field(allow_null=True)
+    row_count = Int64Field(allow_null=True)
+    deleted_row_count = Int64Field()
+    partition_values = ObjectField()
+
+    class Meta:
+        model = CommitFile
+        fields = [
+            "action",
+            "path",
+            "partition_values",
+            "size_bytes",
+            "row_count",
+            "deleted_row_count",
+            "data_change",
+        ]

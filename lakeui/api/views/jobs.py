@@ -1,0 +1,128 @@
+"""Jobs: asked for, looked at, cancelled, tried again."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView, get_object_or_404
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from lakeui.api.idempotency import answer_once
+from lakeui.api.schema import IDEMPOTENCY_KEY
+from lakeui.api.serializers.jobs import (
+    JobDetailSerializer,
+    JobEventSerializer,
+    JobRequestSerializer,
+    JobSerializer,
+)
+from lakeui.api.views.tables import OfTable
+from lakeui.jobs.filters import JobFilter, visible_jobs
+from lakeui.jobs.models import Job, JobEvent
+from lakeui.jobs.requests import cancel_job, request_job, retry_job
+
+
+def jobs_to_list(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Newest first, with what a row shows."""
+    return jobs.select_related("table", "requested_by").order_by("-created_at")
+
+
+def job_to_show(request: Request, job_id: Any) -> Job:
+    """A job the caller may see, with all that its answer holds; else 404."""
+    jobs = visible_jobs(request.user).select_related("table", "requested_by")
+    job: Job = get_object_or_404(jobs.prefetch_related("attempt_rows", "conflicts"), pk=job_id)
+    return job
+
+
+def accepted(request: Request, job: Job) -> Response:
+    """202, and where to look."""
+    body = JobDetailSerializer(job_to_show(request, job.pk)).data
+    where = reverse("api:job", kwargs={"job_id": job.pk}, request=request)
+    return Response(body, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+
+class JobList(ListAPIView[Job]):
+    """The jobs on tables you may see, newest first."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobSerializer
+    filterset_class = JobFilter
+
+    def get_queryset(self) -> QuerySet[Job]:
+        return jobs_to_list(visible_jobs(self.request.user))
+
+
+class TableJobList(OfTable, ListAPIView[Job]):
+    """The jobs on one table, newest first; POST asks for another."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobSerializer
+    filterset_class = JobFilter
+
+    def get_queryset(self) -> QuerySet[Job]:
+        return jobs_to_list(self.table.jobs.all())
+
+    @extend_schema(
+        request=JobRequestSerializer,
+        responses={202: JobDetailSerializer},
+        parameters=[IDEMPOTENCY_KEY],
+    )
+    def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Give `kind` with `parameters`, or `sql`. 202 with `Location`: the job is queued."""
+        table = self.table
+        wanted = JobRequestSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return answer_once(
+            request,
+            lambda: accepted(
+                request,
+                request_job(table=table, requested_by=request.user, **wanted.validated_data),
+            ),
+        )
+
+
+class JobDetail(RetrieveAPIView[Job]):
+    """One job with its attempts, metrics, plan and error."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobDetailSerializer
+
+    def get_object(self) -> Job:
+        return job_to_show(self.request, self.kwargs["job_id"])
+
+
+class JobEventList(ListAPIView[JobEvent]):
+    """A job's log, oldest first."""
+
+    queryset = JobEvent.objects.none()
+    serializer_class = JobEventSerializer
+
+    def get_queryset(self) -> QuerySet[JobEvent]:
+        job = get_object_or_404(visible_jobs(self.request.user), pk=self.kwargs["job_id"])
+        return JobEvent.objects.filter(job=job).order_by("id")
+
+
+class JobCancel(GenericAPIView[Job]):
+    """Ask a job to stop. Once its commit began it is too late, and it will say so."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobDetailSerializer
+
+    @extend_schema(request=None, responses={202: JobDetailSerializer})
+    def post(self, request: Request, job_id: Any) -> Response:
+        job = get_object_or_404(visible_jobs(request.user), pk=job_id)
+        return accepted(request, cancel_job(job, request.user))
+
+
+class JobRetry(GenericAPIView[Job]):
+    """Ask again for what a failed, conflicted or cancelled job did not do: a new job."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobDetailSerializer
+
+    @extend_schema(request=None, responses={202: JobDetailSerializer}, parameters=[IDEMPOTENCY_KEY])
+    def post(self, request: Request, job_id: Any) -> Response:
+        job = get_object_or_404(visible_jobs(request.user).select_related("table"), pk=job_id)
+        return answer_once(request, lambda: accepted(request, retry_job(job, request.user)))

@@ -1,0 +1,160 @@
+"""Tables, their versions and files: the mirror, read."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils.functional import cached_property
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView, get_object_or_404
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from lakeui.api.idempotency import answer_once
+from lakeui.api.preconditions import check_if_match, etag_of
+from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
+from lakeui.api.serializers.tables import (
+    DescriptionSerializer,
+    LiveFileSerializer,
+    RegistrationSerializer,
+    TableDetailSerializer,
+    TableSerializer,
+)
+from lakeui.api.serializers.versions import (
+    VersionDetailSerializer,
+    VersionFileSerializer,
+    VersionSerializer,
+)
+from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.filters import CommitFilter, LiveFileFilter, TableFilter
+from lakeui.catalog.health import HEALTH
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
+from lakeui.catalog.registration import register_table
+
+
+def annotated_tables(request: Request) -> QuerySet[Any]:
+    """The tables this caller may see, each with its health."""
+    return visible_tables(request.user).annotate(health=HEALTH)
+
+
+def require(request: Request, action: str, table: Table | None = None) -> None:
+    """Raise PermissionDenied, with the right that is missing, if the caller lacks it."""
+    if not may(request.user, action, table):
+        detail = f"This needs the right to {action} {table.name if table else 'any table'}."
+        raise PermissionDenied(detail)
+
+
+class OfTable:
+    """A view below one table. Who may not see the table gets 404."""
+
+    request: Request
+    kwargs: dict[str, Any]
+
+    @cached_property
+    def table(self) -> Table:
+        table: Table = get_object_or_404(annotated_tables(self.request), pk=self.kwargs["table_id"])
+        return table
+
+
+class TableList(ListAPIView[Table]):
+    """The tables you may see; POST registers one that lies in storage already."""
+
+    queryset = Table.objects.none()
+    serializer_class = TableSerializer
+    filterset_class = TableFilter
+
+    def get_queryset(self) -> QuerySet[Table]:
+        return annotated_tables(self.request).order_by("name")
+
+    @extend_schema(
+        request=RegistrationSerializer,
+        responses={201: TableDetailSerializer},
+        parameters=[IDEMPOTENCY_KEY],
+    )
+    def post(self, request: Request) -> Response:
+        require(request, "maintain")
+        wanted = RegistrationSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return answer_once(request, lambda: self._registered(request, **wanted.validated_data))
+
+    def _registered(self, request: Request, uri: str, name: str) -> Response:
+        made = register_table(uri, name=name, by=request.user)
+        table = annotated_tables(request).get(pk=made.pk)
+        where = reverse("api:table", kwargs={"table_id": table.pk}, request=request)
+        body = TableDetailSerializer(table).data
+        return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
+
+
+class TableDetail(OfTable, GenericAPIView[Table]):
+    """One table."""
+
+    queryset = Table.objects.none()
+    serializer_class = TableDetailSerializer
+
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
+        return self._answer(self.table)
+
+    @extend_schema(
+        request=DescriptionSerializer,
+        responses={200: TableDetailSerializer},
+        parameters=[IF_MATCH],
+    )
+    def patch(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Change the description. `If-Match` carries the ETag of what you read."""
+        require(request, "maintain", self.table)
+        wanted = DescriptionSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        check_if_match(request, etag_of(self.table))
+        self.table.description = wanted.validated_data["description"]
+        self.table.save(update_fields=["description"])
+        return self._answer(self.table)
+
+    def _answer(self, table: Table) -> Response:
+        body = TableDetailSerializer(table).data
+        return Response(body, headers={"ETag": etag_of(table)})
+
+
+class VersionList(OfTable, ListAPIView[Commit]):
+    """The versions of a table that the mirror holds, newest first."""
+
+    queryset = Commit.objects.none()
+    serializer_class = VersionSerializer
+    filterset_class = CommitFilter
+
+    def get_queryset(self) -> QuerySet[Commit]:
+        return self.table.commits.defer("raw").order_by("-version")
+
+
+class VersionDetail(OfTable, RetrieveAPIView[Commit]):
+    """One version with its parameters, metrics and raw lines."""
+
+    queryset = Commit.objects.none()
+    serializer_class = VersionDetailSerializer
+    lookup_field = "version"
+
+    def get_queryset(self) -> QuerySet[Commit]:
+        return self.table.commits.all()
+
+
+class VersionFileList(OfTable, ListAPIView[CommitFile]):
+    """The files a version added or removed, up to the mirror's cap (`files_mirrored`)."""
+
+    queryset = CommitFile.objects.none()
+    serializer_class = VersionFileSerializer
+
+    def get_queryset(self) -> QuerySet[CommitFile]:
+        commit = get_object_or_404(self.table.commits.all(), version=self.kwargs["version"])
+        return CommitFile.objects.filter(commit=commit).order_by("action", "path")
+
+
+class LiveFileList(OfTable, ListAPIView[LiveFile]):
+    """The live files of the latest mirrored version, up to the mirror's cap (`live_files_mirrored`)."""
+
+    queryset = LiveFile.objects.none()
+    serializer_class = LiveFileSerializer
+    filterset_class = LiveFileFilter
+
+    def get_queryset(self) -> QuerySet[LiveFile]:
+        return self.table.live_files.order_by("path")

@@ -1,0 +1,72 @@
+"""Tokens of the caller: made, listed, revoked."""
+
+from datetime import timedelta
+from typing import Any
+
+from django.db.models import Max, QuerySet
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.generics import DestroyAPIView, ListAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.models import ApiToken
+from lakeui.api.serializers.tokens import (
+    NewTokenSerializer,
+    TokenRequestSerializer,
+    TokenSerializer,
+)
+from lakeui.catalog.access import role_of
+from lakeui.catalog.models import TableGrant
+
+
+class TokenList(ListAPIView[ApiToken]):
+    """Your tokens; POST makes one, and shows it this once."""
+
+    queryset = ApiToken.objects.none()
+    serializer_class = TokenSerializer
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        return ApiToken.objects.filter(user=self.request.user).order_by("-created")
+
+    @extend_schema(request=TokenRequestSerializer, responses={201: NewTokenSerializer})
+    def post(self, request: Request) -> Response:
+        """A token's role bounds what it may do; it cannot be above your own."""
+        wanted = TokenRequestSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        role, days = wanted.validated_data["role"], wanted.validated_data["expires_in_days"]
+        if role > _highest_role(request):
+            detail = f"You cannot give a token the role {role.label}: yours is below it."
+            raise PermissionDenied(detail)
+        ApiToken.objects.filter(user=request.user, expiry__lt=timezone.now()).delete()
+        made, secret = ApiToken.objects.create(
+            user=request.user,
+            expiry=timedelta(days=days),
+            name=wanted.validated_data["name"],
+            role=role,
+        )
+        made.token = secret
+        return Response(NewTokenSerializer(made).data, status.HTTP_201_CREATED)
+
+
+class TokenDetail(DestroyAPIView[ApiToken]):
+    """Revoke a token: the next request with it is refused."""
+
+    queryset = ApiToken.objects.none()
+    serializer_class = TokenSerializer
+    lookup_field = "public_id"
+    lookup_url_kwarg = "token_id"
+
+    def get_queryset(self) -> QuerySet[ApiToken]:
+        return ApiToken.objects.filter(user=self.request.user)
+
+
+def _highest_role(request: Request) -> int:
+    """The caller's role on all tables or, where it is higher, on any one; 0: none."""
+    granted: dict[str, Any] = TableGrant.objects.filter(user_id=request.user.pk).aggregate(
+        highest=Max("role")
+    )
+    own = max(int(role_of(request.user) or 0), granted["highest"] or 0)
+    return min(own, int(getattr(request.user, "role_ceiling", own)))
