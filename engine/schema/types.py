@@ -235,3 +235,21 @@ def iter_types(data_type: DataType) -> Iterator[DataType]:
             yield from iter_types(value)
         case PrimitiveType() | DecimalType():
             return
+
+
+def loosened(data_type: DataType) -> DataType:
+    """The type with everything in it nullable."""
+    match data_type:
+        case StructType(fields):
+            return StructType(
+                tuple(
+                    StructField(each.name, loosened(each.type), metadata=each.metadata)
+                    for each in fields
+                )
+            )
+        case ArrayType(element, _):
+            return ArrayType(loosened(element))
+        case MapType(key, value, _):
+            return MapType(loosened(key), loosened(value))
+        case PrimitiveType() | DecimalType():
+            return data_type

@@ -1,0 +1,154 @@
+"""Deletion vectors where they are kept: inline in the log, or in files (protocol: Deletion Vector Storage).
+
+A file is a version byte, then for each vector its size, its payload and a checksum; `offset` points
+at the size. Several vectors may share a file.
+"""
+
+import struct
+import uuid
+import zlib
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from pyroaring import BitMap64
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.deletion_vectors.bitmap import decode_bitmap, decode_z85, encode_bitmap, encode_z85
+from engine.errors import DeletionVectorError, FileMissingError
+from engine.storage.base import Store
+from engine.storage.uri import ResolvedPath, open_store, resolve_log_path
+
+INLINE_BELOW_BYTES = 512
+_UUID_CHARS = 20
+_FORMAT_VERSION = b"\x01"
+_REMEDY = "Restore the file from a backup, or restore the table to an earlier version."
+Key = TypeVar("Key", bound=Hashable)
+
+
+def read_deletion_vector(
+    store: Store, descriptor: DeletionVectorDescriptor, allowed_roots: Sequence[str] = ()
+) -> BitMap64:
+    """The positions that a descriptor deletes.
+
+    Raises:
+        DeletionVectorError: the bytes are missing or are not what the descriptor says.
+        PathOutsideRootError: the file lies outside the table and the allowed roots.
+    """
+    if descriptor.size_in_bytes < 0 or descriptor.cardinality < 0:
+        msg = "A deletion vector's descriptor has a negative size."
+        raise DeletionVectorError(msg, _REMEDY)
+    if descriptor.storage_type == "i":
+        payload = _inline_payload(descriptor)
+    else:
+        place = locate(store.root, descriptor, allowed_roots)
+        payload = _file_payload(
+            store if place.inside else open_store(place.root), place.path, descriptor
+        )
+    rows = decode_bitmap(payload)
+    if len(rows) != descriptor.cardinality:
+        msg = f"A deletion vector holds {len(rows)} rows, its descriptor says {descriptor.cardinality}."
+        raise DeletionVectorError(msg, _REMEDY)
+    return rows
+
+
+def locate(
+    root: str, descriptor: DeletionVectorDescriptor, allowed_roots: Sequence[str] = ()
+) -> ResolvedPath:
+    """Where the file of a deletion vector lies.
+
+    Raises:
+        DeletionVectorError: it is inline, or the descriptor names no file.
+        PathOutsideRootError: it lies outside the table and the allowed roots.
+    """
+    text = descriptor.path_or_inline_dv
+    if descriptor.storage_type == "p":
+        return resolve_log_path(root, text, allowed_roots)
+    if descriptor.storage_type != "u" or len(text) < _UUID_CHARS:
+        msg = (
+            f"A deletion vector is stored as {descriptor.storage_type[:20]!r}, which names no file."
+        )
+        raise DeletionVectorError(msg, _REMEDY)
+    return ResolvedPath(root, relative_path(text), inside=True)
+
+
+def relative_path(text: str) -> str:
+    """The path below the table of a `u` descriptor: a directory, then 20 characters of Z85."""
+    prefix, encoded = text[:-_UUID_CHARS], text[-_UUID_CHARS:]
+    name = f"deletion_vector_{uuid.UUID(bytes=decode_z85(encoded)[:16])}.bin"
+    return f"{prefix.strip('/')}/{name}" if prefix.strip("/") else name
+
+
+def write_deletion_vector(
+    store: Store,
+    rows: BitMap64 | Iterable[int],
+    *,
+    inline_below_bytes: int = INLINE_BELOW_BYTES,
+    prefix: str = "",
+) -> DeletionVectorDescriptor:
+    """Keep a set of positions: inline if its payload is small, else in a file of its own."""
+    return write_deletion_vectors(
+        store, {0: rows}, inline_below_bytes=inline_below_bytes, prefix=prefix
+    )[0]
+
+
+def write_deletion_vectors(
+    store: Store,
+    rows_by_key: Mapping[Key, BitMap64 | Iterable[int]],
+    *,
+    inline_below_bytes: int = INLINE_BELOW_BYTES,
+    prefix: str = "",
+) -> dict[Key, DeletionVectorDescriptor]:
+    """Keep several sets of positions; those that are not small share one file."""
+    descriptors: dict[Key, DeletionVectorDescriptor] = {}
+    identity = uuid.uuid4()
+    content = bytearray(_FORMAT_VERSION)
+    for key, rows in rows_by_key.items():
+        bitmap = BitMap64(rows)
+        payload = encode_bitmap(bitmap)
+        if len(payload) < inline_below_bytes:
+            descriptors[key] = DeletionVectorDescriptor(
+                "i", encode_z85(payload), len(payload), len(bitmap)
+            )
+            continue
+        text = prefix + encode_z85(identity.bytes)
+        descriptors[key] = DeletionVectorDescriptor(
+            "u", text, len(payload), len(bitmap), len(content)
+        )
+        content += (
+            struct.pack(">I", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
+        )
+    if len(content) > len(_FORMAT_VERSION):
+        store.put_if_absent(relative_path(prefix + encode_z85(identity.bytes)), bytes(content))
+    return descriptors
+
+
+def _inline_payload(descriptor: DeletionVectorDescriptor) -> bytes:
+    payload = decode_z85(descriptor.path_or_inline_dv)
+    if len(payload) < descriptor.size_in_bytes:
+        msg = f"An inline deletion vector is {len(payload)} bytes long, not {descriptor.size_in_bytes}."
+        raise DeletionVectorError(msg, _REMEDY)
+    return payload[: descriptor.size_in_bytes]
+
+
+def _file_payload(store: Store, path: str, descriptor: DeletionVectorDescriptor) -> bytes:
+    offset, size = descriptor.offset or 0, descriptor.size_in_bytes
+    status = store.stat(path)
+    if status is None:
+        msg = f"The deletion vector {path} is missing."
+        raise DeletionVectorError(msg, _REMEDY)
+    if offset < 0 or offset + size + 8 > status.size_bytes:
+        msg = f"The deletion vector {path} is {status.size_bytes} bytes long: too short for its descriptor."
+        raise DeletionVectorError(msg, _REMEDY)
+    try:
+        framed = store.read(path, offset, size + 8)
+    except FileMissingError as error:
+        msg = f"The deletion vector {path} is missing."
+        raise DeletionVectorError(msg, _REMEDY) from error
+    payload = framed[4 : 4 + size]
+    if len(framed) != size + 8 or struct.unpack_from(">I", framed)[0] != size:
+        msg = f"The deletion vector {path} does not have the size its descriptor says."
+        raise DeletionVectorError(msg, _REMEDY)
+    if struct.unpack_from(">I", framed, 4 + size)[0] != zlib.crc32(payload):
+        msg = f"The deletion vector {path} does not match its checksum."
+        raise DeletionVectorError(msg, _REMEDY)
+    return payload

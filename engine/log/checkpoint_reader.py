@@ -1,0 +1,248 @@
+"""Reading checkpoints (protocol: Checkpoints): v1, multi-part, v2 in Parquet or JSON, sidecars.
+
+Columns are taken by what is there: writers know different actions, in different orders. Of `add` and
+`remove` only the leaves that replay needs are read, never the whole struct.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from engine.actions.checkpoint import CheckpointMetadata, Sidecar, UnknownAction
+from engine.actions.codec import Action
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.errors import FileMissingError, MalformedLogError
+from engine.log.commits import read_actions
+from engine.log.file_table import (
+    DELETION_VECTOR,
+    FILES,
+    TOMBSTONES,
+    files_table,
+    tombstones_table,
+)
+from engine.log.paths import SIDECAR_DIRECTORY
+from engine.log.segment import Checkpoint
+from engine.log.struct_stats import stats_as_json
+from engine.storage.base import Store
+from engine.storage.uri import resolve_log_path
+
+_SMALL: dict[str, type[Any]] = {
+    "protocol": Protocol,
+    "metaData": Metadata,
+    "txn": SetTransaction,
+    "domainMetadata": DomainMetadata,
+    "checkpointMetadata": CheckpointMetadata,
+    "sidecar": Sidecar,
+}
+_REMEDY = (
+    "Delete the checkpoint if the log holds every commit before it, or restore it from a backup."
+)
+
+
+@dataclass
+class CheckpointContent:
+    """What a checkpoint holds: tables of files, and the other actions one by one."""
+
+    actions: list[Action] = field(default_factory=list)
+    files: list[pa.Table] = field(default_factory=list)
+    tombstones: list[pa.Table] = field(default_factory=list)
+
+
+def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
+    """A checkpoint with its parts and sidecars.
+
+    Raises:
+        MalformedLogError: a file of it is missing, damaged, or not a checkpoint.
+    """
+    content = CheckpointContent()
+    paths = [each.path for each in checkpoint.files]
+    for part in _read_all(store, paths):
+        _extend(content, part)
+    sidecars = [_sidecar_path(store, each) for each in content.actions if isinstance(each, Sidecar)]
+    for part in _read_all(store, sidecars):
+        _extend(content, part)
+    return content
+
+
+def _extend(content: CheckpointContent, part: CheckpointContent) -> None:
+    content.actions += part.actions
+    content.files += part.files
+    content.tombstones += part.tombstones
+
+
+def _read_all(store: Store, paths: Sequence[str]) -> Iterator[CheckpointContent]:
+    if len(paths) < 2:
+        yield from (_read_file(store, path) for path in paths)
+        return
+    with ThreadPoolExecutor(4) as pool:
+        yield from pool.map(lambda path: _read_file(store, path), paths)
+
+
+def _sidecar_path(store: Store, sidecar: Sidecar) -> str:
+    """Sidecars are named by file name; some writers give a path or a URL."""
+    if "/" not in sidecar.path:
+        return f"{SIDECAR_DIRECTORY}/{sidecar.path}"
+    return resolve_log_path(store.root, sidecar.path).path
+
+
+def _read_file(store: Store, path: str) -> CheckpointContent:
+    with _damage_named(path):
+        if path.endswith(".json"):
+            return _from_actions(read_actions(store.read(path), path))
+        with store.open_input(path) as source:
+            return _from_parquet(source, path)
+
+
+def _from_actions(actions: Iterable[Action]) -> CheckpointContent:
+    adds: list[AddFile] = []
+    removes: list[RemoveFile] = []
+    content = CheckpointContent()
+    for action in actions:
+        match action:
+            case AddFile():
+                adds.append(action)
+            case RemoveFile():
+                removes.append(action)
+            case CommitInfo() | AddCDCFile() | UnknownAction():
+                continue
+            case _:
+                content.actions.append(action)
+    content.files.append(files_table(adds))
+    content.tombstones.append(tombstones_table(removes))
+    return content
+
+
+def _from_parquet(source: pa.NativeFile, path: str) -> CheckpointContent:
+    file = pq.ParquetFile(source)
+    schema = file.schema_arrow
+    known = {"add", "remove"} | set(_SMALL)
+    present = {each.name for each in schema if each.name in known and pa.types.is_struct(each.type)}
+    if not present:
+        msg = f"{path} is no checkpoint: it has no column of an action."
+        raise MalformedLogError(msg, _REMEDY)
+    content = CheckpointContent()
+    for name in sorted(present & set(_SMALL)):
+        content.actions += _small_actions(file.read(columns=[name]).column(0), name, path)
+    if "add" in present:
+        content.files.append(_file_rows(file, "add", FILES))
+    if "remove" in present:
+        content.tombstones.append(_file_rows(file, "remove", TOMBSTONES))
+    return content
+
+
+def _small_actions(column: pa.ChunkedArray, name: str, path: str) -> list[Action]:
+    rows = column.drop_null().to_pylist(maps_as_pydicts="lossy")
+    try:
+        return [cast("Action", msgspec.convert(_plain(row), _SMALL[name])) for row in rows]
+    except msgspec.ValidationError as error:
+        msg = f"{path} holds a {name} action that breaks the protocol: {error}."
+        raise MalformedLogError(msg, _REMEDY) from error
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a Parquet row
+    """Nulls of a struct taken as absent fields, those of a map kept."""
+    if not isinstance(value, dict):
+        return value
+    maps = {"configuration", "options", "tags"}
+    return {k: v if k in maps else _plain(v) for k, v in value.items() if v is not None}
+
+
+def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table:
+    """The rows of `add` or `remove`, as the columns of `schema`."""
+    struct = file.schema_arrow.field(action).type
+    children = {struct.field(i).name: struct.field(i) for i in range(struct.num_fields)}
+    wanted = [_camel(name) for name in schema.names if name != "dv_id"]
+    present = [name for name in wanted if name in children]
+    parsed = "stats_parsed" if "stats" not in children and "stats_parsed" in children else None
+    if "path" not in present:
+        return schema.empty_table()
+    columns = [f"{action}.{name}" for name in [*present, *([parsed] if parsed else [])]]
+    rows = file.read(columns=columns).column(action)
+    leaves = _leaves(rows)
+    there = pc.is_valid(leaves["path"])
+    leaves = {name: column.filter(there) for name, column in leaves.items()}
+    if parsed:
+        leaves["stats"] = stats_as_json(leaves[parsed])
+    return _conform(leaves, schema)
+
+
+def _leaves(rows: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+    names = [rows.type.field(i).name for i in range(rows.type.num_fields)]
+    return dict(zip(names, rows.flatten(), strict=True))
+
+
+def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
+    count = len(leaves["path"])
+    columns: dict[str, pa.ChunkedArray | pa.Array] = {}
+    for each in schema:
+        leaf = leaves.get(_camel(each.name))
+        if leaf is None:
+            columns[each.name] = pa.nulls(count, each.type)
+        elif each.name == "deletion_vector":
+            columns[each.name] = _descriptors(leaf)
+        else:
+            columns[each.name] = leaf if leaf.type == each.type else leaf.cast(each.type)
+    columns["dv_id"] = _unique_ids(columns["deletion_vector"])
+    if "stats" in columns:
+        columns["stats"] = pc.if_else(pc.equal(columns["stats"], "null"), None, columns["stats"])
+    return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The struct with the descriptor's fields in snake_case and in order."""
+    if column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), DELETION_VECTOR)])
+    leaves = _leaves(column)
+    arrays = []
+    for each in DELETION_VECTOR:
+        leaf = leaves.get(
+            "pathOrInlineDv" if each.name == "path_or_inline_dv" else _camel(each.name)
+        )
+        array = (
+            pa.nulls(len(column), each.type)
+            if leaf is None
+            else leaf.cast(each.type).combine_chunks()
+        )
+        arrays.append(array)
+    missing = pc.or_(pc.is_null(column.combine_chunks()), pc.is_null(arrays[0]))
+    return pa.chunked_array(
+        [pa.StructArray.from_arrays(arrays, fields=list(DELETION_VECTOR), mask=missing)]
+    )
+
+
+def _unique_ids(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """`DeletionVectorDescriptor.unique_id` of every row."""
+    if column.null_count == len(column):
+        return pa.nulls(len(column), pa.string())
+    kind, place, offset = (pc.struct_field(column, name) for name in DELETION_VECTOR.names[:3])
+    tail = pc.if_else(
+        pc.is_valid(offset), pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), ""
+    )
+    return pc.binary_join_element_wise(kind, place, tail, "")
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+@contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    """Whatever a damaged file makes a reader raise becomes one error that names the file."""
+    try:
+        yield
+    except FileMissingError as error:
+        msg = f"{path}, a file of the checkpoint, is missing."
+        raise MalformedLogError(msg, _REMEDY) from error
+    except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        msg = f"{path} cannot be read: {error}."
+        raise MalformedLogError(msg, _REMEDY) from error

@@ -1,0 +1,197 @@
+"""Who committed what and when, and which version was current at a time.
+
+A version's time is its in-commit timestamp from the version on that enabled them; before that, and
+where they are not enabled, it is its file's time, made monotonic (protocol: In-Commit Timestamps).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from engine.actions.codec import decode
+from engine.actions.commit_info import CommitInfo
+from engine.actions.table import Metadata
+from engine.clock import utc_from_ms
+from engine.errors import (
+    FileMissingError,
+    MalformedLogError,
+    TableNotFoundError,
+    TimestampOutOfRangeError,
+)
+from engine.log.paths import LogFileKind
+from engine.log.replay import TableState
+from engine.log.segment import LogFile, earliest_version, list_log_files
+from engine.protocol.properties import TableProperties
+from engine.storage.base import FileStatus, Store
+
+_HEAD_BYTES = 64 * 1024
+_ICT_KEYS = (
+    "delta.enableInCommitTimestamps",
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+
+
+def iter_history(store: Store, limit: int | None = None) -> Iterator[CommitInfo]:
+    """The commits that the log still holds, newest first; version and timestamp filled in.
+
+    A commit without `commitInfo` yields one that says no more than that.
+
+    Raises:
+        TableNotFoundError: there is no log.
+    """
+    files = list_log_files(store)
+    if not files:
+        msg = f"There is no Delta table at {store.root}."
+        raise TableNotFoundError(msg, "Check the location, or create the table.")
+    commits = [each for each in files if each.name.kind is LogFileKind.COMMIT]
+    for each in list(reversed(commits))[: None if limit is None else max(limit, 0)]:
+        try:
+            yield _described(store, each.status, each.version)
+        except FileMissingError:
+            continue  # cleaned away since it was listed
+
+
+def commit_timestamp_ms(store: Store, state: TableState) -> int:
+    """When the version of a state was committed."""
+    since = in_commit_timestamps_since(state.metadata)
+    if since is not None and state.version >= since:
+        info = state.commit_info or _info_of(store, state.version)
+        if info is not None and info.in_commit_timestamp is not None:
+            return info.in_commit_timestamp
+    times = file_times(list_log_files(store))
+    return times.get(state.version) or max(times.values(), default=0)
+
+
+def in_commit_timestamps_since(metadata: Metadata) -> int | None:
+    """The version from which on commits carry their own time; None if they do not."""
+    known = {key: value for key, value in metadata.configuration.items() if key in _ICT_KEYS}
+    properties = TableProperties.parse(known)
+    if not properties.in_commit_timestamps:
+        return None
+    return properties.in_commit_timestamp_enablement_version or 0
+
+
+def version_at(store: Store, metadata: Metadata, timestamp_ms: int) -> int:
+    """The newest version that was committed at or before a time.
+
+    Raises:
+        TimestampOutOfRangeError: the time is before the first version that can be rebuilt, or after
+            the newest commit.
+    """
+    files = list_log_files(store)
+    earliest = earliest_version(files)
+    times = {v: ms for v, ms in file_times(files).items() if v >= (earliest or 0)}
+    if not times:
+        msg = f"There is no Delta table at {store.root}."
+        raise TableNotFoundError(msg, "Check the location, or create the table.")
+    timeline = _Timeline(store, times, in_commit_timestamps_since(metadata))
+    first, last = timeline.at(timeline.versions[0]), timeline.at(timeline.versions[-1])
+    if not first <= timestamp_ms <= last:
+        raise TimestampOutOfRangeError(
+            store.root, _shown(timestamp_ms), _shown(first), _shown(last)
+        )
+    return timeline.newest_until(timestamp_ms)
+
+
+def file_times(files: Sequence[LogFile]) -> dict[int, int]:
+    """The time of each version by its file, in ms, each later than the one before.
+
+    Copies and clocks disorder the times of files: a time that is not later becomes one millisecond
+    later than its predecessor. A version whose commit was cleaned away has its checkpoint's time.
+    """
+    kinds = (
+        LogFileKind.COMMIT,
+        LogFileKind.CHECKPOINT,
+        LogFileKind.CHECKPOINT_V2,
+        LogFileKind.CHECKPOINT_PART,
+    )
+    raw: dict[int, int] = {}
+    for kind in reversed(kinds):
+        raw |= {each.version: each.status.modified_ms for each in files if each.name.kind is kind}
+    times: dict[int, int] = {}
+    latest: int | None = None
+    for version in sorted(raw):
+        latest = raw[version] if latest is None else max(raw[version], latest + 1)
+        times[version] = latest
+    return times
+
+
+class _Timeline:
+    """Versions and their times; in-commit timestamps are read when they are asked for."""
+
+    def __init__(self, store: Store, file_ms: dict[int, int], since: int | None) -> None:
+        self.versions = sorted(file_ms)
+        self._store, self._file_ms, self._since = store, file_ms, since
+        self._own: dict[int, int] = {}
+
+    def at(self, version: int) -> int:
+        if self._since is None or version < self._since:
+            return self._file_ms[version]
+        if version not in self._own:
+            info = _info_of(self._store, version)
+            own = info.in_commit_timestamp if info else None
+            self._own[version] = self._file_ms[version] if own is None else own
+        return self._own[version]
+
+    def newest_until(self, timestamp_ms: int) -> int:
+        """By the protocol: among the versions with their own time if the first of those is not
+        later than the timestamp, else among those before."""
+        with_own = [v for v in self.versions if self._since is not None and v >= self._since]
+        before = [v for v in self.versions if self._since is None or v < self._since]
+        among = (
+            with_own
+            if with_own and (not before or self.at(with_own[0]) <= timestamp_ms)
+            else before
+        )
+        low, high = 0, len(among) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.at(among[middle]) <= timestamp_ms:
+                low = middle
+            else:
+                high = middle - 1
+        return among[low]
+
+
+def _described(store: Store, status: FileStatus, version: int) -> CommitInfo:
+    info = _info_in(store, status.path) or CommitInfo()
+    own = info.in_commit_timestamp
+    shown = info.timestamp if own is None else own
+    timestamp = status.modified_ms if shown is None else shown
+    return msgspec.structs.replace(info, version=version, timestamp=timestamp)
+
+
+def _info_of(store: Store, version: int) -> CommitInfo | None:
+    try:
+        return _info_in(store, f"_delta_log/{version:020}.json")
+    except FileMissingError:
+        return None
+
+
+def _info_in(store: Store, path: str) -> CommitInfo | None:
+    """The `commitInfo` of a commit: nearly always its first line, so that is read first."""
+    head = store.read(path, 0, _HEAD_BYTES)
+    first, newline, _ = head.partition(b"\n")
+    if newline and b'"commitInfo"' in first:
+        found = _commit_info(first)
+        if found is not None:
+            return found
+    data = head if len(head) < _HEAD_BYTES else store.read(path)
+    lines = (line for line in data.split(b"\n") if b'"commitInfo"' in line)
+    return next((found for line in lines if (found := _commit_info(line)) is not None), None)
+
+
+def _commit_info(line: bytes) -> CommitInfo | None:
+    try:
+        action = decode(line)
+    except MalformedLogError:
+        return None
+    return action if isinstance(action, CommitInfo) else None
+
+
+def _shown(epoch_ms: int) -> str:
+    try:
+        return utc_from_ms(epoch_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError, OSError):
+        return f"{epoch_ms} ms after 1970"

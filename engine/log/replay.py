@@ -1,0 +1,181 @@
+"""Replay: the state of a table at a version, from its log (protocol: Action Reconciliation).
+
+The newest action wins. A file is known by its path and its deletion vector; the newest `add` or
+`remove` of that pair decides if it lives. Checkpointed files stay in Arrow: what commits touched is
+taken out of them by an anti-join, what they added is put behind.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.actions.checkpoint import CheckpointMetadata, Sidecar, UnknownAction
+from engine.actions.codec import Action
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.errors import MalformedLogError
+from engine.log.checkpoint_reader import read_checkpoint
+from engine.log.commits import iter_commit_actions
+from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
+from engine.log.segment import LogSegment
+from engine.storage.base import Store
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A version of a table: what its log says, with nothing of what its files hold."""
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    set_transactions: dict[str, SetTransaction] = field(default_factory=dict)
+    domains: dict[str, DomainMetadata] = field(default_factory=dict)
+    files: pa.Table = field(default_factory=FILES.empty_table)
+    tombstones: pa.Table = field(default_factory=TOMBSTONES.empty_table)
+    checkpoint_version: int | None = None
+    commit_info: CommitInfo | None = None  # of this version, None where its commit was not read
+
+
+def load_state(store: Store, segment: LogSegment, previous: TableState | None = None) -> TableState:
+    """The state that a segment describes, read from the last state on where one is given.
+
+    Raises:
+        MalformedLogError: the log breaks the protocol, or lacks the protocol or the metadata.
+    """
+    replay = _Replay()
+    if previous is not None and previous.version <= segment.version and segment.checkpoint is None:
+        segment = segment.since(previous.version)
+        replay.start_from(previous)
+    elif segment.checkpoint is not None:
+        replay.start_from_checkpoint(store, segment)
+    for actions in iter_commit_actions(store, _commit_paths(segment)):
+        replay.apply(actions)
+    return replay.state(store.root, segment.version)
+
+
+def _commit_paths(segment: LogSegment) -> list[str]:
+    """The files to read: compactions where they cover more than one commit, commits elsewhere.
+
+    The newest commit is always read itself: it alone holds its `commitInfo`.
+    """
+    best = {}
+    for each in segment.compactions:
+        if each.name.end_version < segment.version:
+            known = best.get(each.version)
+            if known is None or known.name.end_version < each.name.end_version:
+                best[each.version] = each
+    paths: list[str] = []
+    reached = -1
+    for commit in segment.commits:
+        if commit.version <= reached:
+            continue
+        compaction = best.get(commit.version)
+        paths.append(commit.path if compaction is None else compaction.path)
+        reached = commit.version if compaction is None else compaction.name.end_version
+    return paths
+
+
+class _Replay:
+    """The conversation of one replay: oldest first, the newest wins."""
+
+    def __init__(self) -> None:
+        self._protocol: Protocol | None = None
+        self._metadata: Metadata | None = None
+        self._transactions: dict[str, SetTransaction] = {}
+        self._domains: dict[str, DomainMetadata] = {}
+        self._files: pa.Table = FILES.empty_table()
+        self._tombstones: pa.Table = TOMBSTONES.empty_table()
+        self._newest: dict[FileKey, AddFile | RemoveFile] = {}
+        self._checkpoint_version: int | None = None
+        self._commit_info: CommitInfo | None = None
+
+    def start_from(self, state: TableState) -> None:
+        self._protocol, self._metadata = state.protocol, state.metadata
+        self._transactions, self._domains = dict(state.set_transactions), dict(state.domains)
+        self._files, self._tombstones = state.files, state.tombstones
+        self._checkpoint_version, self._commit_info = state.checkpoint_version, state.commit_info
+
+    def start_from_checkpoint(self, store: Store, segment: LogSegment) -> None:
+        if segment.checkpoint is None:
+            return
+        content = read_checkpoint(store, segment.checkpoint)
+        self._checkpoint_version = segment.checkpoint.version
+        self._files = pa.concat_tables([self._files, *content.files])
+        self._tombstones = pa.concat_tables([self._tombstones, *content.tombstones])
+        for action in content.actions:
+            self._apply_one(action)
+
+    def apply(self, actions: Iterable[Action]) -> None:
+        self._commit_info = None
+        for action in actions:
+            self._apply_one(action)
+
+    def _apply_one(self, action: Action) -> None:
+        match action:
+            case AddFile() | RemoveFile():
+                self._newest.pop(action.key, None)  # the newest also comes last
+                self._newest[action.key] = action
+            case Protocol():
+                self._protocol = action
+            case Metadata():
+                self._metadata = action
+            case SetTransaction():
+                self._transactions[action.app_id] = action
+            case DomainMetadata():
+                self._domains[action.domain] = action
+            case CommitInfo():
+                self._commit_info = action
+            case AddCDCFile() | CheckpointMetadata() | Sidecar() | UnknownAction():
+                return
+
+    def state(self, table: str, version: int) -> TableState:
+        if self._protocol is None or self._metadata is None:
+            lacks = "protocol" if self._protocol is None else "metaData"
+            msg = f"The log of {table} has no {lacks} action up to version {version}."
+            raise MalformedLogError(msg, "Restore the missing files of the log from a backup.")
+        adds = [each for each in self._newest.values() if isinstance(each, AddFile)]
+        removes = [each for each in self._newest.values() if isinstance(each, RemoveFile)]
+        return TableState(
+            version,
+            self._protocol,
+            self._metadata,
+            self._transactions,
+            {name: each for name, each in self._domains.items() if not each.removed},
+            _merge(self._files, files_table(adds), self._newest),
+            _merge(self._tombstones, tombstones_table(removes), self._newest),
+            self._checkpoint_version,
+            None
+            if self._commit_info is None
+            else msgspec.structs.replace(self._commit_info, version=version),
+        )
+
+
+def _merge(
+    base: pa.Table, newer: pa.Table, touched: dict[FileKey, AddFile | RemoveFile]
+) -> pa.Table:
+    """The base without what was touched since, and the newer rows behind it."""
+    if base.num_rows and touched:
+        base = _without(base, touched)
+    return pa.concat_tables([base, newer]) if newer.num_rows else base
+
+
+def _without(base: pa.Table, touched: dict[FileKey, AddFile | RemoveFile]) -> pa.Table:
+    """An anti-join on (path, dv_id): by path first, exactly where a path was touched."""
+    paths = pa.array([path for path, _ in touched], pa.string())
+    maybe = pc.is_in(base.column("path"), value_set=paths)
+    rows = pc.indices_nonzero(maybe).to_pylist()
+    if not rows:
+        return base
+    candidates = base.select(["path", "dv_id"]).take(pa.array(rows))
+    keys = zip(candidates.column(0).to_pylist(), candidates.column(1).to_pylist(), strict=True)
+    gone = [row for row, key in zip(rows, keys, strict=True) if key in touched]
+    if not gone:
+        return base
+    keep = np.ones(base.num_rows, dtype=bool)
+    keep[gone] = False
+    return base.filter(pa.array(keep))

@@ -1,0 +1,219 @@
+"""Which files of the log make a version.
+
+A `LogSegment` promises:
+
+1. its checkpoint, if it has one, is complete and not later than the version;
+2. its commits are every version from after the checkpoint (or from 0) to the version, none missing;
+3. without a checkpoint there is a commit 0.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from engine.errors import FileMissingError, LogGapError, TableNotFoundError, VersionNotFoundError
+from engine.log.paths import (
+    LAST_CHECKPOINT,
+    LOG_DIRECTORY,
+    LogFileKind,
+    LogFileName,
+    commit_path,
+    parse_name,
+)
+from engine.storage.base import FileStatus, Store
+
+MAX_HINT_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file of the log and what its name says."""
+
+    name: LogFileName
+    status: FileStatus
+
+    @property
+    def path(self) -> str:
+        """Relative to the table's root."""
+        return self.status.path
+
+    @property
+    def version(self) -> int:
+        """The (first) version it describes."""
+        return self.name.version
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A complete checkpoint: one file, or every part of a multi-part one."""
+
+    version: int
+    files: tuple[LogFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """The files that make a version, and the versions that the log can still rebuild."""
+
+    version: int
+    checkpoint: Checkpoint | None
+    commits: tuple[LogFile, ...]
+    compactions: tuple[LogFile, ...] = ()
+
+    def since(self, version: int) -> "LogSegment":
+        """The same without what is already known at a version; the checkpoint goes too."""
+        later = tuple(each for each in self.commits if each.version > version)
+        compactions = tuple(each for each in self.compactions if each.version > version)
+        return LogSegment(self.version, None, later, compactions)
+
+
+class _Hint(msgspec.Struct):
+    version: int
+
+
+def list_segment(store: Store, version: int | None = None) -> LogSegment:
+    """The segment of a version, of the newest by default.
+
+    `_last_checkpoint` is a hint: it may be absent, stale or damaged.
+
+    Raises:
+        TableNotFoundError: there is no log.
+        VersionNotFoundError: the log does not hold that version.
+        LogGapError: commits are missing between the checkpoint and the version.
+    """
+    hint = read_hint(store)
+    if hint is not None and (version is None or hint <= version):
+        files = list_log_files(store, hint)
+        if any(each.version == hint for each in _checkpoints(files)):
+            return _segment(store, files, version)
+    files = list_log_files(store)
+    if not files:
+        msg = f"There is no Delta table at {store.root}."
+        raise TableNotFoundError(msg, "Check the location, or create the table.")
+    return _segment(store, files, version)
+
+
+def list_newer(store: Store, version: int) -> LogSegment | None:
+    """The commits after a version that is known already.
+
+    None if they do not follow it without a gap: then only `list_segment` can tell.
+    """
+    files = list_log_files(store, version)
+    commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}
+    newest = max((each.name.end_version for each in files if _makes_version(each)), default=-1)
+    if newest < version or any(v not in commits for v in range(version + 1, newest + 1)):
+        return None
+    later = tuple(commits[v] for v in range(version + 1, newest + 1))
+    return LogSegment(newest, None, later, _compactions(files, version, newest))
+
+
+def list_log_files(store: Store, from_version: int = 0) -> list[LogFile]:
+    """The files of the log from a version on, sorted by name."""
+    found = []
+    for status in store.list_from(LOG_DIRECTORY, f"{max(from_version, 0):020}"):
+        name = parse_name(status.name)
+        if name is not None:
+            found.append(LogFile(name, status))
+        elif not status.name[0].isdigit():
+            break
+    return found
+
+
+def earliest_version(files: Sequence[LogFile]) -> int | None:
+    """The first version that these files can rebuild: commit 0, or the first complete checkpoint."""
+    commits = [each.version for each in files if each.name.kind is LogFileKind.COMMIT]
+    if commits and commits[0] == 0:
+        return 0
+    return min((each.version for each in _checkpoints(files)), default=None)
+
+
+def read_hint(store: Store) -> int | None:
+    """The version that `_last_checkpoint` names; None where it is absent or damaged."""
+    try:
+        version = msgspec.json.decode(
+            store.read(LAST_CHECKPOINT, 0, MAX_HINT_BYTES), type=_Hint
+        ).version
+    except (FileMissingError, msgspec.MsgspecError, RecursionError, UnicodeError):
+        return None
+    return version if 0 <= version < 10**19 else None
+
+
+def _segment(store: Store, files: list[LogFile], version: int | None) -> LogSegment:
+    newest = max((each.version for each in files if _makes_version(each)), default=-1)
+    complete = _checkpoints(files)
+    newest = max([newest, *(each.version for each in complete)])
+    if newest < 0:
+        msg = f"There is no Delta table at {store.root}: its log holds no commit and no checkpoint."
+        raise TableNotFoundError(msg, "Check the location, or create the table.")
+    wanted = newest if version is None else version
+    if not 0 <= wanted <= newest:
+        raise _no_version(store, wanted, newest)
+    usable = [each for each in complete if each.version <= wanted]
+    checkpoint = max(usable, key=lambda each: each.version, default=None)
+    first = 0 if checkpoint is None else checkpoint.version + 1
+    commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}
+    needed = range(first, wanted + 1)
+    if any(each not in commits for each in needed):
+        if version is not None and checkpoint is None and 0 not in commits and complete:
+            raise _no_version(store, wanted, newest)
+        raise _gap(
+            store,
+            [each for each in itertools.islice(needed, 1_000_000) if each not in commits],
+            wanted,
+        )
+    chosen = tuple(commits[each] for each in needed)
+    return LogSegment(wanted, checkpoint, chosen, _compactions(files, first - 1, wanted))
+
+
+def _makes_version(each: LogFile) -> bool:
+    return each.name.kind is LogFileKind.COMMIT
+
+
+def _compactions(files: Iterable[LogFile], after: int, until: int) -> tuple[LogFile, ...]:
+    return tuple(
+        each
+        for each in files
+        if each.name.kind is LogFileKind.COMPACTED
+        and after < each.version <= each.name.end_version <= until
+    )
+
+
+def _checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
+    """The complete checkpoints; of several for one version, a classic one first."""
+    kinds = (LogFileKind.CHECKPOINT, LogFileKind.CHECKPOINT_V2)
+    found = {
+        each.version: Checkpoint(each.version, (each,))
+        for each in files
+        if each.name.kind is kinds[1]
+    }
+    parts: dict[tuple[int, int], dict[int, LogFile]] = {}
+    for each in files:
+        if each.name.kind is LogFileKind.CHECKPOINT_PART:
+            parts.setdefault((each.version, each.name.parts), {})[each.name.part] = each
+    for (version, count), present in parts.items():
+        if count == len(present) and set(present) == set(range(1, count + 1)):
+            found[version] = Checkpoint(version, tuple(present[n] for n in sorted(present)))
+    found |= {
+        each.version: Checkpoint(each.version, (each,))
+        for each in files
+        if each.name.kind is kinds[0]
+    }
+    return list(found.values())
+
+
+def _no_version(store: Store, wanted: int, newest: int) -> VersionNotFoundError:
+    earliest = earliest_version(list_log_files(store))
+    return VersionNotFoundError(
+        store.root, wanted, newest if earliest is None else earliest, newest
+    )
+
+
+def _gap(store: Store, missing: list[int], wanted: int) -> LogGapError:
+    shown = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
+    msg = (
+        f"Version {wanted} of {store.root} cannot be rebuilt: "
+        f"{commit_path(missing[0])} is missing (versions {shown})."
+    )
+    return LogGapError(msg, "Restore the missing files of the log from a backup.")

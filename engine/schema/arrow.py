@@ -1,0 +1,147 @@
+"""Delta's types ↔ Arrow's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from engine.errors import InvalidSchemaError
+from engine.schema.types import (
+    BINARY,
+    STRING,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+VARIANT_STORAGE = pa.struct([pa.field("metadata", pa.binary()), pa.field("value", pa.binary())])
+_PRIMITIVES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "variant": VARIANT_STORAGE,
+    "void": pa.null(),
+}
+
+
+def to_arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a table; field metadata is left out."""
+    return pa.schema([_to_arrow_field(each) for each in schema])
+
+
+def to_arrow_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type of a Delta type: times in microseconds, a variant as its two binaries."""
+    match data_type:
+        case PrimitiveType(name):
+            return _PRIMITIVES[name]
+        case DecimalType(precision, scale):
+            return pa.decimal128(precision, scale)
+        case ArrayType(element, contains_null):
+            return pa.list_(pa.field("element", to_arrow_type(element), contains_null))
+        case MapType(key, value, value_contains_null):
+            return pa.map_(
+                to_arrow_type(key), pa.field("value", to_arrow_type(value), value_contains_null)
+            )
+        case StructType(fields):
+            return pa.struct([_to_arrow_field(each) for each in fields])
+
+
+def from_arrow_schema(schema: pa.Schema) -> StructType:
+    """The Delta schema that holds data of an Arrow schema.
+
+    Raises:
+        InvalidSchemaError: a column of a type that Delta does not have.
+    """
+    return StructType(tuple(_from_arrow_field(each) for each in schema))
+
+
+def from_arrow_type(arrow: pa.DataType) -> DataType:
+    """The Delta type that holds values of an Arrow type.
+
+    Raises:
+        InvalidSchemaError: there is none.
+    """
+    if isinstance(arrow, pa.BaseExtensionType):
+        return from_arrow_type(arrow.storage_type)
+    if pa.types.is_dictionary(arrow):
+        return from_arrow_type(arrow.value_type)
+    for matches, convert in _NESTED:
+        if matches(arrow):
+            return convert(arrow)
+    if pa.types.is_decimal(arrow) and 0 <= arrow.scale <= arrow.precision <= 38:
+        return DecimalType(arrow.precision, arrow.scale)
+    for matches, name in _NAMES:
+        if matches(arrow):
+            return PrimitiveType(name)
+    if pa.types.is_timestamp(arrow):
+        return PrimitiveType("timestamp_ntz" if arrow.tz is None else "timestamp")
+    msg = f"A table cannot have a column of the Arrow type {arrow}."
+    raise InvalidSchemaError(msg, "Cast it to a type that Delta has.")
+
+
+def _to_arrow_field(each: StructField) -> pa.Field:
+    return pa.field(each.name, to_arrow_type(each.type), each.nullable)
+
+
+def _from_arrow_field(each: pa.Field) -> StructField:
+    return StructField(each.name, from_arrow_type(each.type), each.nullable)
+
+
+def _list(arrow: Any) -> DataType:  # noqa: ANN401 - any of Arrow's list types
+    return ArrayType(from_arrow_type(arrow.value_type), arrow.value_field.nullable)
+
+
+def _map(arrow: "pa.MapType[Any, Any, Any]") -> DataType:
+    return MapType(
+        from_arrow_type(arrow.key_type), from_arrow_type(arrow.item_type), arrow.item_field.nullable
+    )
+
+
+def _struct(arrow: pa.StructType) -> DataType:
+    return StructType(tuple(_from_arrow_field(arrow.field(i)) for i in range(arrow.num_fields)))
+
+
+_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], DataType]], ...] = (
+    (pa.types.is_struct, _struct),
+    (pa.types.is_map, _map),
+    (pa.types.is_list, _list),
+    (pa.types.is_large_list, _list),
+    (pa.types.is_fixed_size_list, _list),
+    (pa.types.is_list_view, _list),
+    (pa.types.is_large_list_view, _list),
+)
+_NAMES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
+    (pa.types.is_int64, "long"),
+    (pa.types.is_int32, "integer"),
+    (pa.types.is_int16, "short"),
+    (pa.types.is_int8, "byte"),
+    (pa.types.is_uint8, "short"),
+    (pa.types.is_uint16, "integer"),
+    (pa.types.is_uint32, "long"),
+    (pa.types.is_float64, "double"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float16, "float"),
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_null, "void"),
+    (pa.types.is_string, STRING.name),
+    (pa.types.is_large_string, STRING.name),
+    (pa.types.is_string_view, STRING.name),
+    (pa.types.is_binary, BINARY.name),
+    (pa.types.is_large_binary, BINARY.name),
+    (pa.types.is_binary_view, BINARY.name),
+    (pa.types.is_fixed_size_binary, BINARY.name),
+)

@@ -1,0 +1,125 @@
+"""Column mapping: logical names in the schema, physical names in files and the log.
+
+Protocol: Column Mapping. In mode `name` files are read by physical name, in mode `id` by field id.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
+
+MODE_KEY = "delta.columnMapping.mode"
+MAX_ID_KEY = "delta.columnMapping.maxColumnId"
+ID_KEY = "delta.columnMapping.id"
+PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
+
+
+def mapping_mode(configuration: Mapping[str, str]) -> str:
+    """`none`, `name` or `id`."""
+    return str(configuration.get(MODE_KEY) or "none").lower()
+
+
+def physical_name(each: StructField, mode: str) -> str:
+    """The name of a column in files, partition values and statistics."""
+    return each.name if mode == "none" else str(each.metadata.get(PHYSICAL_NAME_KEY, each.name))
+
+
+def field_id(each: StructField) -> int | None:
+    """The Parquet field id of a column."""
+    found = each.metadata.get(ID_KEY)
+    return found if isinstance(found, int) else None
+
+
+def physical_schema(schema: StructType, mode: str) -> StructType:
+    """The schema with physical names at every level."""
+    return schema if mode == "none" else _physical_struct(schema, mode)
+
+
+def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple[str, ...]:
+    """The physical names along a logical path; names that the schema lacks stay as they are."""
+    names: list[str] = []
+    inside: DataType | None = schema
+    for name in path:
+        each = inside.get(name) if isinstance(inside, StructType) else None
+        names.append(name if each is None else physical_name(each, mode))
+        inside = None if each is None else each.type
+    return tuple(names)
+
+
+def assign_mapping(
+    schema: StructType, max_id: int = 0, *, keep_names: bool = False
+) -> tuple[StructType, int]:
+    """The schema with an id and a physical name for every column that has none, and the highest id.
+
+    Args:
+        schema: logical.
+        max_id: the highest id in use so far.
+        keep_names: physical names equal to the logical ones, for files written before the mapping.
+    """
+    assigner = _Assigner(max([max_id, *_ids(schema)]), keep_names)
+    return assigner.struct(schema), assigner.max_id
+
+
+def _ids(data_type: DataType) -> list[int]:
+    match data_type:
+        case StructType(fields):
+            own = [found for each in fields if (found := field_id(each)) is not None]
+            return own + [found for each in fields for found in _ids(each.type)]
+        case ArrayType(element, _):
+            return _ids(element)
+        case MapType(key, value, _):
+            return _ids(key) + _ids(value)
+        case _:
+            return []
+
+
+class _Assigner:
+    def __init__(self, max_id: int, keep_names: bool) -> None:  # noqa: FBT001 - private
+        self.max_id = max_id
+        self._keep_names = keep_names
+
+    def struct(self, schema: StructType) -> StructType:
+        return StructType(tuple(self._field(each) for each in schema))
+
+    def _field(self, each: StructField) -> StructField:
+        metadata: dict[str, Any] = dict(each.metadata)
+        if field_id(each) is None:
+            self.max_id += 1
+            metadata[ID_KEY] = self.max_id
+        if PHYSICAL_NAME_KEY not in metadata:
+            metadata[PHYSICAL_NAME_KEY] = each.name if self._keep_names else f"col-{uuid.uuid4()}"
+        return replace(each, type=self._type(each.type), metadata=metadata)
+
+    def _type(self, data_type: DataType) -> DataType:
+        match data_type:
+            case StructType():
+                return self.struct(data_type)
+            case ArrayType(element, contains_null):
+                return ArrayType(self._type(element), contains_null)
+            case MapType(key, value, contains_null):
+                return MapType(self._type(key), self._type(value), contains_null)
+            case _:
+                return data_type
+
+
+def _physical_struct(schema: StructType, mode: str) -> StructType:
+    return StructType(
+        tuple(
+            replace(each, name=physical_name(each, mode), type=_physical_type(each.type, mode))
+            for each in schema
+        )
+    )
+
+
+def _physical_type(data_type: DataType, mode: str) -> DataType:
+    match data_type:
+        case StructType():
+            return _physical_struct(data_type, mode)
+        case ArrayType(element, contains_null):
+            return ArrayType(_physical_type(element, mode), contains_null)
+        case MapType(key, value, contains_null):
+            return MapType(_physical_type(key, mode), _physical_type(value, mode), contains_null)
+        case _:
+            return data_type

@@ -1,0 +1,144 @@
+"""What a data file holds, as the table's schema has it.
+
+Columns are found by physical name or field id at every level; what a file lacks is null; values are
+widened where the table's type has been changed since. Everything comes out nullable: nullability is
+a promise of the table, not of an array.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.errors import DataFileError, UnsupportedFeatureError
+from engine.schema.arrow import VARIANT_STORAGE, to_arrow_type
+from engine.schema.column_mapping import field_id, physical_name
+from engine.schema.types import (
+    VARIANT,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    loosened,
+)
+
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def find_field(fields: list[pa.Field], wanted: StructField, mode: str) -> int | None:
+    """The place of a column among a file's fields: by field id in mode `id`, else by physical name.
+
+    A file without any field id is read by name, one whose names differ in case alone ignoring it.
+    """
+    if mode == "id" and any(_id_of(each) is not None for each in fields):
+        identity = field_id(wanted)
+        return next((i for i, each in enumerate(fields) if _id_of(each) == identity), None)
+    name = physical_name(wanted, mode)
+    exact = next((i for i, each in enumerate(fields) if each.name == name), None)
+    if exact is not None:
+        return exact
+    return next((i for i, each in enumerate(fields) if each.name.lower() == name.lower()), None)
+
+
+def conform_column(column: pa.ChunkedArray, wanted: StructField, mode: str) -> pa.ChunkedArray:
+    """A column of a file as the table's column of that field.
+
+    Raises:
+        DataFileError: the file's type cannot become the table's.
+        UnsupportedFeatureError: a shredded variant.
+    """
+    target = target_type(wanted.type)
+    if column.type == target:
+        return column
+    try:
+        chunks = [_conform(chunk, wanted.type, mode) for chunk in column.chunks]
+        return pa.chunked_array(chunks, type=target)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        msg = f"Column {wanted.name} of a data file is {column.type}, which cannot be read as {target}: {error}."
+        raise DataFileError(msg, "Rewrite the file with the engine that wrote it.") from error
+
+
+def target_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type of a table's type, everything nullable."""
+    return to_arrow_type(loosened(data_type))
+
+
+def _conform(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if array.type == target_type(wanted):
+        return array
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), target_type(wanted))
+    match wanted:
+        case StructType():
+            return _conform_struct(array, wanted, mode)
+        case ArrayType(element, _):
+            return _conform_list(array, element, mode)
+        case MapType(key, value, _):
+            return _conform_map(array, key, value, mode)
+        case _ if wanted == VARIANT:
+            return _conform_variant(array)
+        case _:
+            return _conform_value(array, to_arrow_type(wanted))
+
+
+def _conform_struct(array: pa.Array, wanted: StructType, mode: str) -> pa.Array:
+    fields = [array.type.field(i) for i in range(array.type.num_fields)]
+    children = array.flatten()
+    columns = []
+    for each in wanted:
+        place = find_field(fields, each, mode)
+        if place is None:
+            columns.append(pa.nulls(len(array), target_type(each.type)))
+        else:
+            columns.append(_conform(children[place], each.type, mode))
+    if not columns:
+        return pa.array(
+            [{} if there else None for there in array.is_valid().to_pylist()], pa.struct([])
+        )
+    names = [pa.field(each.name, target_type(each.type)) for each in wanted]
+    return pa.StructArray.from_arrays(columns, fields=names, mask=array.is_null())
+
+
+def _conform_list(array: pa.Array, element: DataType, mode: str) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    values = _conform(array.flatten(), element, mode)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    kind = pa.list_(pa.field("element", target_type(element)))
+    return pa.ListArray.from_arrays(offsets, values, type=kind, mask=array.is_null())
+
+
+def _conform_map(array: pa.Array, key: DataType, value: DataType, mode: str) -> pa.Array:
+    offsets = array.offsets.to_numpy()
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    return pa.MapArray.from_arrays(
+        pa.array(offsets - first, pa.int32()),
+        _conform(array.keys.slice(first, count), key, mode),
+        _conform(array.items.slice(first, count), value, mode),
+        mask=array.is_null(),
+    )
+
+
+def _conform_variant(array: pa.Array) -> pa.Array:
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    if set(names) != {"metadata", "value"}:
+        raise UnsupportedFeatureError("The table", ["variantShredding"], "read")
+    leaves = dict(zip(names, array.flatten(), strict=True))
+    columns = [leaves["metadata"].cast(pa.binary()), leaves["value"].cast(pa.binary())]
+    return pa.StructArray.from_arrays(columns, fields=list(VARIANT_STORAGE), mask=array.is_null())
+
+
+def _conform_value(array: pa.Array, target: pa.DataType) -> pa.Array:
+    if (
+        pa.types.is_timestamp(array.type)
+        and array.type.unit == "ns"
+        and pa.types.is_timestamp(target)
+    ):
+        array = pc.floor_temporal(array, unit="microsecond")
+    return array.cast(target)
+
+
+def _id_of(each: pa.Field) -> int | None:
+    text = (each.metadata or {}).get(_FIELD_ID)
+    return int(text) if text is not None and text.lstrip(b"-").isdigit() else None

@@ -1,0 +1,218 @@
+"""The first commit of a table: what version 0 says."""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+
+from engine.actions.codec import Action
+from engine.actions.commit_info import CommitInfo
+from engine.actions.table import DomainMetadata, Metadata
+from engine.errors import InvalidSchemaError, UnknownColumnError
+from engine.protocol.features import required_protocol
+from engine.protocol.properties import TableProperties, validate_properties
+from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping, mapping_mode, physical_path
+from engine.schema.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    parse_schema,
+)
+
+
+CLUSTERING_DOMAIN = "delta.clustering"
+ENGINE_INFO = "lakeui/0.1"
+_FEATURE_PREFIX = "delta.feature."
+_FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
+
+
+def first_actions(
+    schema: StructType | str,
+    partition_columns: Sequence[str],
+    clustering_columns: Sequence[str],
+    properties: Mapping[str, str],
+    *,
+    now_ms: int,
+) -> list[Action]:
+    """Commit info, protocol, metadata and, for a clustered table, its clustering columns.
+
+    Raises:
+        InvalidSchemaError: not a schema, a name twice, or partition columns that cannot be.
+        UnknownColumnError: a partition or clustering column that the schema lacks.
+        InvalidPropertyError: a property that does not exist or cannot have its value.
+        UnsupportedFeatureError: a feature asked for that this engine cannot write.
+    """
+    parsed = parse_schema(schema)
+    configuration = {key: _property_text(value) for key, value in properties.items()}
+    validate_properties(configuration)
+    configuration = with_defaults(configuration, partition_columns, clustering_columns)
+    parsed, configuration = _mapped(parsed, configuration)
+    check_names(parsed, mapping_mode(configuration))
+    _check_layout(parsed, partition_columns, clustering_columns)
+    features = {"clustering"} if clustering_columns else set()
+    protocol = required_protocol(parsed, configuration, features)
+    kept = {k: v for k, v in configuration.items() if not k.startswith(_FEATURE_PREFIX)}
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=parsed.to_json(),
+        partition_columns=[_spelled(parsed, name) for name in partition_columns],
+        configuration=kept,
+        created_time=now_ms,
+    )
+    info = _commit_info(metadata, clustering_columns, now_ms)
+    actions: list[Action] = [info, protocol, metadata]
+    if clustering_columns:
+        actions.append(clustering_domain(parsed, clustering_columns, mapping_mode(configuration)))
+    return actions
+
+
+def with_defaults(
+    configuration: Mapping[str, str],
+    partition_columns: Sequence[str],
+    clustering_columns: Sequence[str],
+) -> dict[str, str]:
+    """The configuration of a new table with what it did not say: deletion vectors, row tracking."""
+    defaults: dict[str, str] = {}
+    if not partition_columns:
+        defaults["delta.enableDeletionVectors"] = "true"
+    if clustering_columns:
+        defaults["delta.enableRowTracking"] = "true"
+    chosen = {**defaults, **configuration}
+    if chosen.get("delta.enableRowTracking", "").lower() == "true":
+        prefix = "delta.rowTracking.materialized"
+        chosen.setdefault(f"{prefix}RowIdColumnName", f"_row-id-col-{uuid.uuid4()}")
+        chosen.setdefault(
+            f"{prefix}RowCommitVersionColumnName", f"_row-commit-version-col-{uuid.uuid4()}"
+        )
+    return chosen
+
+
+def clustering_domain(schema: StructType, columns: Sequence[str], mode: str) -> DomainMetadata:
+    """The metadata domain that names the clustering columns, physically.
+
+    Raises:
+        UnknownColumnError: a column that the schema lacks.
+    """
+    paths = [list(physical_path(schema, resolve_column(schema, name), mode)) for name in columns]
+    configuration = json.dumps({"clusteringColumns": paths, "domainName": CLUSTERING_DOMAIN})
+    return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=configuration, removed=False)
+
+
+def resolve_column(schema: StructType, name: str) -> tuple[str, ...]:
+    """The path of a column, nested ones named with dots; a name that has dots itself comes first.
+
+    Raises:
+        UnknownColumnError: the schema lacks it.
+    """
+    whole = schema.get(name)
+    if whole is not None:
+        return (whole.name,)
+    path: list[str] = []
+    inside: DataType = schema
+    for part in name.split("."):
+        each = inside.get(part) if isinstance(inside, StructType) else None
+        if each is None:
+            msg = f"The schema has no column {name}."
+            raise UnknownColumnError(
+                msg, f"It has {', '.join(schema.names[:20])}.", field="columns"
+            )
+        path.append(each.name)
+        inside = each.type
+    return tuple(path)
+
+
+def check_names(schema: StructType, mode: str) -> None:
+    """Refuse names that a table cannot have.
+
+    Raises:
+        InvalidSchemaError: a name twice (ignoring case), or one that Parquet cannot have without
+            column mapping.
+    """
+    seen: set[str] = set()
+    for each in schema:
+        if not each.name or each.name.lower() in seen:
+            msg = f"The schema has the column {each.name!r} twice, or without a name."
+            raise InvalidSchemaError(msg, "Give each column a name of its own.", field="schema")
+        seen.add(each.name.lower())
+        if mode == "none" and _FORBIDDEN_CHARACTERS & set(each.name):
+            msg = f"The column name {each.name!r} has characters that Parquet does not allow."
+            raise InvalidSchemaError(
+                msg, "Rename it, or set delta.columnMapping.mode to 'name'.", field="schema"
+            )
+        _check_nested_names(each.type, mode)
+
+
+def _check_nested_names(data_type: DataType, mode: str) -> None:
+    match data_type:
+        case StructType():
+            check_names(data_type, mode)
+        case ArrayType(element, _):
+            _check_nested_names(element, mode)
+        case MapType(key, value, _):
+            _check_nested_names(key, mode)
+            _check_nested_names(value, mode)
+        case _:
+            return
+
+
+def _mapped(schema: StructType, configuration: dict[str, str]) -> tuple[StructType, dict[str, str]]:
+    if mapping_mode(configuration) == "none":
+        return schema, configuration
+    mapped, max_id = assign_mapping(schema)
+    return mapped, {**configuration, MAX_ID_KEY: str(max_id)}
+
+
+def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Sequence[str]) -> None:
+    if partitions and clustering:
+        msg = "A table is partitioned or clustered, not both."
+        raise InvalidSchemaError(msg, "Choose one of them.", field="clustering_columns")
+    for name in partitions:
+        each = schema.get(name)
+        if each is None:
+            msg = f"The schema has no column {name} to partition by."
+            raise UnknownColumnError(
+                msg, f"It has {', '.join(schema.names[:20])}.", field="partition_columns"
+            )
+        if isinstance(each.type, StructType | ArrayType | MapType) or each.type == PrimitiveType(
+            "variant"
+        ):
+            msg = f"{name} cannot be a partition column: it is nested."
+            raise InvalidSchemaError(msg, "Partition by a plain column.", field="partition_columns")
+    if partitions and len(set(partitions)) == len(schema):
+        msg = "Every column is a partition column: the files would have none."
+        raise InvalidSchemaError(msg, "Leave at least one column out.", field="partition_columns")
+    for name in clustering:
+        resolve_column(schema, name)
+
+
+def _spelled(schema: StructType, name: str) -> str:
+    found = schema.get(name)
+    return name if found is None else found.name
+
+
+def _property_text(value: object) -> str:
+    """Properties are text; Python's booleans become Delta's."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _commit_info(metadata: Metadata, clustering: Sequence[str], now_ms: int) -> CommitInfo:
+    properties = TableProperties.parse(metadata.configuration)
+    parameters = {
+        "isManaged": "false",
+        "description": "null",
+        "partitionBy": json.dumps(json.dumps(metadata.partition_columns)),
+        "clusterBy": json.dumps(json.dumps(list(clustering))),
+        "properties": json.dumps(json.dumps(metadata.configuration)),
+    }
+    return CommitInfo(
+        in_commit_timestamp=now_ms if properties.in_commit_timestamps else None,
+        timestamp=now_ms,
+        operation="CREATE TABLE",
+        operation_parameters=parameters,
+        operation_metrics={},
+        isolation_level=properties.isolation_level,
+        is_blind_append=True,
+        engine_info=ENGINE_INFO,
+        txn_id=str(uuid.uuid4()),
+    )

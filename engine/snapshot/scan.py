@@ -1,0 +1,97 @@
+"""From a condition to files, and from files to rows."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import pyarrow as pa
+
+from engine.actions.files import AddFile
+from engine.errors import UnknownColumnError
+from engine.expressions.evaluate import matching_rows
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
+from engine.log.file_table import adds_of
+from engine.log.replay import TableState
+from engine.schema.types import StructType
+from engine.snapshot.conform import target_type
+from engine.snapshot.reader import TableShape, read_file
+
+_THREADS = min(8, 2 * (os.cpu_count() or 1))
+
+
+class Scannable(TableShape, Protocol):
+    """A table's shape with its live files; a snapshot is one."""
+
+    @property
+    def state(self) -> TableState:
+        """The replayed log."""
+        ...
+
+
+def prune(table: Scannable, files: pa.Table, condition: Expression | None) -> pa.Table:
+    """The files that may hold rows a condition matches: what is left out is proved to hold none."""
+    del table, condition
+    return files
+
+
+def scan(
+    table: Scannable,
+    condition: Expression | None,
+    *,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> pa.Table:
+    """The rows of a table that a condition matches, in the order of its files.
+
+    Raises:
+        UnknownColumnError: the schema has no such column.
+    """
+    wanted = _wanted(table.schema, columns)
+    needed = list(wanted)
+    if condition is not None:
+        needed += [path[0] for path in columns_of(condition) if path[0] not in needed]
+    adds = adds_of(prune(table, table.state.files, condition))
+    parts: list[pa.Table] = []
+    missing = limit
+    for rows in _read(table, adds, needed, limited=limit is not None):
+        found = rows if condition is None else rows.filter(matching_rows(condition, rows))
+        parts.append(found.select(wanted)[:missing])
+        if missing is not None:
+            missing -= parts[-1].num_rows
+            if missing <= 0:
+                break
+    empty = _empty(table.schema, wanted)
+    return pa.concat_tables([empty, *parts]) if wanted or not parts else pa.concat_tables(parts)
+
+
+def _read(
+    table: Scannable, adds: list[AddFile], columns: list[str], *, limited: bool
+) -> Iterator[pa.Table]:
+    """Files in turn: one by one if a limit may end it, else several at a time."""
+    if limited or len(adds) < 2:
+        yield from (read_file(table, add, columns) for add in adds)
+        return
+    with ThreadPoolExecutor(_THREADS) as pool:
+        yield from pool.map(lambda add: read_file(table, add, columns), adds)
+
+
+def _wanted(schema: StructType, columns: Sequence[str] | None) -> list[str]:
+    if columns is None:
+        return schema.names
+    found = []
+    for name in columns:
+        each = schema.get(name)
+        if each is None:
+            msg = f"The table has no column {name}."
+            raise UnknownColumnError(
+                msg, f"It has {', '.join(schema.names[:20])}.", field="columns"
+            )
+        found.append(each.name)
+    return found
+
+
+def _empty(schema: StructType, names: list[str]) -> pa.Table:
+    fields = [each for name in names if (each := schema.get(name)) is not None]
+    return pa.schema([pa.field(each.name, target_type(each.type)) for each in fields]).empty_table()

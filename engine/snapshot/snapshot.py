@@ -1,0 +1,252 @@
+"""A version of a table: a value that keeps, however long it is read."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.actions.files import AddFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.clock import utc_from_ms
+from engine.errors import InvalidSchemaError, MalformedLogError
+from engine.expressions.parse import parse_condition
+from engine.expressions.tree import Expression
+from engine.log.file_table import adds_of
+from engine.log.history import commit_timestamp_ms
+from engine.log.replay import TableState, load_state
+from engine.log.segment import list_newer, list_segment
+from engine.protocol.features import check_readable
+from engine.protocol.properties import TableProperties
+from engine.schema.column_mapping import mapping_mode, physical_name
+from engine.schema.types import StructField, StructType, parse_schema
+from engine.snapshot.reader import count_rows
+from engine.snapshot.row_counts import num_records
+from engine.snapshot.scan import prune, scan
+from engine.storage.base import Store
+
+CLUSTERING_DOMAIN = "delta.clustering"
+_LISTED = ["path", "size", "partition_values", "modification_time"]
+
+
+class Snapshot:
+    """A table at one version: its metadata and live files, and its rows when asked for.
+
+    Nothing of it changes; what costs I/O or time is computed when first asked for.
+    """
+
+    def __init__(self, store: Store, state: TableState, allowed_roots: Sequence[str] = ()) -> None:
+        """A snapshot of a replayed state.
+
+        Raises:
+            UnsupportedFeatureError: reading it needs a feature that this engine lacks.
+            MalformedLogError: the schema is not one, or a partition column is not in it.
+        """
+        check_readable(store.root, state.protocol)
+        self.store = store
+        self.allowed_roots = tuple(allowed_roots)
+        self.state = state
+        self.schema: StructType = _schema_of(store.root, state.metadata)
+
+    def __repr__(self) -> str:
+        return f"<Snapshot {self.table_uri} version {self.version}>"
+
+    @property
+    def table_uri(self) -> str:
+        """Where the table is."""
+        return self.store.root
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return self.state.version
+
+    @property
+    def protocol(self) -> Protocol:
+        """What readers and writers must know."""
+        return self.state.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        """Schema, partitioning and properties as the log has them."""
+        return self.state.metadata
+
+    @property
+    def set_transactions(self) -> dict[str, SetTransaction]:
+        """The last version of every application, by its id."""
+        return self.state.set_transactions
+
+    @property
+    def domains(self) -> dict[str, DomainMetadata]:
+        """The metadata domains that are in force, by name."""
+        return self.state.domains
+
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        """Logical names, as the log spells them."""
+        return self.metadata.partition_columns
+
+    @property
+    def mapping_mode(self) -> str:
+        """Column mapping: none, name or id."""
+        return mapping_mode(self.metadata.configuration)
+
+    @cached_property
+    def properties(self) -> TableProperties:
+        """The table properties, parsed.
+
+        Raises:
+            InvalidPropertyError: one has a value it cannot take.
+        """
+        return TableProperties.parse(self.metadata.configuration)
+
+    @cached_property
+    def partition_schema(self) -> StructType:
+        """The partition columns with their types."""
+        found = (self.schema.get(name) for name in self.partition_columns)
+        return StructType(tuple(each for each in found if each is not None))
+
+    @cached_property
+    def clustering_columns(self) -> tuple[str, ...]:
+        """Logical names of the clustering columns, nested ones with dots; empty if not clustered."""
+        domain = self.domains.get(CLUSTERING_DOMAIN)
+        return () if domain is None else _clustering_columns(domain, self.schema, self.mapping_mode)
+
+    @cached_property
+    def timestamp_ms(self) -> int:
+        """When the version was committed, in ms since the epoch."""
+        return commit_timestamp_ms(self.store, self.state)
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed, UTC."""
+        return utc_from_ms(self.timestamp_ms)
+
+    @property
+    def file_count(self) -> int:
+        """Live files."""
+        return self.state.files.num_rows
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """The size of the live files."""
+        return int(pc.sum(self.state.files.column("size")).as_py() or 0)
+
+    @cached_property
+    def row_count(self) -> int:
+        """Live rows: from statistics, or from the footers of files that have none.
+
+        Raises:
+            DataFileError: a footer was needed and cannot be read.
+        """
+        counts = num_records(self.state.files.column("stats"))
+        total = int(pc.sum(counts).as_py() or 0)
+        unknown = self.state.files.filter(pc.is_null(counts)).column("path").to_pylist()
+        total += sum(count_rows(self, path) for path in unknown)
+        deleted = pc.struct_field(self.state.files.column("deletion_vector"), "cardinality")
+        return total - int(pc.sum(deleted).as_py() or 0)
+
+    def files(self, condition: str | Expression | None = None) -> pa.Table:
+        """The live files that may hold rows a condition matches, one row each.
+
+        Columns: path, size, partition_values, modification_time, num_records, stats, deletion_vector
+        (its descriptor or null), base_row_id. Paths and partition values are as in the log.
+        """
+        found = prune(self, self.state.files, self._parsed(condition))
+        listed = found.select([*_LISTED, "stats", "deletion_vector", "base_row_id"])
+        return listed.add_column(len(_LISTED), "num_records", num_records(found.column("stats")))
+
+    def add_files(
+        self, condition: str | Expression | None = None, paths: Iterable[str] | None = None
+    ) -> list[AddFile]:
+        """The same files as actions, whole; with `paths`, only those of these paths of the log."""
+        found = self.state.files
+        if paths is not None:
+            wanted = pa.array(list(paths), pa.string())
+            found = found.filter(pc.is_in(found.column("path"), value_set=wanted))
+        return adds_of(prune(self, found, self._parsed(condition)))
+
+    def to_arrow(
+        self,
+        columns: Sequence[str] | None = None,
+        condition: str | Expression | None = None,
+        limit: int | None = None,
+    ) -> pa.Table:
+        """The rows, with deletion vectors and column mapping applied.
+
+        Args:
+            columns: logical names of top-level columns, in the order wanted; all by default.
+            condition: rows for which it is not true are left out.
+            limit: at most so many rows, whichever are found first.
+
+        Raises:
+            DataFileError: a file that the log names is missing or damaged.
+            PathOutsideRootError: one lies outside the table and the allowed roots.
+            UnknownColumnError: the schema has no such column.
+        """
+        return scan(self, self._parsed(condition), columns=columns, limit=limit)
+
+    def update(self) -> "Snapshot":
+        """The newest version, read from this one on; itself if there is none newer."""
+        newer = list_newer(self.store, self.version)
+        if newer is not None and newer.version == self.version:
+            return self
+        state = load_state(
+            self.store, newer or list_segment(self.store), self.state if newer else None
+        )
+        return Snapshot(self.store, state, self.allowed_roots)
+
+    def _parsed(self, condition: str | Expression | None) -> Expression | None:
+        return parse_condition(condition, self.schema) if isinstance(condition, str) else condition
+
+
+def load_snapshot(
+    store: Store, version: int | None = None, allowed_roots: Sequence[str] = ()
+) -> Snapshot:
+    """A table at a version, at the newest by default.
+
+    Raises:
+        TableNotFoundError: there is no log.
+        VersionNotFoundError: the log does not hold that version.
+        MalformedLogError: the log breaks the protocol; `LogGapError` if commits are missing.
+        UnsupportedFeatureError: reading it needs a feature that this engine lacks.
+    """
+    state = load_state(store, list_segment(store, version))
+    return Snapshot(store, state, allowed_roots)
+
+
+def _schema_of(table: str, metadata: Metadata) -> StructType:
+    try:
+        schema = parse_schema(metadata.schema_string)
+    except InvalidSchemaError as error:
+        msg = f"The schema of {table} is not one: {error.what}"
+        raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
+    missing = [name for name in metadata.partition_columns if schema.get(name) is None]
+    if missing:
+        msg = f"{table} is partitioned by {', '.join(missing)}, which its schema does not have."
+        raise MalformedLogError(msg, "Repair the log with the engine that wrote it.")
+    return schema
+
+
+def _clustering_columns(domain: DomainMetadata, schema: StructType, mode: str) -> tuple[str, ...]:
+    """The logical names behind the physical ones that the domain lists."""
+    try:
+        listed = msgspec.json.decode(domain.configuration)["clusteringColumns"]
+        return tuple(".".join(_logical(tuple(path), schema, mode)) for path in listed)
+    except (msgspec.MsgspecError, RecursionError, KeyError, TypeError) as error:
+        msg = f"The {CLUSTERING_DOMAIN} domain is not a list of columns: {error}."
+        raise MalformedLogError(msg, "Set the clustering columns again.") from error
+
+
+def _logical(path: tuple[str, ...], schema: StructType, mode: str) -> list[str]:
+    names: list[str] = []
+    inside: Any = schema
+    for part in path:
+        fields: Iterable[StructField] = inside if isinstance(inside, StructType) else ()
+        found = next((each for each in fields if physical_name(each, mode) == part), None)
+        names.append(part if found is None else found.name)
+        inside = None if found is None else found.type
+    return names

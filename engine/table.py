@@ -1,0 +1,147 @@
+"""The front door: a table by its place."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from engine.actions.codec import encode
+from engine.actions.commit_info import CommitInfo
+from engine.clock import Clock, SystemClock
+from engine.errors import RequestError, TableExistsError
+from engine.log.history import iter_history, version_at
+from engine.log.paths import commit_path
+from engine.log.segment import list_log_files
+from engine.schema.types import StructType
+from engine.snapshot.new_table import first_actions
+from engine.snapshot.snapshot import Snapshot, load_snapshot
+from engine.snapshot.timestamps import timestamp_to_ms
+from engine.storage.base import Store
+from engine.storage.uri import open_store
+
+
+class DeltaTable:
+    """A handle on a table. It remembers the newest snapshot it saw, and reads on from there."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        allowed_roots: Sequence[str] = (),
+        clock: Clock | None = None,
+        snapshot: Snapshot | None = None,
+    ) -> None:
+        """A handle on the table in a store; `open` and `create` are the usual ways to one."""
+        self.store = store
+        self.clock: Clock = clock or SystemClock()
+        self._allowed_roots = tuple(allowed_roots)
+        self._newest = snapshot
+
+    @classmethod
+    def open(
+        cls,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        allowed_roots: Sequence[str] = (),
+        clock: Clock | None = None,
+    ) -> "DeltaTable":
+        """A table that exists.
+
+        Args:
+            uri: a path, or a URL: file, s3, gs, az, memory.
+            storage_options: credentials and endpoints of the object store.
+            allowed_roots: places outside the table that its log may lead to (shallow clones).
+            clock: the time.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            MalformedLogError: its log breaks the protocol.
+            UnsupportedFeatureError: reading it needs a feature that this engine lacks.
+        """
+        store = open_store(uri, storage_options)
+        snapshot = load_snapshot(store, allowed_roots=allowed_roots)
+        return cls(store, allowed_roots=allowed_roots, clock=clock, snapshot=snapshot)
+
+    @classmethod
+    def create(
+        cls,
+        uri: str,
+        schema: "StructType | str",
+        partition_columns: Sequence[str] = (),
+        clustering_columns: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> "DeltaTable":
+        """A new, empty table: version 0.
+
+        Tables without partitions get deletion vectors, clustered ones row tracking too, unless the
+        properties say otherwise.
+
+        Raises:
+            TableExistsError: a table is already there.
+            ProtocolChangedException: another writer created it at the same time.
+            InvalidSchemaError, InvalidPropertyError, UnknownColumnError: what was asked cannot be.
+        """
+        clock = clock or SystemClock()
+        store = open_store(uri, storage_options)
+        if list_log_files(store):
+            msg = f"There is already a Delta table at {store.root}."
+            raise TableExistsError(msg, "Open it, or choose another place.")
+        actions = first_actions(
+            schema, partition_columns, clustering_columns, properties or {}, now_ms=clock.now_ms()
+        )
+        lines = "".join(f"{encode(each)}\n" for each in actions)
+        store.put_if_absent(commit_path(0), lines.encode())
+        return cls(store, clock=clock, snapshot=load_snapshot(store))
+
+    @property
+    def uri(self) -> str:
+        """The table's place, in one spelling."""
+        return self.store.root
+
+    def version(self) -> int:
+        """The newest version."""
+        return self.snapshot().version
+
+    def snapshot(
+        self, version: int | None = None, timestamp: datetime | int | str | None = None
+    ) -> Snapshot:
+        """The table at its newest version, at another, or as it was at a time.
+
+        Args:
+            version: a version that the log can rebuild.
+            timestamp: an aware datetime, ISO 8601 text, or ms since the epoch. Text and datetimes
+                without a zone are UTC.
+
+        Raises:
+            VersionNotFoundError: the log does not hold that version.
+            TimestampOutOfRangeError: the time is not within the log's.
+        """
+        if version is not None and timestamp is not None:
+            msg = "A snapshot is asked for by version or by timestamp, not by both."
+            raise RequestError(msg, "Give one of them.", field="timestamp")
+        if timestamp is not None:
+            version = version_at(self.store, self._latest().metadata, timestamp_to_ms(timestamp))
+        if version is None or (self._newest is not None and self._newest.version == version):
+            return self._latest() if version is None else self._known(version)
+        return load_snapshot(self.store, version, self._allowed_roots)
+
+    def history(self, limit: int | None = None) -> list[CommitInfo]:
+        """The commits that the log still holds, newest first."""
+        return list(self.iter_history(limit))
+
+    def iter_history(self, limit: int | None = None) -> Iterator[CommitInfo]:
+        """The same, one by one."""
+        return iter_history(self.store, limit)
+
+    def _latest(self) -> Snapshot:
+        self._newest = (
+            load_snapshot(self.store, allowed_roots=self._allowed_roots)
+            if self._newest is None
+            else self._newest.update()
+        )
+        return self._newest
+
+    def _known(self, version: int) -> Snapshot:
+        return self._newest or load_snapshot(self.store, version, self._allowed_roots)
