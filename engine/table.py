@@ -3,19 +3,21 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from engine.actions.codec import encode
 from engine.actions.commit_info import CommitInfo
 from engine.clock import Clock, SystemClock
 from engine.errors import RequestError, TableExistsError
 from engine.log.history import iter_history, version_at
-from engine.log.paths import commit_path
 from engine.log.segment import list_log_files
+from engine.protocol.features import check_writable
 from engine.schema.types import StructType
 from engine.snapshot.new_table import first_actions
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.snapshot.timestamps import timestamp_to_ms
 from engine.storage.base import Store
 from engine.storage.uri import open_store
+from engine.transaction.observer import TransactionObserver
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits
 
 
 class DeltaTable:
@@ -62,7 +64,7 @@ class DeltaTable:
         return cls(store, allowed_roots=allowed_roots, clock=clock, snapshot=snapshot)
 
     @classmethod
-    def create(
+    def create(  # noqa: PLR0913 - what CREATE TABLE can say
         cls,
         uri: str,
         schema: "StructType | str",
@@ -88,12 +90,20 @@ class DeltaTable:
         if list_log_files(store):
             msg = f"There is already a Delta table at {store.root}."
             raise TableExistsError(msg, "Open it, or choose another place.")
+        configuration = properties or {}
         actions = first_actions(
-            schema, partition_columns, clustering_columns, properties or {}, now_ms=clock.now_ms()
+            schema, partition_columns, clustering_columns, configuration, now_ms=clock.now_ms()
         )
-        lines = "".join(f"{encode(each)}\n" for each in actions)
-        store.put_if_absent(commit_path(0), lines.encode())
-        return cls(store, clock=clock, snapshot=load_snapshot(store))
+        handle = cls(store, clock=clock)
+        txn = OptimisticTransaction(handle, None, clock=clock)
+        txn.stage(*actions)
+        parameters = {
+            "partitionBy": list(partition_columns),
+            "clusterBy": list(clustering_columns),
+            "properties": dict(configuration),
+        }
+        txn.commit("CREATE TABLE", parameters)
+        return handle
 
     @property
     def uri(self) -> str:
@@ -126,6 +136,47 @@ class DeltaTable:
         if version is None or (self._newest is not None and self._newest.version == version):
             return self._latest() if version is None else self._known(version)
         return load_snapshot(self.store, version, self._allowed_roots)
+
+    def start_transaction(
+        self,
+        *,
+        txn_id: str | None = None,
+        observer: TransactionObserver | None = None,
+        limits: CommitLimits = DEFAULT_LIMITS,
+    ) -> OptimisticTransaction:
+        """A transaction that reads the newest version.
+
+        Args:
+            txn_id: the id its commit carries; a transaction recognises an earlier commit by it.
+            observer: is told each phase.
+            limits: how often it tries to commit, and how long it may tell rows apart.
+        """
+        return OptimisticTransaction(
+            self,
+            self._latest(),
+            txn_id=txn_id,
+            observer=observer,
+            clock=self.clock,
+            limits=limits,
+        )
+
+    def start_transaction(
+        self, *, txn_id: str | None = None, observer: TransactionObserver | None = None
+    ) -> OptimisticTransaction:
+        """A transaction that reads the newest version.
+
+        Args:
+            txn_id: names the commit, so that a rerun recognises it; drawn by default.
+            observer: told of each phase.
+
+        Raises:
+            UnsupportedFeatureError: writing the table needs a feature that this engine lacks.
+        """
+        snapshot = self.snapshot()
+        check_writable(self.uri, snapshot.protocol)
+        return OptimisticTransaction(
+            self, snapshot, txn_id=txn_id, observer=observer, clock=self.clock
+        )
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:
         """The commits that the log still holds, newest first."""

@@ -1,0 +1,78 @@
+"""Which added files current should have read, before anyone looks at what is in them.
+
+The order of the writes is what decides. At WriteSerializable current may be ordered before a blind
+append that it did not see. That exemption ends once a later writer may have read the append: then
+current can no longer come before it without coming before that writer too.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from engine.actions.files import AddFile, FileKey
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
+from engine.snapshot.data_skipping import add_may_match
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that `version` added, and that current may have had to read."""
+
+    add: AddFile
+    version: int
+
+
+def added_candidates(
+    current: CurrentTransaction, winner: WinningCommit, exempted: Sequence[WinningCommit]
+) -> tuple[Candidate, ...]:
+    """The files to hold against current's reads when it meets this winner.
+
+    `exempted` are the blind appends among the winners before this one.
+    """
+    if current.replaces_state:
+        return tuple(_added_by(winner))
+    if current.level is IsolationLevel.SNAPSHOT or current.reads_nothing:
+        return ()
+    if not _may_be_ordered_later(current, winner):
+        again = (each for each in exempted if ends_exemption(winner, each))
+        return (*(file for each in again for file in _added_by(each)), *_added_by(winner))
+    return ()
+
+
+def is_exempt(current: CurrentTransaction, winner: WinningCommit) -> bool:
+    """Whether this winner is an append whose files are not tested now, but may be later."""
+    return not current.replaces_state and _may_be_ordered_later(current, winner)
+
+
+def ends_exemption(winner: WinningCommit, append: WinningCommit) -> bool:
+    """Whether this winner may have read what a blind append before it added."""
+    if winner.is_blind_append or not winner.changes_data:
+        return False
+    read_version = winner.info.read_version
+    return read_version is None or read_version >= append.version
+
+
+def may_hold(current: CurrentTransaction, read: ReadPredicate, add: AddFile) -> bool:
+    """Whether a file may hold a row that one read of current selects. False is proof."""
+    if read.condition is None:
+        return True
+    return add_may_match(read.condition, add, current.schema, current.partition_columns)
+
+
+def matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
+    """The reads of current that the file may hold rows of."""
+    return tuple(read for read in current.reads if may_hold(current, read, add))
+
+
+def live_after(winner: WinningCommit) -> Mapping[FileKey, AddFile]:
+    """The files a winner added, by path and deletion vector."""
+    return {add.key: add for add in winner.adds}
+
+
+def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) -> bool:
+    relaxed = current.level is IsolationLevel.WRITE_SERIALIZABLE and not current.changes_metadata
+    return relaxed and winner.is_blind_append
+
+
+def _added_by(winner: WinningCommit) -> Iterator[Candidate]:
+    return (Candidate(add, winner.version) for add in winner.adds)

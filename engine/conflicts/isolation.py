@@ -1,0 +1,69 @@
+"""Isolation levels: what a table promises, and what one commit needs of it (SEMANTICS: levels)."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import DomainMetadata
+
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+
+DATA_CHANGING_OPERATIONS = frozenset(
+    {
+        "WRITE",
+        "STREAMING UPDATE",
+        "DELETE",
+        "UPDATE",
+        "TRUNCATE",
+        "MERGE",
+        "RESTORE",
+        "CLONE",
+        "CONVERT",
+        "CREATE TABLE AS SELECT",
+        "REPLACE TABLE",
+        "REPLACE TABLE AS SELECT",
+        "CREATE OR REPLACE TABLE",
+        "CREATE OR REPLACE TABLE AS SELECT",
+    }
+)
+STATE_REPLACING_OPERATIONS = frozenset(
+    {
+        "RESTORE",
+        "CLONE",
+        "REPLACE TABLE",
+        "REPLACE TABLE AS SELECT",
+        "CREATE OR REPLACE TABLE",
+        "CREATE OR REPLACE TABLE AS SELECT",
+    }
+)
+"""Operations whose result is a whole state of the table: nothing may land in between."""
+
+
+class IsolationLevel(StrEnum):
+    """What a commit is checked for. The property takes the first two alone."""
+
+    SERIALIZABLE = "Serializable"
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SNAPSHOT = "SnapshotIsolation"
+
+
+def level_used(
+    of_table: IsolationLevel, actions: Iterable[Action], operation: str
+) -> IsolationLevel:
+    """The level a commit is checked at and records.
+
+    SnapshotIsolation where nothing is staged, or where nothing but file actions without data
+    change and the row-tracking domain are, by an operation that changes no data.
+    """
+    staged = tuple(actions)
+    if not staged:
+        return IsolationLevel.SNAPSHOT
+    rearranges = operation not in DATA_CHANGING_OPERATIONS and all(map(_moves_no_data, staged))
+    return IsolationLevel.SNAPSHOT if rearranges else of_table
+
+
+def _moves_no_data(action: Action) -> bool:
+    if isinstance(action, AddFile | RemoveFile):
+        return not action.data_change
+    return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN

@@ -1,0 +1,49 @@
+"""A condition as a read: what of it can be tested again later, and what must count as TRUE."""
+
+from engine.conflicts.transaction_info import ReadPredicate
+from engine.expressions.render import to_sql
+from engine.expressions.traits import (
+    conjunction,
+    has_subquery,
+    is_deterministic,
+    split_conjuncts,
+    uses_complex_types,
+)
+from engine.expressions.tree import TRUE, Expression
+
+
+def read_predicate(
+    condition: Expression | None, *, every_match_changes: bool = False
+) -> ReadPredicate:
+    """The read of the rows that a condition selects.
+
+    Parts that top-level ANDs join are kept where the same row gives the same answer each time.
+    The others count as TRUE: what is read is then wider than what the command looked for, never
+    narrower.
+    """
+    if condition is None or condition == TRUE:
+        return ReadPredicate("TRUE", None, every_match_changes)
+    stable = [part for part in split_conjuncts(condition) if _is_stable(part)]
+    narrowed = conjunction(stable)
+    obstacle = row_obstacle(condition)
+    return ReadPredicate(
+        text=to_sql(condition),
+        condition=None if narrowed == TRUE else narrowed,
+        every_match_changes=every_match_changes and obstacle is None,
+        row_obstacle=obstacle,
+    )
+
+
+def row_obstacle(condition: Expression) -> str | None:
+    """Why rows cannot be told apart by a condition (SEMANTICS: falls back to file level)."""
+    if has_subquery(condition):
+        return "its condition contains a subquery"
+    if not is_deterministic(condition):
+        return "its condition is not deterministic"
+    if uses_complex_types(condition):
+        return "its condition uses struct, array or map values"
+    return None
+
+
+def _is_stable(part: Expression) -> bool:
+    return is_deterministic(part) and not has_subquery(part)

@@ -1,0 +1,129 @@
+"""What would have avoided a conflict, best first, each with the reason why it would have."""
+
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.transaction_info import CurrentTransaction
+from engine.errors import ConflictFacts, Remedy
+
+_REARRANGING = frozenset({"OPTIMIZE", "REORG"})
+_ROW_CHANGING = frozenset({"UPDATE", "DELETE", "MERGE"})
+
+
+def remedies_for(facts: ConflictFacts, current: CurrentTransaction) -> tuple[Remedy, ...]:
+    """The remedies that fit a conflict, ranked. Never Serializable: it only adds conflicts."""
+    match facts.rule:
+        case "protocol_changed":
+            return _of_protocol(facts)
+        case "metadata_changed":
+            return (_QUIET_WINDOW,)
+        case "domain_written":
+            return (_ONE_ALTER_AT_A_TIME,)
+        case "application_committed":
+            return (_ONE_CHECKPOINT,)
+        case _:
+            return tuple(_of_files(facts, current))
+
+
+def _of_protocol(facts: ConflictFacts) -> tuple[Remedy, ...]:
+    return (_CREATE_ONCE,) if facts.read_version < 0 else (_QUIET_WINDOW,)
+
+
+def _of_files(facts: ConflictFacts, current: CurrentTransaction) -> list[Remedy]:
+    if current.replaces_state:
+        return [_ALONE]
+    if {facts.current.operation, facts.winner.operation} <= _REARRANGING:
+        return [_ONE_SCHEDULE]
+    found = []
+    if facts.subclass == "ALLOTTED_TIME_EXCEEDED":
+        found.append(_MORE_TIME)
+    if facts.subclass == "ROW_LEVEL_CHANGES":
+        found.append(_DIFFERENT_ROWS)
+    else:
+        found.extend(_of_layout(facts, current))
+    if facts.rule == "data_added" and _may_have_read_an_append(facts):
+        found.append(_OFF_FRESH_DATA)
+    if _REARRANGING & {facts.current.operation, facts.winner.operation}:
+        found.append(_COMPACT_IN_QUIET)
+    return found or [_APART_IN_TIME]
+
+
+def _of_layout(facts: ConflictFacts, current: CurrentTransaction) -> list[Remedy]:
+    if current.partition_columns:
+        return [_partition_predicate(facts, current)]
+    if facts.current.operation in _ROW_CHANGING:
+        return [_DELETION_VECTORS, _CLUSTER]
+    return [_CLUSTER] if current.reads else []
+
+
+def _partition_predicate(facts: ConflictFacts, current: CurrentTransaction) -> Remedy:
+    values = " AND ".join(f"{name} = '…'" for name in current.partition_columns)
+    if facts.current.operation == "MERGE":
+        return Remedy(
+            f"put literal values of the partition columns into the condition of the MERGE, as in `{values}`",
+            "A join on partition columns reads every partition: only literal values tell, before the"
+            " data is read, which partitions the MERGE depends on.",
+        )
+    return Remedy(
+        f"add `{values}` to its condition so that the two touch different partitions",
+        "Files of partitions that a condition rules out are not read, and cannot conflict.",
+    )
+
+
+def _may_have_read_an_append(facts: ConflictFacts) -> bool:
+    relaxed = facts.current.isolation_level == IsolationLevel.WRITE_SERIALIZABLE
+    return relaxed and facts.winner.operation in _ROW_CHANGING
+
+
+_QUIET_WINDOW = Remedy(
+    "change schemas, properties and features in a quiet window",
+    "A change of metadata or protocol fails every write that began before it.",
+)
+_ONE_ALTER_AT_A_TIME = Remedy(
+    "let one writer at a time change it",
+    "A metadata domain has one value: of two writers who did not see each other one must lose.",
+)
+_ONE_CHECKPOINT = Remedy(
+    "give every streaming query a checkpoint location of its own",
+    "Two queries that share a checkpoint have one application id, and each batch can land once.",
+)
+_CREATE_ONCE = Remedy(
+    "open the table that is there now, and write to it",
+    "Several writers that create or first write to one empty path all want version 0: one gets it.",
+)
+_ALONE = Remedy(
+    "run it while nothing else writes the table",
+    "RESTORE, CLONE and REPLACE set the whole table: whatever lands meanwhile would be undone unseen.",
+)
+_ONE_SCHEDULE = Remedy(
+    "put the two compactions on one schedule",
+    "Both rewrite the same small files: one of them does the work for nothing.",
+)
+_MORE_TIME = Remedy(
+    "raise the time allowed for row-level conflict resolution, or write in smaller pieces",
+    "The rows of the two writes could not be told apart within the budget of one commit.",
+)
+_DIFFERENT_ROWS = Remedy(
+    "keep the two writes on different rows, by conditions that cannot select the same ones",
+    "Row-level concurrency lets writes of one file pass only where they touch different rows.",
+)
+_DELETION_VECTORS = Remedy(
+    "enable deletion vectors (`delta.enableDeletionVectors = true`)",
+    "With them two writes of one file conflict only where they touch the same rows.",
+)
+_CLUSTER = Remedy(
+    "partition or cluster the table by the columns that conditions use",
+    "Then the files of one write hold rows that the other's condition rules out. Partitioning by a"
+    " column of high cardinality costs more in small files than it saves in conflicts.",
+)
+_OFF_FRESH_DATA = Remedy(
+    "keep concurrent UPDATE, DELETE and MERGE off freshly appended data, or let one of them read it",
+    "An append by itself harms nobody, but once a later writer may have read or rewritten its rows,"
+    " others that did not see them can no longer be ordered before it.",
+)
+_COMPACT_IN_QUIET = Remedy(
+    "compact while nothing else rewrites those files, or enable deletion vectors",
+    "With deletion vectors an order-preserving compaction can be traced row by row.",
+)
+_APART_IN_TIME = Remedy(
+    "run the two at different times",
+    "They touch the same files, and nothing recorded tells their rows apart.",
+)

@@ -1,0 +1,220 @@
+"""The two sides of a conflict as frozen values: the current transaction and a winning commit."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from engine.actions.codec import Action
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
+from engine.errors import ConflictSide
+from engine.expressions.tree import Expression
+from engine.log.commits import Commit
+from engine.schema.types import StructType
+
+Kind = TypeVar("Kind")
+_UNSAID = CommitInfo()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPredicate:
+    """One read of the target: the rows a condition selects, None meaning every row.
+
+    `text` is the condition as SQL. `every_match_changes` is the reader's promise that it changes
+    every row the condition matches (DELETE and UPDATE do), so that rows it did not change are
+    known not to match. `row_obstacle` says why rows cannot be told apart by this condition
+    (SEMANTICS: falls back to file level), None where they can.
+    """
+
+    text: str
+    condition: Expression | None
+    every_match_changes: bool = False
+    row_obstacle: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurrentTransaction:
+    """A transaction that is trying to commit, as it stands after the winners checked so far.
+
+    `level` is the level used. `read_files` holds the paths of the files it read. `read_version` is
+    -1 for a transaction that creates the table, and never moves.
+    """
+
+    table: str
+    read_version: int
+    schema: StructType
+    level: IsolationLevel
+    operation: str
+    partition_columns: tuple[str, ...] = ()
+    reads: tuple[ReadPredicate, ...] = ()
+    read_files: frozenset[str] = frozenset()
+    read_whole_table: bool = False
+    read_app_ids: frozenset[str] = frozenset()
+    actions: tuple[Action, ...] = ()
+    txn_id: str | None = None
+
+    @cached_property
+    def adds(self) -> tuple[AddFile, ...]:
+        """The files it stages."""
+        return _of_kind(AddFile, self.actions)
+
+    @cached_property
+    def removes(self) -> tuple[RemoveFile, ...]:
+        """The files it removes."""
+        return _of_kind(RemoveFile, self.actions)
+
+    @cached_property
+    def app_ids(self) -> frozenset[str]:
+        """The application ids it read or writes."""
+        written = _of_kind(SetTransaction, self.actions)
+        return self.read_app_ids | {each.app_id for each in written}
+
+    @cached_property
+    def domains(self) -> frozenset[str]:
+        """The metadata domains it writes."""
+        return frozenset(each.domain for each in _of_kind(DomainMetadata, self.actions))
+
+    @cached_property
+    def changes_metadata(self) -> bool:
+        """Whether it stages a `metaData` action."""
+        return any(isinstance(each, Metadata) for each in self.actions)
+
+    @cached_property
+    def reads_nothing(self) -> bool:
+        """Whether no data of the table was read (application ids are no data)."""
+        return not (self.reads or self.read_files or self.read_whole_table)
+
+    @cached_property
+    def is_blind_append(self) -> bool:
+        """Whether it adds files only, and read nothing."""
+        return self.reads_nothing and adds_files_only(self.actions)
+
+    @cached_property
+    def replaces_state(self) -> bool:
+        """RESTORE, CLONE and REPLACE: every winner that touched the table is a conflict."""
+        return self.operation in STATE_REPLACING_OPERATIONS
+
+    @cached_property
+    def predicate(self) -> str | None:
+        """Its reads as SQL, None where it read nothing."""
+        if self.read_whole_table:
+            return "the whole table"
+        return " OR ".join(each.text for each in self.reads) or None
+
+    @property
+    def side(self) -> ConflictSide:
+        """What a conflict reports of it."""
+        return ConflictSide(
+            operation=self.operation,
+            read_version=self.read_version,
+            predicate=self.predicate,
+            isolation_level=str(self.level),
+            txn_id=self.txn_id,
+            is_blind_append=self.is_blind_append,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WinningCommit:
+    """A commit that landed after current's read version, as it was written."""
+
+    version: int
+    actions: tuple[Action, ...]
+    info: CommitInfo = _UNSAID
+    timestamp_ms: int | None = None
+
+    @classmethod
+    def of(cls, commit: Commit) -> "WinningCommit":
+        """The commit as a winner."""
+        return cls(
+            version=commit.version,
+            actions=commit.actions,
+            info=commit.commit_info or _UNSAID,
+            timestamp_ms=commit.timestamp_ms,
+        )
+
+    @cached_property
+    def adds(self) -> tuple[AddFile, ...]:
+        """The files it added."""
+        return _of_kind(AddFile, self.actions)
+
+    @cached_property
+    def removes(self) -> tuple[RemoveFile, ...]:
+        """The files it removed."""
+        return _of_kind(RemoveFile, self.actions)
+
+    @cached_property
+    def protocol(self) -> Protocol | None:
+        """Its `protocol` action."""
+        return next(iter(_of_kind(Protocol, self.actions)), None)
+
+    @cached_property
+    def metadata(self) -> Metadata | None:
+        """Its `metaData` action."""
+        return next(iter(_of_kind(Metadata, self.actions)), None)
+
+    @cached_property
+    def app_ids(self) -> frozenset[str]:
+        """The application ids it wrote."""
+        return frozenset(each.app_id for each in _of_kind(SetTransaction, self.actions))
+
+    @cached_property
+    def domains(self) -> tuple[DomainMetadata, ...]:
+        """The metadata domains it wrote."""
+        return _of_kind(DomainMetadata, self.actions)
+
+    @cached_property
+    def is_blind_append(self) -> bool:
+        """Whether it says that it appended blindly, and its actions do not belie it.
+
+        A missing mark means not blind; a commit that removes anything is not believed.
+        """
+        return self.info.is_blind_append is True and adds_files_only(self.actions)
+
+    @cached_property
+    def changes_data(self) -> bool:
+        """Whether any file action of it does."""
+        adds = any(each.data_change for each in self.adds)
+        return adds or any(each.data_change for each in self.removes)
+
+    @property
+    def operation(self) -> str:
+        """What it was, as far as its writer recorded it."""
+        return self.info.operation or "operation not recorded"
+
+    @property
+    def side(self) -> ConflictSide:
+        """What a conflict reports of it."""
+        return ConflictSide(
+            operation=self.operation,
+            version=self.version,
+            read_version=self.info.read_version,
+            predicate=_recorded_predicate(self.info),
+            isolation_level=self.info.isolation_level,
+            txn_id=self.info.txn_id,
+            user=self.info.user_name or self.info.user_id,
+            engine=self.info.engine_info,
+            timestamp_ms=self.info.in_commit_timestamp or self.timestamp_ms or self.info.timestamp,
+            is_blind_append=self.info.is_blind_append,
+        )
+
+
+def adds_files_only(actions: Iterable[Action]) -> bool:
+    """Whether the file actions are new whole files alone, with no change of metadata beside them."""
+    kinds = tuple(actions)
+    if any(isinstance(each, RemoveFile | AddCDCFile | Metadata | Protocol) for each in kinds):
+        return False
+    adds = _of_kind(AddFile, kinds)
+    return bool(adds) and all(each.deletion_vector is None for each in adds)
+
+
+def _recorded_predicate(info: CommitInfo) -> str | None:
+    predicate = (info.operation_parameters or {}).get("predicate")
+    return predicate if isinstance(predicate, str) and predicate not in {"", "[]"} else None
+
+
+def _of_kind(kind: type[Kind], actions: Iterable[Action]) -> tuple[Kind, ...]:
+    return tuple(each for each in actions if isinstance(each, kind))

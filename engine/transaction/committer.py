@@ -1,0 +1,153 @@
+"""The commit loop: the one place where a version of a table comes to be.
+
+    attempt ─ taken? ─ every winner since the last one checked, in order:
+        is it myself?  done, as of then
+        else           check it, rebase over it
+    attempt again
+
+Each outcome has one exit. An outcome that is not known tries the *same* version again: if the first
+try landed, the next look at the log finds it there under this transaction's own id.
+"""
+
+from dataclasses import dataclass
+
+from engine.actions.codec import encode
+from engine.clock import Clock
+from engine.conflicts.transaction_info import WinningCommit
+from engine.errors import (
+    CommitOutcomeUnknownError,
+    FileExistsAlreadyError,
+    MaxCommitRetriesError,
+    StorageError,
+    StorageOutcomeUnknownError,
+)
+from engine.log.commits import Commit
+from engine.log.paths import commit_path
+from engine.storage.base import Store
+from engine.transaction.contender import Contender
+from engine.transaction.observer import ObservedTransaction, TransactionObserver
+from engine.transaction.outcome import CommitLimits, CommitOutcome
+from engine.transaction.reconciliation import Attempt, reconcile
+from engine.transaction.self_recognition import is_own
+from engine.transaction.standing import check_landed, next_commit
+from engine.transaction.validation import RowResolver, validate
+
+_FIRST_PAUSE_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Committer:
+    """What a commit needs of the world: the log, the time, whoever watches, and how rows are read."""
+
+    store: Store
+    clock: Clock
+    observer: TransactionObserver
+    limits: CommitLimits
+    rows: RowResolver
+
+    def commit(self, txn: ObservedTransaction, contender: Contender) -> CommitOutcome:
+        """Take a transaction into the log.
+
+        Raises:
+            ConflictError: a winner made it unserializable. Nothing was written.
+            LogCleanedError: the winners can no longer be read. Nothing was written.
+            StorageError: the store failed before the log was written. Nothing was written.
+            MaxCommitRetriesError: it lost the race too often. Nothing was written.
+            CommitOutcomeUnknownError: the store would not say whether the commit landed.
+        """
+        doubts = 0
+        for attempts in range(1, self.limits.attempts + 1):
+            try:
+                own, ahead = self._meet_winners(txn, contender)
+                if own is not None:
+                    return _recognised(own, ahead, attempts)
+                if ahead is not contender:
+                    contender, doubts = ahead, 0
+                if contender.is_empty:
+                    return _nothing_to_commit(contender, attempts)
+                attempt = self._prepare(contender)
+                if not doubts:
+                    self.observer.before_commit(txn, attempt.version)
+                if self._put(attempt):
+                    return _landed(attempt, contender, attempts)
+            except StorageError as error:
+                doubts = self._doubt_again(doubts, error, contender)
+        raise _lost_too_often(contender, self.limits.attempts)
+
+    def _meet_winners(
+        self, txn: ObservedTransaction, contender: Contender
+    ) -> tuple[Commit | None, Contender]:
+        """Every winner since the last one checked, in order, unless one is the contender itself."""
+        while (commit := next_commit(self.store, contender.validated_version)) is not None:
+            if is_own(commit, txn.txn_id):
+                return commit, contender
+            self.observer.winner_found(txn, commit.version)
+            passed = validate(contender, WinningCommit.of(commit), self.rows)
+            for conflict in passed.absorbed[len(contender.absorbed) :]:
+                self.observer.absorbed(txn, conflict)
+            contender = passed
+        return None, contender
+
+    def _prepare(self, contender: Contender) -> Attempt:
+        """The next version's content; the files that rebasing called for are written by now."""
+        return reconcile(self.rows.write_vectors(contender), self.clock.now_ms())
+
+    def _put(self, attempt: Attempt) -> bool:
+        """Write the version; False if another took it first."""
+        lines = "".join(f"{encode(each)}\n" for each in attempt.actions)
+        try:
+            self.store.put_if_absent(commit_path(attempt.version), lines.encode())
+        except FileExistsAlreadyError:
+            return False
+        try:
+            check_landed(self.store, attempt.version)
+        except StorageError as error:
+            what = f"Version {attempt.version} was written, but could not be looked at."
+            raise StorageOutcomeUnknownError(what) from error
+        return True
+
+    def _doubt_again(self, doubts: int, error: StorageError, contender: Contender) -> int:
+        """Count a failure that leaves the outcome open, and wait; any other one is final."""
+        if not doubts and not isinstance(error, StorageOutcomeUnknownError):
+            raise error
+        if doubts >= self.limits.unknown_outcomes:
+            raise _unknown(contender) from error
+        self.clock.pause(_FIRST_PAUSE_S * 2**doubts)
+        return doubts + 1
+
+
+def _landed(attempt: Attempt, contender: Contender, attempts: int) -> CommitOutcome:
+    return CommitOutcome(attempt.version, attempt.timestamp_ms, attempts, contender.absorbed)
+
+
+def _recognised(own: Commit, contender: Contender, attempts: int) -> CommitOutcome:
+    return CommitOutcome(
+        own.version, own.timestamp_ms, attempts, contender.absorbed, recognised=True
+    )
+
+
+def _nothing_to_commit(contender: Contender, attempts: int) -> CommitOutcome:
+    return CommitOutcome(
+        contender.validated_version,
+        contender.timestamp_ms,
+        attempts,
+        contender.absorbed,
+        committed=False,
+    )
+
+
+def _unknown(contender: Contender) -> CommitOutcomeUnknownError:
+    what = (
+        f"Whether version {contender.validated_version + 1} of {contender.after.table} was"
+        " committed is not known: the store failed, and did not say what became of the write."
+    )
+    remedy = f"Look for transaction {contender.provenance.txn_id} in the history before retrying."
+    return CommitOutcomeUnknownError(what, remedy)
+
+
+def _lost_too_often(contender: Contender, attempts: int) -> MaxCommitRetriesError:
+    what = (
+        f"This {contender.current.operation} lost the race for a version of"
+        f" {contender.after.table} {attempts} times. Nothing was written."
+    )
+    return MaxCommitRetriesError(what, "Run it when fewer writers are busy.")

@@ -1,0 +1,71 @@
+"""A transaction on its way to the log, as a value: what it is, and how far it has been validated."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from engine.actions.files import AddFile
+from engine.actions.table import DomainMetadata
+from engine.conflicts.candidates import is_exempt
+from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
+from engine.conflicts.rebase import NOTHING_PENDING, Pending, refreshed
+from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
+from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.provenance import Provenance
+from engine.transaction.staging import TableTerms
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """Current, rebased over every version up to `validated_version`.
+
+    `timestamp_ms` is that version's, `row_id_high_water_mark` the last row id it gave out (-1: none).
+    `exempted` are the blind appends that current is ordered before, `pending` the deletion vectors
+    that its staged files are to have once they are written.
+    """
+
+    current: CurrentTransaction
+    provenance: Provenance
+    after: TableTerms
+    before: TableTerms | None
+    validated_version: int
+    timestamp_ms: int
+    row_id_high_water_mark: int = -1
+    exempted: tuple[WinningCommit, ...] = ()
+    absorbed: tuple[AbsorbedConflict, ...] = ()
+    pending: Pending = NOTHING_PENDING
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not self.current.actions
+
+    def past(self, winner: WinningCommit) -> "Contender":
+        """The contender on the state that a winner left, once every check let it pass."""
+        exempt = is_exempt(self.current, winner)
+        return replace(
+            self,
+            current=refreshed(self.current, winner),
+            validated_version=winner.version,
+            timestamp_ms=winner.timestamp_ms or self.timestamp_ms,
+            row_id_high_water_mark=max(
+                self.row_id_high_water_mark, high_water_mark(winner.domains)
+            ),
+            exempted=(*self.exempted, winner) if exempt else self.exempted,
+        )
+
+    @property
+    def staged_adds(self) -> tuple[AddFile, ...]:
+        """The files it adds."""
+        return self.current.adds
+
+
+def high_water_mark(domains: Iterable[DomainMetadata]) -> int:
+    """The last row id given out, as the row-tracking domain among these says; -1 without it."""
+    for each in domains:
+        if each.domain == ROW_TRACKING_DOMAIN and not each.removed:
+            try:
+                return int(json.loads(each.configuration)["rowIdHighWaterMark"])
+            except (ValueError, KeyError, TypeError):
+                return -1
+    return -1

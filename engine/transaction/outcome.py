@@ -1,0 +1,51 @@
+"""What a commit came to, and how hard it may try."""
+
+from dataclasses import dataclass
+
+from engine.errors import ConflictSide
+
+
+@dataclass(frozen=True, slots=True)
+class AbsorbedConflict:
+    """Two writes of the same files whose rows kept out of each other's way.
+
+    `rule` names the check that files alone would have failed, `files` the paths both sides met at,
+    `row_count` the rows looked at or carried over, `how` the means: merged deletion vectors, a row
+    map, row ids or rows read. `duration_ms` is what it took.
+    """
+
+    winner: ConflictSide
+    rule: str
+    files: tuple[str, ...]
+    row_count: int
+    how: str
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """A commit that is known.
+
+    `version` is the one that landed, or, where nothing was staged (`committed` is false), the one
+    the transaction was found valid against. `recognised` means that it had landed before: the
+    version and time are those of then. `timestamp_ms` is the in-commit timestamp where enabled.
+    """
+
+    version: int
+    timestamp_ms: int
+    attempts: int
+    absorbed: tuple[AbsorbedConflict, ...] = ()
+    recognised: bool = False
+    committed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class CommitLimits:
+    """How often a commit tries, and how long it may resolve conflicts by rows."""
+
+    attempts: int = 10_000
+    unknown_outcomes: int = 8
+    row_budget_s: float = 10.0
+
+
+DEFAULT_LIMITS = CommitLimits()

@@ -1,0 +1,106 @@
+"""The actions of one attempt: what is staged, made true for the version it is to become.
+
+Row ids follow the high-water mark of the state before, the in-commit timestamp its time. All checks
+have passed by now, and nothing here depends on another attempt.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata
+from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
+from engine.conflicts.row_counts import physical_rows
+from engine.protocol.properties import TableProperties
+from engine.transaction.contender import Contender
+from engine.transaction.provenance import commit_info
+from engine.transaction.staging import TableTerms
+
+_ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+_ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The content of one try at one version."""
+
+    version: int
+    timestamp_ms: int
+    actions: tuple[Action, ...]
+
+
+def reconcile(contender: Contender, now_ms: int) -> Attempt:
+    """The commit that continues the version the contender was last validated against."""
+    version = contender.validated_version + 1
+    in_commit_ms = _in_commit_timestamp(contender, now_ms)
+    written_ms = now_ms if in_commit_ms is None else in_commit_ms
+    staged = [
+        _settled(action, contender, version, written_ms) for action in contender.current.actions
+    ]
+    if "rowTracking" in contender.after.features:
+        staged = list(_with_row_ids(staged, contender.row_id_high_water_mark, version))
+    info = commit_info(contender.provenance, contender.current, written_ms, in_commit_ms)
+    return Attempt(version, written_ms, (info, *staged))
+
+
+def _in_commit_timestamp(contender: Contender, now_ms: int) -> int | None:
+    """Later than the version before, whatever the clock says; None where not enabled."""
+    if not _stamps(contender.after):
+        return None
+    return max(now_ms, contender.timestamp_ms + 1)
+
+
+def _settled(action: Action, contender: Contender, version: int, timestamp_ms: int) -> Action:
+    match action:
+        case RemoveFile(deletion_timestamp=None):
+            return msgspec.structs.replace(action, deletion_timestamp=timestamp_ms)
+        case Metadata():
+            return _with_enablement(action, contender, version, timestamp_ms)
+        case _:
+            return action
+
+
+def _with_enablement(
+    metadata: Metadata, contender: Contender, version: int, timestamp_ms: int
+) -> Metadata:
+    """In-commit timestamps enabled on an existing table say since which version, and when."""
+    if contender.before is None or _stamps(contender.before) or not _stamps(contender.after):
+        return metadata
+    since = {_ENABLEMENT_VERSION: str(version), _ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
+    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **since})
+
+
+def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> Iterator[Action]:
+    """Fresh row ids for files that have none, and the mark they move; other domains stay."""
+    mark = high_water_mark
+    for action in actions:
+        if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN:
+            continue
+        if not isinstance(action, AddFile):
+            yield action
+            continue
+        base = action.base_row_id
+        if base is None:
+            base, mark = mark + 1, mark + (physical_rows(action) or 0)
+        since = action.default_row_commit_version
+        yield msgspec.structs.replace(
+            action,
+            base_row_id=base,
+            default_row_commit_version=version if since is None else since,
+        )
+    if mark != high_water_mark:
+        yield _mark(mark)
+
+
+def _mark(high_water_mark: int) -> DomainMetadata:
+    configuration = json.dumps({"rowIdHighWaterMark": high_water_mark}, separators=(",", ":"))
+    return DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration, removed=False)
+
+
+def _stamps(state: TableTerms) -> bool:
+    enabled = TableProperties.parse(state.metadata.configuration).in_commit_timestamps
+    return enabled and "inCommitTimestamp" in state.features

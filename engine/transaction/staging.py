@@ -1,0 +1,155 @@
+"""What may be staged: actions that break the protocol are refused before anything is written."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.actions.codec import Action
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.conflicts.row_counts import physical_rows
+from engine.errors import AppendOnlyError, RequestError
+from engine.protocol.features import check_writable, required_features, supported_features
+from engine.protocol.properties import TableProperties
+from engine.schema.types import StructType, parse_schema
+
+_STAGEABLE = (
+    AddFile | RemoveFile | AddCDCFile | Metadata | Protocol | SetTransaction | DomainMetadata
+)
+_ASSUMED = required_features(StructType(), {})
+
+
+@dataclass(frozen=True, slots=True)
+class TableTerms:
+    """What a table asks of its writers: its metadata and protocol, before or after a commit."""
+
+    table: str
+    metadata: Metadata
+    protocol: Protocol
+
+    @classmethod
+    def after(
+        cls, table: str, before: "TableTerms | None", actions: Iterable[Action]
+    ) -> "TableTerms":
+        """What the actions make of the terms that were read.
+
+        Raises:
+            RequestError: there is neither a table nor the actions that create one.
+        """
+        metadata = before.metadata if before else None
+        protocol = before.protocol if before else None
+        for each in actions:
+            if isinstance(each, Metadata):
+                metadata = each
+            elif isinstance(each, Protocol):
+                protocol = each
+        if metadata is None or protocol is None:
+            msg = f"The first commit of {table} needs a metaData and a protocol action."
+            raise _refused(msg)
+        return cls(table, metadata, protocol)
+
+    @property
+    def features(self) -> frozenset[str]:
+        """The features that the protocol supports."""
+        return supported_features(self.protocol)
+
+
+def check_staged(actions: Sequence[Action], after: TableTerms) -> None:
+    """Check the actions of one commit against each other and against the table they lead to.
+
+    Raises:
+        RequestError: actions that contradict each other, or that the protocol does not allow.
+        UnsupportedFeatureError: the protocol asks for what this engine cannot write.
+        InvalidPropertyError: metadata with a property that cannot be.
+        AppendOnlyError: data is removed from a table that only grows.
+    """
+    check_writable(after.table, after.protocol)
+    _check_kinds(actions)
+    _check_duplicates(actions)
+    _check_table(actions, after)
+    _check_append_only(actions, after)
+    for each in actions:
+        if isinstance(each, AddFile):
+            _check_add(each, after)
+        elif isinstance(each, DomainMetadata) and "domainMetadata" not in after.features:
+            what = f"The protocol of {after.table} does not support metadata domains."
+            raise _refused(what, "Add the domainMetadata feature first.")
+
+
+def _check_kinds(actions: Sequence[Action]) -> None:
+    for each in actions:
+        if not isinstance(each, _STAGEABLE):
+            msg = f"A {type(each).__name__} action cannot be staged."
+            raise _refused(msg)
+
+
+def _check_duplicates(actions: Sequence[Action]) -> None:
+    seen: set[object] = set()
+    for each in actions:
+        for name in _names(each):
+            if name in seen:
+                what = f"One commit cannot hold two actions for {_shown(name)}."
+                raise _refused(what, "Stage it once.")
+            seen.add(name)
+
+
+def _names(action: Action) -> tuple[object, ...]:
+    """What only one action of a commit may speak of."""
+    names: tuple[object, ...] = ()
+    match action:
+        case AddFile():
+            names = (("add", action.path), ("file", action.key))
+        case RemoveFile():
+            names = (("remove", action.path), ("file", action.key))
+        case SetTransaction():
+            names = (("application", action.app_id),)
+        case DomainMetadata():
+            names = (("domain", action.domain),)
+        case Metadata() | Protocol():
+            names = (type(action).__name__,)
+        case _:
+            pass
+    return names
+
+
+def _shown(name: object) -> str:
+    return " ".join(str(part) for part in name) if isinstance(name, tuple) else str(name)
+
+
+def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
+    """A new `metaData` or `protocol` must leave a table whose features its protocol supports."""
+    if not any(isinstance(each, Metadata | Protocol) for each in actions):
+        return
+    configuration = after.metadata.configuration
+    TableProperties.parse(configuration)
+    schema = parse_schema(after.metadata.schema_string)
+    missing = required_features(schema, configuration) - _ASSUMED - after.features
+    if missing:
+        what = f"The protocol of {after.table} does not support {', '.join(sorted(missing))}."
+        raise _refused(what, "Stage a protocol action that adds it.")
+    unknown = [name for name in after.metadata.partition_columns if schema.get(name) is None]
+    if unknown:
+        msg = f"The partition column {unknown[0]} is not in the schema."
+        raise _refused(msg)
+
+
+def _check_append_only(actions: Sequence[Action], after: TableTerms) -> None:
+    if not TableProperties.parse(after.metadata.configuration).append_only:
+        return
+    if any(isinstance(each, RemoveFile) and each.data_change for each in actions):
+        what = f"{after.table} is append-only (delta.appendOnly): its data cannot be removed."
+        raise AppendOnlyError(what, "Append only, or set delta.appendOnly to false.")
+
+
+def _check_add(add: AddFile, after: TableTerms) -> None:
+    vector = add.deletion_vector
+    if vector is not None and "deletionVectors" not in after.features:
+        what = f"{add.path} has a deletion vector, which the protocol of {after.table} does not support."
+        raise _refused(what, "Add the deletionVectors feature first.")
+    needs_count = vector is not None or "rowTracking" in after.features
+    if needs_count and physical_rows(add) is None:
+        what = f"{add.path} is staged without its number of rows, which this table needs."
+        raise _refused(what, "Stage it with statistics that have numRecords.")
+
+
+def _refused(what: str, remedy: str = "Correct what is staged.") -> RequestError:
+    return RequestError(what, remedy, field="actions")

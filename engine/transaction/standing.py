@@ -1,0 +1,82 @@
+"""Where the log stands: what landed after a version, and whether nothing was cleaned away unseen.
+
+Log cleanup deletes what lies before a checkpoint, the oldest version first. So while the commit of
+a version is there, and no checkpoint lies above it, a missing successor means that the version is
+the latest. Where either fails the log is listed: a put-if-absent into a hole that cleanup left would
+succeed and be lost.
+"""
+
+from engine.errors import CommitOutcomeUnknownError, FileMissingError, LogCleanedError
+from engine.log.commits import Commit, read_commit
+from engine.log.paths import LogFileKind, commit_path
+from engine.log.segment import LogFile, list_log_files, read_hint
+from engine.storage.base import Store
+
+_STATES = frozenset(
+    {
+        LogFileKind.COMMIT,
+        LogFileKind.CHECKPOINT,
+        LogFileKind.CHECKPOINT_PART,
+        LogFileKind.CHECKPOINT_V2,
+    }
+)
+
+
+def next_commit(store: Store, version: int) -> Commit | None:
+    """The commit that followed a version, None where that version is the latest.
+
+    Raises:
+        LogCleanedError: later versions exist, but their commits have been cleaned away.
+    """
+    try:
+        return read_commit(store, version + 1)
+    except FileMissingError:
+        if _is_latest(store, version):
+            return None
+    newest = newest_version(store, version)
+    if newest <= version:
+        return None
+    if store.stat(commit_path(version + 1)) is not None:
+        return next_commit(store, version)
+    what = (
+        f"Versions {version + 1} to {newest} of {store.root} were committed and cleaned away after"
+        f" this transaction read version {version}: what they changed cannot be checked."
+        " Nothing was written."
+    )
+    raise LogCleanedError(what, "Run it again on the latest version.")
+
+
+def check_landed(store: Store, committed_version: int) -> None:
+    """Make sure that a commit just written continues the log, and fills no hole that cleanup left.
+
+    Raises:
+        CommitOutcomeUnknownError: the log was cleaned past that version meanwhile.
+    """
+    before = committed_version - 1
+    if before < 0 or store.stat(commit_path(before)) is not None:
+        return
+    states = _states(store, before)
+    if any(each.version == before for each in states):
+        return
+    newest = max((each.version for each in states), default=-1)
+    what = (
+        f"Version {committed_version} of {store.root} was written while the log was being cleaned:"
+        f" the log goes up to {newest}, and may have held another version {committed_version}."
+    )
+    raise CommitOutcomeUnknownError(what, "Look at the table before you run it again.")
+
+
+def newest_version(store: Store, from_version: int = 0) -> int:
+    """The newest version that a commit or checkpoint of the log names, -1 where there is none."""
+    return max((each.version for each in _states(store, from_version)), default=-1)
+
+
+def _is_latest(store: Store, version: int) -> bool:
+    """True is proof, for a version whose successor was not found before this was asked."""
+    hint = read_hint(store)
+    passed_over = hint is not None and hint > version
+    return version >= 0 and not passed_over and store.stat(commit_path(version)) is not None
+
+
+def _states(store: Store, from_version: int) -> list[LogFile]:
+    return [each for each in list_log_files(store, from_version) if each.name.kind in _STATES]
