@@ -8,7 +8,6 @@ from engine.clock import Clock, SystemClock
 from engine.errors import RequestError, TableExistsError
 from engine.log.history import iter_history, version_at
 from engine.log.segment import list_log_files
-from engine.protocol.features import check_writable
 from engine.schema.types import StructType
 from engine.snapshot.new_table import first_actions
 from engine.snapshot.snapshot import Snapshot, load_snapshot
@@ -158,24 +157,6 @@ class DeltaTable:
             observer=observer,
             clock=self.clock,
             limits=limits,
-        )
-
-    def start_transaction(
-        self, *, txn_id: str | None = None, observer: TransactionObserver | None = None
-    ) -> OptimisticTransaction:
-        """A transaction that reads the newest version.
-
-        Args:
-            txn_id: names the commit, so that a rerun recognises it; drawn by default.
-            observer: told of each phase.
-
-        Raises:
-            UnsupportedFeatureError: writing the table needs a feature that this engine lacks.
-        """
-        snapshot = self.snapshot()
-        check_writable(self.uri, snapshot.protocol)
-        return OptimisticTransaction(
-            self, snapshot, txn_id=txn_id, observer=observer, clock=self.clock
         )
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:

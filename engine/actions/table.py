@@ -1,5 +1,7 @@
-"""The actions that describe a table (protocol: Change Metadata, Protocol Evolution,
-Transaction Identifiers, Domain Metadata)."""
+"""The actions that describe a table.
+
+Protocol: Change Metadata, Protocol Evolution, Transaction Identifiers, Domain Metadata.
+"""
 
 import msgspec
 

@@ -15,14 +15,15 @@ _NATIVE_MAGIC = 1681511376
 _MAX_BYTES = 1 << 31
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = {char: value for value, char in enumerate(_ALPHABET)}
-_POWERS = tuple(85**exponent for exponent in (4, 3, 2, 1, 0))
+_POWERS = (85**4, 85**3, 85**2, 85, 1)
 
 
 def encode_bitmap(rows: BitMap64 | Iterable[int]) -> bytes:
     """The payload of a set of positions, run-length encoded where that is smaller."""
     bitmap = BitMap64(rows)
     bitmap.run_optimize()
-    return struct.pack("<I", MAGIC) + bitmap.serialize()
+    payload: bytes = struct.pack("<I", MAGIC) + bitmap.serialize()
+    return payload
 
 
 def decode_bitmap(payload: bytes) -> BitMap64:
@@ -74,7 +75,7 @@ def _decode_group(group: str) -> bytes:
     if not 1 <= missing <= 3:
         msg = f"{group!r} is not Z85."
         raise DeletionVectorError(msg)
-    rest = sum(_DIGITS[char] * 85 ** (len(tail) - 1 - i) for i, char in enumerate(tail))
+    rest = sum(_DIGITS[char] * _POWERS[5 - len(tail) + i] for i, char in enumerate(tail))
     try:
         return rest.to_bytes(4 - missing, "big")
     except OverflowError as error:

@@ -114,7 +114,8 @@ def _values(column: pa.ChunkedArray, name: str) -> list[Any]:
         return [None if value is None else dict(value) for value in column.to_pylist()]
     if name == "deletion_vector":
         return [descriptor_of(value) for value in column.to_pylist()]
-    return column.to_pylist()
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def descriptor_of(row: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:

@@ -135,8 +135,7 @@ class _Timeline:
         return self._own[version]
 
     def newest_until(self, timestamp_ms: int) -> int:
-        """By the protocol: among the versions with their own time if the first of those is not
-        later than the timestamp, else among those before."""
+        """Among the versions with their own time if the first is not too late, else among the others."""
         with_own = [v for v in self.versions if self._since is not None and v >= self._since]
         before = [v for v in self.versions if self._since is None or v < self._since]
         among = (

@@ -22,7 +22,7 @@ from engine.errors import MalformedLogError
 from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.commits import iter_commit_actions
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
-from engine.log.segment import LogSegment
+from engine.log.segment import LogFile, LogSegment
 from engine.storage.base import Store
 
 
@@ -63,7 +63,7 @@ def _commit_paths(segment: LogSegment) -> list[str]:
 
     The newest commit is always read itself: it alone holds its `commitInfo`.
     """
-    best = {}
+    best: dict[int, LogFile] = {}
     for each in segment.compactions:
         if each.name.end_version < segment.version:
             known = best.get(each.version)

@@ -18,19 +18,17 @@ def stats_as_json(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _json(value: Any) -> Any:  # noqa: ANN401 - a Parquet value
-    """The JSON of a statistic; times as delta-spark writes them, to the millisecond they may lose."""
+    """The JSON of a statistic; what has none, such as binary, is left out."""
     match value:
         case dict():
-            return {name: _json(each) for name, each in value.items() if each is not None}
+            return {
+                name: found for name, each in value.items() if (found := _json(each)) is not None
+            }
         case Decimal():
             return float(value) if value != value.to_integral_value() else int(value)
-        case datetime():
-            if value.tzinfo is None:
-                return value.isoformat()
+        case datetime() if value.tzinfo is not None:
             return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case date():
             return value.isoformat()
-        case bytes():
-            return None
         case _:
-            return value
+            return None if isinstance(value, bytes) else value

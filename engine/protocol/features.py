@@ -79,6 +79,7 @@ _PROPERTY_FEATURES = {
     "delta.appendOnly": "appendOnly",
 }
 _FEATURE_PREFIX = "delta.feature."
+_NEW_TABLE = "The new table"
 
 
 def check_readable(table: str, protocol: Protocol) -> None:
@@ -163,7 +164,7 @@ def required_protocol(
     needed |= {other for name in needed if name in FEATURES for other in FEATURES[name].needs}
     unknown = [name for name in needed if not _supported(name, writing=True)]
     if unknown:
-        raise UnsupportedFeatureError("The new table", unknown, "write")
+        raise UnsupportedFeatureError(_NEW_TABLE, unknown, "write")
     return upgrade(Protocol(min_reader_version=1, min_writer_version=2), needed)
 
 

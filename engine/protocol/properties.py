@@ -139,7 +139,7 @@ def _size_bytes(key: str, text: str) -> int:
     match = _SIZE.match(text.strip())
     if match is None or len(match[1]) > 15 or int(match[1]) == 0:
         raise _wrong(key, text, "a size such as '128mb'")
-    return int(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " ")
+    return int(match[1]) << 10 * " kmgt".index(match[2].lower() or " ")
 
 
 def _columns(_key: str, text: str) -> tuple[str, ...]:

@@ -7,8 +7,6 @@ import pyarrow as pa
 
 from engine.errors import InvalidSchemaError
 from engine.schema.types import (
-    BINARY,
-    STRING,
     ArrayType,
     DataType,
     DecimalType,
@@ -78,18 +76,11 @@ def from_arrow_type(arrow: pa.DataType) -> DataType:
         return from_arrow_type(arrow.storage_type)
     if pa.types.is_dictionary(arrow):
         return from_arrow_type(arrow.value_type)
-    for matches, convert in _NESTED:
-        if matches(arrow):
-            return convert(arrow)
-    if pa.types.is_decimal(arrow) and 0 <= arrow.scale <= arrow.precision <= 38:
-        return DecimalType(arrow.precision, arrow.scale)
-    for matches, name in _NAMES:
-        if matches(arrow):
-            return PrimitiveType(name)
-    if pa.types.is_timestamp(arrow):
-        return PrimitiveType("timestamp_ntz" if arrow.tz is None else "timestamp")
-    msg = f"A table cannot have a column of the Arrow type {arrow}."
-    raise InvalidSchemaError(msg, "Cast it to a type that Delta has.")
+    found = next((convert(arrow) for matches, convert in _CONVERSIONS if matches(arrow)), None)
+    if found is None:
+        msg = f"A table cannot have a column of the Arrow type {arrow}."
+        raise InvalidSchemaError(msg, "Cast it to a type that Delta has.")
+    return found
 
 
 def _to_arrow_field(each: StructField) -> pa.Field:
@@ -104,7 +95,7 @@ def _list(arrow: Any) -> DataType:  # noqa: ANN401 - any of Arrow's list types
     return ArrayType(from_arrow_type(arrow.value_type), arrow.value_field.nullable)
 
 
-def _map(arrow: "pa.MapType[Any, Any, Any]") -> DataType:
+def _map(arrow: "Any") -> DataType:  # noqa: ANN401 - an Arrow map type
     return MapType(
         from_arrow_type(arrow.key_type), from_arrow_type(arrow.item_type), arrow.item_field.nullable
     )
@@ -114,7 +105,20 @@ def _struct(arrow: pa.StructType) -> DataType:
     return StructType(tuple(_from_arrow_field(arrow.field(i)) for i in range(arrow.num_fields)))
 
 
-_NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], DataType]], ...] = (
+def _decimal(arrow: Any) -> DataType | None:  # noqa: ANN401 - any of Arrow's decimals
+    fits = 0 <= arrow.scale <= arrow.precision <= 38
+    return DecimalType(arrow.precision, arrow.scale) if fits else None
+
+
+def _timestamp(arrow: Any) -> DataType:  # noqa: ANN401 - an Arrow timestamp type
+    return PrimitiveType("timestamp_ntz" if arrow.tz is None else "timestamp")
+
+
+def _named(name: str) -> Callable[[Any], DataType]:
+    return lambda _: PrimitiveType(name)
+
+
+_CONVERSIONS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], DataType | None]], ...] = (
     (pa.types.is_struct, _struct),
     (pa.types.is_map, _map),
     (pa.types.is_list, _list),
@@ -122,26 +126,26 @@ _NESTED: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], DataType]], 
     (pa.types.is_fixed_size_list, _list),
     (pa.types.is_list_view, _list),
     (pa.types.is_large_list_view, _list),
-)
-_NAMES: tuple[tuple[Callable[[pa.DataType], bool], str], ...] = (
-    (pa.types.is_int64, "long"),
-    (pa.types.is_int32, "integer"),
-    (pa.types.is_int16, "short"),
-    (pa.types.is_int8, "byte"),
-    (pa.types.is_uint8, "short"),
-    (pa.types.is_uint16, "integer"),
-    (pa.types.is_uint32, "long"),
-    (pa.types.is_float64, "double"),
-    (pa.types.is_float32, "float"),
-    (pa.types.is_float16, "float"),
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_date, "date"),
-    (pa.types.is_null, "void"),
-    (pa.types.is_string, STRING.name),
-    (pa.types.is_large_string, STRING.name),
-    (pa.types.is_string_view, STRING.name),
-    (pa.types.is_binary, BINARY.name),
-    (pa.types.is_large_binary, BINARY.name),
-    (pa.types.is_binary_view, BINARY.name),
-    (pa.types.is_fixed_size_binary, BINARY.name),
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_int64, _named("long")),
+    (pa.types.is_int32, _named("integer")),
+    (pa.types.is_int16, _named("short")),
+    (pa.types.is_int8, _named("byte")),
+    (pa.types.is_uint8, _named("short")),
+    (pa.types.is_uint16, _named("integer")),
+    (pa.types.is_uint32, _named("long")),
+    (pa.types.is_float64, _named("double")),
+    (pa.types.is_float32, _named("float")),
+    (pa.types.is_float16, _named("float")),
+    (pa.types.is_boolean, _named("boolean")),
+    (pa.types.is_date, _named("date")),
+    (pa.types.is_null, _named("void")),
+    (pa.types.is_string, _named("string")),
+    (pa.types.is_large_string, _named("string")),
+    (pa.types.is_string_view, _named("string")),
+    (pa.types.is_binary, _named("binary")),
+    (pa.types.is_large_binary, _named("binary")),
+    (pa.types.is_binary_view, _named("binary")),
+    (pa.types.is_fixed_size_binary, _named("binary")),
 )

@@ -76,7 +76,7 @@ def _ids(data_type: DataType) -> list[int]:
 
 
 class _Assigner:
-    def __init__(self, max_id: int, keep_names: bool) -> None:  # noqa: FBT001 - private
+    def __init__(self, max_id: int, keep_names: bool) -> None:
         self.max_id = max_id
         self._keep_names = keep_names
 

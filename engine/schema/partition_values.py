@@ -3,6 +3,7 @@
 Protocol: Partition Value Serialization. Both null and "" mean null.
 """
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -44,21 +45,22 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa
 
 def format_partition_value(value: Any, data_type: DataType) -> str | None:  # noqa: ANN401 - any value
     """The log's text of a value. An empty string becomes null, as the protocol has it."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "surrogateescape")
-    if isinstance(value, datetime):
-        return _format_timestamp(value, data_type)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, float):
-        return _format_float(value)
-    if isinstance(value, Decimal):
-        return format(value, "f")
-    return str(value)
+    match value:
+        case None | "":
+            return None
+        case bool():
+            text = "true" if value else "false"
+        case bytes():
+            text = value.decode("utf-8", "surrogateescape")
+        case datetime():
+            text = _format_timestamp(value, data_type)
+        case float():
+            text = _format_float(value)
+        case Decimal():
+            text = format(value, "f")
+        case _:
+            text = str(value)
+    return text
 
 
 def escape_path_name(name: str) -> str:
@@ -155,9 +157,9 @@ def _format_timestamp(value: datetime, data_type: DataType) -> str:
 
 
 def _format_float(value: float) -> str:
-    if value != value:  # noqa: PLR0124 - NaN
+    if math.isnan(value):
         return "NaN"
-    if value in (float("inf"), float("-inf")):
+    if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return repr(value)
 

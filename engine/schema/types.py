@@ -11,13 +11,28 @@ from typing import Any, TypeAlias
 from engine.errors import InvalidSchemaError
 
 PRIMITIVES = frozenset(
-    "string long integer short byte float double boolean binary date timestamp timestamp_ntz variant void".split()
+    (
+        "string",
+        "long",
+        "integer",
+        "short",
+        "byte",
+        "float",
+        "double",
+        "boolean",
+        "binary",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "variant",
+        "void",
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveType:
-    """A type with a name alone: `string`, `long`, `timestamp_ntz` …"""
+    """A type with a name alone, such as `string`, `long`, `timestamp_ntz`."""
 
     name: str
 

@@ -16,13 +16,16 @@ from engine.schema.types import (
     VARIANT,
     ArrayType,
     DataType,
+    DecimalType,
     MapType,
+    PrimitiveType,
     StructField,
     StructType,
     loosened,
 )
 
 _FIELD_ID = b"PARQUET:field_id"
+_A_TABLE = "A table with this file"
 
 
 def find_field(fields: list[pa.Field], wanted: StructField, mode: str) -> int | None:
@@ -70,6 +73,10 @@ def _conform(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target_type(wanted))
+    return _conform_variant(array) if wanted == VARIANT else _conform_inside(array, wanted, mode)
+
+
+def _conform_inside(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
     match wanted:
         case StructType():
             return _conform_struct(array, wanted, mode)
@@ -77,9 +84,7 @@ def _conform(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
             return _conform_list(array, element, mode)
         case MapType(key, value, _):
             return _conform_map(array, key, value, mode)
-        case _ if wanted == VARIANT:
-            return _conform_variant(array)
-        case _:
+        case PrimitiveType() | DecimalType():
             return _conform_value(array, to_arrow_type(wanted))
 
 
@@ -123,7 +128,7 @@ def _conform_map(array: pa.Array, key: DataType, value: DataType, mode: str) -> 
 def _conform_variant(array: pa.Array) -> pa.Array:
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
     if set(names) != {"metadata", "value"}:
-        raise UnsupportedFeatureError("The table", ["variantShredding"], "read")
+        raise UnsupportedFeatureError(_A_TABLE, ["variantShredding"], "read")
     leaves = dict(zip(names, array.flatten(), strict=True))
     columns = [leaves["metadata"].cast(pa.binary()), leaves["value"].cast(pa.binary())]
     return pa.StructArray.from_arrays(columns, fields=list(VARIANT_STORAGE), mask=array.is_null())

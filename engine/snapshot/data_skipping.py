@@ -245,7 +245,7 @@ def _floating(value: Any, data_type: DataType) -> float | None:  # noqa: ANN401 
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     number = float(value)
-    if number != number:  # noqa: PLR0124 - NaN bounds nothing
+    if number != number:
         return None
     return float(np.float32(number)) if data_type == FLOAT else number
 

@@ -5,11 +5,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 from engine.actions.codec import Action
-from engine.actions.commit_info import CommitInfo
 from engine.actions.table import DomainMetadata, Metadata
 from engine.errors import InvalidSchemaError, UnknownColumnError
 from engine.protocol.features import required_protocol
-from engine.protocol.properties import TableProperties, validate_properties
+from engine.protocol.properties import validate_properties
 from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping, mapping_mode, physical_path
 from engine.schema.types import (
     ArrayType,
@@ -20,9 +19,7 @@ from engine.schema.types import (
     parse_schema,
 )
 
-
 CLUSTERING_DOMAIN = "delta.clustering"
-ENGINE_INFO = "lakeui/0.1"
 _FEATURE_PREFIX = "delta.feature."
 _FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
 
@@ -35,7 +32,7 @@ def first_actions(
     *,
     now_ms: int,
 ) -> list[Action]:
-    """Commit info, protocol, metadata and, for a clustered table, its clustering columns.
+    """Protocol, metadata and, for a clustered table, its clustering columns.
 
     Raises:
         InvalidSchemaError: not a schema, a name twice, or partition columns that cannot be.
@@ -60,8 +57,7 @@ def first_actions(
         configuration=kept,
         created_time=now_ms,
     )
-    info = _commit_info(metadata, clustering_columns, now_ms)
-    actions: list[Action] = [info, protocol, metadata]
+    actions: list[Action] = [protocol, metadata]
     if clustering_columns:
         actions.append(clustering_domain(parsed, clustering_columns, mapping_mode(configuration)))
     return actions
@@ -194,25 +190,3 @@ def _spelled(schema: StructType, name: str) -> str:
 def _property_text(value: object) -> str:
     """Properties are text; Python's booleans become Delta's."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _commit_info(metadata: Metadata, clustering: Sequence[str], now_ms: int) -> CommitInfo:
-    properties = TableProperties.parse(metadata.configuration)
-    parameters = {
-        "isManaged": "false",
-        "description": "null",
-        "partitionBy": json.dumps(json.dumps(metadata.partition_columns)),
-        "clusterBy": json.dumps(json.dumps(list(clustering))),
-        "properties": json.dumps(json.dumps(metadata.configuration)),
-    }
-    return CommitInfo(
-        in_commit_timestamp=now_ms if properties.in_commit_timestamps else None,
-        timestamp=now_ms,
-        operation="CREATE TABLE",
-        operation_parameters=parameters,
-        operation_metrics={},
-        isolation_level=properties.isolation_level,
-        is_blind_append=True,
-        engine_info=ENGINE_INFO,
-        txn_id=str(uuid.uuid4()),
-    )

@@ -16,6 +16,7 @@ from engine.log.file_table import adds_of
 from engine.log.replay import TableState
 from engine.schema.types import StructType
 from engine.snapshot.conform import target_type
+from engine.snapshot.data_skipping import prune as may_match_each
 from engine.snapshot.reader import TableShape, read_file
 
 _THREADS = min(8, 2 * (os.cpu_count() or 1))
@@ -32,8 +33,9 @@ class Scannable(TableShape, Protocol):
 
 def prune(table: Scannable, files: pa.Table, condition: Expression | None) -> pa.Table:
     """The files that may hold rows a condition matches: what is left out is proved to hold none."""
-    del table, condition
-    return files
+    if condition is None:
+        return files
+    return files.filter(may_match_each(files, condition, table.schema, table.partition_columns))
 
 
 def scan(

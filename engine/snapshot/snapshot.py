@@ -128,7 +128,7 @@ class Snapshot:
     @property
     def file_count(self) -> int:
         """Live files."""
-        return self.state.files.num_rows
+        return int(self.state.files.num_rows)
 
     @cached_property
     def size_bytes(self) -> int:
