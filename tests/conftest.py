@@ -25,5 +25,5 @@ os.environ.update(
 from django.conf import settings  # noqa: E402 - the environment comes first
 
 if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
-    settings.DATABASES["default"]["TEST"] = {"NAME": str(_HOME / "test.sqlite3")}
+    settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = str(_HOME / "test.sqlite3")
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
