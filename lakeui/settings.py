@@ -27,9 +27,8 @@ _key_file = LAKEUI_HOME / "secret_key"
 if not SECRET_KEY and _key_file.is_file():
     SECRET_KEY = _key_file.read_text("utf-8").strip()
 if len(SECRET_KEY) < 32:
-    raise ImproperlyConfigured(
-        "SECRET_KEY is missing or shorter than 32 characters: set it in the environment."
-    )
+    _problem = "SECRET_KEY is missing or shorter than 32 characters: set it in the environment."
+    raise ImproperlyConfigured(_problem)
 
 ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 CSRF_TRUSTED_ORIGINS = env.list("CSRF_TRUSTED_ORIGINS", default=[])

@@ -12,12 +12,14 @@ from typing import Any
 from django.utils import timezone
 
 from engine.commands.model import Command
-from engine.errors import ConflictError, EngineError, OperationCancelledError, TableNotFoundError
+from engine.errors import ConflictError, EngineError, OperationCancelledError
 from engine.log.commits import Commit
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog.access import action_for_kind, may
+from lakeui.catalog.log_values import json_value
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.jobs import leases
@@ -64,23 +66,30 @@ def run_attempt(lease: leases.Lease) -> None:
 def _ending(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Ending:
     try:
         return _done(_perform(job, lease, heartbeat), dry_run=job.dry_run)
-    except OwnCommitFoundError as found:
-        return _recognised(found.commit)
     except LeaseLostError:
         raise
-    except OperationCancelledError as error:
-        return Ending(Job.State.CANCELLED, Outcome.CANCELLED, str(error))
-    except ConflictError as error:
-        return _failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
-    except EngineError as error:
-        return _failed(Job.State.FAILED, Outcome.FAILED, error)
     except Exception as error:  # noqa: BLE001 - a fault of ours must end the job, not the worker
-        return _crashed(error, heartbeat)
+        return _ending_after(error, heartbeat)
+
+
+def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
+    match error:
+        case OwnCommitFoundError():
+            ending = _recognised(error.commit)
+        case OperationCancelledError():
+            ending = Ending(Job.State.CANCELLED, Outcome.CANCELLED, str(error))
+        case ConflictError():
+            ending = _failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
+        case EngineError():
+            ending = _failed(Job.State.FAILED, Outcome.FAILED, error)
+        case _:
+            ending = _crashed(error, heartbeat)
+    return ending
 
 
 def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
     command = _checked_command(job)
-    table = _open(job, command)
+    table = _open(job)
     with spark_session.job_group(str(job.pk), job.statement) as spark:
         return run(
             command,
@@ -105,23 +114,23 @@ def _checked_command(job: Job) -> Command:
     return command
 
 
-def _open(job: Job, command: Command) -> DeltaTable:
+def _open(job: Job) -> DeltaTable:
     uri = allowed_table_uri(job.table.uri)
-    return DeltaTable.open(uri, storage_options=storage_options(uri))
+    return DeltaTable(open_store(uri, storage_options(uri)))
 
 
 def _done(result: OperationResult, *, dry_run: bool) -> Ending:
-    if dry_run:
-        fields = {"plan": result.plan, "metrics": result.metrics}
-        return Ending(
-            Job.State.SUCCEEDED, Outcome.NOTHING_TO_DO, "Dry run: nothing written", fields
-        )
-    fields = {"committed_version": result.version, "metrics": result.metrics, "plan": result.plan}
+    fields = {
+        "committed_version": result.version,
+        "metrics": json_value(dict(result.metrics)),
+        "plan": json_value(result.plan.as_dict()) if result.plan else {},
+    }
     if result.version is None:
-        return Ending(Job.State.SUCCEEDED, Outcome.NOTHING_TO_DO, "Nothing to change", fields)
-    return Ending(
-        Job.State.SUCCEEDED, Outcome.COMMITTED, f"Committed version {result.version}", fields
-    )
+        nothing = "Dry run: nothing was written" if dry_run else "Nothing had to change"
+        message = result.message or nothing
+        return Ending(Job.State.SUCCEEDED, Outcome.NOTHING_TO_DO, message, fields)
+    message = result.message or f"Committed version {result.version}"
+    return Ending(Job.State.SUCCEEDED, Outcome.COMMITTED, message, fields)
 
 
 def _recognised(commit: Commit) -> Ending:
@@ -130,12 +139,16 @@ def _recognised(commit: Commit) -> Ending:
         Job.State.SUCCEEDED,
         Outcome.COMMITTED,
         f"An earlier attempt had committed version {commit.version}",
-        {"committed_version": commit.version, "metrics": metrics},
+        {"committed_version": commit.version, "metrics": json_value(metrics)},
     )
 
 
 def _failed(state: Job.State, outcome: JobAttempt.Outcome, error: EngineError) -> Ending:
-    facts = {"error_code": error.code, "error_message": str(error), "error_facts": error.facts()}
+    facts = {
+        "error_code": error.code,
+        "error_message": str(error),
+        "error_facts": json_value(error.facts()),
+    }
     return Ending(state, outcome, str(error), facts)
 
 

@@ -86,7 +86,7 @@ class JobObserver(TransactionObserver):
             self._rehearsal.hold()
             leases.to_committing(self._lease)
             self._committing = True
-        self._update_attempt(attempted_version=attempt_version)
+        self._update_attempt(read_version=txn.read_version, attempted_version=attempt_version)
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
         """Write a lost commit down; the operation may try again with a new transaction."""
@@ -103,7 +103,13 @@ class JobObserver(TransactionObserver):
         self._update_attempt(
             outcome=JobAttempt.Outcome.CONFLICTED, finished_at=now, message=str(error)
         )
-        log_event(self._job.pk, str(error), JobEvent.Level.WARNING, exception=type(error).__name__)
+        log_event(
+            self._job.pk,
+            str(error),
+            JobEvent.Level.WARNING,
+            exception=type(error).__name__,
+            read_version=txn.read_version,
+        )
         self._ended_attempt = True
 
     def _look_for_own_commit(self, txn: ObservedTransaction) -> None:

@@ -18,6 +18,7 @@ from engine.log.commits import Commit as LogCommit
 from engine.log.commits import list_versions, read_commit
 from engine.log.paths import commit_path
 from engine.storage.base import Store
+from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
 from lakeui.catalog.commit_rows import commit_row, file_rows
@@ -57,14 +58,15 @@ def _guarded(table: Table, *, rebuild: bool) -> int:
 
 def _refresh(table: Table, *, rebuild: bool) -> int:
     uri = allowed_table_uri(table.uri)
-    delta_table = DeltaTable.open(uri, storage_options=storage_options(uri))
+    store = open_store(uri, storage_options(uri))
     if rebuild:
         _forget(table)
-    mirrored = _mirror_commits(table, delta_table.store)
-    snapshot = delta_table.snapshot()
-    if table.table_uuid and table.table_uuid != snapshot.metadata.id:
-        _forget(table)  # another table was put in its place
-        mirrored = _mirror_commits(table, delta_table.store)
+    mirrored = _mirror_commits(table, store)  # first: readable even where the snapshot is not
+    snapshot = DeltaTable(store).snapshot()
+    renewed = table.table_uuid not in ("", snapshot.metadata.id)
+    if renewed or snapshot.version < (table.version or 0):  # another table is in its place
+        _forget(table)
+        mirrored = _mirror_commits(table, store)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:
         files = snapshot.files()
         _write_snapshot(table, table_fields(snapshot, files), live_file_rows(table, files))
@@ -73,12 +75,9 @@ def _refresh(table: Table, *, rebuild: bool) -> int:
 
 
 def _mirror_commits(table: Table, store: Store) -> int:
-    newest = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
-    start = 0 if newest is None else newest + 1
-    versions = [version for version in list_versions(store, start) if version >= start]
-    if newest is not None and not versions and newest not in list_versions(store, newest):
-        _forget(table)  # the log went back: it was deleted and begun anew
-        versions = list_versions(store)
+    mirrored = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
+    newest = -1 if mirrored is None else mirrored
+    versions = [version for version in list_versions(store, newest + 1) if version > newest]
     size = settings.MIRROR_COMMITS_A_BATCH
     for begin in range(0, len(versions), size):
         _write_commits(table, _read_commits(store, versions[begin : begin + size]))

@@ -1,11 +1,12 @@
 """Tables that exist already, made known. Only their log is read, no data."""
 
 import re
+from contextlib import suppress
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from engine.errors import RequestError, TableExistsError
+from engine.errors import RequestError, TableExistsError, UnsupportedFeatureError
 from engine.table import DeltaTable
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
@@ -35,7 +36,7 @@ def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
         raise RequestError(msg, "Name the table's directory or URL.", field="uri")
     place = allowed_table_uri(uri.strip())
     chosen = _checked_name(name or _name_of(place))
-    DeltaTable.open(place, storage_options=storage_options(place)).version()
+    _check_is_table(place)
     try:
         with transaction.atomic():
             table = Table.objects.create(name=chosen, uri=place, registered_by=by)
@@ -46,6 +47,11 @@ def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
         ) from error
     refresh_table(table)
     return table
+
+
+def _check_is_table(place: str) -> None:
+    with suppress(UnsupportedFeatureError):  # its page will name the feature
+        DeltaTable.open(place, storage_options=storage_options(place))
 
 
 def _name_of(place: str) -> str:

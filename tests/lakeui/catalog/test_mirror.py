@@ -1,0 +1,212 @@
+"""The mirror: rows that say what the log says, for tables of every engine."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from engine.errors import EngineError
+from engine.table import DeltaTable
+from lakeui.catalog.mirror import rebuild_table, refresh_table
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
+from lakeui.catalog.registration import register_table
+from tests.lakeui.catalog.log_writer import add, append_commit, new_table, remove
+from tests.shared import SHARED, needs_shared, shared_lines
+
+pytestmark = pytest.mark.django_db
+
+EXPECTED = shared_lines("tables/expected.jsonl")
+BROKEN = [row["table"] for row in EXPECTED if row["expect_error_stage"] == "open"]
+READABLE = [row["table"] for row in EXPECTED if row["table"] not in BROKEN]
+
+
+@pytest.fixture
+def lake(tmp_path, settings) -> Path:
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    return tmp_path
+
+
+def test_registering_mirrors_every_version_with_its_writers_words(lake):
+    new_table(lake / "orders")
+    append_commit(lake / "orders", 1, [add("a.parquet", rows=10), add("b.parquet", rows=5)])
+    table = register_table(str(lake / "orders"), "sales.orders")
+    assert (table.version, table.file_count, table.row_count) == (1, 2, 15)
+    commit = Commit.objects.get(table=table, version=1)
+    assert (commit.operation, commit.files_added, commit.rows_added) == ("WRITE", 2, 15)
+    assert commit.predicate == "id = 1"
+    assert [file.path for file in commit.files.all()] == ["a.parquet", "b.parquet"]
+
+
+def test_what_another_engine_did_not_record_stays_null(lake):
+    new_table(lake / "orders")
+    append_commit(lake / "orders", 1, [add("a.parquet", rows=None)], info={"operation": "WRITE"})
+    table = register_table(str(lake / "orders"))
+    commit = Commit.objects.get(table=table, version=1)
+    assert commit.is_blind_append is None
+    assert commit.read_version is None
+    assert commit.isolation_level == ""
+    assert commit.rows_added is None
+    assert table.row_count is None
+
+
+def test_refresh_reads_only_what_is_new(lake):
+    new_table(lake / "orders")
+    append_commit(lake / "orders", 1, [add("a.parquet")])
+    table = register_table(str(lake / "orders"))
+    before = Commit.objects.get(table=table, version=1).pk
+    append_commit(lake / "orders", 2, [remove("a.parquet"), add("b.parquet")])
+    assert refresh_table(table) == 1
+    assert Commit.objects.get(table=table, version=1).pk == before
+    assert list(LiveFile.objects.values_list("path", flat=True)) == ["b.parquet"]
+
+
+def test_refresh_of_an_unchanged_table_writes_only_the_time(lake):
+    new_table(lake / "orders")
+    table = register_table(str(lake / "orders"))
+    seen = table.mirrored_at
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert refresh_table(table) == 0
+    assert table.mirrored_at > seen
+    assert len(queries) == 2
+
+
+def test_a_batch_takes_the_same_queries_however_many_versions_it_holds(lake):
+    new_table(lake / "orders")
+    table = register_table(str(lake / "orders"))
+    counts = []
+    for versions in ([1], range(2, 32)):
+        for version in versions:
+            append_commit(lake / "orders", version, [add(f"{version}.parquet")])
+        with CaptureQueriesContext(connection) as queries:
+            assert refresh_table(table) == len(versions)
+        counts.append(len(queries))
+    assert counts[0] == counts[1] < 20
+
+
+def test_rebuilding_gives_the_same_rows(lake):
+    new_table(lake / "orders")
+    for version in range(1, 6):
+        append_commit(lake / "orders", version, [add(f"{version}.parquet", rows=version)])
+    table = register_table(str(lake / "orders"))
+    before = _contents(table)
+    Commit.objects.all().delete()
+    LiveFile.objects.all().delete()
+    assert rebuild_table(table) == 6
+    assert _contents(table) == before
+
+
+def test_a_table_that_went_away_keeps_its_rows_and_says_since_when(lake):
+    new_table(lake / "orders")
+    table = register_table(str(lake / "orders"))
+    mirrored_at = table.mirrored_at
+    shutil.rmtree(lake / "orders")
+    assert refresh_table(table) == 0
+    failed_at = table.mirror_failed_at
+    refresh_table(table)
+    table.refresh_from_db()
+    assert table.mirror_error_code == "DELTA_TABLE_NOT_FOUND"
+    assert (table.version, table.mirrored_at) == (0, mirrored_at)
+    assert table.mirror_failed_at == failed_at
+
+
+def test_a_table_that_came_back_has_no_error_any_more(lake):
+    new_table(lake / "orders")
+    table = register_table(str(lake / "orders"))
+    (lake / "orders").rename(lake / "away")
+    refresh_table(table)
+    (lake / "away").rename(lake / "orders")
+    refresh_table(table)
+    table.refresh_from_db()
+    assert (table.mirror_error_code, table.mirror_failed_at) == ("", None)
+
+
+def test_a_malformed_commit_is_an_error_of_the_table_and_not_of_the_page(lake):
+    new_table(lake / "orders")
+    table = register_table(str(lake / "orders"))
+    (lake / "orders/_delta_log/00000000000000000001.json").write_text('{"add": 3}\n')
+    assert refresh_table(table) == 0
+    assert table.mirror_error_code == "DELTA_LOG_MALFORMED"
+
+
+def test_another_table_put_in_its_place_is_mirrored_from_its_beginning(lake):
+    new_table(lake / "orders", table_id="first")
+    append_commit(lake / "orders", 1, [add("a.parquet")])
+    table = register_table(str(lake / "orders"))
+    shutil.rmtree(lake / "orders")
+    new_table(lake / "orders", table_id="second")
+    refresh_table(table)
+    assert table.table_uuid == "second"
+    assert list(Commit.objects.values_list("version", flat=True)) == [0]
+
+
+def test_files_over_the_caps_are_counted_but_not_mirrored(lake, settings):
+    settings.MIRROR_MAX_LIVE_FILES, settings.MIRROR_MAX_FILES_A_COMMIT = 3, 2
+    settings.MIRROR_MAX_RAW_BYTES = 40
+    new_table(lake / "orders")
+    append_commit(lake / "orders", 1, [add(f"{number}.parquet") for number in range(5)])
+    table = register_table(str(lake / "orders"))
+    commit = Commit.objects.get(table=table, version=1)
+    assert (table.file_count, table.live_files_mirrored, LiveFile.objects.count()) == (5, 3, 3)
+    assert (commit.files_added, commit.files_mirrored, commit.files.count()) == (5, 2, 2)
+    assert len(commit.raw) == 40 < commit.raw_bytes
+
+
+def test_hostile_values_of_a_log_become_rows(lake):
+    new_table(lake / "orders")
+    info = {
+        "operation": "WRITE\0" + "x" * 500,
+        "readVersion": 2**62,
+        "userMetadata": "<script>\0",
+        "operationParameters": {"predicate": "[" * 50, "\0key": "\0value"},
+    }
+    append_commit(lake / "orders", 1, [add("a\0.parquet")], info=info)
+    table = register_table(str(lake / "orders"))
+    commit = Commit.objects.get(table=table, version=1)
+    assert "\0" not in commit.operation + commit.user_metadata
+    assert len(commit.operation) == 100
+    assert table.mirror_error_code == ""
+
+
+@needs_shared
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_real_table_without_a_readable_log_is_refused_with_a_reason(name, settings):
+    settings.TABLE_ROOTS = [str(SHARED)]
+    try:
+        table = register_table(str(SHARED / "tables" / name))
+    except EngineError as error:
+        assert len(str(error)) > 30
+        assert not Table.objects.exists()
+    else:
+        assert table.mirror_error_code == "DELTA_UNSUPPORTED_FEATURES"
+
+
+@needs_shared
+@pytest.mark.parametrize("name", READABLE)
+def test_every_real_table_is_mirrored_or_says_what_it_lacks(name, settings):
+    settings.TABLE_ROOTS = [str(SHARED)]
+    place = SHARED / "tables" / name
+    table = register_table(str(place))
+    table.refresh_from_db()
+    if table.mirror_error_code == "DELTA_UNSUPPORTED_FEATURES":
+        assert "uses" in table.mirror_error
+        assert table.commits.exists()
+        return
+    assert table.mirror_error_code == ""
+    snapshot = DeltaTable.open(str(place)).snapshot()
+    assert (table.version, table.file_count) == (snapshot.version, snapshot.file_count)
+    assert LiveFile.objects.filter(table=table).count() == snapshot.file_count
+
+
+def _contents(table: Table) -> list[object]:
+    skipped = {"id", "commit_id", "mirrored_at", "registered_at"}
+    rows = [
+        *Table.objects.filter(pk=table.pk).values(),
+        *Commit.objects.order_by("version").values(),
+        *CommitFile.objects.order_by("commit__version", "path").values(),
+        *LiveFile.objects.order_by("path").values(),
+    ]
+    return [{key: value for key, value in row.items() if key not in skipped} for row in rows]

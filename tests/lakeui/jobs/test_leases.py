@@ -1,0 +1,95 @@
+"""A job's row changes only under the fence of the worker that holds it."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from engine.errors import OperationCancelledError
+from lakeui.catalog.models import Table
+from lakeui.jobs import leases
+from lakeui.jobs.errors import LeaseLostError
+from lakeui.jobs.models import Job, JobAttempt
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def job() -> Job:
+    table = Table.objects.create(name="sales.orders", uri="/lake/orders")
+    return Job.objects.create(table=table, kind="optimize")
+
+
+@pytest.fixture
+def lease(job) -> leases.Lease:
+    claimed = leases.claim(job.pk, "spark@here")
+    assert claimed is not None
+    return claimed
+
+
+def expire(job: Job) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    Job.objects.filter(pk=job.pk).update(lease_expires_at=past)
+
+
+def test_only_one_delivery_of_a_message_takes_the_job(job, lease):
+    assert leases.claim(job.pk, "spark@there") is None
+    job.refresh_from_db()
+    assert (job.state, job.worker, job.attempts) == (Job.State.RUNNING, "spark@here", 1)
+
+
+def test_an_ended_job_is_not_taken(job, lease):
+    leases.finish(lease, Job.State.SUCCEEDED)
+    assert leases.claim(job.pk, "spark@there") is None
+
+
+def test_an_expired_lease_queues_the_job_and_marks_the_attempt_lost(job, lease):
+    expire(job)
+    assert leases.requeue_expired() == [job.pk]
+    job.refresh_from_db()
+    assert (job.state, job.sent_at) == (Job.State.QUEUED, None)
+    assert job.attempt_rows.get().outcome == JobAttempt.Outcome.LOST
+
+
+def test_a_lease_in_time_is_left_alone(job, lease):
+    assert leases.requeue_expired() == []
+
+
+def test_a_worker_that_comes_back_after_its_lease_may_write_nothing(job, lease):
+    expire(job)
+    leases.requeue_expired()
+    second = leases.claim(job.pk, "spark@there")
+    assert second is not None
+    assert second.fence > lease.fence
+    for write in (
+        lambda: leases.renew(lease),
+        lambda: leases.record(lease, base_version=3),
+        lambda: leases.to_committing(lease),
+        lambda: leases.to_running(lease),
+        lambda: leases.finish(lease, Job.State.FAILED),
+    ):
+        with pytest.raises(LeaseLostError):
+            write()
+    job.refresh_from_db()
+    assert (job.state, job.worker, job.base_version) == (Job.State.RUNNING, "spark@there", None)
+
+
+def test_a_cancellation_in_time_stops_the_commit(job, lease):
+    Job.objects.filter(pk=job.pk).update(cancel_requested_at=timezone.now())
+    assert leases.renew(lease) is True
+    with pytest.raises(OperationCancelledError):
+        leases.to_committing(lease)
+
+
+def test_a_cancellation_after_the_commit_began_comes_too_late(job, lease):
+    leases.to_committing(lease)
+    Job.objects.filter(pk=job.pk).update(cancel_requested_at=timezone.now())
+    leases.finish(lease, Job.State.SUCCEEDED, committed_version=4)
+    job.refresh_from_db()
+    assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 4)
+
+
+def test_renewing_moves_the_expiry(job, lease):
+    expire(job)
+    leases.renew(lease)
+    assert leases.requeue_expired() == []
