@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 _HOME = Path(tempfile.mkdtemp(prefix="lakeui-tests-"))
+(_HOME / "static").mkdir()  # where collected files would be; WhiteNoise warns without it
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 
 os.environ.update(
@@ -22,8 +23,10 @@ os.environ.update(
     DATABASE_URL=os.environ.get("TEST_DATABASE_URL", f"sqlite:///{_HOME / 'lakeui.sqlite3'}"),
 )
 
-from django.conf import settings  # noqa: E402 - the environment comes first
+import django  # noqa: E402 - the environment comes first
+from django.conf import settings  # noqa: E402
 
 if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = str(_HOME / "test.sqlite3")
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+django.setup()  # conftests below import models

@@ -28,7 +28,7 @@ class RoleField(serializers.Field[Role, str, str, Any]):
         return str(Role(value).label)
 
     def to_internal_value(self, data: str) -> Role:
-        role = Role.named(data) if isinstance(data, str) else None
+        role = Role.named(str(data))
         if role is None:
             self.fail("unknown")
         return role

@@ -11,6 +11,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from lakeui.api.caller import caller
 from lakeui.api.errors import IdempotencyKeyReused
 from lakeui.api.models import IdempotentAnswer
 
@@ -59,9 +60,10 @@ def answer_once(request: Request, answer: Callable[[], Response]) -> Response:
 
 def _claim(request: Request, key: str, digest: str) -> tuple[IdempotentAnswer, bool]:
     now = timezone.now()
-    IdempotentAnswer.objects.filter(user_id=request.user.pk, created_at__lt=now - WINDOW).delete()
+    user = caller(request)
+    IdempotentAnswer.objects.filter(user=user, created_at__lt=now - WINDOW).delete()
     return IdempotentAnswer.objects.get_or_create(
-        user_id=request.user.pk, key=key, defaults={"digest": digest, "created_at": now}
+        user=user, key=key, defaults={"digest": digest, "created_at": now}
     )
 
 

@@ -34,7 +34,10 @@ class KeysetPaging(BasePagination):
     next_page_token: str | None = None
 
     def paginate_queryset(
-        self, queryset: QuerySet[Any], request: Request, view: View | None = None  # noqa: ARG002
+        self,
+        queryset: Any,
+        request: Request,
+        view: View | None = None,  # noqa: ARG002 - the framework's signature
     ) -> list[Any]:
         size = _page_size(request.query_params.get("page_size"))
         scope = _scope(request)

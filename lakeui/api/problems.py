@@ -19,6 +19,7 @@ from engine import errors as engine_errors
 from lakeui.api.rendering import json_safe
 from lakeui.jobs import errors as job_errors
 
+_TOLD = ("sqlstate", "remedy", "conflict")  # facts that have a place of their own
 CONTENT_TYPE = "application/problem+json"
 logger = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ def of_status(status: int) -> Problem:
 def _of_engine(error: engine_errors.EngineError) -> Problem:
     status = next(status for kind, status in ENGINE_STATUS if isinstance(error, kind))
     facts = error.facts()
-    extra = {name: facts.pop(name) for name in ("sqlstate", "remedy", "conflict") if name in facts}
+    extra: dict[str, Any] = {name: facts.pop(name) for name in _TOLD if name in facts}
     named = facts.pop("field", "")
     for known in ("code", "message", "exception"):
         facts.pop(known, None)

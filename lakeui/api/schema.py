@@ -55,7 +55,7 @@ PROBLEM_SCHEMA: dict[str, Any] = {
 }
 
 
-class BearerScheme(OpenApiAuthenticationExtension):
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Tokens of `tokens/`."""
 
     target_class = "lakeui.api.authentication.BearerAuthentication"

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
+from lakeui.api.caller import caller
 from lakeui.api.idempotency import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import (
@@ -78,7 +79,7 @@ class TableJobList(OfTable, ListAPIView[Job]):
             request,
             lambda: accepted(
                 request,
-                request_job(table=table, requested_by=request.user, **wanted.validated_data),
+                request_job(table=table, requested_by=caller(request), **wanted.validated_data),
             ),
         )
 
@@ -113,7 +114,7 @@ class JobCancel(GenericAPIView[Job]):
     @extend_schema(request=None, responses={202: JobDetailSerializer})
     def post(self, request: Request, job_id: Any) -> Response:
         job = get_object_or_404(visible_jobs(request.user), pk=job_id)
-        return accepted(request, cancel_job(job, request.user))
+        return accepted(request, cancel_job(job, caller(request)))
 
 
 class JobRetry(GenericAPIView[Job]):
@@ -125,4 +126,4 @@ class JobRetry(GenericAPIView[Job]):
     @extend_schema(request=None, responses={202: JobDetailSerializer}, parameters=[IDEMPOTENCY_KEY])
     def post(self, request: Request, job_id: Any) -> Response:
         job = get_object_or_404(visible_jobs(request.user).select_related("table"), pk=job_id)
-        return answer_once(request, lambda: accepted(request, retry_job(job, request.user)))
+        return answer_once(request, lambda: accepted(request, retry_job(job, caller(request))))

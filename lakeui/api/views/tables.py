@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
+from lakeui.api.caller import caller
 from lakeui.api.idempotency import answer_once
 from lakeui.api.preconditions import check_if_match, etag_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
@@ -46,11 +47,8 @@ def require(request: Request, action: str, table: Table | None = None) -> None:
         raise PermissionDenied(detail)
 
 
-class OfTable:
+class OfTable(GenericAPIView[Any]):
     """A view below one table. Who may not see the table gets 404."""
-
-    request: Request
-    kwargs: dict[str, Any]
 
     @cached_property
     def table(self) -> Table:
@@ -80,14 +78,14 @@ class TableList(ListAPIView[Table]):
         return answer_once(request, lambda: self._registered(request, **wanted.validated_data))
 
     def _registered(self, request: Request, uri: str, name: str) -> Response:
-        made = register_table(uri, name=name, by=request.user)
+        made = register_table(uri, name=name, by=caller(request))
         table = annotated_tables(request).get(pk=made.pk)
         where = reverse("api:table", kwargs={"table_id": table.pk}, request=request)
         body = TableDetailSerializer(table).data
         return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
 
 
-class TableDetail(OfTable, GenericAPIView[Table]):
+class TableDetail(OfTable):
     """One table."""
 
     queryset = Table.objects.none()

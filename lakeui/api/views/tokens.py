@@ -12,6 +12,7 @@ from rest_framework.generics import DestroyAPIView, ListAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from lakeui.api.caller import caller
 from lakeui.api.models import ApiToken
 from lakeui.api.serializers.tokens import (
     NewTokenSerializer,
@@ -29,7 +30,7 @@ class TokenList(ListAPIView[ApiToken]):
     serializer_class = TokenSerializer
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        return ApiToken.objects.filter(user=self.request.user).order_by("-created")
+        return _tokens_of(self.request).order_by("-created")
 
     @extend_schema(request=TokenRequestSerializer, responses={201: NewTokenSerializer})
     def post(self, request: Request) -> Response:
@@ -40,7 +41,7 @@ class TokenList(ListAPIView[ApiToken]):
         if role > _highest_role(request):
             detail = f"You cannot give a token the role {role.label}: yours is below it."
             raise PermissionDenied(detail)
-        ApiToken.objects.filter(user=request.user, expiry__lt=timezone.now()).delete()
+        _tokens_of(request).filter(expiry__lt=timezone.now()).delete()
         made, secret = ApiToken.objects.create(
             user=request.user,
             expiry=timedelta(days=days),
@@ -60,12 +61,17 @@ class TokenDetail(DestroyAPIView[ApiToken]):
     lookup_url_kwarg = "token_id"
 
     def get_queryset(self) -> QuerySet[ApiToken]:
-        return ApiToken.objects.filter(user=self.request.user)
+        return _tokens_of(self.request)
+
+
+def _tokens_of(request: Request) -> QuerySet[ApiToken]:
+    tokens: QuerySet[ApiToken] = ApiToken.objects.filter(user=caller(request))
+    return tokens
 
 
 def _highest_role(request: Request) -> int:
     """The caller's role on all tables or, where it is higher, on any one; 0: none."""
-    granted: dict[str, Any] = TableGrant.objects.filter(user_id=request.user.pk).aggregate(
+    granted: dict[str, Any] = TableGrant.objects.filter(user=caller(request)).aggregate(
         highest=Max("role")
     )
     own = max(int(role_of(request.user) or 0), granted["highest"] or 0)

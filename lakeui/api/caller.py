@@ -1,0 +1,12 @@
+"""Who asks."""
+
+from django.contrib.auth.models import User
+from rest_framework.exceptions import NotAuthenticated
+from rest_framework.request import Request
+
+
+def caller(request: Request) -> User:
+    """The person behind a request; on views for everybody there may be none: NotAuthenticated."""
+    if not isinstance(request.user, User):
+        raise NotAuthenticated
+    return request.user

@@ -1,0 +1,51 @@
+import pytest
+from django.core.cache import cache
+from rest_framework.test import APIClient
+
+from tests.lakeui.people import everybody, grant, make_conflict, make_job, make_table, person
+
+
+@pytest.fixture(autouse=True)
+def _nobody_was_counted_yet():
+    cache.clear()
+
+
+@pytest.fixture
+def people(db):
+    return everybody()
+
+
+@pytest.fixture
+def table(db):
+    return make_table()
+
+
+@pytest.fixture
+def job(table, people):
+    return make_job(table, people["maintainer"])
+
+
+@pytest.fixture
+def conflict(table, job):
+    return make_conflict(table, job)
+
+
+@pytest.fixture
+def guest(people, table):
+    """Has a role on one table and none on the others."""
+    user = person("guest")
+    grant(user, table, "viewer")
+    return user
+
+
+@pytest.fixture
+def as_(people):
+    """A client signed in as one of the people; "anonymous" is nobody."""
+
+    def client(name):
+        caller = APIClient(enforce_csrf_checks=False)
+        if name != "anonymous":
+            caller.force_login(people[name])
+        return caller
+
+    return client

@@ -1,0 +1,85 @@
+"""Every address, every role: one table, read as a row an address."""
+
+import pytest
+
+from lakeui.api.urls import urlpatterns
+from tests.lakeui.api.problem import problem
+
+WHO = ("anonymous", "stranger", "viewer", "operator", "maintainer", "admin")
+OPTIMIZE = {"kind": "optimize", "parameters": {}}
+DELETE = {"kind": "delete", "parameters": {"where": "1 = 1"}}
+RESTORE = {"kind": "restore", "parameters": {"version": 0}}
+TOKEN = {"name": "ci", "role": "viewer"}
+
+# method, address, body, and what each of WHO gets
+ROWS = [
+    ("get", "tables/", None, (401, 200, 200, 200, 200, 200)),
+    ("post", "tables/", {"uri": "/nowhere"}, (401, 403, 403, 403, 422, 422)),
+    ("get", "tables/{table}/", None, (401, 404, 200, 200, 200, 200)),
+    ("patch", "tables/{table}/", {"description": "x"}, (401, 404, 403, 403, 428, 428)),
+    ("get", "tables/{table}/versions/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/versions/1/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/versions/9/", None, (401, 404, 404, 404, 404, 404)),
+    ("get", "tables/{table}/versions/1/files/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/files/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/conflicts/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/jobs/", None, (401, 404, 200, 200, 200, 200)),
+    ("post", "tables/{table}/jobs/", OPTIMIZE, (401, 404, 403, 403, 202, 202)),
+    ("post", "tables/{table}/jobs/", DELETE, (401, 404, 403, 202, 202, 202)),
+    ("post", "tables/{table}/jobs/", RESTORE, (401, 404, 403, 403, 403, 202)),
+    ("get", "jobs/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "jobs/{job}/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "jobs/{job}/events/", None, (401, 404, 200, 200, 200, 200)),
+    ("post", "jobs/{job}:cancel", None, (401, 404, 403, 403, 409, 409)),
+    ("post", "jobs/{job}:retry", None, (401, 404, 403, 403, 202, 202)),
+    ("get", "conflicts/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "conflicts/{conflict}/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tokens/", None, (401, 200, 200, 200, 200, 200)),
+    ("post", "tokens/", TOKEN, (401, 403, 201, 201, 201, 201)),
+    ("delete", "tokens/{token}/", None, (401, 404, 404, 404, 404, 404)),
+    ("get", "schema/", None, (200, 200, 200, 200, 200, 200)),
+    ("get", "docs/", None, (200, 200, 200, 200, 200, 200)),
+    ("get", "redoc/", None, (200, 200, 200, 200, 200, 200)),
+    ("get", "elsewhere/", None, (404, 404, 404, 404, 404, 404)),
+]
+CASES = [
+    pytest.param(method, address, body, who, status, id=f"{method} {address} {who} {place}")
+    for place, (method, address, body, statuses) in enumerate(ROWS)
+    for who, status in zip(WHO, statuses, strict=True)
+]
+
+
+@pytest.mark.parametrize(("method", "address", "body", "who", "status"), CASES)
+def test_the_answer_is_what_the_role_may_get(
+    as_, table, job, conflict, method, address, body, who, status
+):
+    places = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk}
+    call = getattr(as_(who), method)
+    response = call(f"/api/v1/{address.format(**places)}", body, format="json")
+    assert response.status_code == status, response.content[:500]
+    if status >= 400:
+        problem(response, status)
+
+
+def test_every_address_has_a_row():
+    tried = {row[1].format(table=1, job="j", conflict=1, token="t") for row in ROWS}
+    known = {str(route.pattern) for route in urlpatterns}
+    shapes = {
+        pattern.replace("<int:table_id>", "1")
+        .replace("<int:version>", "1")
+        .replace("<uuid:job_id>", "j")
+        .replace("<int:conflict_id>", "1")
+        .replace("<uuid:token_id>", "t")
+        for pattern in known
+        if not pattern.startswith("^")
+    }
+    assert shapes <= tried
+
+
+def test_lists_of_a_guest_hold_the_granted_table_alone(client, guest, table, conflict):
+    other = type(table).objects.create(name="hidden", uri="/lake/hidden")
+    client.force_login(guest)
+    names = [row["name"] for row in client.get("/api/v1/tables/").json()["items"]]
+    assert names == [table.name]
+    problem(client.get(f"/api/v1/tables/{other.pk}/"), 404, "NOT_FOUND")
+    assert client.get("/api/v1/conflicts/").json()["items"][0]["id"] == conflict.pk

@@ -1,0 +1,81 @@
+"""The people of the tests, one a role, and a small world they look at."""
+
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
+from lakeui.catalog.roles import Role
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job, JobAttempt, JobEvent
+
+NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
+ROLES = ("viewer", "operator", "maintainer", "admin")
+
+
+def person(name, role=None):
+    """Someone with a role on every table, or with none."""
+    user = User.objects.create_user(name, password="correct horse")
+    if role:
+        user.groups.add(Group.objects.get(name=role))
+    return user
+
+
+def everybody():
+    """One a role, the stranger who has none, and the guest who may look at one table."""
+    return {name: person(name, name) for name in ROLES} | {"stranger": person("stranger")}
+
+
+def grant(user, table, role):
+    return TableGrant.objects.create(user=user, table=table, role=Role.named(role))
+
+
+def make_table(name="sales.orders", **fields):
+    """A mirrored table of three versions and two files, whose last version beat a job."""
+    values = {
+        "version": 2,
+        "isolation_level": "WriteSerializable",
+        "schema": {"type": "struct", "fields": []},
+        "file_count": 2,
+        "size_bytes": 3 * 2**53,
+        "row_count": 30,
+        "last_commit_at": NOON,
+        "mirrored_at": NOON,
+    }
+    table = Table.objects.create(name=name, uri=str(settings.LAKE_HOME / name), **(values | fields))
+    for version, operation in enumerate(("CREATE TABLE", "WRITE", "DELETE")):
+        commit = Commit.objects.create(
+            table=table,
+            version=version,
+            operation=operation,
+            user_name="etl",
+            committed_at=NOON + timedelta(hours=version),
+        )
+        CommitFile.objects.create(commit=commit, action="add", path=f"f{version}", size_bytes=5)
+    for number in (1, 2):
+        LiveFile.objects.create(table=table, path=f"f{number}", size_bytes=number * 100)
+    return table
+
+
+def make_job(table, by=None, **fields):
+    """A job that lost to version 2, with its attempt, its log and its conflict."""
+    values = {"kind": "optimize", "statement": "OPTIMIZE", "state": Job.State.CONFLICTED}
+    job = Job.objects.create(table=table, requested_by=by, **(values | fields))
+    JobAttempt.objects.create(job=job, number=1, started_at=NOON, outcome="conflicted")
+    JobEvent.objects.create(job=job, at=NOON, message="Queued")
+    return job
+
+
+def make_conflict(table, job=None, **fields):
+    values = {
+        "kind": Conflict.Kind.ESCAPED,
+        "occurred_at": NOON,
+        "exception": "ConcurrentAppendException",
+        "code": "DELTA_CONCURRENT_APPEND",
+        "winning_version": 2,
+        "current_operation": "UPDATE",
+        "winner_operation": "DELETE",
+        "facts": {"rule": "added_files"},
+    }
+    return Conflict.objects.create(table=table, job=job, **(values | fields))
