@@ -1,0 +1,227 @@
+"""Plays a row of `conflict_cases.jsonl` against a table in memory (see conflict_cases.md)."""
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from engine.actions.codec import Action, decode, encode
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.clock import SystemClock
+from engine.errors import EngineError
+from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.paths import commit_path
+from engine.protocol.features import upgrade
+from engine.schema.types import PrimitiveType, StructField, StructType
+from engine.snapshot.snapshot import Snapshot
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a case came to: the error or the version, and the table after it."""
+
+    table: DeltaTable
+    error: EngineError | None
+    committed_version: int | None
+    winning_version: int
+    log_before: dict[int, bytes]
+    commit: Commit | None
+
+    @property
+    def name(self) -> str:
+        return "ALLOWED" if self.error is None else type(self.error).__name__
+
+
+def expected_of(case: dict[str, Any], level: str) -> list[str]:
+    """The names of which any will do, at a level."""
+    if level == "Serializable":
+        found = case.get("expected_here", case["expected"])
+    else:
+        found = case.get(
+            "expected_here_if_write_serializable", case["expected_if_write_serializable"]
+        )
+    return found if isinstance(found, list) else [found]
+
+
+def play(case: dict[str, Any], level: str) -> Played:
+    table = _create(case, level)
+    for actions in _setup_commits(case["setup"]):
+        _commit(table, actions)
+    current = table.start_transaction()
+    _read(current, case["current"]["reads"])
+    for winner in [case["winner"], *case.get("later_winners", [])]:
+        _win(DeltaTable.open(table.uri), winner)
+    _read(current, case["current"].get("late_reads", []))
+    winning_version = DeltaTable.open(table.uri).version()
+    log_before = _log(table)
+    error: EngineError | None = None
+    version = None
+    try:
+        current.stage(*_actions(case["current"]["actions"], current.snapshot))
+        version = current.commit(_operation(case["current"]["actions"]))
+    except EngineError as raised:
+        error = raised
+    landed = version is not None and current.outcome and current.outcome.committed
+    commit = read_commit(table.store, version) if landed and version is not None else None
+    return Played(table, error, version, winning_version, log_before, commit)
+
+
+def log_of(table: DeltaTable) -> dict[int, bytes]:
+    return _log(table)
+
+
+def _create(case: dict[str, Any], level: str) -> DeltaTable:
+    schema = StructType(
+        tuple(StructField(name, PrimitiveType(kind)) for name, kind in case["columns"].items())
+    )
+    properties = {
+        "delta.enableDeletionVectors": "false",
+        **case.get("properties", {}),
+        "delta.isolationLevel": level,
+    }
+    uri = f"memory://cases/{case['id']}-{uuid.uuid4()}"
+    table = DeltaTable.create(uri, schema, case["partition_columns"], properties=properties)
+    if case.get("features"):
+        _commit(table, [{"protocol": {"add_features": case["features"]}}])
+    return table
+
+
+def _setup_commits(setup: list[Any]) -> list[list[dict[str, Any]]]:
+    lists = [entry for entry in setup if isinstance(entry, list)]
+    rest = [entry for entry in setup if not isinstance(entry, list)]
+    return [*lists, rest] if rest else lists
+
+
+def _commit(table: DeltaTable, actions: list[dict[str, Any]]) -> None:
+    txn = table.start_transaction()
+    txn.stage(*_actions(actions, txn.snapshot))
+    txn.commit("Manual Update")
+
+
+def _win(table: DeltaTable, winner: dict[str, Any]) -> None:
+    if winner.get("written_by_another_engine"):
+        _write_by_hand(table, winner)
+        return
+    if not winner["actions"]:
+        return
+    txn = table.start_transaction()
+    _read(txn, winner["reads"])
+    txn.stage(*_actions(winner["actions"], txn.snapshot))
+    txn.commit(_operation(winner["actions"]))
+
+
+def _write_by_hand(table: DeltaTable, winner: dict[str, Any]) -> None:
+    snapshot = table.snapshot()
+    version = snapshot.version + 1
+    info = {"timestamp": SystemClock().now_ms(), "readVersion": snapshot.version}
+    info |= winner["commitInfo"]
+    if "inCommitTimestamp" in info:
+        info["inCommitTimestamp"] = SystemClock().now_ms() + 100_000_000
+    lines = [json.dumps({"commitInfo": info})]
+    for action in _actions(winner["actions"], snapshot):
+        if isinstance(action, AddFile) and action.base_row_id is not None:
+            action = msgspec.structs.replace(action, default_row_commit_version=version)
+        lines.append(encode(action))
+    decode(lines[0])
+    table.store.put_if_absent(commit_path(version), "".join(f"{each}\n" for each in lines).encode())
+
+
+def _read(txn: OptimisticTransaction, reads: list[dict[str, Any]]) -> None:
+    for read in reads:
+        if "filter" in read:
+            txn.read_where(read["filter"])
+        elif "readAppId" in read:
+            txn.read_application(read["readAppId"])
+        else:
+            txn.read_whole_table()
+
+
+def _operation(actions: list[dict[str, Any]]) -> str:
+    changes = any(each.get("dataChange") for each in actions)
+    return "WRITE" if changes else "Manual Update"
+
+
+def _actions(actions: list[dict[str, Any]], snapshot: Snapshot | None) -> list[Action]:
+    assert snapshot is not None
+    return [_action(each, snapshot) for each in actions]
+
+
+def _action(each: dict[str, Any], snapshot: Snapshot) -> Action:  # noqa: PLR0911 - one a kind
+    match each:
+        case {"add": path}:
+            return AddFile(
+                path=path,
+                partition_values=each.get("partition", {}),
+                size=100,
+                modification_time=1,
+                data_change=each["dataChange"],
+                stats=_stats(each),
+                base_row_id=each.get("baseRowId"),
+            )
+        case {"remove": path}:
+            return RemoveFile(
+                path=path, data_change=each["dataChange"], partition_values=each.get("partition")
+            )
+        case {"readd": path}:
+            live = snapshot.add_files(paths=[path])[0]
+            return msgspec.structs.replace(live, data_change=each["dataChange"])
+        case {"txn": txn}:
+            return SetTransaction(app_id=txn["appId"], version=txn["version"])
+        case {"domain": domain}:
+            return DomainMetadata(
+                domain=domain["name"],
+                configuration=domain["configuration"],
+                removed=domain["removed"],
+            )
+        case {"metadata": change}:
+            return _metadata(change, snapshot.metadata)
+        case {"protocol": change}:
+            return _protocol(change, snapshot.protocol)
+        case _:
+            raise AssertionError(each)
+
+
+def _metadata(change: dict[str, Any], metadata: Metadata) -> Metadata:
+    kept = {
+        name: value
+        for name, value in metadata.configuration.items()
+        if name not in change.get("unset", [])
+    }
+    return msgspec.structs.replace(metadata, configuration={**kept, **change.get("set", {})})
+
+
+def _protocol(change: dict[str, Any], protocol: Protocol) -> Protocol:
+    if "add_features" in change:
+        wider = upgrade(protocol, change["add_features"])
+        return msgspec.structs.replace(wider)
+    gone = set(change["remove_features"])
+    return msgspec.structs.replace(
+        protocol,
+        reader_features=_without(protocol.reader_features, gone),
+        writer_features=_without(protocol.writer_features, gone),
+    )
+
+
+def _without(names: list[str] | None, gone: set[str]) -> list[str] | None:
+    return None if names is None else [name for name in names if name not in gone]
+
+
+def _stats(each: dict[str, Any]) -> str | None:
+    stats: dict[str, Any] = {}
+    if "numRecords" in each:
+        stats["numRecords"] = each["numRecords"]
+    if "stats" in each:
+        stats["minValues"] = {name: low for name, (low, _) in each["stats"].items()}
+        stats["maxValues"] = {name: high for name, (_, high) in each["stats"].items()}
+        stats["nullCount"] = dict.fromkeys(each["stats"], 0)
+    return json.dumps(stats) if stats else None
+
+
+def _log(table: DeltaTable) -> dict[int, bytes]:
+    versions = list_versions(table.store)
+    return {each: table.store.read(commit_path(each)) for each in versions}

@@ -1,0 +1,65 @@
+"""104 cases that other engines assert in their own tests, at both isolation levels."""
+
+from typing import Any
+
+import pytest
+
+from engine.errors import ConflictError
+from tests.engine.conflicts.case_player import expected_of, log_of, play
+from tests.engine.conflicts.effects import check_effect
+from tests.shared import needs_shared, shared_lines
+
+CASES = shared_lines("reference/conflict_cases.jsonl")
+LEVELS = ("Serializable", "WriteSerializable")
+ROWS = [pytest.param(case, level, id=f"{case['id']}-{level}") for case in CASES for level in LEVELS]
+LOSERS = [row for row in ROWS if {"ALLOWED", "ERROR"}.isdisjoint(expected_of(*row.values))]
+
+
+@needs_shared
+def test_the_reference_holds_its_104_cases():
+    assert len(CASES) == 104
+
+
+@needs_shared
+@pytest.mark.parametrize(("case", "level"), ROWS)
+def test_case_ends_as_the_contract_says(case: dict[str, Any], level: str):
+    played = play(case, level)
+    expected = expected_of(case, level)
+    if expected == ["ERROR"]:
+        assert played.error is not None
+    else:
+        assert played.name in expected, str(played.error)
+    if played.error is None and "effect" in case:
+        check_effect(played, case["effect"])
+
+
+@needs_shared
+@pytest.mark.parametrize(("case", "level"), ROWS)
+def test_loser_leaves_no_trace_and_winner_says_what_it_did(case: dict[str, Any], level: str):
+    played = play(case, level)
+    if played.error is not None or not case["current"]["actions"]:
+        assert log_of(played.table) == played.log_before
+        return
+    assert played.committed_version == played.winning_version + 1
+    assert played.commit is not None
+    info = played.commit.commit_info
+    assert info is not None
+    assert info.read_version is not None
+    assert info.isolation_level in {level, "SnapshotIsolation"}
+    assert info.is_blind_append is not None
+
+
+@needs_shared
+@pytest.mark.parametrize(("case", "level"), LOSERS)
+def test_every_conflict_explains_itself(case: dict[str, Any], level: str):
+    error = play(case, level).error
+    assert isinstance(error, ConflictError)
+    facts = error.conflict
+    assert error.sqlstate == "2D521"
+    assert facts.table in str(error)
+    assert "Nothing was written." in str(error)
+    assert facts.winner.version is not None
+    assert facts.remedies
+    assert all(remedy.action and remedy.reason for remedy in facts.remedies)
+    assert not any("Serializable" in remedy.action for remedy in facts.remedies)
+    assert error.facts()["conflict"]["rule"] == facts.rule
