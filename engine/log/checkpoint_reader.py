@@ -167,12 +167,21 @@ def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table
         return schema.empty_table()
     columns = [f"{action}.{name}" for name in [*present, *([parsed] if parsed else [])]]
     rows = file.read(columns=columns).column(action)
-    leaves = _leaves(rows)
-    there = pc.is_valid(leaves["path"])
-    leaves = {name: column.filter(there) for name, column in leaves.items()}
+    leaves = _leaves(pa.chunked_array([_present(chunk) for chunk in rows.chunks], rows.type))
     if parsed:
         leaves["stats"] = stats_as_json(leaves[parsed])
     return _conform(leaves, schema)
+
+
+def _present(rows: pa.StructArray) -> pa.StructArray:
+    """The rows that are an action of this kind; a slice, not a copy, where they lie together."""
+    there = rows.field("path").is_valid()
+    count = pc.sum(there).as_py() or 0
+    if count == len(rows):
+        return rows
+    first = there.index(True).as_py() if count else 0
+    together = rows.slice(first, count)
+    return together if there.slice(first, count).true_count == count else rows.filter(there)
 
 
 def _leaves(rows: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:

@@ -17,6 +17,7 @@ from engine.log.replay import TableState
 from engine.schema.types import StructType
 from engine.snapshot.conform import target_type
 from engine.snapshot.data_skipping import prune as may_match_each
+from engine.snapshot.partition_pruning import is_on_partitions_alone, prune_partitions
 from engine.snapshot.reader import TableShape, read_file
 
 _THREADS = min(8, 2 * (os.cpu_count() or 1))
@@ -35,7 +36,12 @@ def prune(table: Scannable, files: pa.Table, condition: Expression | None) -> pa
     """The files that may hold rows a condition matches: what is left out is proved to hold none."""
     if condition is None:
         return files
-    return files.filter(may_match_each(files, condition, table.schema, table.partition_columns))
+    left = prune_partitions(
+        files, condition, table.schema, table.partition_columns, table.mapping_mode
+    )
+    if is_on_partitions_alone(condition, table.partition_columns):
+        return left
+    return left.filter(may_match_each(left, condition, table.schema, table.partition_columns))
 
 
 def scan(

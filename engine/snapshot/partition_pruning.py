@@ -1,0 +1,52 @@
+"""Which files lie in partitions that a condition cannot match, a million at a time.
+
+Partitions are numbered by column operations; the condition is asked once for each distinct one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
+from engine.schema.column_mapping import physical_name
+from engine.schema.types import StructType
+from engine.snapshot.data_skipping import may_match
+
+
+def prune_partitions(
+    files: pa.Table, condition: Expression, schema: StructType, partition_columns: Sequence[str], mode: str
+) -> pa.Table:
+    """The files whose partition may match the condition."""
+    fields = [each for name in partition_columns if (each := schema.get(name)) is not None]
+    touched = {path[0].lower() for path in columns_of(condition)}
+    if files.num_rows == 0 or not touched & {each.name.lower() for each in fields}:
+        return files
+    keys = [physical_name(each, mode) for each in fields]
+    columns = [pc.map_lookup(files.column("partition_values"), key, "first") for key in keys]
+    samples, partition_of = _numbered(columns)
+    verdicts = []
+    for row in samples.tolist():
+        values = {key: column[row].as_py() for key, column in zip(keys, columns, strict=True)}
+        verdicts.append(may_match(condition, values, None, schema, partition_columns))
+    return files if all(verdicts) else files.filter(pa.array(np.array(verdicts)[partition_of]))
+
+
+def is_on_partitions_alone(condition: Expression, partition_columns: Sequence[str]) -> bool:
+    """Whether a condition looks at nothing but partition columns."""
+    names = {name.lower() for name in partition_columns}
+    return all(path[0].lower() in names for path in columns_of(condition))
+
+
+def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
+    """A row of each distinct combination, and the number of the combination of every row."""
+    samples = np.zeros(1, dtype=np.int64)
+    numbers = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        encoded = column.combine_chunks().dictionary_encode()
+        codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+        mixed = numbers * (len(encoded.dictionary) + 1) + codes
+        _, samples, numbers = np.unique(mixed, return_index=True, return_inverse=True)
+    return samples, numbers
