@@ -38,7 +38,7 @@ class Contender:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
-        return not self.current.actions
+        return not (self.current.actions or self.provenance.even_if_empty)
 
     def past(self, winner: WinningCommit) -> "Contender":
         """The contender on the state that a winner left, once every check let it pass."""

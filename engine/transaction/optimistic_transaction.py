@@ -144,11 +144,12 @@ class OptimisticTransaction:
         *,
         user_metadata: str | None = None,
         user_name: str | None = None,
+        even_if_empty: bool = False,
     ) -> int:
         """Validate against every winner and put the version into the log; `outcome` tells more.
 
         Where nothing is staged nothing is written, and the version returned is the one that the
-        reads were found valid against.
+        reads were found valid against; `even_if_empty` has the commit written all the same.
 
         Raises:
             ConflictError: a winner made it unserializable.
@@ -157,7 +158,13 @@ class OptimisticTransaction:
         """
         self._open()
         provenance = Provenance(
-            operation, self.txn_id, parameters or {}, metrics or {}, user_metadata, user_name
+            operation,
+            self.txn_id,
+            parameters or {},
+            metrics or {},
+            user_metadata,
+            user_name,
+            even_if_empty,
         )
         try:
             self.outcome = self._commit(provenance)

@@ -13,7 +13,10 @@ ENGINE_INFO = "lakeui/0.1"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What the person or job behind a commit says of it. `metrics` are numbers or text."""
+    """What the person or job behind a commit says of it. `metrics` are numbers or text.
+
+    `even_if_empty` has the commit written though nothing is staged (VACUUM START and END).
+    """
 
     operation: str
     txn_id: str
@@ -21,6 +24,7 @@ class Provenance:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     user_metadata: str | None = None
     user_name: str | None = None
+    even_if_empty: bool = False
 
 
 def commit_info(
