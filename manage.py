@@ -6,6 +6,24 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-if __name__ == "__main__":
+from lakeui.local_stack.home import prepare_home
+
+EMBEDDED_COMMANDS = {"up", "doctor"}  # they work in a fresh checkout, without a SECRET_KEY
+
+
+def main(arguments: list[str]) -> None:
+    """Run a command."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lakeui.settings")
-    execute_from_command_line(sys.argv)
+    if EMBEDDED_COMMANDS & set(arguments[1:2]):
+        try:
+            prepare_home()
+        except OSError as error:
+            sys.exit(
+                f"{error.filename} cannot be written ({error.strerror}): make it writable, "
+                "or set LAKEUI_HOME to a directory that is."
+            )
+    execute_from_command_line(arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv)

@@ -92,6 +92,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "lakeui.local_stack.context.demo",
             ],
         },
     },
@@ -168,7 +169,13 @@ REHEARSAL_LIMIT_SECONDS = env.int("REHEARSAL_LIMIT_SECONDS", default=120)
 JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
 SPARK_MASTER = env.str("SPARK_MASTER", default="local[2]")
 
-CELERY_BROKER_URL = env.str("BROKER_URL", default="redis://127.0.0.1:6379/0")
+_broker_file = LAKEUI_HOME / "run" / "broker_url"  # written by the running embedded stack
+CELERY_BROKER_URL = env.str(
+    "BROKER_URL",
+    default=_broker_file.read_text("utf-8").strip()
+    if _broker_file.is_file()
+    else "redis://127.0.0.1:6379/0",
+)
 CELERY_RESULT_BACKEND = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"

@@ -7,5 +7,6 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include("lakeui.api.urls")),
     path("", include("lakeui.monitoring.urls")),
+    path("", include("lakeui.local_stack.urls")),
     path("", include("lakeui.pages.urls")),
 ]

@@ -2,33 +2,38 @@
 
 import logging
 import threading
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
 from django.conf import settings
 from django.db import DatabaseError, connections
 
+from engine.clock import Clock, SystemClock
 from engine.errors import OperationCancelledError
 from lakeui.jobs import leases
 from lakeui.jobs.errors import LeaseLostError
+from workers.progress import LatestProgress
 
 logger = logging.getLogger(__name__)
+
+_TICK_S = 0.5
 
 
 class Heartbeat:
     """Renews a lease in a thread of its own while the `with` block runs.
 
-    `interrupt` is called once, in that thread, when the job was cancelled or its lease was lost:
-    the work will not stop by itself while it waits for Spark.
+    The same thread writes the job's progress and looks for a cancellation, twice a second; so the
+    work itself touches the row only where the state changes.
     """
 
-    def __init__(self, lease: leases.Lease, interrupt: Callable[[], None]) -> None:
+    def __init__(self, lease: leases.Lease, clock: Clock | None = None) -> None:
         self._lease = lease
-        self._interrupt = interrupt
+        self._clock = clock or SystemClock()
+        self._renewed_at = self._clock.monotonic_s()
         self._cancelled = threading.Event()
         self._lost = threading.Event()
         self._stopped = threading.Event()
+        self.progress = LatestProgress(self.check)
         self._thread = threading.Thread(
             target=self._run, name=f"heartbeat {lease.job_id}", daemon=True
         )
@@ -66,23 +71,25 @@ class Heartbeat:
 
     def _run(self) -> None:
         try:
-            while not self._stopped.wait(settings.JOB_HEARTBEAT_SECONDS):
-                self._beat()
-                if self._lost.is_set():
-                    return
+            while not self._stopped.wait(_TICK_S) and not self._lost.is_set():
+                self._tick()
         finally:
             connections.close_all()
 
-    def _beat(self) -> None:
+    def _tick(self) -> None:
         try:
-            cancelled = leases.renew(self._lease)
+            self._beat()
         except LeaseLostError:
             self._lost.set()
-            self._interrupt()
-            return
         except DatabaseError:  # it may come back before the lease ends
-            logger.warning("The lease of job %s could not be renewed", self._lease.job_id)
-            return
-        if cancelled and not self._cancelled.is_set():
+            logger.warning("The row of job %s could not be reached", self._lease.job_id)
+
+    def _beat(self) -> None:
+        if fields := self.progress.take_fields():
+            leases.record(self._lease, **fields)
+        now = self._clock.monotonic_s()
+        if now - self._renewed_at >= settings.JOB_HEARTBEAT_SECONDS:
+            leases.renew(self._lease)
+            self._renewed_at = now
+        if leases.is_cancelled(self._lease):
             self._cancelled.set()
-            self._interrupt()

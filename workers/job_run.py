@@ -23,14 +23,13 @@ from lakeui.catalog.log_values import json_value
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.jobs import leases
-from lakeui.jobs.command_rules import check_command, command_of
+from lakeui.jobs.command_rules import check_command, command_of, with_places
 from lakeui.jobs.errors import LeaseLostError, NotPermittedError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
 from workers.heartbeat import Heartbeat
 from workers.observation import JobObserver, OwnCommitFoundError
-from workers.progress import ProgressReporter
 from workers.rehearsal import announce_end
 
 logger = logging.getLogger(__name__)
@@ -51,9 +50,8 @@ class Ending:
 def run_attempt(lease: leases.Lease) -> None:
     """Do the job under a lease and write down how it ended."""
     job = Job.objects.select_related("table", "requested_by").get(pk=lease.job_id)
-    group = str(job.pk)
     try:
-        with Heartbeat(lease, lambda: spark_session.cancel_group(group)) as heartbeat:
+        with Heartbeat(lease) as heartbeat:
             ending = _ending(job, lease, heartbeat)
             refresh_table(job.table)
             _finish(job, lease, ending)
@@ -90,18 +88,17 @@ def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
 def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
     command = _checked_command(job)
     table = _open(job)
-    with spark_session.job_group(str(job.pk), job.statement) as spark:
-        return run(
-            command,
-            table,
-            spark,
-            txn_id=str(job.txn_id),
-            retries=job.max_retries,
-            observer=JobObserver(job, lease, heartbeat, table.store),
-            progress=ProgressReporter(lease, heartbeat),
-            dry_run=job.dry_run,
-            user_name=job.requested_by.get_username() if job.requested_by else None,
-        )
+    return run(
+        command,
+        table,
+        spark_session.current(),
+        txn_id=str(job.txn_id),
+        retries=job.max_retries,
+        observer=JobObserver(job, lease, heartbeat, table.store),
+        progress=heartbeat.progress,
+        dry_run=job.dry_run,
+        user_name=job.requested_by.get_username() if job.requested_by else None,
+    )
 
 
 def _checked_command(job: Job) -> Command:
@@ -111,7 +108,7 @@ def _checked_command(job: Job) -> Command:
     if job.requested_by is not None and not may(job.requested_by, action, job.table):
         raise NotPermittedError(job.kind, action, job.table.name)
     check_command(command, job.table)
-    return command
+    return with_places(command, job.requested_by)
 
 
 def _open(job: Job) -> DeltaTable:

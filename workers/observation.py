@@ -34,7 +34,7 @@ class JobObserver(TransactionObserver):
 
     def __init__(self, job: Job, lease: leases.Lease, heartbeat: Heartbeat, store: Store) -> None:
         self._job, self._lease, self._heartbeat, self._store = job, lease, heartbeat, store
-        self._rehearsal = Rehearsal(job, lease, heartbeat.check)
+        self._rehearsal = Rehearsal(job, heartbeat)
         self._attempt = lease.attempt
         self._ended_attempt = False
         self._committing = False

@@ -1,41 +1,37 @@
-"""How far a job is: written to its row now and then, and the place where a cancellation is heard."""
+"""How far a job is: noted by whoever works, written to the row by the heartbeat."""
 
-from engine.clock import Clock, SystemClock
-from engine.operations.progress import Progress
-from lakeui.jobs.leases import Lease, record
-from workers.heartbeat import Heartbeat
+from collections.abc import Callable
 
-_BETWEEN_WRITES_S = 0.5
+from engine.spark.jobs import Progress
 
 
-class ProgressReporter:
-    """The `progress` callback of `engine.operations.run`."""
+class LatestProgress:
+    """The `progress` callback of `engine.operations.run`: cheap, and safe from any thread.
 
-    def __init__(self, lease: Lease, heartbeat: Heartbeat, clock: Clock | None = None) -> None:
-        self._lease = lease
-        self._heartbeat = heartbeat
-        self._clock = clock or SystemClock()
-        self._stage = ""
-        self._written_at = float("-inf")
+    `check` raises when the job is no longer wanted; the operation stops with what it raises.
+    """
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+        self._latest: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
         """Note the progress.
 
         Raises:
-            OperationCancelledError: the job was cancelled.
-            LeaseLostError: another worker has it.
+            OperationCancelledError: the job was cancelled, or another worker has it.
         """
-        self._heartbeat.check()
-        now = self._clock.monotonic_s()
-        finished = progress.total > 0 and progress.done >= progress.total
-        soon = now - self._written_at < _BETWEEN_WRITES_S
-        if soon and progress.stage == self._stage and not finished:
-            return
-        self._stage, self._written_at = progress.stage, now
-        record(
-            self._lease,
-            progress_stage=progress.stage[:100],
-            progress_done=progress.done,
-            progress_total=progress.total,
-            progress_unit=progress.unit[:30],
-        )
+        self._check()
+        self._latest = progress
+
+    def take_fields(self) -> dict[str, str | int]:
+        """What the row shall say, once; empty when nothing was noted since."""
+        latest, self._latest = self._latest, None
+        if latest is None:
+            return {}
+        return {
+            "progress_stage": latest.stage[:100],
+            "progress_done": latest.done,
+            "progress_total": latest.total,
+            "progress_unit": latest.unit[:30],
+        }

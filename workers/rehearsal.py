@@ -14,8 +14,9 @@ import redis
 from django.conf import settings
 
 from engine.clock import SystemClock
-from lakeui.jobs.leases import Lease, record
+from engine.spark.jobs import Progress
 from lakeui.jobs.models import Job
+from workers.heartbeat import Heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -56,33 +57,29 @@ class Bell:
 class Rehearsal:
     """The part of one job in a rehearsed conflict: none, for nearly every job."""
 
-    def __init__(self, job: Job, lease: Lease, check: Callable[[], None]) -> None:
-        """`check` raises when the job was cancelled or lost while it waits."""
+    def __init__(self, job: Job, heartbeat: Heartbeat) -> None:
         self._job = job
-        self._lease = lease
-        self._check = check
+        self._heartbeat = heartbeat
 
     def hold(self) -> None:
         """Wait until the job named by `commit_after` has ended."""
         other = self._job.commit_after_id
-        if other is None or not _is_active(other):
-            return
-        record(self._lease, progress_stage=HOLDING)
-        _bell().ring(_holding_key(self._job.pk))
-        self._wait(_ended_key(other), lambda: not _is_active(other))
+        if other is not None and _is_active(other):
+            self._heartbeat.progress(Progress(HOLDING, 0, 0, ""))
+            self._wait(other, lambda: not _is_active(other))
 
     def let_losers_read(self) -> None:
         """Wait until the jobs that are to lose against this one hold."""
         losers = Job.objects.filter(commit_after=self._job.pk, state__in=Job.ACTIVE)
         for loser in losers.values_list("pk", flat=True):
             reading = losers.filter(pk=loser).exclude(progress_stage=HOLDING)
-            self._wait(_holding_key(loser), lambda reading=reading: not reading.exists())
+            self._wait(loser, lambda reading=reading: not reading.exists())
 
-    def _wait(self, key: str, over: Callable[[], bool]) -> None:
+    def _wait(self, other: UUID, over: Callable[[], bool]) -> None:
         until = _CLOCK.monotonic_s() + settings.REHEARSAL_LIMIT_SECONDS
         while not over() and _CLOCK.monotonic_s() < until:
-            self._check()
-            _bell().wait(key)
+            self._heartbeat.check()
+            _bell().wait(_ended_key(other))
 
 
 def announce_end(job_id: UUID) -> None:
@@ -101,7 +98,3 @@ def _is_active(job_id: UUID) -> bool:
 
 def _ended_key(job_id: UUID) -> str:
     return f"lakeui:job-ended:{job_id}"
-
-
-def _holding_key(job_id: UUID) -> str:
-    return f"lakeui:job-holding:{job_id}"

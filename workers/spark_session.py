@@ -1,7 +1,4 @@
-"""The one SparkSession of a worker, shared by its threads: a job group and a pool for each job."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""The one SparkSession of a worker, shared by its threads."""
 
 from django.conf import settings
 from pyspark.sql import SparkSession
@@ -30,26 +27,3 @@ def stop() -> None:
 def current() -> SparkSession | None:
     """The session; None in a light worker."""
     return _Held.session
-
-
-@contextmanager
-def job_group(group: str, description: str) -> Iterator[SparkSession | None]:
-    """The session, with everything this thread runs on it in one group that can be cancelled."""
-    session = _Held.session
-    if session is None:
-        yield None
-        return
-    context = session.sparkContext
-    context.setJobGroup(group, description, interruptOnCancel=True)
-    context.setLocalProperty("spark.scheduler.pool", group)
-    try:
-        yield session
-    finally:
-        for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
-            context.setLocalProperty(name, None)  # type: ignore[arg-type]
-
-
-def cancel_group(group: str) -> None:
-    """Stop what a job runs on Spark."""
-    if _Held.session is not None:
-        _Held.session.sparkContext.cancelJobGroup(group)

@@ -4,11 +4,15 @@ Checked when the job is requested and again when a worker takes it.
 """
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
-from engine.commands.model import Command
+from django.contrib.auth.models import User
+from django.db.models import Q
+
+from engine.commands.model import Command, TableSource
 from engine.errors import RequestError
 from engine.schema.types import parse_schema
+from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri
 from lakeui.jobs.models import Job
@@ -41,6 +45,23 @@ def check_command(command: Command, table: Table) -> None:
     for uri in _source_uris(command):
         allowed_source_uri(uri)
     command.validate(parse_schema(table.schema) if table.schema else None)
+
+
+def with_places(command: Command, by: User | None) -> Command:
+    """The command with the table it reads from named by its place, which this person may see.
+
+    Raises:
+        RequestError: that table is not registered, or the person may not look at it.
+    """
+    source = getattr(command, "source", None)
+    if not isinstance(source, TableSource):
+        return command
+    named = Table.objects.filter(Q(name=source.table) | Q(uri=source.table)).first()
+    if named is None or (by is not None and not may(by, "view", named)):
+        msg = f"There is no table {source.table[:200]} to read from."
+        raise RequestError(msg, "Name a registered table.", field="source.table")
+    placed = replace(source, table=allowed_table_uri(named.uri))
+    return replace(command, source=placed)  # type: ignore[call-arg]  # those that have one
 
 
 def _source_uris(value: object) -> Iterator[str]:

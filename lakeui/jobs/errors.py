@@ -1,6 +1,6 @@
 """Why a job was not taken: errors of the same shape as the engine's."""
 
-from engine.errors import EngineError, RequestError
+from engine.errors import EngineError, OperationCancelledError, RequestError
 
 
 class ReadOnlyError(EngineError):
@@ -52,7 +52,7 @@ class JobStateError(RequestError):
         self.state = state
 
 
-class LeaseLostError(EngineError):
+class LeaseLostError(OperationCancelledError):
     """Another worker has the job now: this one may no longer write to its row."""
 
     code = "LAKE_LEASE_LOST"

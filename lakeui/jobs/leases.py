@@ -57,14 +57,18 @@ def claim(job_id: UUID, worker: str) -> Lease | None:
     return Lease(job_id, worker, job.fence, job.attempts)
 
 
-def renew(lease: Lease) -> bool:
-    """Extend the lease; whether a cancellation was asked for.
+def renew(lease: Lease) -> None:
+    """Extend the lease.
 
     Raises:
         LeaseLostError: another worker has the job.
     """
     if not _rows(lease).update(**_lease_times()):
         raise LeaseLostError
+
+
+def is_cancelled(lease: Lease) -> bool:
+    """Whether someone asked to cancel the job."""
     return Job.objects.filter(pk=lease.job_id, cancel_requested_at__isnull=False).exists()
 
 

@@ -21,7 +21,7 @@ from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_table_uri
-from lakeui.jobs.command_rules import check_command, command_of, queue_of
+from lakeui.jobs.command_rules import check_command, command_of, queue_of, with_places
 from lakeui.jobs.delivery import send_on_commit
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
@@ -80,6 +80,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     )
     _check_allowed(requested_by, command, table)
     check_command(command, table)
+    with_places(command, requested_by)
     return _take(table, command, requested_by, options)
 
 
@@ -110,6 +111,7 @@ def request_create(
             return replayed
         table = _new_table(name, description, requested_by)
         check_command(command, table)
+        with_places(command, requested_by)
         return _take(table, command, requested_by, options)
 
 

@@ -1,0 +1,31 @@
+"""What every template may show of the embedded stack."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
+
+from lakeui.local_stack.models import DemoStep
+
+
+def demo(request: HttpRequest) -> dict[str, Any]:
+    """`demo`: how far the demo lake is, asked for only where a template names it; None without one."""
+    del request
+    return {"demo": SimpleLazyObject(_progress) if settings.EMBEDDED else None}
+
+
+def _progress() -> dict[str, Any] | None:
+    steps = list(DemoStep.objects.all())
+    if not steps:
+        return None
+    done = sum(step.state == DemoStep.State.DONE for step in steps)
+    failed = next((step for step in steps if step.state == DemoStep.State.FAILED), None)
+    running = [step.title for step in steps if step.state == DemoStep.State.RUNNING]
+    return {
+        "done": done,
+        "total": len(steps),
+        "current": ", ".join(running),
+        "failed": f"{failed.title}: {failed.message}" if failed else "",
+        "finished": done == len(steps),
+    }
