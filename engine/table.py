@@ -29,9 +29,11 @@ class DeltaTable:
         allowed_roots: Sequence[str] = (),
         clock: Clock | None = None,
         snapshot: Snapshot | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         """A handle on the table in a store; `open` and `create` are the usual ways to one."""
         self.store = store
+        self.storage_options: Mapping[str, str] = dict(storage_options or {})
         self.clock: Clock = clock or SystemClock()
         self._allowed_roots = tuple(allowed_roots)
         self._newest = snapshot
@@ -60,7 +62,13 @@ class DeltaTable:
         """
         store = open_store(uri, storage_options)
         snapshot = load_snapshot(store, allowed_roots=allowed_roots)
-        return cls(store, allowed_roots=allowed_roots, clock=clock, snapshot=snapshot)
+        return cls(
+            store,
+            allowed_roots=allowed_roots,
+            clock=clock,
+            snapshot=snapshot,
+            storage_options=storage_options,
+        )
 
     @classmethod
     def create(  # noqa: PLR0913 - what CREATE TABLE can say
@@ -93,7 +101,7 @@ class DeltaTable:
         actions = first_actions(
             schema, partition_columns, clustering_columns, configuration, now_ms=clock.now_ms()
         )
-        handle = cls(store, clock=clock)
+        handle = cls(store, clock=clock, storage_options=storage_options)
         txn = OptimisticTransaction(handle, None, clock=clock)
         txn.stage(*actions)
         parameters = {
