@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from engine.errors import ExpressionError
 from engine.expressions import build
+from engine.expressions.cursor import Cursor
 from engine.expressions.functions import find_callable
 from engine.expressions.lexer import Token
 from engine.expressions.literals import interval_literal, number_literal, typed_literal
@@ -38,7 +39,7 @@ KEYWORDS = frozenset(
 Nested = Callable[["Grammar", str], Expression]
 
 
-class Grammar:
+class Grammar(Cursor):
     """One pass over the tokens of one expression.
 
     `nested` parses a subquery whose SELECT is next; without it there are none.
@@ -51,60 +52,9 @@ class Grammar:
         moments: dict[str, Literal],
         nested: Nested | None = None,
     ) -> None:
-        self.tokens, self.scope, self.moments, self.nested = tokens, scope, moments, nested
-        self.index = 0
+        super().__init__(tokens)
+        self.scope, self.moments, self.nested = scope, moments, nested
         self._depth = 0
-
-    # --- the tokens ---
-
-    def peek(self, offset: int = 0) -> str:
-        """The word or symbol ahead; "" for anything else and at the end."""
-        token = self._at(offset)
-        return token.value if token and token.kind in {"word", "symbol"} else ""
-
-    def take(self, *expected: str) -> bool:
-        """Move past these words or symbols if they are next."""
-        if all(self.peek(offset) == each for offset, each in enumerate(expected)):
-            self.index += len(expected)
-            return True
-        return False
-
-    def need(self, expected: str) -> None:
-        """Move past this word or symbol.
-
-        Raises:
-            ExpressionError: something else is next.
-        """
-        if not self.take(expected):
-            raise self.unexpected(f"{expected} was expected")
-
-    def unexpected(self, why: str = "this is not part of an expression") -> ExpressionError:
-        """The error for the token ahead."""
-        token = self._at(0)
-        if token is None:
-            end = self.tokens[-1].end if self.tokens else 0
-            return ExpressionError(f"The expression ends too early: {why}.", position=end)
-        what = f"{token.text[:60]!r} at {token.position} cannot stand here: {why}."
-        return ExpressionError(
-            what,
-            "Use columns, literals, operators and the documented functions.",
-            position=token.position,
-        )
-
-    @property
-    def at_end(self) -> bool:
-        """Whether all tokens are read."""
-        return self.index >= len(self.tokens)
-
-    def _at(self, offset: int) -> Token | None:
-        index = self.index + offset
-        return self.tokens[index] if index < len(self.tokens) else None
-
-    @property
-    def position(self) -> int:
-        """Where the token ahead begins."""
-        token = self._at(0) or (self.tokens[-1] if self.tokens else None)
-        return token.position if token else 0
 
     # --- expressions ---
 
@@ -173,7 +123,7 @@ class Grammar:
         return build.call(name, arguments, position)
 
     def _escape(self) -> Expression:
-        token = self._at(0)
+        token = self.token(0)
         if token is None or token.kind != "string" or len(token.value) != 1:
             raise self.unexpected("ESCAPE takes one character")
         self.index += 1
@@ -223,7 +173,7 @@ class Grammar:
         return found
 
     def _unary(self) -> Expression:
-        position, token = self.position, self._at(1)
+        position, token = self.position, self.token(1)
         if self.take("-"):
             if token and token.kind == "number":
                 return self._postfix(self._number(negative=True))
@@ -251,7 +201,7 @@ class Grammar:
                 return found
 
     def _primary(self) -> Expression:
-        token = self._at(0)
+        token = self.token(0)
         if token is None:
             raise self.unexpected("a value was expected")
         match token.kind:
@@ -270,7 +220,7 @@ class Grammar:
                 return self._bracket()
 
     def _number(self, *, negative: bool) -> Literal:
-        token = self._at(0)
+        token = self.token(0)
         found = number_literal(token.value, negative=negative) if token else None
         if found is None:
             raise self.unexpected("this is not a number that fits a type")
@@ -295,7 +245,7 @@ class Grammar:
         return found
 
     def _word(self, token: Token) -> Expression:
-        after = self._at(1)
+        after = self.token(1)
         if token.value in _TYPED and after and after.kind == "string":
             return self._typed(token, after)
         if token.value in _CONSTANTS:
@@ -340,7 +290,7 @@ class Grammar:
         Raises:
             ExpressionError: a keyword, or no name.
         """
-        token = self._at(0)
+        token = self.token(0)
         if token is None or token.kind not in {"word", "name"}:
             raise self.unexpected("a column was expected")
         if token.kind == "word" and token.value in KEYWORDS:
@@ -417,7 +367,7 @@ class Grammar:
         return DecimalType(precision, scale)
 
     def _digits(self) -> int:
-        token = self._at(0)
+        token = self.token(0)
         if token is None or not token.value.isdigit() or len(token.value) > 3:
             raise self.unexpected("a number of digits was expected")
         self.index += 1
@@ -426,7 +376,7 @@ class Grammar:
     def _interval(self) -> Expression:
         self.need("INTERVAL")
         sign = "-" if self.take("-") else ""
-        amount, unit = self._at(0), self._at(1)
+        amount, unit = self.token(0), self.token(1)
         found = None
         if amount and unit and amount.kind in {"number", "string"}:
             found = interval_literal(sign + amount.value, unit.value)

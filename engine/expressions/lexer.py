@@ -6,19 +6,30 @@ Positions are offsets into the text. What Spark's lexer would read differently f
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-import sqlglot
+from sqlglot.dialects.databricks import Databricks
 from sqlglot.errors import SqlglotError
 from sqlglot.tokens import TokenType
 
 from engine.errors import ExpressionError, StatementError
 
-_DIALECT = "databricks"
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)|''|\"\"", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _QUOTED = re.compile(r"`(?:[^`]|``)+`\Z", re.DOTALL)
+_NUMBER = re.compile(r"\.?\d")
+
+
+class _Tokenizer(Databricks.Tokenizer):
+    """Databricks' quotes, comments and symbols, without its words: each word is one token here."""
+
+    COMMANDS: ClassVar[set[TokenType]] = set()
+    KEYWORDS: ClassVar[dict[str, TokenType]] = {
+        text: kind
+        for text, kind in Databricks.Tokenizer.KEYWORDS.items()
+        if not any(each.isalnum() for each in text)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +55,12 @@ def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> lis
         ExpressionError: (or `error`) unbalanced quotes, characters that begin no token.
     """
     try:
-        found = sqlglot.tokenize(text, read=_DIALECT)
+        found = _Tokenizer(dialect="databricks").tokenize(text)
     except (SqlglotError, ValueError, IndexError) as cause:
         what = "The text cannot be read: a quote or comment is probably left open."
         raise error(what, "Close it.", position=len(text)) from cause
     tokens: list[Token] = []
     for each in found:
-        if tokens and each.start < tokens[-1].end:
-            continue  # a number with a suffix comes as three tokens of one place
         token = _token(each, text, error)
         if tokens and _continues(tokens[-1], token):
             token = _joined(tokens.pop(), token)
@@ -88,7 +97,7 @@ def _read(
         return "string", _unescape(source, position, error)
     if token_type == TokenType.HEX_STRING and source[:1] in {"x", "X"}:
         return "hex", source[2:-1]
-    if token_type == TokenType.NUMBER:
+    if _NUMBER.match(source):
         return "number", source.upper()
     if source.startswith("`") and _QUOTED.match(source):
         return "name", source[1:-1].replace("``", "`")

@@ -1,0 +1,64 @@
+"""Column definitions: fields of a schema as SQL, with what their metadata says."""
+
+from typing import Any
+
+from engine.commands.names import name_sql
+from engine.expressions.render import quote_string
+from engine.expressions.types import sql_name
+from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
+
+GENERATION = "delta.generationExpression"
+DEFAULT = "CURRENT_DEFAULT"
+COMMENT = "comment"
+IDENTITY_START = "delta.identity.start"
+IDENTITY_STEP = "delta.identity.step"
+IDENTITY_EXPLICIT = "delta.identity.allowExplicitInsert"
+
+
+def columns_sql(schema: StructType) -> str:
+    """The columns of a CREATE TABLE."""
+    return ", ".join(column_sql(each) for each in schema)
+
+
+def column_sql(field: StructField) -> str:
+    """One column: name, type and what is said of it."""
+    parts = [name_sql(field.name), type_sql(field.type)]
+    if not field.nullable:
+        parts.append("NOT NULL")
+    parts.extend(_described(field.metadata))
+    return " ".join(parts)
+
+
+def type_sql(data_type: DataType) -> str:
+    """A type with the nullability and comments of the fields inside it."""
+    match data_type:
+        case StructType(fields):
+            return f"STRUCT<{', '.join(_nested(each) for each in fields)}>"
+        case ArrayType(element):
+            return f"ARRAY<{type_sql(element)}>"
+        case MapType(key, value):
+            return f"MAP<{type_sql(key)}, {type_sql(value)}>"
+        case _:
+            return sql_name(data_type)
+
+
+def _nested(field: StructField) -> str:
+    null = "" if field.nullable else " NOT NULL"
+    comment = field.metadata.get(COMMENT)
+    shown = f" COMMENT {quote_string(str(comment))}" if comment else ""
+    return f"{name_sql(field.name)}: {type_sql(field.type)}{null}{shown}"
+
+
+def _described(metadata: Any) -> list[str]:  # noqa: ANN401 - a field's metadata
+    parts = []
+    if GENERATION in metadata:
+        parts.append(f"GENERATED ALWAYS AS ({metadata[GENERATION]})")
+    if IDENTITY_START in metadata:
+        kind = "BY DEFAULT" if metadata.get(IDENTITY_EXPLICIT) else "ALWAYS"
+        start, step = metadata[IDENTITY_START], metadata.get(IDENTITY_STEP, 1)
+        parts.append(f"GENERATED {kind} AS IDENTITY (START WITH {start} INCREMENT BY {step})")
+    if DEFAULT in metadata:
+        parts.append(f"DEFAULT {metadata[DEFAULT]}")
+    if metadata.get(COMMENT):
+        parts.append(f"COMMENT {quote_string(str(metadata[COMMENT]))}")
+    return parts

@@ -1,0 +1,125 @@
+"""What every command is: a value, checked without Spark, that can say itself in SQL."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from engine.commands.fields import Parameter, parameter, parameters_of, to_json, values_from_json
+from engine.commands.sources import FileSource, RowsSource, TableSource, source_from_json
+from engine.errors import RequestError
+from engine.expressions.parse import parse_condition
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.tree import Expression
+from engine.schema.types import StructType
+
+COMMANDS: "dict[str, type[Command]]" = {}
+"""Every command by its kind."""
+PARSE: dict[str, Callable[[Any], Any]] = {"source": source_from_json}
+"""From JSON, the kinds of field that are not plain values."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """Something to do to one table.
+
+    Attributes:
+        table: the name or URI in the statement, "" where the job names it.
+        destructive: whether rows or history may be gone afterwards.
+    """
+
+    kind: ClassVar[str] = ""
+    label: ClassVar[str] = ""
+    help: ClassVar[str] = ""
+    destructive: ClassVar[bool] = False
+    table: str = parameter(
+        "Table", "text", default="", kw_only=True, help="Left out where the job names it."
+    )
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.kind:
+            COMMANDS[cls.kind] = cls
+
+    @classmethod
+    def declared(cls) -> tuple[Parameter, ...]:
+        """Its parameters, for forms, schemas and the command line."""
+        return parameters_of(cls)
+
+    @staticmethod
+    def from_parameters(kind: str, parameters: Mapping[str, Any]) -> "Command":
+        """The command of a kind from JSON, its fields checked.
+
+        Raises:
+            RequestError: an unknown kind, or a field that is missing, unknown or of a wrong type.
+        """
+        model = COMMANDS.get(kind)
+        if model is None:
+            what = f"There is no command {str(kind)[:100]!r}."
+            raise RequestError(what, f"Use {', '.join(COMMANDS)}.", field="kind")
+        if not isinstance(parameters, Mapping):
+            what = "The parameters are not an object."
+            raise RequestError(what, "Give them by name.", field="parameters")
+        command = model(**values_from_json(model, parameters, PARSE))
+        command.validate(None)
+        return command
+
+    def parameters(self) -> dict[str, Any]:
+        """JSON-ready; `from_parameters` of it equals the command."""
+        return {name: to_json(value) for name, value in vars(self).items()}
+
+    def validate(self, schema: StructType | None) -> None:
+        """Refuse what cannot be done, to a table of that schema if it is known.
+
+        Raises:
+            RequestError: (`ExpressionError` and others) `field` names the part.
+        """
+
+    def statement(self) -> str:
+        """SQL that says the same; `parse_statement` of it equals the command."""
+        raise NotImplementedError
+
+    def condition(self, schema: StructType, *, now_ms: int | None = None) -> Expression | None:
+        """Its WHERE over the table's schema; None where it has none."""
+        where = getattr(self, "where", None)
+        if not where:
+            return None
+        return parse_condition(where, self.scope(schema), now_ms=now_ms)
+
+    def scope(self, schema: StructType) -> Scope:
+        """What its conditions may name: the table's columns, after its name or alias too."""
+        names = (getattr(self, "alias", ""), self.table.rpartition(".")[2])
+        return Scope((Relation(schema, "", tuple(each for each in names if each)),))
+
+
+def check_source(source: FileSource | RowsSource | TableSource | None) -> None:
+    """Refuse a source that is none.
+
+    Raises:
+        RequestError: as the source says.
+    """
+    if source is not None:
+        source.validate()
+
+
+def check_columns(columns: tuple[str, ...], schema: StructType | None, field: str) -> None:
+    """Refuse columns that a schema does not have, and columns named twice.
+
+    Raises:
+        RequestError: which one; `field` is the parameter.
+    """
+    lowered = [each.lower() for each in columns]
+    if len(set(lowered)) < len(lowered):
+        what = f"A column is named twice in {', '.join(columns)}."
+        raise RequestError(what, "Name each once.", field=field)
+    if schema is not None:
+        for each in columns:
+            Scope.of(schema).resolve(column_path(each))
+
+
+def column_path(text: str) -> tuple[str, ...]:
+    """The names along a column's path as written, backticks removed."""
+    if "`" not in text:
+        return tuple(text.split("."))
+    parts = text.replace("``", "\0").split("`")
+    plain = [part if index % 2 else part.replace(".", "\1") for index, part in enumerate(parts)]
+    return tuple(each.replace("\0", "`") for each in "".join(plain).split("\1") if each)

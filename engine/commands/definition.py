@@ -1,0 +1,119 @@
+"""Commands that define a table: create and set properties."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from engine.commands.column_sql import columns_sql
+from engine.commands.command import Command, check_columns, check_source
+from engine.commands.fields import parameter
+from engine.commands.names import column_list, properties_sql, table_sql
+from engine.commands.sources import Source
+from engine.errors import RequestError
+from engine.expressions.render import quote_string
+from engine.schema.types import StructType
+
+
+@dataclass(frozen=True)
+class Create(Command):
+    """A new table, empty or with the rows of a source."""
+
+    kind: ClassVar[str] = "create"
+    label: ClassVar[str] = "Create"
+    help: ClassVar[str] = "Create a table, and load it if a source is given."
+    schema: StructType | None = parameter(
+        "Schema", "schema", default=None, help="Left out, the source's."
+    )
+    partition_columns: tuple[str, ...] = parameter("Partition by", "columns", default=())
+    clustering_columns: tuple[str, ...] = parameter("Cluster by", "columns", default=())
+    properties: Mapping[str, str] = parameter("Properties", "mapping", default={})
+    source: Source | None = parameter("Source", "source", default=None)
+    if_not_exists: bool = parameter(
+        "Only if there is none", "boolean", default=False, help="Otherwise nothing is done."
+    )
+    replace: bool = parameter(
+        "Replace", "boolean", default=False, help="A table that is there gives way, schema and all."
+    )
+    description: str = parameter("Description", "text", default="")
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`; the schema of a table that is there does not matter."""
+        check_source(self.source)
+        if self.schema is None and self.source is None:
+            what = "The table has neither columns nor a source."
+            raise RequestError(what, "Give one of them.", field="schema")
+        if self.partition_columns and self.clustering_columns:
+            what = "A table is either partitioned or clustered."
+            raise RequestError(what, "Choose one.", field="clustering_columns")
+        if self.if_not_exists and self.replace:
+            what = "IF NOT EXISTS and OR REPLACE exclude one another."
+            raise RequestError(what, "Choose one.", field="replace")
+        check_columns(self.partition_columns, self.schema, "partition_columns")
+        check_columns(self.clustering_columns, self.schema, "clustering_columns")
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        head = "CREATE OR REPLACE TABLE" if self.replace else "CREATE TABLE"
+        guard = " IF NOT EXISTS" if self.if_not_exists else ""
+        columns = f" ({columns_sql(self.schema)})" if self.schema is not None else ""
+        return f"{head}{guard} {table_sql(self.table)}{columns} USING DELTA{self._layout()}"
+
+    def _layout(self) -> str:
+        parts = []
+        if self.partition_columns:
+            parts.append(f"PARTITIONED BY {column_list(self.partition_columns)}")
+        if self.clustering_columns:
+            parts.append(f"CLUSTER BY {column_list(self.clustering_columns)}")
+        if self.description:
+            parts.append(f"COMMENT {quote_string(self.description)}")
+        if self.properties:
+            parts.append(f"TBLPROPERTIES {properties_sql(self.properties)}")
+        if self.source is not None:
+            parts.append(f"AS {self.source.sql()}")
+        return "".join(f" {each}" for each in parts)
+
+
+@dataclass(frozen=True)
+class SetProperties(Command):
+    """Set table properties."""
+
+    kind: ClassVar[str] = "set_properties"
+    label: ClassVar[str] = "Set properties"
+    help: ClassVar[str] = "Set table properties. Concurrent writes will fail."
+    properties: Mapping[str, str] = parameter("Properties", "mapping")
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if not self.properties or not all(self.properties):
+            what = "There is no property to set."
+            raise RequestError(what, "Give at least one.", field="properties")
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        properties = properties_sql(self.properties)
+        return f"ALTER TABLE {table_sql(self.table)} SET TBLPROPERTIES {properties}"
+
+
+@dataclass(frozen=True)
+class UnsetProperties(Command):
+    """Take table properties away."""
+
+    kind: ClassVar[str] = "unset_properties"
+    label: ClassVar[str] = "Unset properties"
+    help: ClassVar[str] = "Take table properties away. Concurrent writes will fail."
+    keys: tuple[str, ...] = parameter("Properties", "texts")
+    if_exists: bool = parameter(
+        "Only those that are set", "boolean", default=False, help="Otherwise a missing one fails."
+    )
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if not self.keys or not all(self.keys):
+            what = "There is no property to unset."
+            raise RequestError(what, "Give at least one.", field="keys")
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        guard = " IF EXISTS" if self.if_exists else ""
+        keys = column_list(tuple(quote_string(each) for each in self.keys))
+        return f"ALTER TABLE {table_sql(self.table)} UNSET TBLPROPERTIES{guard} {keys}"

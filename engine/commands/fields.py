@@ -1,0 +1,234 @@
+"""The fields of commands: what a form, a schema and a command line need to know of each.
+
+A field is declared once, with `parameter`. `to_json` and `from_json` carry its values over JSON.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any
+
+from engine.errors import EngineError, RequestError
+from engine.schema.types import StructType, parse_schema, type_to_json
+
+MAX_TEXT = 65_536
+MAX_ITEMS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """How a field is shown and sent.
+
+    `kind` is one of text, condition, expression, columns, integer, number, boolean, choice,
+    mapping (text to text), texts, schema, timestamp, source, clauses. `json_type` is the JSON
+    Schema type that goes with it.
+    """
+
+    name: str
+    label: str
+    kind: str
+    help: str = ""
+    choices: tuple[str, ...] = ()
+    required: bool = False
+    default: Any = None
+    minimum: int | None = None
+
+    @property
+    def json_type(self) -> str:
+        """The type of its value in JSON Schema."""
+        return _JSON_TYPES[self.kind]
+
+
+_JSON_TYPES = {
+    **dict.fromkeys(("text", "condition", "expression", "choice", "timestamp"), "string"),
+    **dict.fromkeys(("columns", "texts", "clauses", "rows"), "array"),
+    **dict.fromkeys(("mapping", "schema", "source"), "object"),
+    "integer": "integer",
+    "number": "number",
+    "boolean": "boolean",
+}
+
+
+def parameter(  # noqa: PLR0913 - a declaration, all by name
+    label: str,
+    kind: str,
+    *,
+    default: Any = MISSING,  # noqa: ANN401 - any value
+    help: str = "",  # noqa: A002 - the word forms use
+    choices: tuple[str, ...] = (),
+    minimum: int | None = None,
+    kw_only: bool = False,
+) -> Any:  # noqa: ANN401 - a dataclass field
+    """A field of a command; without `default` it is required."""
+    metadata = {"label": label, "kind": kind, "help": help, "choices": choices, "minimum": minimum}
+    if kind == "mapping" and default is not MISSING:
+        return field(
+            default_factory=lambda: dict(default),
+            metadata=metadata,
+            kw_only=kw_only,
+        )
+    return field(default=default, metadata=metadata, kw_only=kw_only)
+
+
+def parameters_of(model: type) -> tuple[Parameter, ...]:
+    """The declared fields of a command, a source or a clause, in order."""
+    return tuple(_parameter(each) for each in fields(model) if "kind" in each.metadata)
+
+
+def _parameter(each: "Field[Any]") -> Parameter:
+    given = each.default is not MISSING or each.default_factory is not MISSING
+    default = each.default if each.default is not MISSING else None
+    if each.default_factory is not MISSING:
+        default = {}
+    return Parameter(
+        each.name,
+        each.metadata["label"],
+        each.metadata["kind"],
+        each.metadata["help"],
+        each.metadata["choices"],
+        required=not given,
+        default=default,
+        minimum=each.metadata["minimum"],
+    )
+
+
+def to_json(value: Any) -> Any:  # noqa: ANN401 - a field's value to JSON
+    """A field's value as JSON."""
+    if isinstance(value, StructType):
+        return type_to_json(value)
+    if isinstance(value, tuple | list):
+        return [to_json(each) for each in value]
+    if isinstance(value, Mapping):
+        return {key: to_json(each) for key, each in value.items()}
+    as_json = getattr(value, "as_json", None)
+    return as_json() if as_json else value
+
+
+def values_from_json(
+    model: type, given: Mapping[str, Any], parse: Mapping[str, Callable[[Any], Any]]
+) -> dict[str, Any]:
+    """The values of a model's fields from JSON, each checked.
+
+    Args:
+        model: a dataclass of `parameter` fields.
+        given: by field name; nulls count as left out.
+        parse: converters of kinds that are defined above this module (source, clauses).
+
+    Raises:
+        RequestError: an unknown or missing field, or a value of the wrong type; `field` names it.
+    """
+    known = {each.name: each for each in parameters_of(model)}
+    for name in given:
+        if name not in known:
+            what = f"There is no parameter {str(name)[:100]}."
+            raise RequestError(
+                what, f"The parameters are {', '.join(known)}.", field=str(name)[:100]
+            )
+    present = {name: value for name, value in given.items() if value is not None}
+    missing = [each.name for each in known.values() if each.required and each.name not in present]
+    if missing:
+        what = f"{known[missing[0]].label} is missing."
+        raise RequestError(what, f"Give {missing[0]}.", field=missing[0])
+    return {name: _checked(known[name], value, parse) for name, value in present.items()}
+
+
+def _checked(
+    declared: Parameter,
+    value: Any,
+    parse: Mapping[str, Callable[[Any], Any]],  # noqa: ANN401 - JSON
+) -> Any:  # noqa: ANN401 - a field's value
+    convert = parse.get(declared.kind) or _CONVERTERS.get(declared.kind, _text)
+    try:
+        found = convert(value)
+    except EngineError:
+        raise
+    except (TypeError, ValueError) as error:
+        what = f"{declared.label} is not {_WANTED.get(declared.kind, 'a text')}: {error}."
+        raise RequestError(what, "Correct it.", field=declared.name) from error
+    if declared.choices and found not in declared.choices:
+        what = f"{declared.label} cannot be {str(found)[:100]!r}."
+        raise RequestError(what, f"Use {', '.join(declared.choices)}.", field=declared.name)
+    if declared.minimum is not None and found < declared.minimum:
+        what = f"{declared.label} cannot be {found}."
+        raise RequestError(what, f"Use at least {declared.minimum}.", field=declared.name)
+    return found
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - JSON
+    if not isinstance(value, str) or len(value) > MAX_TEXT or "\0" in value:
+        what = f"{str(value)[:60]!r}"
+        raise TypeError(what)
+    return value.strip()
+
+
+def _texts(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - JSON
+    if isinstance(value, str):
+        value = [part for part in value.split(",") if part.strip()]
+    if not isinstance(value, list | tuple) or len(value) > MAX_ITEMS:
+        what = f"{str(value)[:60]!r}"
+        raise TypeError(what)
+    return tuple(_text(each) for each in value)
+
+
+def _mapping(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON
+    if not isinstance(value, Mapping) or len(value) > MAX_ITEMS:
+        what = f"{str(value)[:60]!r}"
+        raise TypeError(what)
+    return {_text(key): _text(_scalar(each)) for key, each in value.items()}
+
+
+def _scalar(value: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _integer(value: Any) -> int:  # noqa: ANN401 - JSON
+    if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) < 20:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
+        what = f"{str(value)[:60]!r}"
+        raise TypeError(what)
+    return value
+
+
+def _number(value: Any) -> float:  # noqa: ANN401 - JSON
+    number = (
+        float(value)
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+        else None
+    )
+    if number is None or not abs(number) < float("inf"):
+        what = f"{str(value)[:60]!r}"
+        raise TypeError(what)
+    return number
+
+
+def _boolean(value: Any) -> bool:  # noqa: ANN401 - JSON
+    if isinstance(value, str) and value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    if not isinstance(value, bool):
+        what = f"{str(value)[:60]!r}"
+        raise TypeError(what)
+    return value
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "columns": _texts,
+    "texts": _texts,
+    "mapping": _mapping,
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "schema": parse_schema,
+}
+_WANTED = {
+    "columns": "a list of columns",
+    "texts": "a list of texts",
+    "mapping": "an object of texts",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "schema": "a schema",
+    "source": "a source",
+    "clauses": "a list of clauses",
+}

@@ -1,0 +1,154 @@
+"""Commands that keep a table in shape: optimize, reorg, vacuum, restore."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from engine.commands.command import Command, check_columns
+from engine.commands.fields import parameter
+from engine.commands.names import column_list, options_sql, table_sql, where_sql
+from engine.errors import RequestError
+from engine.expressions.literals import parse_timestamp
+from engine.expressions.render import quote_string
+from engine.schema.types import StructType
+
+MAX_RETENTION_HOURS = 24 * 365 * 100
+
+
+@dataclass(frozen=True)
+class Optimize(Command):
+    """Compact small files, purge deletion vectors, cluster or sort."""
+
+    kind: ClassVar[str] = "optimize"
+    label: ClassVar[str] = "Optimize"
+    help: ClassVar[str] = "Write many small files as few large ones. No row changes."
+    where: str | None = parameter(
+        "Only partitions where", "condition", default=None, help="Partition columns only."
+    )
+    zorder_by: tuple[str, ...] = parameter("Z-order by", "columns", default=())
+    full: bool = parameter(
+        "Full", "boolean", default=False, help="Cluster every file again, not only new ones."
+    )
+    target_size_bytes: int | None = parameter(
+        "Target size of a file", "integer", default=None, minimum=1, help="In bytes."
+    )
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if self.full and (self.zorder_by or self.where):
+            what = "OPTIMIZE FULL takes neither WHERE nor ZORDER BY."
+            raise RequestError(what, "Leave one of them out.", field="full")
+        check_columns(self.zorder_by, schema, "zorder_by")
+        if schema is not None:
+            self.condition(schema)
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        full = " FULL" if self.full else ""
+        order = f" ZORDER BY {column_list(self.zorder_by)}" if self.zorder_by else ""
+        options = options_sql({"targetSizeBytes": self.target_size_bytes})
+        return f"OPTIMIZE {table_sql(self.table)}{full}{where_sql(self.where)}{order}{options}"
+
+
+@dataclass(frozen=True)
+class Reorg(Command):
+    """Rewrite files to purge what is marked deleted, or to fit another format's readers."""
+
+    kind: ClassVar[str] = "reorg"
+    label: ClassVar[str] = "Reorganise"
+    help: ClassVar[str] = "Rewrite files that hold deleted rows. No row changes."
+    where: str | None = parameter(
+        "Only partitions where", "condition", default=None, help="Partition columns only."
+    )
+    upgrade_uniform: int | None = parameter(
+        "Upgrade to Iceberg compatibility version",
+        "integer",
+        default=None,
+        minimum=1,
+        help="Instead of purging: rewrite so that Iceberg clients can read the table.",
+    )
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if self.upgrade_uniform is not None and self.where:
+            what = "REORG … UPGRADE UNIFORM takes no WHERE."
+            raise RequestError(what, "Leave it out.", field="where")
+        if schema is not None:
+            self.condition(schema)
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        action = "PURGE"
+        if self.upgrade_uniform is not None:
+            action = f"UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = {self.upgrade_uniform})"
+        return f"REORG TABLE {table_sql(self.table)}{where_sql(self.where)} APPLY ({action})"
+
+
+@dataclass(frozen=True)
+class Vacuum(Command):
+    """Delete files that no version inside the retention needs."""
+
+    kind: ClassVar[str] = "vacuum"
+    label: ClassVar[str] = "Vacuum"
+    help: ClassVar[str] = "Delete files that no retained version needs. Older versions go."
+    destructive: ClassVar[bool] = True
+    retention_hours: float | None = parameter(
+        "Keep files of the last hours",
+        "number",
+        default=None,
+        minimum=0,
+        help="Left out, the table's own retention: 168 by default.",
+    )
+    lite: bool = parameter(
+        "Lite", "boolean", default=False, help="Use the log alone, do not list the storage."
+    )
+    override_retention: bool = parameter(
+        "Allow less than the safe retention",
+        "boolean",
+        default=False,
+        help="Readers and writers older than the retention may fail.",
+    )
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        hours = self.retention_hours
+        if hours is not None and not 0 <= hours <= MAX_RETENTION_HOURS:
+            what = f"A retention of {hours} hours cannot be."
+            raise RequestError(what, "Use hours of a century at most.", field="retention_hours")
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        lite = " LITE" if self.lite else ""
+        hours = "" if self.retention_hours is None else f" RETAIN {self.retention_hours:.15g} HOURS"
+        options = options_sql({"overrideRetention": self.override_retention})
+        return f"VACUUM {table_sql(self.table)}{lite}{hours}{options}"
+
+
+@dataclass(frozen=True)
+class Restore(Command):
+    """Make an earlier version the current one, as a new commit."""
+
+    kind: ClassVar[str] = "restore"
+    label: ClassVar[str] = "Restore"
+    help: ClassVar[str] = "Bring back an earlier version as a new one."
+    destructive: ClassVar[bool] = True
+    version: int | None = parameter("Version", "integer", default=None, minimum=0)
+    timestamp: str | None = parameter(
+        "Time", "timestamp", default=None, help="The version that was current then; UTC."
+    )
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if (self.version is None) == (self.timestamp is None):
+            what = "RESTORE takes either a version or a time."
+            raise RequestError(what, "Give one of them.", field="version")
+        if self.timestamp is not None and parse_timestamp(self.timestamp) is None:
+            what = f"{self.timestamp[:100]!r} is not a time."
+            raise RequestError(what, "Write it as 2026-11-02 12:00:00.", field="timestamp")
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        if self.timestamp is not None:
+            point = f"TIMESTAMP AS OF {quote_string(self.timestamp)}"
+        else:
+            point = f"VERSION AS OF {self.version}"
+        return f"RESTORE TABLE {table_sql(self.table)} TO {point}"

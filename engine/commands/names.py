@@ -1,0 +1,58 @@
+"""Names and literals in statements: written so that the statement parser reads them back."""
+
+import re
+from collections.abc import Mapping
+
+from engine.expressions.grammar import KEYWORDS
+from engine.expressions.render import quote_string
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_STATEMENT_WORDS = frozenset(
+    "WITH WHEN THEN ON SET VALUES RETAIN LITE FULL DRY ZORDER APPLY AS PARTITION TO DELTA".split()
+)
+
+
+def table_sql(table: str) -> str:
+    """A table's name, or delta.`uri` for a URI; "t" where the job names the table."""
+    if not table:
+        return "t"
+    if "/" in table or ":" in table:
+        return f"delta.{quoted(table)}"
+    return ".".join(name_sql(part) for part in table.split("."))
+
+
+def name_sql(name: str) -> str:
+    """One name, in backticks where it needs them."""
+    plain = _PLAIN.match(name) and name.upper() not in KEYWORDS | _STATEMENT_WORDS
+    return name if plain else quoted(name)
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def column_list(columns: tuple[str, ...]) -> str:
+    """Columns in brackets, as they were written."""
+    return f"({', '.join(columns)})"
+
+
+def properties_sql(properties: Mapping[str, str]) -> str:
+    """`('key' = 'value', …)`."""
+    pairs = (f"{quote_string(key)} = {quote_string(value)}" for key, value in properties.items())
+    return f"({', '.join(pairs)})"
+
+
+def options_sql(options: Mapping[str, str | bool | int | None]) -> str:
+    """` WITH ('option' = 'value')` of the options that are set, else nothing."""
+    given = {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+        if value not in (None, False, "")
+    }
+    return f" WITH {properties_sql(given)}" if given else ""
+
+
+def where_sql(where: str | None) -> str:
+    """` WHERE condition`, or nothing."""
+    return f" WHERE {where}" if where else ""

@@ -1,0 +1,196 @@
+"""Where the rows of a write come from: files, rows that are written out, another table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from engine.commands.fields import parameter, to_json, values_from_json
+from engine.commands.names import quoted, table_sql, where_sql
+from engine.errors import RequestError
+from engine.expressions.render import quote_string
+
+FORMATS = ("csv", "json", "parquet", "orc")
+BAD_ROWS = ("fail", "drop", "null")
+MAX_ROWS = 10_000
+
+
+class _AsJson:
+    kind: ClassVar[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON-ready, `kind` among the fields."""
+        return {"kind": self.kind, **{name: to_json(value) for name, value in vars(self).items()}}
+
+
+@dataclass(frozen=True)
+class FileSource(_AsJson):
+    """Files of one format under one URI: a file, or a directory with all it holds."""
+
+    kind: ClassVar[str] = "files"
+    uri: str = parameter("Location", "text", help="A file or directory under an allowed root.")
+    format: str = parameter("Format", "choice", choices=FORMATS)
+    header: bool = parameter("First line is a header", "boolean", default=True, help="CSV only.")
+    delimiter: str = parameter("Delimiter", "text", default=",", help="CSV only: one character.")
+    quote: str = parameter("Quote", "text", default='"', help="CSV only: one character.")
+    null_text: str = parameter("Text that means null", "text", default="", help="CSV only.")
+    bad_rows: str = parameter(
+        "Rows that do not fit",
+        "choice",
+        default="fail",
+        choices=BAD_ROWS,
+        help="Fail the job, drop the row, or put null for the value that does not fit.",
+    )
+
+    def sql(self) -> str:
+        """The rows as a SELECT."""
+        options = [quote_string(self.uri), f"format => {quote_string(self.format)}"]
+        for name, default in _FILE_OPTIONS.items():
+            value = getattr(self, name)
+            if value != default:
+                shown = str(value).lower() if isinstance(value, bool) else quote_string(value)
+                options.append(f"{name} => {shown}")
+        return f"SELECT * FROM read_files({', '.join(options)})"
+
+    def validate(self) -> None:
+        """Refuse a CSV dialect that is none.
+
+        Raises:
+            RequestError: a delimiter or quote that is not one character.
+        """
+        for name in ("delimiter", "quote"):
+            if len(getattr(self, name)) != 1:
+                what = f"The {name} is {getattr(self, name)!r}."
+                raise RequestError(what, "Use one character.", field=f"source.{name}")
+
+
+_EXACT = ("delimiter", "quote", "null_text")
+_FILE_OPTIONS: dict[str, Any] = {
+    "header": True,
+    "delimiter": ",",
+    "quote": '"',
+    "null_text": "",
+    "bad_rows": "fail",
+}
+
+
+@dataclass(frozen=True)
+class RowsSource(_AsJson):
+    """Rows written out as SQL expressions without columns: INSERT … VALUES.
+
+    `columns` may be empty: then the values are for the table's columns in order.
+    """
+
+    kind: ClassVar[str] = "rows"
+    columns: tuple[str, ...] = parameter("Columns", "columns", default=())
+    rows: tuple[tuple[str, ...], ...] = parameter(
+        "Rows", "rows", default=(), help="Each value a SQL literal or expression."
+    )
+
+    def sql(self) -> str:
+        """The rows as VALUES."""
+        return "VALUES " + ", ".join(f"({', '.join(row)})" for row in self.rows)
+
+    def validate(self) -> None:
+        """Refuse rows of different widths.
+
+        Raises:
+            RequestError: none at all, too many, or of a width unlike the others.
+        """
+        widths = {len(row) for row in self.rows} | ({len(self.columns)} if self.columns else set())
+        if not self.rows or len(self.rows) > MAX_ROWS or len(widths) != 1 or widths == {0}:
+            what = f"There are {len(self.rows)} rows, of {sorted(widths)} values."
+            remedy = f"Give 1 to {MAX_ROWS} rows with one value a column; load more from a file."
+            raise RequestError(what, remedy, field="source.rows")
+
+
+@dataclass(frozen=True)
+class TableSource(_AsJson):
+    """Rows of a Delta table: SELECT columns FROM table WHERE condition.
+
+    `table` is a name or URI; `columns` are expressions, each with AS name if it is to have one,
+    and empty for all columns.
+    """
+
+    kind: ClassVar[str] = "table"
+    table: str = parameter("Table", "text", help="The name or location of a Delta table.")
+    columns: tuple[str, ...] = parameter("Columns", "texts", default=())
+    where: str | None = parameter("Only rows where", "condition", default=None)
+    alias: str = parameter("Alias", "text", default="")
+    version: int | None = parameter("Version", "integer", default=None, minimum=0)
+    by_position: bool = parameter(
+        "Match columns by position", "boolean", default=False, help="Otherwise by name."
+    )
+
+    def sql(self) -> str:
+        """The rows as a SELECT."""
+        columns = ", ".join(self.columns) or "*"
+        version = "" if self.version is None else f" VERSION AS OF {self.version}"
+        alias = f" AS {quoted(self.alias)}" if self.alias else ""
+        return (
+            f"SELECT {columns} FROM {table_sql(self.table)}{version}{alias}{where_sql(self.where)}"
+        )
+
+    def validate(self) -> None:
+        """Refuse a table without a name.
+
+        Raises:
+            RequestError: it has none.
+        """
+        if not self.table:
+            what = "The source has no table."
+            raise RequestError(what, "Name one.", field="source.table")
+
+
+Source: TypeAlias = FileSource | RowsSource | TableSource
+SOURCES: dict[str, type[FileSource] | type[RowsSource] | type[TableSource]] = {
+    each.kind: each for each in (FileSource, RowsSource, TableSource)
+}
+
+
+def source_from_json(given: Any) -> Source:  # noqa: ANN401 - JSON
+    """The source that a JSON object describes.
+
+    Raises:
+        RequestError: it describes none; `field` names the part.
+    """
+    if isinstance(given, FileSource | RowsSource | TableSource):
+        return given
+    if not isinstance(given, Mapping):
+        what = "The source is not an object."
+        raise RequestError(what, "Give one with a kind.", field="source")
+    kind = given.get("kind")
+    model = SOURCES.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        what = f"There is no source of kind {str(kind)[:100]}."
+        raise RequestError(what, f"Use {', '.join(SOURCES)}.", field="source.kind")
+    rest = {name: value for name, value in given.items() if name != "kind"}
+    return model(**{**values_from_json(model, rest, _PARSE), **exact_texts(rest)})
+
+
+def exact_texts(given: Mapping[str, Any]) -> dict[str, str]:
+    """The texts whose blanks matter, such as a delimiter that is a tab."""
+    return {name: given[name] for name in _EXACT if isinstance(given.get(name), str)}
+
+
+def _rows(given: Any) -> tuple[tuple[str, ...], ...]:  # noqa: ANN401 - JSON
+    if not isinstance(given, list | tuple) or not all(
+        isinstance(row, list | tuple) for row in given
+    ):
+        what = "rows are lists of values"
+        raise TypeError(what)
+    return tuple(tuple(_literal(value) for value in row) for row in given[: MAX_ROWS + 1])
+
+
+def _literal(value: Any) -> str:  # noqa: ANN401 - JSON
+    """A JSON value as a SQL literal; texts are SQL already."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if not isinstance(value, str | int | float):
+        what = f"{str(value)[:60]!r} is no value"
+        raise TypeError(what)
+    return value.strip() if isinstance(value, str) else repr(value)
+
+
+_PARSE: dict[str, Callable[[Any], Any]] = {"rows": _rows}

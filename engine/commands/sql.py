@@ -1,0 +1,76 @@
+"""Statements to commands: a small grammar that knows these statements and refuses all others.
+
+Conditions inside a statement stay text here; they become trees when the command meets a schema.
+"""
+
+from collections.abc import Callable
+
+from engine.commands.command import Command
+from engine.commands.sql_definition import alter, create
+from engine.commands.sql_maintenance import optimize, reorg, restore, vacuum
+from engine.commands.sql_writes import delete, insert, truncate, update
+from engine.commands.statement_cursor import StatementCursor
+from engine.errors import StatementError
+
+_STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
+    "INSERT": insert,
+    "DELETE": delete,
+    "UPDATE": update,
+    "TRUNCATE": truncate,
+    "OPTIMIZE": optimize,
+    "REORG": reorg,
+    "VACUUM": vacuum,
+    "RESTORE": restore,
+    "CREATE": create,
+    "REPLACE": create,
+    "ALTER": alter,
+}
+_TRANSACTIONS = frozenset({"BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT"})
+_READS = frozenset(
+    {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "SHOW", "DESCRIBE", "DESC", "EXPLAIN"}
+)
+
+
+def parse_statement(text: str) -> Command:
+    """The command that a statement says; DRY RUN at its end is left out (see `parse_request`).
+
+    Raises:
+        StatementError: it says none that is known; `position` is the offset of the fault.
+    """
+    return parse_request(text)[0]
+
+
+def parse_request(text: str) -> tuple[Command, bool]:
+    """The command and whether the statement ends in DRY RUN. Errors as `parse_statement`."""
+    cursor = StatementCursor.over(text)
+    while cursor.tokens and cursor.tokens[-1].text == ";":
+        cursor.tokens.pop()
+    if cursor.at_end:
+        what = "The statement is empty."
+        raise StatementError(what, "Write one.", position=0)
+    read = _STATEMENTS.get(cursor.peek())
+    if read is None:
+        raise _not_known(cursor)
+    command = read(cursor)
+    dry_run = cursor.take("DRY", "RUN")
+    cursor.end()
+    command.validate(None)
+    return command, dry_run
+
+
+def _not_known(cursor: StatementCursor) -> StatementError:
+    word = cursor.peek() or (cursor.tokens[0].text if cursor.tokens else "")
+    position = cursor.position
+    if word in _TRANSACTIONS:
+        what = f"{word} is not supported: a transaction covers one table and one statement."
+        return StatementError(what, "Use MERGE to change a table in one commit.", position=position)
+    if word in _READS:
+        what = f"{word[:60]} reads, and jobs only write."
+        return StatementError(
+            what, "Use the preview and the history of the table.", position=position
+        )
+    if word == "DROP":
+        what = "DROP is not supported: tables are unregistered, not dropped."
+        return StatementError(what, "Unregister the table; its files stay.", position=position)
+    what = f"{word[:60]!r} begins no statement that is understood."
+    return StatementError(what, f"Use {', '.join(_STATEMENTS)}.", position=position)

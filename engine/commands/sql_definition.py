@@ -1,0 +1,77 @@
+"""CREATE TABLE and ALTER TABLE: from tokens to commands."""
+
+from typing import Any
+
+from engine.commands.command import Command
+from engine.commands.definition import Create, SetProperties, UnsetProperties
+from engine.commands.sql_columns import column_definitions
+from engine.commands.sql_sources import source
+from engine.commands.statement_cursor import StatementCursor
+from engine.errors import StatementError
+from engine.schema.types import StructType
+
+
+def create(cursor: StatementCursor) -> Create:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [(columns)] … [AS SELECT …]; REPLACE TABLE too."""
+    replace = cursor.take("REPLACE")
+    if not replace:
+        cursor.need("CREATE")
+        replace = cursor.take("OR", "REPLACE")
+    if not cursor.take("TABLE"):
+        what = f"CREATE {cursor.peek() or 'this'} is not understood: only tables are created here."
+        raise StatementError(what, "Use CREATE TABLE.", position=cursor.position)
+    guard = cursor.take("IF", "NOT", "EXISTS")
+    table = cursor.table()
+    found: dict[str, Any] = {"replace": replace, "if_not_exists": guard, "properties": {}}
+    if cursor.peek() == "(":
+        fields, constraints = column_definitions(cursor)
+        found["schema"] = StructType(fields)
+        found["properties"].update(constraints)
+    while _layout(cursor, found):
+        pass
+    if cursor.take("AS"):
+        found["source"] = source(cursor)
+    elif cursor.peek() in {"SELECT", "VALUES"}:
+        found["source"] = source(cursor)
+    return Create(**found, table=table)
+
+
+def _layout(cursor: StatementCursor, found: dict[str, Any]) -> bool:
+    """Read one clause after the columns; False where there is none."""
+    if cursor.take("USING"):
+        cursor.need("DELTA")
+    elif cursor.take("PARTITIONED", "BY"):
+        found["partition_columns"] = cursor.columns()
+    elif cursor.take("CLUSTER", "BY"):
+        found["clustering_columns"] = cursor.columns()
+    elif cursor.take("COMMENT"):
+        found["description"] = cursor.string("a comment")
+    elif cursor.take("TBLPROPERTIES"):
+        found["properties"].update(cursor.properties())
+    elif cursor.peek() == "LOCATION":
+        what = "LOCATION is not understood: a new table lies under the lake's own root."
+        raise StatementError(what, "Leave it out.", position=cursor.position)
+    else:
+        return False
+    return True
+
+
+def alter(cursor: StatementCursor) -> Command:
+    """ALTER TABLE t and what follows."""
+    cursor.need("ALTER", "TABLE")
+    table = cursor.table()
+    if cursor.take("SET", "TBLPROPERTIES"):
+        return SetProperties(cursor.properties(), table=table)
+    if cursor.take("UNSET", "TBLPROPERTIES"):
+        return _unset(cursor, table)
+    raise cursor.unexpected("this change of a table is not understood")
+
+
+def _unset(cursor: StatementCursor, table: str) -> UnsetProperties:
+    guard = cursor.take("IF", "EXISTS")
+    cursor.need("(")
+    keys = [cursor.property_key()]
+    while cursor.take(","):
+        keys.append(cursor.property_key())
+    cursor.need(")")
+    return UnsetProperties(tuple(keys), guard, table=table)

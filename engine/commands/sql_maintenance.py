@@ -1,0 +1,80 @@
+"""OPTIMIZE, REORG, VACUUM and RESTORE: from tokens to commands."""
+
+from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
+from engine.commands.statement_cursor import StatementCursor
+from engine.errors import StatementError
+
+
+def optimize(cursor: StatementCursor) -> Optimize:
+    """OPTIMIZE t [FULL] [WHERE c] [ZORDER BY (columns)]."""
+    cursor.need("OPTIMIZE")
+    cursor.take("TABLE")
+    table = cursor.table()
+    full = cursor.take("FULL")
+    where = cursor.until("ZORDER", "DRY", "WITH", ";") if cursor.take("WHERE") else None
+    columns = cursor.columns() if cursor.take("ZORDER", "BY") else ()
+    position, options = cursor.position, cursor.options("targetSizeBytes")
+    size = options.get("targetSizeBytes")
+    if size is not None and (not size.isdigit() or len(size) > 18 or int(size) == 0):
+        what = f"targetSizeBytes cannot be {size[:100]}."
+        raise StatementError(what, "Use a whole number of bytes.", position=position)
+    return Optimize(where, columns, full, int(size) if size else None, table=table)
+
+
+def reorg(cursor: StatementCursor) -> Reorg:
+    """REORG TABLE t [WHERE c] APPLY (PURGE | UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = n))."""
+    cursor.need("REORG", "TABLE")
+    table = cursor.table()
+    where = cursor.until("APPLY", ";") if cursor.take("WHERE") else None
+    cursor.need("APPLY", "(")
+    if cursor.take("UPGRADE", "UNIFORM", "(", "ICEBERG_COMPAT_VERSION"):
+        cursor.take("=")
+        version = cursor.integer()
+        cursor.need(")", ")")
+        return Reorg(where, version, table=table)
+    cursor.need("PURGE", ")")
+    return Reorg(where, table=table)
+
+
+def vacuum(cursor: StatementCursor) -> Vacuum:
+    """VACUUM t [LITE | FULL] [RETAIN n HOURS]."""
+    cursor.need("VACUUM")
+    table = cursor.table()
+    lite, hours, full = False, None, False
+    while True:
+        if not lite and not full and cursor.peek() in {"LITE", "FULL"}:
+            lite = cursor.take("LITE")
+            full = not lite and cursor.take("FULL")
+        elif hours is None and cursor.take("RETAIN"):
+            hours = _hours(cursor)
+        else:
+            break
+    options = cursor.options("overrideRetention")
+    override = options.get("overrideRetention", "false").lower() == "true"
+    return Vacuum(hours, lite, override, table=table)
+
+
+def _hours(cursor: StatementCursor) -> float:
+    token = cursor.token()
+    try:
+        hours = float(token.value) if token is not None and token.kind == "number" else None
+    except ValueError:
+        hours = None
+    if hours is None:
+        raise cursor.unexpected("a number of hours was expected")
+    cursor.index += 1
+    if not (cursor.take("HOURS") or cursor.take("HOUR")):
+        raise cursor.unexpected("HOURS was expected")
+    return hours
+
+
+def restore(cursor: StatementCursor) -> Restore:
+    """RESTORE [TABLE] t [TO] VERSION AS OF n | TIMESTAMP AS OF 'time'."""
+    cursor.need("RESTORE")
+    cursor.take("TABLE")
+    table = cursor.table()
+    cursor.take("TO")
+    if cursor.take("VERSION", "AS", "OF"):
+        return Restore(version=cursor.integer(), table=table)
+    cursor.need("TIMESTAMP", "AS", "OF")
+    return Restore(timestamp=cursor.string("a time"), table=table)

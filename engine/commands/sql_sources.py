@@ -1,0 +1,95 @@
+"""Sources in statements: VALUES, and SELECT from one table or from files."""
+
+from engine.commands.fields import values_from_json
+from engine.commands.sources import FileSource, RowsSource, Source, TableSource, exact_texts
+from engine.commands.statement_cursor import StatementCursor
+from engine.errors import StatementError
+
+_CLAUSES = (
+    "JOIN LEFT RIGHT INNER FULL CROSS GROUP HAVING ORDER LIMIT UNION EXCEPT INTERSECT".split()
+)
+
+
+def source(
+    cursor: StatementCursor, columns: tuple[str, ...] = (), *, by_position: bool = False
+) -> Source:
+    """The source ahead. `columns` are those an INSERT names.
+
+    Raises:
+        StatementError: something else is ahead.
+    """
+    if cursor.take("VALUES"):
+        return _values(cursor, columns)
+    if cursor.take("TABLE"):
+        return TableSource(cursor.table(), by_position=by_position)
+    if cursor.peek() != "SELECT":
+        raise cursor.unexpected("VALUES or SELECT was expected")
+    if columns:
+        what = "Columns before a SELECT are not understood."
+        remedy = "Give the SELECT's columns names with AS, and write INSERT INTO … BY NAME."
+        raise StatementError(what, remedy, position=cursor.position)
+    return select(cursor, by_position=by_position)
+
+
+def select(cursor: StatementCursor, *, by_position: bool = False) -> Source:
+    """SELECT * or columns FROM a table or read_files(…) [WHERE condition].
+
+    Raises:
+        StatementError: something else is ahead.
+    """
+    cursor.need("SELECT")
+    columns = () if cursor.take("*") else _items(cursor, "FROM")
+    cursor.need("FROM")
+    if cursor.peek() == "READ_FILES":
+        return _files(cursor, columns, by_position=by_position)
+    table = cursor.table()
+    version = cursor.integer() if cursor.take("VERSION", "AS", "OF") else None
+    alias = cursor.alias("WHERE", "DRY", "ON", "WHEN", ")", *_CLAUSES)
+    where = cursor.until(")", ";", "DRY", *_CLAUSES) if cursor.take("WHERE") else None
+    if cursor.peek() in _CLAUSES:
+        what = f"{cursor.peek()} is not understood in a source."
+        remedy = "Select from one table with a WHERE; prepare anything more in another table."
+        raise StatementError(what, remedy, position=cursor.position)
+    return TableSource(table, columns, where, alias, version, by_position)
+
+
+def _values(cursor: StatementCursor, columns: tuple[str, ...]) -> RowsSource:
+    rows = [_row(cursor)]
+    while cursor.take(","):
+        rows.append(_row(cursor))
+    return RowsSource(columns, tuple(rows))
+
+
+def _row(cursor: StatementCursor) -> tuple[str, ...]:
+    cursor.need("(")
+    row = _items(cursor, ")")
+    cursor.need(")")
+    return row
+
+
+def _items(cursor: StatementCursor, stop: str) -> tuple[str, ...]:
+    items = [cursor.until(",", stop)]
+    while cursor.take(","):
+        items.append(cursor.until(",", stop))
+    return tuple(items)
+
+
+def _files(cursor: StatementCursor, columns: tuple[str, ...], *, by_position: bool) -> FileSource:
+    position = cursor.position
+    if columns or by_position:
+        what = "Files are taken whole, their columns by name."
+        remedy = "Write INSERT INTO … BY NAME SELECT * FROM read_files(…)."
+        raise StatementError(what, remedy, position=position)
+    cursor.need("READ_FILES", "(")
+    given: dict[str, str] = {"uri": cursor.string("a location")}
+    while cursor.take(","):
+        name = cursor.name()
+        if not (cursor.take("=>") or cursor.take("=", ">")):
+            raise cursor.unexpected("=> was expected")
+        token = cursor.token()
+        if token is None or token.kind not in {"string", "word"}:
+            raise cursor.unexpected("the value of an option was expected")
+        given[name.lower()] = token.value if token.kind == "string" else token.text.lower()
+        cursor.index += 1
+    cursor.need(")")
+    return FileSource(**{**values_from_json(FileSource, given, {}), **exact_texts(given)})

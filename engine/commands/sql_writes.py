@@ -1,0 +1,96 @@
+"""INSERT, DELETE, UPDATE and TRUNCATE: from tokens to commands."""
+
+from engine.commands.sql_sources import source
+from engine.commands.statement_cursor import StatementCursor
+from engine.commands.writes import Append, Delete, Overwrite, Truncate, Update
+from engine.errors import StatementError
+
+
+def insert(cursor: StatementCursor) -> Append | Overwrite:
+    """INSERT INTO | OVERWRITE [TABLE] t [(columns)] [BY NAME] [REPLACE WHERE c] source."""
+    cursor.need("INSERT")
+    overwrite = cursor.take("OVERWRITE")
+    if not overwrite:
+        cursor.need("INTO")
+    cursor.take("TABLE")
+    table = cursor.table()
+    columns = cursor.columns() if cursor.peek() == "(" else ()
+    by_name = cursor.take("BY", "NAME")
+    if overwrite:
+        return _overwrite(cursor, table, columns, by_name=by_name)
+    if cursor.take("REPLACE", "WHERE"):
+        condition = cursor.until("BY", "VALUES", "SELECT", "TABLE")
+        rows = source(cursor, columns, by_position=not by_name)
+        return Overwrite(rows, replace_where=condition, table=table)
+    options = cursor.options("mergeSchema")
+    rows = source(cursor, columns, by_position=not by_name)
+    return Append(rows, merge_schema=_flag(cursor, options, "mergeSchema"), table=table)
+
+
+def _overwrite(
+    cursor: StatementCursor, table: str, columns: tuple[str, ...], *, by_name: bool
+) -> Overwrite:
+    if cursor.peek() == "PARTITION":
+        what = "INSERT OVERWRITE … PARTITION is not understood."
+        remedy = "Use INSERT INTO … REPLACE WHERE, or WITH ('partitionOverwriteMode' = 'dynamic')."
+        raise StatementError(what, remedy, position=cursor.position)
+    options = cursor.options("overwriteSchema", "partitionOverwriteMode")
+    mode = options.get("partitionOverwriteMode", "static").lower()
+    if mode not in {"static", "dynamic"}:
+        what = f"partitionOverwriteMode cannot be {mode[:100]}."
+        raise StatementError(what, "Use static or dynamic.", position=cursor.position)
+    replace_schema = _flag(cursor, options, "overwriteSchema")
+    rows = source(cursor, columns, by_position=not by_name)
+    return Overwrite(
+        rows, overwrite_schema=replace_schema, dynamic_partitions=mode == "dynamic", table=table
+    )
+
+
+def _flag(cursor: StatementCursor, options: dict[str, str], name: str) -> bool:
+    value = options.get(name, "false").lower()
+    if value not in {"true", "false"}:
+        what = f"{name} cannot be {value[:100]}."
+        raise StatementError(what, "Use true or false.", position=cursor.position)
+    return value == "true"
+
+
+def delete(cursor: StatementCursor) -> Delete:
+    """DELETE FROM t [AS a] [WHERE c]."""
+    cursor.need("DELETE", "FROM")
+    table, alias = cursor.table(), cursor.alias("WHERE", "DRY", "USING")
+    where = cursor.until("DRY", ";") if cursor.take("WHERE") else None
+    return Delete(where, alias=alias, table=table)
+
+
+def update(cursor: StatementCursor) -> Update:
+    """UPDATE t [AS a] SET column = expression, … [WHERE c]."""
+    cursor.need("UPDATE")
+    table, alias = cursor.table(), cursor.alias("SET")
+    cursor.need("SET")
+    assigned = assignments(cursor, "WHERE", "DRY", ";")
+    where = cursor.until("DRY", ";") if cursor.take("WHERE") else None
+    return Update(assigned, where, alias=alias, table=table)
+
+
+def assignments(cursor: StatementCursor, *stops: str) -> dict[str, str]:
+    """`column = expression, …` up to one of the stops.
+
+    Raises:
+        StatementError: something else is ahead, or a column is set twice.
+    """
+    found: dict[str, str] = {}
+    while True:
+        position, column = cursor.position, cursor.column()
+        if column in found:
+            what = f"{column} is set twice."
+            raise StatementError(what, "Set it once.", position=position)
+        cursor.need("=")
+        found[column] = cursor.until(",", *stops)
+        if not cursor.take(","):
+            return found
+
+
+def truncate(cursor: StatementCursor) -> Truncate:
+    """TRUNCATE TABLE t."""
+    cursor.need("TRUNCATE", "TABLE")
+    return Truncate(table=cursor.table())

@@ -1,0 +1,223 @@
+"""A place in a statement: tables, columns, conditions and options are read here."""
+
+from engine.errors import StatementError
+from engine.expressions.cursor import Cursor
+from engine.expressions.lexer import Token, tokenize
+
+MAX_CHARACTERS = 1_000_000
+_OPEN, _CLOSE = frozenset("(["), frozenset(")]")
+
+
+class StatementCursor(Cursor):
+    """Reads a statement; conditions come out as the text they were, comments blanked."""
+
+    error = StatementError
+    help = "See the documentation for the statements that are understood."
+
+    @classmethod
+    def over(cls, text: str) -> "StatementCursor":
+        """The beginning of a statement.
+
+        Raises:
+            StatementError: it cannot be read, or is too long.
+        """
+        if len(text) > MAX_CHARACTERS:
+            what = f"The statement has {len(text)} characters: {MAX_CHARACTERS} is the limit."
+            raise StatementError(what, "Load the rows from a file.")
+        tokens = tokenize(text, error=StatementError)
+        return cls(tokens, _without_comments(text, tokens))
+
+    def name(self) -> str:
+        """One name, without its backticks.
+
+        Raises:
+            StatementError: something else is next.
+        """
+        token = self.token()
+        if token is None or token.kind not in {"word", "name"}:
+            raise self.unexpected("a name was expected")
+        self.index += 1
+        return token.value if token.kind == "name" else token.text
+
+    def table(self) -> str:
+        """A table's name, its parts joined by dots, or the URI of delta.`uri`.
+
+        Raises:
+            StatementError: something else is next.
+        """
+        if self.peek() == "DELTA" and self.peek(1) == ".":
+            uri = self.token(2)
+            if uri is not None and uri.kind == "name":
+                self.index += 3
+                return uri.value
+        parts = [self.name()]
+        while self.take("."):
+            parts.append(self.name())
+        return ".".join(parts)
+
+    def column(self) -> str:
+        """A column or nested field, as it was written.
+
+        Raises:
+            StatementError: something else is next.
+        """
+        start = self.index
+        self.name()
+        while self.take("."):
+            self.name()
+        return self.slice(start)
+
+    def columns(self) -> tuple[str, ...]:
+        """Columns in brackets, or without them.
+
+        Raises:
+            StatementError: something else is next.
+        """
+        bracket = self.take("(")
+        found = [self.column()]
+        while self.take(","):
+            found.append(self.column())
+        if bracket:
+            self.need(")")
+        return tuple(found)
+
+    def slice(self, start: int) -> str:
+        """The text from the token of that index up to the one ahead."""
+        return self.text[self.tokens[start].position : self.tokens[self.index - 1].end]
+
+    def until(self, *stops: str) -> str:
+        """The text up to one of these words or symbols outside brackets and CASE, or to the end.
+
+        Raises:
+            StatementError: there is none.
+        """
+        start, closers = self.index, []
+        while not self.at_end and (closers or self.peek() not in stops):
+            token = self.peek()
+            if token in _OPEN:
+                closers.append(")" if token == "(" else "]")
+            elif token == "CASE":
+                closers.append("END")
+            elif closers and token == closers[-1]:
+                closers.pop()
+            elif token in _CLOSE:
+                break
+            self.index += 1
+        if self.index == start or closers:
+            why = f"{closers[-1]} was expected" if closers else "a condition or value was expected"
+            raise self.unexpected(why)
+        return self.slice(start)
+
+    def properties(self) -> dict[str, str]:
+        """`('key' = 'value', key.part = 1, …)`.
+
+        Raises:
+            StatementError: something else is next, or a key comes twice.
+        """
+        self.need("(")
+        found: dict[str, str] = {}
+        while not self.take(")"):
+            position, key = self.position, self.property_key()
+            self.take("=")
+            if key in found:
+                what = f"{key} is given twice."
+                raise StatementError(what, "Give it once.", position=position)
+            found[key] = self._property_value()
+            if self.peek() != ")":
+                self.need(",")
+        return found
+
+    def property_key(self) -> str:
+        """A property's key: a string, or names with dots.
+
+        Raises:
+            StatementError: something else is next.
+        """
+        token = self.token()
+        if token is not None and token.kind == "string":
+            self.index += 1
+            return token.value
+        parts = [self.name()]
+        while self.take("."):
+            parts.append(self.name())
+        return ".".join(parts)
+
+    def _property_value(self) -> str:
+        sign = "-" if self.take("-") else ""
+        token = self.token()
+        if token is None or token.kind not in {"string", "number", "word"}:
+            raise self.unexpected("the value of a property was expected")
+        self.index += 1
+        text = token.text.lower() if token.kind == "word" else token.text
+        return token.value if token.kind == "string" else sign + text
+
+    def options(self, *known: str) -> dict[str, str]:
+        """`WITH ('option' = 'value')`, or none.
+
+        Raises:
+            StatementError: an option that is not known.
+        """
+        position = self.position
+        if not self.take("WITH"):
+            return {}
+        found = self.properties()
+        for each in found:
+            if each not in known:
+                what = f"There is no option {each[:100]} here."
+                raise StatementError(
+                    what, f"The options are {', '.join(known)}.", position=position
+                )
+        return found
+
+    def integer(self) -> int:
+        """A whole number.
+
+        Raises:
+            StatementError: something else is next.
+        """
+        sign = -1 if self.take("-") else 1
+        token = self.token()
+        if (
+            token is None
+            or token.kind != "number"
+            or not token.value.isdigit()
+            or len(token.value) > 18
+        ):
+            raise self.unexpected("a whole number was expected")
+        self.index += 1
+        return sign * int(token.value)
+
+    def alias(self, *reserved: str) -> str:
+        """`[AS] name`, unless one of the reserved words is next; "" for none."""
+        token = self.token()
+        explicit = self.take("AS")
+        if not explicit and (
+            token is None or token.kind not in {"word", "name"} or self.peek() in reserved
+        ):
+            return ""
+        return self.name()
+
+    def end(self) -> None:
+        """Nothing may follow.
+
+        Raises:
+            StatementError: something does.
+        """
+        if self.peek() == ";":
+            what = "There is more than one statement."
+            raise StatementError(what, "Send them one by one.", position=self.position)
+        if not self.at_end:
+            raise self.unexpected("the statement should have ended")
+
+
+def _without_comments(text: str, tokens: list[Token]) -> str:
+    parts, at = [], 0
+    for token in tokens:
+        parts.append(_blank(text[at : token.position]))
+        parts.append(text[token.position : token.end])
+        at = token.end
+    return "".join(parts)
+
+
+def _blank(gap: str) -> str:
+    return "".join(each if each.isspace() else " " for each in gap)

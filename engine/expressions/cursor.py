@@ -1,0 +1,80 @@
+"""A place in a list of tokens: what conditions and statements are both read with."""
+
+from engine.errors import ExpressionError, StatementError
+from engine.expressions.lexer import Token
+
+
+class Cursor:
+    """Moves forward over tokens; every complaint names the place.
+
+    Attributes:
+        text: what the tokens were read from.
+        error: the class of the complaints.
+        help: what to do, said with each of them.
+    """
+
+    error: type[StatementError] = ExpressionError
+    help = "Use columns, literals, operators and the documented functions."
+
+    def __init__(self, tokens: list[Token], text: str = "") -> None:
+        self.tokens, self.text = tokens, text
+        self.index = 0
+
+    def peek(self, offset: int = 0) -> str:
+        """The word or symbol ahead; "" for anything else and at the end."""
+        token = self.token(offset)
+        return token.value if token and token.kind in {"word", "symbol"} else ""
+
+    def token(self, offset: int = 0) -> Token | None:
+        """The token ahead, None at the end."""
+        index = self.index + offset
+        return self.tokens[index] if index < len(self.tokens) else None
+
+    def take(self, *expected: str) -> bool:
+        """Move past these words or symbols if they are next."""
+        if all(self.peek(offset) == each for offset, each in enumerate(expected)):
+            self.index += len(expected)
+            return True
+        return False
+
+    def need(self, *expected: str) -> None:
+        """Move past these words or symbols.
+
+        Raises:
+            StatementError: something else is next.
+        """
+        for each in expected:
+            if not self.take(each):
+                raise self.unexpected(f"{each} was expected")
+
+    def unexpected(self, why: str = "this is not part of an expression") -> StatementError:
+        """The error for the token ahead."""
+        token = self.token()
+        if token is None:
+            end = self.tokens[-1].end if self.tokens else 0
+            return self.error(f"The text ends too early: {why}.", self.help, position=end)
+        what = f"{token.text[:60]!r} at {token.position} cannot stand here: {why}."
+        return self.error(what, self.help, position=token.position)
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all tokens are read."""
+        return self.index >= len(self.tokens)
+
+    @property
+    def position(self) -> int:
+        """Where the token ahead begins."""
+        token = self.token() or (self.tokens[-1] if self.tokens else None)
+        return token.position if token else 0
+
+    def string(self, what: str = "a string") -> str:
+        """The string ahead.
+
+        Raises:
+            StatementError: something else is next.
+        """
+        token = self.token()
+        if token is None or token.kind != "string":
+            raise self.unexpected(f"{what} in quotes was expected")
+        self.index += 1
+        return token.value
