@@ -26,6 +26,7 @@ from engine.log.file_table import (
     DELETION_VECTOR,
     FILES,
     TOMBSTONES,
+    camel,
     files_table,
     tombstones_table,
 )
@@ -71,6 +72,19 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
     for part in _read_all(store, sidecars):
         _extend(content, part)
     return content
+
+
+def read_manifest(store: Store, path: str) -> list[Action]:
+    """The actions of one checkpoint file that are not about files: sidecars among them.
+
+    Raises:
+        MalformedLogError: it is missing, damaged, or not a checkpoint.
+    """
+    with _damage_named(path):
+        if path.endswith(".json"):
+            return _from_actions(read_actions(store.read(path), path)).actions
+        with store.open_input(path) as source:
+            return _small_actions_of(pq.ParquetFile(source), path)
 
 
 def _extend(content: CheckpointContent, part: CheckpointContent) -> None:
@@ -123,20 +137,32 @@ def _from_actions(actions: Iterable[Action]) -> CheckpointContent:
 
 def _from_parquet(source: pa.NativeFile, path: str) -> CheckpointContent:
     file = pq.ParquetFile(source)
-    schema = file.schema_arrow
-    known = {"add", "remove"} | set(_SMALL)
-    present = {each.name for each in schema if each.name in known and pa.types.is_struct(each.type)}
+    present = _actions_present(file)
     if not present:
         msg = f"{path} is no checkpoint: it has no column of an action."
         raise MalformedLogError(msg, _REMEDY)
-    content = CheckpointContent()
-    for name in sorted(present & set(_SMALL)):
-        content.actions += _small_actions(file.read(columns=[name]).column(0), name, path)
+    content = CheckpointContent(_small_actions_of(file, path))
     if "add" in present:
         content.files.append(_file_rows(file, "add", FILES))
     if "remove" in present:
         content.tombstones.append(_file_rows(file, "remove", TOMBSTONES))
     return content
+
+
+def _actions_present(file: pq.ParquetFile) -> set[str]:
+    known = {"add", "remove"} | set(_SMALL)
+    return {
+        each.name
+        for each in file.schema_arrow
+        if each.name in known and pa.types.is_struct(each.type)
+    }
+
+
+def _small_actions_of(file: pq.ParquetFile, path: str) -> list[Action]:
+    found: list[Action] = []
+    for name in sorted(_actions_present(file) & set(_SMALL)):
+        found += _small_actions(file.read(columns=[name]).column(0), name, path)
+    return found
 
 
 def _small_actions(column: pa.ChunkedArray, name: str, path: str) -> list[Action]:
@@ -160,7 +186,7 @@ def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table
     """The rows of `add` or `remove`, as the columns of `schema`."""
     struct = file.schema_arrow.field(action).type
     children = {struct.field(i).name: struct.field(i) for i in range(struct.num_fields)}
-    wanted = [_camel(name) for name in schema.names if name != "dv_id"]
+    wanted = [camel(name) for name in schema.names if name != "dv_id"]
     present = [name for name in wanted if name in children]
     parsed = "stats_parsed" if "stats" not in children and "stats_parsed" in children else None
     if "path" not in present:
@@ -193,7 +219,7 @@ def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     count = len(leaves["path"])
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
     for each in schema:
-        leaf = leaves.get(_camel(each.name))
+        leaf = leaves.get(camel(each.name))
         if leaf is None:
             columns[each.name] = pa.nulls(count, each.type)
         elif each.name == "deletion_vector":
@@ -213,9 +239,7 @@ def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
     leaves = _leaves(column)
     arrays = []
     for each in DELETION_VECTOR:
-        leaf = leaves.get(
-            "pathOrInlineDv" if each.name == "path_or_inline_dv" else _camel(each.name)
-        )
+        leaf = leaves.get(camel(each.name))
         array = (
             pa.nulls(len(column), each.type)
             if leaf is None
@@ -237,11 +261,6 @@ def _unique_ids(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Arra
         pc.is_valid(offset), pc.binary_join_element_wise("@", offset.cast(pa.string()), ""), ""
     )
     return pc.binary_join_element_wise(kind, place, tail, "")
-
-
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part.capitalize() for part in rest)
 
 
 @contextmanager

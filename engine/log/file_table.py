@@ -121,3 +121,9 @@ def _values(column: pa.ChunkedArray, name: str) -> list[Any]:
 def descriptor_of(row: Mapping[str, Any] | None) -> DeletionVectorDescriptor | None:
     """The descriptor in a row's `deletion_vector`."""
     return None if row is None else DeletionVectorDescriptor(**row)
+
+
+def camel(name: str) -> str:
+    """A column's name as the protocol spells the field."""
+    head, *rest = name.split("_")
+    return head + "".join(part.capitalize() for part in rest)

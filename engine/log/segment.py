@@ -86,7 +86,7 @@ def list_segment(store: Store, version: int | None = None) -> LogSegment:
     hint = read_hint(store)
     if hint is not None and (version is None or hint <= version):
         files = list_log_files(store, hint)
-        if any(each.version == hint for each in _checkpoints(files)):
+        if any(each.version == hint for each in complete_checkpoints(files)):
             return _segment(store, files, version)
     files = list_log_files(store)
     if not files:
@@ -121,12 +121,35 @@ def list_log_files(store: Store, from_version: int = 0) -> list[LogFile]:
     return found
 
 
+def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
+    """The complete checkpoints; of several for one version, a classic one first."""
+    kinds = (LogFileKind.CHECKPOINT, LogFileKind.CHECKPOINT_V2)
+    found = {
+        each.version: Checkpoint(each.version, (each,))
+        for each in files
+        if each.name.kind is kinds[1]
+    }
+    parts: dict[tuple[int, int], dict[int, LogFile]] = {}
+    for each in files:
+        if each.name.kind is LogFileKind.CHECKPOINT_PART:
+            parts.setdefault((each.version, each.name.parts), {})[each.name.part] = each
+    for (version, count), present in parts.items():
+        if count == len(present) and set(present) == set(range(1, count + 1)):
+            found[version] = Checkpoint(version, tuple(present[n] for n in sorted(present)))
+    found |= {
+        each.version: Checkpoint(each.version, (each,))
+        for each in files
+        if each.name.kind is kinds[0]
+    }
+    return list(found.values())
+
+
 def earliest_version(files: Sequence[LogFile]) -> int | None:
     """The first version that these files can rebuild: commit 0, or the first complete checkpoint."""
     commits = [each.version for each in files if each.name.kind is LogFileKind.COMMIT]
     if commits and commits[0] == 0:
         return 0
-    return min((each.version for each in _checkpoints(files)), default=None)
+    return min((each.version for each in complete_checkpoints(files)), default=None)
 
 
 def read_hint(store: Store) -> int | None:
@@ -142,7 +165,7 @@ def read_hint(store: Store) -> int | None:
 
 def _segment(store: Store, files: list[LogFile], version: int | None) -> LogSegment:
     newest = max((each.version for each in files if _makes_version(each)), default=-1)
-    complete = _checkpoints(files)
+    complete = complete_checkpoints(files)
     newest = max([newest, *(each.version for each in complete)])
     if newest < 0:
         msg = f"There is no Delta table at {store.root}: its log holds no commit and no checkpoint."
@@ -178,29 +201,6 @@ def _compactions(files: Iterable[LogFile], after: int, until: int) -> tuple[LogF
         if each.name.kind is LogFileKind.COMPACTED
         and after < each.version <= each.name.end_version <= until
     )
-
-
-def _checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
-    """The complete checkpoints; of several for one version, a classic one first."""
-    kinds = (LogFileKind.CHECKPOINT, LogFileKind.CHECKPOINT_V2)
-    found = {
-        each.version: Checkpoint(each.version, (each,))
-        for each in files
-        if each.name.kind is kinds[1]
-    }
-    parts: dict[tuple[int, int], dict[int, LogFile]] = {}
-    for each in files:
-        if each.name.kind is LogFileKind.CHECKPOINT_PART:
-            parts.setdefault((each.version, each.name.parts), {})[each.name.part] = each
-    for (version, count), present in parts.items():
-        if count == len(present) and set(present) == set(range(1, count + 1)):
-            found[version] = Checkpoint(version, tuple(present[n] for n in sorted(present)))
-    found |= {
-        each.version: Checkpoint(each.version, (each,))
-        for each in files
-        if each.name.kind is kinds[0]
-    }
-    return list(found.values())
 
 
 def _no_version(store: Store, wanted: int, newest: int) -> VersionNotFoundError:

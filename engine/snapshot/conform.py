@@ -33,8 +33,8 @@ def find_field(fields: list[pa.Field], wanted: StructField, mode: str) -> int | 
 
     A file without any field id is read by name, one whose names differ in case alone ignoring it.
     """
-    if mode == "id" and any(_id_of(each) is not None for each in fields):
-        identity = field_id(wanted)
+    identity = field_id(wanted)
+    if mode == "id" and identity is not None and any(_id_of(each) is not None for each in fields):
         return next((i for i, each in enumerate(fields) if _id_of(each) == identity), None)
     name = physical_name(wanted, mode)
     exact = next((i for i, each in enumerate(fields) if each.name == name), None)

@@ -17,7 +17,11 @@ from engine.snapshot.data_skipping import may_match
 
 
 def prune_partitions(
-    files: pa.Table, condition: Expression, schema: StructType, partition_columns: Sequence[str], mode: str
+    files: pa.Table,
+    condition: Expression,
+    schema: StructType,
+    partition_columns: Sequence[str],
+    mode: str,
 ) -> pa.Table:
     """The files whose partition may match the condition."""
     fields = [each for name in partition_columns if (each := schema.get(name)) is not None]
@@ -46,7 +50,9 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarra
     numbers = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         encoded = column.combine_chunks().dictionary_encode()
-        codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+        codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(
+            zero_copy_only=False
+        )
         mixed = numbers * (len(encoded.dictionary) + 1) + codes
         _, samples, numbers = np.unique(mixed, return_index=True, return_inverse=True)
     return samples, numbers

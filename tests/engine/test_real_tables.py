@@ -12,6 +12,7 @@ from engine.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from engine.snapshot.change_feed import read_changes
 from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
 from tests.shared import SHARED, shared_lines
@@ -140,3 +141,29 @@ def test_a_version_beyond_the_newest_is_refused_with_the_range(expected):
     with pytest.raises(VersionNotFoundError) as caught:
         open_table(expected).snapshot(version=expected["version"] + 1)
     assert caught.value.latest == expected["version"]
+
+
+def changes_of(expected: dict[str, Any]) -> Any:
+    changes = read_changes(open_table(expected), expected["start"], expected["end"])
+    changes.validate(full=True)
+    return changes.drop_columns(["_commit_timestamp"])
+
+
+def name_of_range(expected: dict[str, Any]) -> str:
+    return f"{expected['table']}@{expected['start']}-{expected['end']}"
+
+
+@pytest.mark.parametrize("expected", shared_lines("tables/expected_cdf.jsonl"), ids=name_of_range)
+def test_the_change_feed_of_a_range_reads_right(expected):
+    changes = changes_of(expected)
+    assert changes.num_rows == expected["num_rows"]
+    assert canon.content_hash(changes) == expected["content_sha"]
+
+
+@pytest.mark.parametrize(
+    "expected", shared_lines("tables/expected_cdf_printed.jsonl"), ids=name_of_range
+)
+def test_the_change_feed_reads_as_another_engine_prints_it(expected):
+    rows = changes_of(expected).select(expected["columns"]).to_pylist()
+    printed = [["" if cell is None else str(cell) for cell in row.values()] for row in rows]
+    assert sorted(printed) == sorted(expected["rows"])

@@ -1,0 +1,65 @@
+"""Deleting what of the log no retained version needs (protocol: Metadata Cleanup).
+
+The newest checkpoint that is older than `delta.logRetentionDuration` stays, and everything from it
+on; what lies before it goes, the oldest version first, so that what remains has no holes.
+"""
+
+from collections.abc import Sequence
+
+from engine.actions.checkpoint import Sidecar
+from engine.errors import EngineError
+from engine.log.checkpoint_reader import read_manifest
+from engine.log.history import file_times
+from engine.log.paths import SIDECAR_DIRECTORY, LogFileKind
+from engine.log.segment import Checkpoint, LogFile, complete_checkpoints, list_log_files
+from engine.protocol.properties import DAY_MS
+from engine.storage.base import Store
+
+
+def clean_log(store: Store, retention_ms: int, now_ms: int) -> list[str]:
+    """Delete expired files of the log; their paths.
+
+    The cut is at midnight UTC, so that a day's versions expire together.
+    """
+    files = list_log_files(store)
+    cutoff_ms = (now_ms - retention_ms) // DAY_MS * DAY_MS
+    expired = expired_files(files, cutoff_ms)
+    for each in expired:
+        store.delete(each.path)
+    if not expired:
+        return []
+    left = [each for each in files if each not in expired]
+    sidecars = _unused_sidecars(store, left, cutoff_ms)
+    for path in sidecars:
+        store.delete(path)
+    return [*(each.path for each in expired), *sidecars]
+
+
+def expired_files(files: Sequence[LogFile], cutoff_ms: int) -> list[LogFile]:
+    """The files before the newest checkpoint that is older than the cutoff, oldest version first."""
+    times = file_times(files)
+    old = [each.version for each in complete_checkpoints(files) if times[each.version] < cutoff_ms]
+    keep_from = max(old, default=0)
+    return sorted(
+        (each for each in files if each.version < keep_from),
+        key=lambda each: (each.version, each.path),
+    )
+
+
+def _unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> list[str]:
+    """Sidecars that no checkpoint left names; none if one of those cannot be read."""
+    named: set[str] = set()
+    try:
+        for checkpoint in complete_checkpoints(files):
+            named.update(_sidecar_names(store, checkpoint))
+    except EngineError:
+        return []
+    found = list(store.list_from(SIDECAR_DIRECTORY, ""))
+    return [each.path for each in found if each.name not in named and each.modified_ms < cutoff_ms]
+
+
+def _sidecar_names(store: Store, checkpoint: Checkpoint) -> list[str]:
+    if all(each.name.kind is LogFileKind.CHECKPOINT_PART for each in checkpoint.files):
+        return []
+    actions = [action for each in checkpoint.files for action in read_manifest(store, each.path)]
+    return [each.path.rpartition("/")[2] for each in actions if isinstance(each, Sidecar)]

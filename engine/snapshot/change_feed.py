@@ -1,0 +1,187 @@
+"""The change data feed: which rows each version inserted, deleted and updated (protocol: Add CDC File).
+
+A version with `cdc` files says its changes in them alone. Otherwise its changed files do: rows of an
+added file are inserted, rows of a removed one deleted; where only the deletion vector of a file
+changed, the rows between the two vectors.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.deletion_vectors.files import read_deletion_vector
+from engine.errors import DataFileError, FileMissingError, RequestError, VersionNotFoundError
+from engine.log.commits import Commit, read_commit
+from engine.schema.types import STRING, StructField, StructType
+from engine.snapshot.conform import target_type
+from engine.snapshot.reader import live_mask, read_physical
+from engine.snapshot.snapshot import Snapshot
+from engine.storage.base import Store
+
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
+ENABLED_KEY = "delta.enableChangeDataFeed"
+
+
+class ChangeSource(Protocol):
+    """A table whose changes can be read; a `DeltaTable` is one."""
+
+    @property
+    def store(self) -> Store:
+        """The table's log and files."""
+        ...
+
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        """The table at a version."""
+        ...
+
+
+def read_changes(table: ChangeSource, start: int, end: int | None = None) -> pa.Table:
+    """The rows that changed from one version to another, both included.
+
+    The table's columns as of the last version, then `_change_type` (insert, delete,
+    update_preimage, update_postimage), `_commit_version` and `_commit_timestamp`.
+
+    Raises:
+        RequestError: the range is empty, or the feed was not enabled in all of it.
+        VersionNotFoundError: the log does not hold those versions.
+        DataFileError: a file of that time has been vacuumed away.
+    """
+    last = table.snapshot(end)
+    if not 0 <= start <= last.version:
+        msg = f"There are no changes from version {start} to {last.version}."
+        raise RequestError(msg, "Start at a version that is not after the end.", field="start")
+    parts = [_empty(last.schema)]
+    for commit in _commits(table, start, last.version):
+        parts.extend(_stamped(rows, commit) for rows in _changes(last, commit))
+    return pa.concat_tables(parts)
+
+
+def _commits(table: ChangeSource, start: int, end: int) -> Iterator[Commit]:
+    """The commits of a range, as long as the feed is enabled."""
+    enabled = is_enabled(table.snapshot(start))
+    for version in range(start, end + 1):
+        try:
+            commit = read_commit(table.store, version)
+        except FileMissingError as error:
+            raise VersionNotFoundError(table.store.root, version, start, end) from error
+        for action in commit.actions:
+            enabled = _enabled_after(action, before=enabled)
+        if not enabled:
+            msg = (
+                f"The change data feed of {table.store.root} was not enabled at version {version}."
+            )
+            raise RequestError(
+                msg, f"Start later, or set {ENABLED_KEY} for the changes to come.", field="start"
+            )
+        yield commit
+
+
+def is_enabled(snapshot: Snapshot) -> bool:
+    """Whether the table kept its changes at a version."""
+    return snapshot.properties.enable_change_data_feed
+
+
+def _enabled_after(action: object, *, before: bool) -> bool:
+    configuration = getattr(action, "configuration", None)
+    if not isinstance(configuration, dict):
+        return before
+    return str(configuration.get(ENABLED_KEY, "false")).lower() == "true"
+
+
+def _changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:
+    """The changed rows of a commit, with `_change_type`."""
+    told = [each for each in commit.actions if isinstance(each, AddCDCFile)]
+    if told:
+        schema = StructType((*snapshot.schema, StructField(CHANGE_TYPE, STRING)))
+        yield from (read_physical(snapshot, each, schema) for each in told)
+        return
+    for change in _changed_files(commit.actions):
+        yield from _changed_rows(snapshot, change)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedFile:
+    """A path that a commit touched: as it was, as it became."""
+
+    removed: RemoveFile | None
+    added: AddFile | None
+
+
+def _changed_files(actions: Iterable[object]) -> Iterator[_ChangedFile]:
+    removes: dict[str, RemoveFile] = {}
+    adds: dict[str, AddFile] = {}
+    for action in actions:
+        if isinstance(action, RemoveFile) and action.data_change:
+            removes[action.path] = action
+        elif isinstance(action, AddFile) and action.data_change:
+            adds[action.path] = action
+    for path in {**removes, **adds}:
+        yield _ChangedFile(removes.get(path), adds.get(path))
+
+
+def _changed_rows(snapshot: Snapshot, change: _ChangedFile) -> Iterator[pa.Table]:
+    file = change.added or _as_add(change.removed)
+    rows = read_physical(snapshot, file, snapshot.schema)
+    before = _live(snapshot, change.removed, rows.num_rows)
+    after = _live(snapshot, change.added, rows.num_rows)
+    yield _typed(rows.filter(pa.array(before & ~after)), "delete")
+    yield _typed(rows.filter(pa.array(after & ~before)), "insert")
+
+
+def _as_add(remove: RemoveFile | None) -> AddFile:
+    if remove is None or remove.partition_values is None:
+        path = "" if remove is None else remove.path
+        msg = f"The log does not say in which partition the removed file {path} was."
+        raise DataFileError(msg, "Start after that version.")
+    return AddFile(
+        path=remove.path,
+        partition_values=remove.partition_values,
+        size=remove.size or 0,
+        modification_time=0,
+        data_change=True,
+    )
+
+
+def _live(snapshot: Snapshot, file: AddFile | RemoveFile | None, count: int) -> np.ndarray:
+    """Which physical rows are live in a state of a file; none where it does not exist."""
+    if file is None:
+        return np.zeros(count, dtype=bool)
+    deleted = _deleted(snapshot, file.deletion_vector)
+    mask: np.ndarray = live_mask(count, deleted, file.path).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _deleted(snapshot: Snapshot, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
+    if descriptor is None:
+        return BitMap64()
+    return read_deletion_vector(snapshot.store, descriptor, snapshot.allowed_roots)
+
+
+def _typed(rows: pa.Table, change_type: str) -> pa.Table:
+    return rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change_type), rows.num_rows))
+
+
+def _stamped(rows: pa.Table, commit: Commit) -> pa.Table:
+    moment = pa.scalar(commit.timestamp_ms * 1000, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+    stamped = rows.append_column(
+        COMMIT_VERSION, pa.repeat(pa.scalar(commit.version, pa.int64()), rows.num_rows)
+    )
+    return stamped.append_column(COMMIT_TIMESTAMP, pa.repeat(moment, rows.num_rows))
+
+
+def _empty(schema: StructType) -> pa.Table:
+    fields = [pa.field(each.name, target_type(each.type)) for each in schema]
+    own = [
+        pa.field(CHANGE_TYPE, pa.string()),
+        pa.field(COMMIT_VERSION, pa.int64()),
+        pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", tz="UTC")),
+    ]
+    return pa.schema([*fields, *own]).empty_table()
