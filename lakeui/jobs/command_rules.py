@@ -18,12 +18,18 @@ from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri
 from lakeui.jobs.models import Job
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
+_ANY_TABLE = "t"  # how statements call the table that the job names
 LIGHT_KINDS = frozenset({"vacuum", "set_properties", "unset_properties"})
 
 
 def command_of(job: Job) -> Command:
     """The command a job's row holds."""
     return Command.from_parameters(job.kind, job.parameters)
+
+
+def statement_of(command: Command, table: Table) -> str:
+    """The command as SQL, with the table's name in it."""
+    return replace(command, table=table.name).statement()
 
 
 def queue_of(command: Command, *, dry_run: bool) -> str:
@@ -38,7 +44,7 @@ def check_command(command: Command, table: Table) -> None:
         RequestError: it names another table, or does not fit.
         PathOutsideRootError: the table or a source lies outside the allowed roots.
     """
-    if command.table and command.table not in (table.name, table.uri):
+    if command.table not in ("", _ANY_TABLE, table.name, table.uri):
         msg = f"The statement names {command.table}, and the job is for {table.name}."
         raise RequestError(msg, "Name the same table, or choose the other one.", field="table")
     allowed_table_uri(table.uri)

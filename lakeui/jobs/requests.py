@@ -21,7 +21,7 @@ from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_table_uri
-from lakeui.jobs.command_rules import check_command, command_of, queue_of, with_places
+from lakeui.jobs.command_rules import check_command, command_of, queue_of, statement_of, with_places
 from lakeui.jobs.delivery import send_on_commit
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
@@ -184,7 +184,7 @@ def _unsaved(table: Table, command: Command, by: User | None, options: JobOption
         table=table,
         kind=command.kind,
         parameters=command.parameters(),
-        statement=command.statement(),
+        statement=statement_of(command, table),
         dry_run=options.dry_run,
         queue=queue_of(command, dry_run=options.dry_run),
         requested_by=by,

