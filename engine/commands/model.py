@@ -1,23 +1,46 @@
 """Every command by name: the one module to import commands from."""
 
+from engine.commands.alter import (
+    AddColumns,
+    AddConstraint,
+    ChangeColumn,
+    ClusterBy,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
+    RenameColumn,
+)
 from engine.commands.command import COMMANDS, Command
 from engine.commands.definition import Create, SetProperties, UnsetProperties
 from engine.commands.fields import Parameter, parameters_of
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
+from engine.commands.merge import AnalysedClause, AnalysedMerge, Merge, MergeClause
 from engine.commands.sources import SOURCES, FileSource, RowsSource, Source, TableSource
 from engine.commands.writes import Append, Delete, Overwrite, Truncate, Update
 
 __all__ = [
     "COMMANDS",
     "SOURCES",
+    "AddColumns",
+    "AddConstraint",
+    "AnalysedClause",
+    "AnalysedMerge",
     "Append",
+    "ChangeColumn",
+    "ClusterBy",
     "Command",
     "Create",
     "Delete",
+    "DropColumns",
+    "DropConstraint",
+    "DropFeature",
     "FileSource",
+    "Merge",
+    "MergeClause",
     "Optimize",
     "Overwrite",
     "Parameter",
+    "RenameColumn",
     "Reorg",
     "Restore",
     "RowsSource",

@@ -6,8 +6,10 @@ Conditions inside a statement stay text here; they become trees when the command
 from collections.abc import Callable
 
 from engine.commands.command import Command
-from engine.commands.sql_definition import alter, create
+from engine.commands.sql_alter import alter
+from engine.commands.sql_definition import create
 from engine.commands.sql_maintenance import optimize, reorg, restore, vacuum
+from engine.commands.sql_merge import merge
 from engine.commands.sql_writes import delete, insert, truncate, update
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
@@ -16,6 +18,7 @@ _STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "INSERT": insert,
     "DELETE": delete,
     "UPDATE": update,
+    "MERGE": merge,
     "TRUNCATE": truncate,
     "OPTIMIZE": optimize,
     "REORG": reorg,

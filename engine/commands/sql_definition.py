@@ -1,9 +1,8 @@
-"""CREATE TABLE and ALTER TABLE: from tokens to commands."""
+"""CREATE TABLE: from tokens to the command."""
 
 from typing import Any
 
-from engine.commands.command import Command
-from engine.commands.definition import Create, SetProperties, UnsetProperties
+from engine.commands.definition import Create
 from engine.commands.sql_columns import column_definitions
 from engine.commands.sql_sources import source
 from engine.commands.statement_cursor import StatementCursor
@@ -54,24 +53,3 @@ def _layout(cursor: StatementCursor, found: dict[str, Any]) -> bool:
     else:
         return False
     return True
-
-
-def alter(cursor: StatementCursor) -> Command:
-    """ALTER TABLE t and what follows."""
-    cursor.need("ALTER", "TABLE")
-    table = cursor.table()
-    if cursor.take("SET", "TBLPROPERTIES"):
-        return SetProperties(cursor.properties(), table=table)
-    if cursor.take("UNSET", "TBLPROPERTIES"):
-        return _unset(cursor, table)
-    raise cursor.unexpected("this change of a table is not understood")
-
-
-def _unset(cursor: StatementCursor, table: str) -> UnsetProperties:
-    guard = cursor.take("IF", "EXISTS")
-    cursor.need("(")
-    keys = [cursor.property_key()]
-    while cursor.take(","):
-        keys.append(cursor.property_key())
-    cursor.need(")")
-    return UnsetProperties(tuple(keys), guard, table=table)

@@ -32,16 +32,16 @@ def source(
 
 
 def select(cursor: StatementCursor, *, by_position: bool = False) -> Source:
-    """SELECT * or columns FROM a table or read_files(…) [WHERE condition].
+    """SELECT * or columns FROM a table or readfiles(…) [WHERE condition].
 
     Raises:
         StatementError: something else is ahead.
     """
     cursor.need("SELECT")
-    columns = () if cursor.take("*") else _items(cursor, "FROM")
+    columns = () if cursor.take("*") else items(cursor, "FROM")
     cursor.need("FROM")
     if cursor.peek() == "READ_FILES":
-        return _files(cursor, columns, by_position=by_position)
+        return files(cursor, columns, by_position=by_position)
     table = cursor.table()
     version = cursor.integer() if cursor.take("VERSION", "AS", "OF") else None
     alias = cursor.alias("WHERE", "DRY", "ON", "WHEN", ")", *_CLAUSES)
@@ -62,23 +62,33 @@ def _values(cursor: StatementCursor, columns: tuple[str, ...]) -> RowsSource:
 
 def _row(cursor: StatementCursor) -> tuple[str, ...]:
     cursor.need("(")
-    row = _items(cursor, ")")
+    row = items(cursor, ")")
     cursor.need(")")
     return row
 
 
-def _items(cursor: StatementCursor, stop: str) -> tuple[str, ...]:
+def items(cursor: StatementCursor, stop: str) -> tuple[str, ...]:
+    """Expressions with commas between them, as text, up to `stop`.
+
+    Raises:
+        StatementError: one is missing.
+    """
     items = [cursor.until(",", stop)]
     while cursor.take(","):
         items.append(cursor.until(",", stop))
     return tuple(items)
 
 
-def _files(cursor: StatementCursor, columns: tuple[str, ...], *, by_position: bool) -> FileSource:
+def files(cursor: StatementCursor, columns: tuple[str, ...], *, by_position: bool) -> FileSource:
+    """read_files('location', option => value, …).
+
+    Raises:
+        StatementError: columns or positions were asked for, or an option is wrong.
+    """
     position = cursor.position
     if columns or by_position:
         what = "Files are taken whole, their columns by name."
-        remedy = "Write INSERT INTO … BY NAME SELECT * FROM read_files(…)."
+        remedy = "Write INSERT INTO … BY NAME SELECT * FROM readfiles(…)."
         raise StatementError(what, remedy, position=position)
     cursor.need("READ_FILES", "(")
     given: dict[str, str] = {"uri": cursor.string("a location")}

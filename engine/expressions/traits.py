@@ -54,6 +54,17 @@ def relations_of(expression: Expression) -> set[str]:
     return {each.relation for each in walk(expression) if isinstance(each, Column)}
 
 
+def without_relation(expression: Expression) -> Expression:
+    """The same over one table alone: its columns say no side."""
+    match expression:
+        case Column(path, data_type):
+            return Column(path, data_type)
+        case Call(function, arguments, data_type):
+            return Call(function, tuple(without_relation(each) for each in arguments), data_type)
+        case _:
+            return expression
+
+
 def split_conjuncts(expression: Expression) -> tuple[Expression, ...]:
     """The parts that top-level ANDs join."""
     if isinstance(expression, Call) and expression.function == "and":

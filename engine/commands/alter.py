@@ -1,0 +1,250 @@
+"""Commands that change a table's columns, constraints, clustering and features."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from engine.commands.column_sql import column_sql
+from engine.commands.command import Command, check_columns, column_path
+from engine.commands.fields import parameter
+from engine.commands.names import column_list, name_sql, table_sql
+from engine.commands.sql_columns import type_definition
+from engine.commands.statement_cursor import StatementCursor
+from engine.errors import RequestError
+from engine.expressions.parse import parse_condition
+from engine.expressions.render import quote_string
+from engine.expressions.scope import Scope
+from engine.expressions.tree import Expression
+from engine.schema.types import DataType, StructType
+
+
+class _Alter(Command):
+    """ALTER TABLE t …."""
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        return f"ALTER TABLE {table_sql(self.table)} {self._change()}"
+
+    def _change(self) -> str:
+        raise NotImplementedError
+
+
+def _place(after: str, *, first: bool) -> str:
+    return " FIRST" if first else f" AFTER {name_sql(after)}" if after else ""
+
+
+@dataclass(frozen=True)
+class AddColumns(_Alter):
+    """Add columns, or fields to a struct column."""
+
+    kind: ClassVar[str] = "alter_add_columns"
+    label: ClassVar[str] = "Add columns"
+    help: ClassVar[str] = "Add columns; rows that are there get null. Concurrent writes will fail."
+    columns: StructType = parameter("Columns", "schema")
+    parent: str = parameter("Inside", "text", default="", help="The struct column they go into.")
+    first: bool = parameter("First", "boolean", default=False)
+    after: str = parameter("After", "text", default="")
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if not self.columns.fields:
+            what = "There is no column to add."
+            raise RequestError(what, "Give at least one.", field="columns")
+        if self.first and self.after:
+            what = "FIRST and AFTER exclude one another."
+            raise RequestError(what, "Choose one.", field="first")
+        if schema is not None and self.parent:
+            Scope.of(schema).resolve(column_path(self.parent))
+
+    def _change(self) -> str:
+        prefix = f"{self.parent}." if self.parent else ""
+        shown = [prefix + column_sql(each) for each in self.columns]
+        shown[-1] += _place(self.after, first=self.first)
+        return f"ADD COLUMNS ({', '.join(shown)})"
+
+
+@dataclass(frozen=True)
+class DropColumns(_Alter):
+    """Drop columns. Their data stays in the files until they are rewritten."""
+
+    kind: ClassVar[str] = "alter_drop_columns"
+    label: ClassVar[str] = "Drop columns"
+    help: ClassVar[str] = "Drop columns; needs column mapping. Concurrent writes will fail."
+    destructive: ClassVar[bool] = True
+    columns: tuple[str, ...] = parameter("Columns", "columns")
+    if_exists: bool = parameter("Only those that are there", "boolean", default=False)
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if not self.columns:
+            what = "There is no column to drop."
+            raise RequestError(what, "Give at least one.", field="columns")
+        check_columns(self.columns, None if self.if_exists else schema, "columns")
+
+    def _change(self) -> str:
+        guard = " IF EXISTS" if self.if_exists else ""
+        return f"DROP COLUMNS{guard} {column_list(self.columns)}"
+
+
+@dataclass(frozen=True)
+class RenameColumn(_Alter):
+    """Rename a column or a field of a struct."""
+
+    kind: ClassVar[str] = "alter_rename_column"
+    label: ClassVar[str] = "Rename column"
+    help: ClassVar[str] = "Rename a column; needs column mapping. Concurrent writes will fail."
+    column: str = parameter("Column", "text")
+    new_name: str = parameter("New name", "text")
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if not self.new_name:
+            what = "The new name is empty."
+            raise RequestError(what, "Give one.", field="new_name")
+        check_columns((self.column,), schema, "column")
+
+    def _change(self) -> str:
+        return f"RENAME COLUMN {self.column} TO {name_sql(self.new_name)}"
+
+
+@dataclass(frozen=True)
+class ChangeColumn(_Alter):
+    """Change one thing of a column: type, nullability, default, comment or place."""
+
+    kind: ClassVar[str] = "alter_change_column"
+    label: ClassVar[str] = "Change column"
+    help: ClassVar[str] = "Change one thing of a column. Concurrent writes will fail."
+    column: str = parameter("Column", "text")
+    new_type: str = parameter("New type", "text", default="", help="A wider type, in SQL.")
+    nullable: bool | None = parameter("May be null", "boolean", default=None)
+    new_default: str | None = parameter("Default", "expression", default=None)
+    drop_default: bool = parameter("No default any more", "boolean", default=False)
+    comment: str | None = parameter("Comment", "text", default=None)
+    first: bool = parameter("First", "boolean", default=False)
+    after: str = parameter("After", "text", default="")
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        given = [
+            self.new_type,
+            self.nullable is not None,
+            self.new_default,
+            self.drop_default,
+            self.comment is not None,
+            self.first,
+            self.after,
+        ]
+        if sum(map(bool, given)) != 1:
+            what = f"{sum(map(bool, given))} changes of {self.column} are asked for."
+            raise RequestError(what, "Ask for one.", field="column")
+        check_columns((self.column,), schema, "column")
+        self.wanted_type()
+
+    def wanted_type(self) -> DataType | None:
+        """The new type, None where the type stays."""
+        if not self.new_type:
+            return None
+        cursor = StatementCursor.over(self.new_type)
+        found = type_definition(cursor)
+        cursor.end()
+        return found
+
+    def _change(self) -> str:
+        return f"ALTER COLUMN {self.column}{self._what()}"
+
+    def _what(self) -> str:
+        if self.new_type:
+            return f" TYPE {self.new_type}"
+        if self.nullable is not None:
+            return f" {'DROP' if self.nullable else 'SET'} NOT NULL"
+        if self.comment is not None:
+            return f" COMMENT {quote_string(self.comment)}"
+        if self.drop_default:
+            return " DROP DEFAULT"
+        if self.new_default:
+            return f" SET DEFAULT {self.new_default}"
+        return _place(self.after, first=self.first)
+
+
+@dataclass(frozen=True)
+class AddConstraint(_Alter):
+    """Make every row satisfy a condition from now on."""
+
+    kind: ClassVar[str] = "alter_add_constraint"
+    label: ClassVar[str] = "Add constraint"
+    help: ClassVar[str] = "Every row must satisfy a condition. Rows that are there are checked."
+    name: str = parameter("Name", "text")
+    check: str = parameter("Check", "condition")
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if not self.name or not self.check:
+            what = "A constraint has a name and a condition."
+            raise RequestError(what, "Give both.", field="name")
+        if schema is not None:
+            self.checked(schema)
+
+    def checked(self, schema: StructType) -> Expression:
+        """The condition as a tree."""
+        return parse_condition(self.check, self.scope(schema))
+
+    def _change(self) -> str:
+        return f"ADD CONSTRAINT {name_sql(self.name)} CHECK ({self.check})"
+
+
+@dataclass(frozen=True)
+class DropConstraint(_Alter):
+    """Drop a CHECK constraint."""
+
+    kind: ClassVar[str] = "alter_drop_constraint"
+    label: ClassVar[str] = "Drop constraint"
+    help: ClassVar[str] = "Rows need not satisfy the condition any more."
+    name: str = parameter("Name", "text")
+    if_exists: bool = parameter("Only if it is there", "boolean", default=False)
+
+    def _change(self) -> str:
+        guard = "IF EXISTS " if self.if_exists else ""
+        return f"DROP CONSTRAINT {guard}{name_sql(self.name)}"
+
+
+@dataclass(frozen=True)
+class ClusterBy(_Alter):
+    """Cluster by other columns, or by none; OPTIMIZE moves the rows."""
+
+    kind: ClassVar[str] = "alter_cluster_by"
+    label: ClassVar[str] = "Cluster by"
+    help: ClassVar[str] = "Choose clustering columns; OPTIMIZE clusters. None: no clustering."
+    columns: tuple[str, ...] = parameter("Columns", "columns", default=())
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if len(self.columns) > 4:
+            what = f"{len(self.columns)} clustering columns are asked for."
+            raise RequestError(what, "Use at most four.", field="columns")
+        check_columns(self.columns, schema, "columns")
+
+    def _change(self) -> str:
+        return f"CLUSTER BY {column_list(self.columns) if self.columns else 'NONE'}"
+
+
+@dataclass(frozen=True)
+class DropFeature(_Alter):
+    """Drop a table feature, so that older clients can use the table."""
+
+    kind: ClassVar[str] = "alter_drop_feature"
+    label: ClassVar[str] = "Drop feature"
+    help: ClassVar[str] = "Drop a table feature. Concurrent writes will fail."
+    destructive: ClassVar[bool] = True
+    feature: str = parameter("Feature", "text")
+    truncate_history: bool = parameter(
+        "Cut off the history that needs it", "boolean", default=False
+    )
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        if not self.feature:
+            what = "There is no feature to drop."
+            raise RequestError(what, "Name one.", field="feature")
+
+    def _change(self) -> str:
+        cut = " TRUNCATE HISTORY" if self.truncate_history else ""
+        return f"DROP FEATURE {name_sql(self.feature)}{cut}"

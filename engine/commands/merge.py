@@ -1,0 +1,288 @@
+"""MERGE: its clauses, and what they mean over a target and a source.
+
+Columns of the target carry the relation "target", those of the source "source".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from engine.commands.command import PARSE, Command, check_source, column_path
+from engine.commands.fields import parameter, to_json, values_from_json
+from engine.commands.names import name_sql, table_sql
+from engine.commands.sources import RowsSource, Source, TableSource
+from engine.errors import ExpressionError, RequestError
+from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.traits import (
+    conjunction,
+    has_subquery,
+    is_deterministic,
+    relations_of,
+    split_conjuncts,
+    without_relation,
+)
+from engine.expressions.tree import TRUE, Column, Expression
+from engine.schema.types import StructType
+
+MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not_matched", "not_matched_by_source"
+UPDATE, UPDATE_ALL, DELETE, INSERT, INSERT_ALL = (
+    "update",
+    "update_all",
+    "delete",
+    "insert",
+    "insert_all",
+)
+_ACTIONS = {
+    MATCHED: (UPDATE, UPDATE_ALL, DELETE),
+    NOT_MATCHED: (INSERT, INSERT_ALL),
+    BY_SOURCE: (UPDATE, DELETE),
+}
+_WHEN_SQL = {
+    MATCHED: "MATCHED",
+    NOT_MATCHED: "NOT MATCHED",
+    BY_SOURCE: "NOT MATCHED BY SOURCE",
+}
+
+
+@dataclass(frozen=True)
+class MergeClause:
+    """One WHEN: for which rows, under which condition, what is done."""
+
+    when: str = parameter("When", "choice", choices=tuple(_ACTIONS))
+    action: str = parameter(
+        "Then", "choice", choices=(UPDATE, UPDATE_ALL, DELETE, INSERT, INSERT_ALL)
+    )
+    condition: str | None = parameter("And", "condition", default=None)
+    assignments: Mapping[str, str] = parameter(
+        "Set", "mapping", default={}, help="Column to expression, for update and insert."
+    )
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {name: to_json(value) for name, value in vars(self).items()}
+
+    def validate(self) -> None:
+        """Refuse an action that does not go with its WHEN.
+
+        Raises:
+            RequestError: which one.
+        """
+        if self.action not in _ACTIONS.get(self.when, ()):
+            what = f"WHEN {self.when} cannot {self.action}."
+            remedy = f"Use {', '.join(_ACTIONS.get(self.when, ()))}."
+            raise RequestError(what, remedy, field="clauses")
+        if bool(self.assignments) != (self.action in {UPDATE, INSERT}):
+            what = (
+                f"{self.action} {'sets nothing' if not self.assignments else 'takes no columns'}."
+            )
+            raise RequestError(what, "Give columns to update and insert only.", field="clauses")
+
+    def sql(self) -> str:
+        """As in the statement."""
+        condition = f" AND {self.condition}" if self.condition else ""
+        return f"WHEN {_WHEN_SQL[self.when]}{condition} THEN {self._action_sql()}"
+
+    def _action_sql(self) -> str:
+        if self.action == UPDATE:
+            pairs = ", ".join(f"{column} = {text}" for column, text in self.assignments.items())
+            return f"UPDATE SET {pairs}"
+        if self.action == INSERT:
+            values = ", ".join(self.assignments.values())
+            return f"INSERT ({', '.join(self.assignments)}) VALUES ({values})"
+        return {DELETE: "DELETE", UPDATE_ALL: "UPDATE SET *", INSERT_ALL: "INSERT *"}[self.action]
+
+
+@dataclass(frozen=True)
+class Merge(Command):
+    """Update, delete and insert in one commit, row by row of a source."""
+
+    kind: ClassVar[str] = "merge"
+    label: ClassVar[str] = "Merge"
+    help: ClassVar[str] = "Update, delete and insert rows by matching them with a source."
+    destructive: ClassVar[bool] = True
+    source: Source = parameter("Source", "source", help="Files, rows or another table.")
+    on: str = parameter("On", "condition", help="Which source row belongs to which target row.")
+    clauses: tuple[MergeClause, ...] = parameter("Clauses", "clauses")
+    target_alias: str = parameter("Alias of the target", "text", default="target")
+    source_alias: str = parameter("Alias of the source", "text", default="source")
+    schema_evolution: bool = parameter("Add new columns", "boolean", default=False)
+
+    def validate(self, schema: StructType | None) -> None:
+        """As `Command.validate`."""
+        check_source(self.source)
+        if isinstance(self.source, RowsSource) and not self.source.columns:
+            what = "The rows of a MERGE have no columns."
+            raise RequestError(what, "Name them.", field="source.columns")
+        if not self.clauses:
+            what = "MERGE has no WHEN."
+            raise RequestError(what, "Give at least one clause.", field="clauses")
+        for each in self.clauses:
+            each.validate()
+        _check_order(self.clauses)
+        if self.target_alias.lower() == self.source_alias.lower():
+            what = f"Target and source are both called {self.target_alias}."
+            raise RequestError(what, "Give one another alias.", field="source_alias")
+
+    def analysed(
+        self, target: StructType, source: StructType, *, now_ms: int | None = None
+    ) -> "AnalysedMerge":
+        """Its conditions and assignments as trees.
+
+        Raises:
+            ExpressionError: (`UnknownColumnError`) a part that does not fit the schemas.
+        """
+        sides = _Sides(self, target, source, now_ms)
+        return AnalysedMerge(
+            parse_condition(self.on, sides.scope(MATCHED), now_ms=now_ms),
+            tuple(sides.clause(each) for each in self.clauses),
+        )
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        evolution = " WITH SCHEMA EVOLUTION" if self.schema_evolution else ""
+        clauses = " ".join(each.sql() for each in self.clauses)
+        return (
+            f"MERGE{evolution} INTO {table_sql(self.table)} AS {name_sql(self.target_alias)} "
+            f"USING {self._source_sql()} AS {name_sql(self.source_alias)}{self._source_columns()} "
+            f"ON {self.on} {clauses}"
+        )
+
+    def _source_sql(self) -> str:
+        plain = isinstance(self.source, TableSource) and self.source == TableSource(
+            self.source.table
+        )
+        if plain and isinstance(self.source, TableSource):
+            return table_sql(self.source.table)
+        return f"({self.source.sql()})"
+
+    def _source_columns(self) -> str:
+        columns = self.source.columns if isinstance(self.source, RowsSource) else ()
+        return f" ({', '.join(columns)})" if columns else ""
+
+
+@dataclass(frozen=True)
+class AnalysedClause:
+    """A clause as trees; `*` is written out. Paths are the target's."""
+
+    when: str
+    action: str
+    condition: Expression | None
+    assignments: Mapping[tuple[str, ...], Expression]
+
+
+@dataclass(frozen=True)
+class AnalysedMerge:
+    """A MERGE as trees."""
+
+    on: Expression
+    clauses: tuple[AnalysedClause, ...]
+
+    @property
+    def reads_whole_target(self) -> bool:
+        """Whether NOT MATCHED BY SOURCE makes every target row count."""
+        return any(each.when == BY_SOURCE for each in self.clauses)
+
+    @property
+    def inserts_only(self) -> bool:
+        """Whether no clause changes rows that are there; the target is read all the same."""
+        return all(each.when == NOT_MATCHED for each in self.clauses)
+
+    def target_condition(self) -> Expression:
+        """What a target row must satisfy to be read: over the table's own columns.
+
+        The conjuncts of ON that name the target alone; TRUE where there are none, or where
+        NOT MATCHED BY SOURCE reaches every row.
+        """
+        if self.reads_whole_target:
+            return TRUE
+        parts = split_conjuncts(self.on)
+        return conjunction(without_relation(each) for each in parts if _of_target_alone(each))
+
+    def expressions(self) -> tuple[Expression, ...]:
+        """Every tree in it."""
+        found = [self.on]
+        for each in self.clauses:
+            found.extend([each.condition] if each.condition is not None else [])
+            found.extend(each.assignments.values())
+        return tuple(found)
+
+
+def _of_target_alone(part: Expression) -> bool:
+    if not is_deterministic(part) or has_subquery(part):
+        return False
+    return relations_of(part) <= {"target"}
+
+
+class _Sides:
+    def __init__(
+        self, merge: Merge, target: StructType, source: StructType, now_ms: int | None
+    ) -> None:
+        names = (merge.target_alias, merge.table.rpartition(".")[2])
+        named = merge.source.table if isinstance(merge.source, TableSource) else ""
+        self._target = Relation(target, "target", tuple(each for each in names if each))
+        self._source = Relation(source, "source", (merge.source_alias, named.rpartition(".")[2]))
+        self._evolves = merge.schema_evolution
+        self._now_ms = now_ms
+
+    def scope(self, when: str) -> Scope:
+        if when == NOT_MATCHED:
+            return Scope((self._source,))
+        return Scope((self._target,) if when == BY_SOURCE else (self._target, self._source))
+
+    def clause(self, clause: MergeClause) -> AnalysedClause:
+        scope = self.scope(clause.when)
+        condition = (
+            parse_condition(clause.condition, scope, now_ms=self._now_ms)
+            if clause.condition
+            else None
+        )
+        if clause.action in {UPDATE_ALL, INSERT_ALL}:
+            assignments = self._star()
+        else:
+            assignments = {
+                Scope((self._target,)).resolve(column_path(column)).path: parse_expression(
+                    text, scope, now_ms=self._now_ms
+                )
+                for column, text in clause.assignments.items()
+            }
+            if len(assignments) < len(clause.assignments):
+                what = "A clause sets one column twice."
+                raise RequestError(what, "Set it once.", field="clauses")
+        return AnalysedClause(clause.when, clause.action, condition, assignments)
+
+    def _star(self) -> dict[tuple[str, ...], Expression]:
+        found: dict[tuple[str, ...], Expression] = {}
+        for field in self._target.schema:
+            mine = self._source.schema.get(field.name)
+            if mine is not None:
+                found[(field.name,)] = Column((mine.name,), mine.type, "source")
+            elif not self._evolves and "delta.generationExpression" not in field.metadata:
+                what = f"* needs the column {field.name}, which the source does not have."
+                raise ExpressionError(what, "List the columns instead.", field="clauses")
+        return found
+
+
+def _check_order(clauses: tuple[MergeClause, ...]) -> None:
+    for when in _ACTIONS:
+        own = [each for each in clauses if each.when == when]
+        if any(each.condition is None for each in own[:-1]):
+            what = f"A WHEN {_WHEN_SQL[when]} without condition hides those after it."
+            raise RequestError(what, "Only the last of its kind may lack one.", field="clauses")
+
+
+def _clauses(given: Any) -> tuple[MergeClause, ...]:  # noqa: ANN401 - JSON
+    if not isinstance(given, list | tuple) or len(given) > 100:
+        what = "clauses are a list of at most 100"
+        raise TypeError(what)
+    return tuple(each if isinstance(each, MergeClause) else _clause(each) for each in given)
+
+
+def _clause(given: Any) -> MergeClause:  # noqa: ANN401 - JSON
+    if not isinstance(given, Mapping):
+        what = "a clause is an object"
+        raise TypeError(what)
+    return MergeClause(**values_from_json(MergeClause, given, {}))
+
+
+PARSE["clauses"] = _clauses

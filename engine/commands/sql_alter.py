@@ -1,0 +1,151 @@
+"""ALTER TABLE: from tokens to commands."""
+
+from collections.abc import Callable
+
+from engine.commands.alter import (
+    AddColumns,
+    AddConstraint,
+    ChangeColumn,
+    ClusterBy,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
+    RenameColumn,
+)
+from engine.commands.command import Command
+from engine.commands.definition import SetProperties, UnsetProperties
+from engine.commands.sql_columns import check, column_definition, type_definition
+from engine.commands.statement_cursor import StatementCursor
+from engine.errors import StatementError
+from engine.schema.types import StructField, StructType
+
+
+def alter(cursor: StatementCursor) -> Command:
+    """ALTER TABLE t and one change."""
+    cursor.need("ALTER", "TABLE")
+    table = cursor.table()
+    for words, read in _CHANGES:
+        if cursor.take(*words):
+            return read(cursor, table)
+    raise cursor.unexpected("this change of a table is not understood")
+
+
+def _set(cursor: StatementCursor, table: str) -> Command:
+    return SetProperties(cursor.properties(), table=table)
+
+
+def _unset(cursor: StatementCursor, table: str) -> Command:
+    guard = cursor.take("IF", "EXISTS")
+    cursor.need("(")
+    keys = [cursor.property_key()]
+    while cursor.take(","):
+        keys.append(cursor.property_key())
+    cursor.need(")")
+    return UnsetProperties(tuple(keys), guard, table=table)
+
+
+def _add_columns(cursor: StatementCursor, table: str) -> Command:
+    bracket = cursor.take("(")
+    fields: list[StructField] = []
+    parent = after = ""
+    first = False
+    while True:
+        position = cursor.position
+        inside = _parent(cursor)
+        fields.append(column_definition(cursor))
+        first, after = _place(cursor)
+        if len(fields) > 1 and (inside or first or after or parent):
+            what = "Columns with a place, or inside a struct, are added one at a time."
+            raise StatementError(what, "Use a statement for each.", position=position)
+        parent = inside
+        if not cursor.take(","):
+            break
+        if parent or first or after:
+            what = "Columns with a place, or inside a struct, are added one at a time."
+            raise StatementError(what, "Use a statement for each.", position=cursor.position)
+    if bracket:
+        cursor.need(")")
+    return AddColumns(StructType(tuple(fields)), parent, first, after, table=table)
+
+
+def _parent(cursor: StatementCursor) -> str:
+    """The names before the last dot, as written; the cursor stays before the last name."""
+    start, count = cursor.index, 0
+    while cursor.token(1) is not None and cursor.peek(1) == ".":
+        cursor.name()
+        cursor.need(".")
+        count += 1
+    return cursor.slice(start)[:-1].strip() if count else ""
+
+
+def _place(cursor: StatementCursor) -> tuple[bool, str]:
+    if cursor.take("FIRST"):
+        return True, ""
+    return False, cursor.name() if cursor.take("AFTER") else ""
+
+
+def _drop_columns(cursor: StatementCursor, table: str) -> Command:
+    guard = cursor.take("IF", "EXISTS")
+    return DropColumns(cursor.columns(), guard, table=table)
+
+
+def _rename(cursor: StatementCursor, table: str) -> Command:
+    column = cursor.column()
+    cursor.need("TO")
+    return RenameColumn(column, cursor.name(), table=table)
+
+
+def _change(cursor: StatementCursor, table: str) -> Command:
+    column = cursor.column()
+    if cursor.take("TYPE"):
+        start = cursor.index
+        type_definition(cursor)
+        return ChangeColumn(column, new_type=cursor.slice(start), table=table)
+    if cursor.take("COMMENT"):
+        return ChangeColumn(column, comment=cursor.string("a comment"), table=table)
+    for words, nullable in ((("SET", "NOT", "NULL"), False), (("DROP", "NOT", "NULL"), True)):
+        if cursor.take(*words):
+            return ChangeColumn(column, nullable=nullable, table=table)
+    if cursor.take("SET", "DEFAULT"):
+        return ChangeColumn(column, new_default=cursor.until("DRY", ";"), table=table)
+    if cursor.take("DROP", "DEFAULT"):
+        return ChangeColumn(column, drop_default=True, table=table)
+    first, after = _place(cursor)
+    if not first and not after:
+        raise cursor.unexpected("TYPE, SET, DROP, COMMENT, FIRST or AFTER was expected")
+    return ChangeColumn(column, first=first, after=after, table=table)
+
+
+def _add_constraint(cursor: StatementCursor, table: str) -> Command:
+    return AddConstraint(cursor.name(), check(cursor), table=table)
+
+
+def _drop_constraint(cursor: StatementCursor, table: str) -> Command:
+    guard = cursor.take("IF", "EXISTS")
+    return DropConstraint(cursor.name(), guard, table=table)
+
+
+def _cluster(cursor: StatementCursor, table: str) -> Command:
+    return ClusterBy(() if cursor.take("NONE") else cursor.columns(), table=table)
+
+
+def _drop_feature(cursor: StatementCursor, table: str) -> Command:
+    feature = cursor.property_key()
+    return DropFeature(feature, cursor.take("TRUNCATE", "HISTORY"), table=table)
+
+
+_CHANGES: tuple[tuple[tuple[str, ...], Callable[[StatementCursor, str], Command]], ...] = (
+    (("SET", "TBLPROPERTIES"), _set),
+    (("UNSET", "TBLPROPERTIES"), _unset),
+    (("ADD", "COLUMNS"), _add_columns),
+    (("ADD", "COLUMN"), _add_columns),
+    (("DROP", "COLUMNS"), _drop_columns),
+    (("DROP", "COLUMN"), _drop_columns),
+    (("RENAME", "COLUMN"), _rename),
+    (("ALTER", "COLUMN"), _change),
+    (("CHANGE", "COLUMN"), _change),
+    (("ADD", "CONSTRAINT"), _add_constraint),
+    (("DROP", "CONSTRAINT"), _drop_constraint),
+    (("CLUSTER", "BY"), _cluster),
+    (("DROP", "FEATURE"), _drop_feature),
+)

@@ -1,0 +1,96 @@
+"""MERGE: from tokens to the command."""
+
+from dataclasses import replace
+
+from engine.commands.merge import (
+    BY_SOURCE,
+    DELETE,
+    INSERT,
+    INSERT_ALL,
+    MATCHED,
+    NOT_MATCHED,
+    UPDATE,
+    UPDATE_ALL,
+    Merge,
+    MergeClause,
+)
+from engine.commands.sources import RowsSource, Source, TableSource
+from engine.commands.sql_sources import files, items, source
+from engine.commands.sql_writes import assignments
+from engine.commands.statement_cursor import StatementCursor
+from engine.errors import StatementError
+
+
+def merge(cursor: StatementCursor) -> Merge:
+    """MERGE [WITH SCHEMA EVOLUTION] INTO t [AS a] USING s [AS b] ON c WHEN …."""
+    cursor.need("MERGE")
+    evolution = cursor.take("WITH", "SCHEMA", "EVOLUTION")
+    cursor.need("INTO")
+    table = cursor.table()
+    target_alias = cursor.alias("USING") or table.rpartition(".")[2].rpartition("/")[2]
+    cursor.need("USING")
+    rows, source_alias = _using(cursor)
+    cursor.need("ON")
+    on = cursor.until("WHEN")
+    clauses = []
+    while cursor.take("WHEN"):
+        clauses.append(_clause(cursor))
+    return Merge(rows, on, tuple(clauses), target_alias, source_alias, evolution, table=table)
+
+
+def _using(cursor: StatementCursor) -> tuple[Source, str]:
+    position = cursor.position
+    if cursor.take("("):
+        found = source(cursor)
+        cursor.need(")")
+        fallback = ""
+    elif cursor.peek() == "READ_FILES":
+        found, fallback = files(cursor, (), by_position=False), ""
+    else:
+        found = TableSource(cursor.table())
+        fallback = found.table.rpartition(".")[2].rpartition("/")[2]
+    alias = cursor.alias("ON") or fallback
+    if isinstance(found, RowsSource):
+        found = replace(found, columns=cursor.columns() if cursor.peek() == "(" else ())
+    if not alias:
+        what = "The source has no alias."
+        raise StatementError(what, "Give it one with AS.", position=position)
+    return found, alias
+
+
+def _clause(cursor: StatementCursor) -> MergeClause:
+    when = _when(cursor)
+    condition = cursor.until("THEN") if cursor.take("AND") else None
+    cursor.need("THEN")
+    if cursor.take("DELETE"):
+        return MergeClause(when, DELETE, condition)
+    if cursor.take("UPDATE"):
+        cursor.need("SET")
+        if cursor.take("*"):
+            return MergeClause(when, UPDATE_ALL, condition)
+        return MergeClause(when, UPDATE, condition, assignments(cursor, "WHEN", "DRY", ";"))
+    cursor.need("INSERT")
+    if cursor.take("*"):
+        return MergeClause(when, INSERT_ALL, condition)
+    return MergeClause(when, INSERT, condition, _inserted(cursor))
+
+
+def _when(cursor: StatementCursor) -> str:
+    if cursor.take("MATCHED"):
+        return MATCHED
+    cursor.need("NOT", "MATCHED")
+    if cursor.take("BY", "SOURCE"):
+        return BY_SOURCE
+    cursor.take("BY", "TARGET")
+    return NOT_MATCHED
+
+
+def _inserted(cursor: StatementCursor) -> dict[str, str]:
+    position, columns = cursor.position, cursor.columns()
+    cursor.need("VALUES", "(")
+    values = items(cursor, ")")
+    cursor.need(")")
+    if len(set(columns)) < len(columns) or len(columns) != len(values):
+        what = f"INSERT names {len(columns)} columns and gives {len(values)} values."
+        raise StatementError(what, "Give each column one value.", position=position)
+    return dict(zip(columns, values, strict=True))
