@@ -76,6 +76,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "lakeui.pages.preferences.ZoneMiddleware",
     "auditlog.middleware.AuditlogMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
@@ -93,6 +94,7 @@ TEMPLATES = [
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
                 "lakeui.local_stack.context.demo",
+                "lakeui.pages.frame.frame",
             ],
         },
     },
@@ -115,6 +117,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "login"
+CSRF_FAILURE_VIEW = "lakeui.pages.errors.csrf_failure"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"
 SESSION_COOKIE_SAMESITE = "Lax"

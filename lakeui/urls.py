@@ -10,3 +10,8 @@ urlpatterns = [
     path("", include("lakeui.local_stack.urls")),
     path("", include("lakeui.pages.urls")),
 ]
+
+handler400 = "lakeui.pages.errors.bad_request"
+handler403 = "lakeui.pages.errors.forbidden"
+handler404 = "lakeui.pages.errors.not_found"
+handler500 = "lakeui.pages.errors.server_error"

@@ -1,0 +1,91 @@
+"""The version ruler under a table's facts: a tick each version, a cross each attempt that lost."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lakeui.pages.operations import family_of, tick_height
+
+RULER_VERSIONS = 160
+_FEWEST_PLACES = 40  # a young table fills the ruler from the left
+_BASE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    version: int
+    operation: str
+    family: str
+    left: float
+    hit_left: float
+    top: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cross:
+    version: int
+    x: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    version: int
+    x: float
+    is_spare: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ruler:
+    ticks: tuple[Tick, ...]
+    crosses: tuple[Cross, ...]
+    labels: tuple[Label, ...]
+    hit_width: float
+    here: float | None
+    here_version: int | None
+
+    @property
+    def first(self) -> int:
+        return self.ticks[0].version
+
+    @property
+    def last(self) -> int:
+        return self.ticks[-1].version
+
+
+def draw_ruler(
+    commits: Sequence[tuple[int, str]], lost_to: Iterable[int], here: int | None
+) -> Ruler | None:
+    """`commits` are (version, operation) in version order; `lost_to` the versions that won."""
+    if not commits:
+        return None
+    places = max(len(commits), _FEWEST_PLACES)
+    step = 100 / places
+    at = {version: (i + 0.5) * step for i, (version, _) in enumerate(commits)}
+    ticks = tuple(
+        Tick(
+            v, op or "not recorded", family_of(op), at[v], at[v] - step / 2, _BASE - tick_height(op)
+        )
+        for v, op in commits
+    )
+    lost = Counter(version for version in lost_to if version in at)
+    crosses = tuple(Cross(version, at[version], n) for version, n in sorted(lost.items()))
+    return Ruler(
+        ticks, crosses, _labels(at, here), step, at.get(here) if here is not None else None, here
+    )
+
+
+def _labels(at: dict[int, float], here: int | None) -> tuple[Label, ...]:
+    every = _round_step(len(at))
+    marked = [v for v in at if v % every == 0]
+    if here in at:
+        marked = [v for v in marked if abs(at[v] - at[here]) > 5]
+    inside = [v for v in marked if 1.5 < at[v] < 97]
+    return tuple(Label(v, at[v], i % 2 == 1) for i, v in enumerate(inside))
+
+
+def _round_step(count: int) -> int:
+    for step in (1, 2, 5, 10, 20):
+        if count / step <= 8:
+            return step
+    return 20

@@ -1,0 +1,82 @@
+"""What every page shows around its content. Nothing is asked of the database until it is drawn."""
+
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Max
+from django.http import HttpRequest
+from django.utils import timezone
+
+from lakeui.catalog.access import role_of, visible_tables
+from lakeui.catalog.models import Table
+from lakeui.catalog.roles import Role
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.models import Job
+from lakeui.pages.preferences import theme_of, watched_ids, zone_of
+
+
+class Frame:
+    """Sidebar, top bar and the reader's preferences."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self.theme = theme_of(request)
+        self.read_only = settings.READ_ONLY
+
+    @cached_property
+    def zone_name(self) -> str:
+        return zone_of(self._request).key
+
+    @cached_property
+    def zone_label(self) -> str:
+        """What the zone is called on clocks now: UTC, CET."""
+        return timezone.localtime().tzname() or self.zone_name
+
+    @cached_property
+    def role(self) -> Role | None:
+        return role_of(self._request.user)
+
+    @cached_property
+    def table_count(self) -> int:
+        return visible_tables(self._request.user).count()
+
+    @cached_property
+    def conflict_count(self) -> int:
+        """Conflicts that cost work in the last 24 hours."""
+        day_ago = timezone.now() - timedelta(hours=24)
+        return (
+            visible_conflicts(self._request.user)
+            .filter(occurred_at__gte=day_ago)
+            .exclude(kind=Conflict.Kind.ABSORBED)
+            .count()
+        )
+
+    @cached_property
+    def job_count(self) -> int:
+        return visible_jobs(self._request.user).filter(state__in=Job.ACTIVE).count()
+
+    @cached_property
+    def watched(self) -> list[Table]:
+        wanted = watched_ids(self._request)
+        if not wanted:
+            return []
+        found = visible_tables(self._request.user).in_bulk(wanted)
+        return [found[pk] for pk in wanted if pk in found]
+
+    @cached_property
+    def mirrored_at(self) -> Any:
+        """When the mirror last read any log."""
+        tables = visible_tables(self._request.user).order_by()
+        return tables.aggregate(at=Max("mirrored_at"))["at"]
+
+    @cached_property
+    def origin(self) -> str:
+        return self._request.build_absolute_uri("/").rstrip("/")
+
+
+def frame(request: HttpRequest) -> dict[str, Frame]:
+    return {"frame": Frame(request)}

@@ -1,0 +1,199 @@
+"""Asking for a job: a form for each kind, or SQL; what was understood is shown before it runs."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from engine.commands.model import COMMANDS, Command
+from engine.commands.sql import parse_statement
+from engine.errors import EngineError, RequestError
+from lakeui.catalog.access import action_for_kind, may, visible_tables
+from lakeui.catalog.models import Table
+from lakeui.jobs.command_rules import check_command
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_job
+from lakeui.jobs.uploads import store_upload
+from lakeui.pages.command_forms import SQL_ONLY, CommandForm, initial_of
+from lakeui.pages.list_table import one_table
+from lakeui.pages.plans import plan_lines
+
+SQL = "sql"
+_HIDDEN_KINDS = frozenset({"create"})  # a new table is made under Tables
+EXAMPLES = (
+    "DELETE FROM {table} WHERE status = 'cancelled'",
+    "UPDATE {table} SET discount = 0.15 WHERE status = 'open'",
+    "MERGE INTO {table} t USING staging s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
+    "WHEN NOT MATCHED THEN INSERT *",
+    "OPTIMIZE {table} ZORDER BY (order_id)",
+    "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+    "VACUUM {table} RETAIN 168 HOURS",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A command as it was read, and all a person needs before they let it run."""
+
+    command: Command
+    statement: str
+    action: str
+    is_permitted: bool
+    parameters_json: str
+    rehearsal: Job | None
+
+    @property
+    def plan(self) -> list[tuple[str, str]]:
+        return plan_lines(self.rehearsal.plan) if self.rehearsal else []
+
+
+@login_required
+def job_new(request: HttpRequest) -> HttpResponse:
+    table = _table(request)
+    if table is None:
+        return render(request, "jobs/choose_table.html", {"choices": _writable(request)})
+    kind = request.POST.get("kind") or request.GET.get("kind", SQL)
+    if kind != SQL and kind not in COMMANDS:
+        msg = "There is no such kind of job."
+        raise Http404(msg)
+    if request.method == "POST" and request.POST.get("step") in {"run", "dry_run"}:
+        return _ask(request, table, kind)
+    return _show(request, table, kind)
+
+
+def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> HttpResponse:
+    """The form, and beside it what it says so far."""
+    context: dict[str, Any] = {"sql": request.POST.get("sql", request.GET.get("sql", ""))}
+    try:
+        command = _command(request, table, kind, context)
+    except RequestError as error:
+        command = None
+        context |= {"error": error, "position": getattr(error, "position", None)}
+        if context.get("form"):
+            context["form"].blame(error)
+    except EngineError as error:
+        command, context["error"] = None, error
+    understood = _understood(request, table, command) if command else None
+    context |= {
+        "table": table,
+        "kind": kind,
+        "kinds": [k for k in COMMANDS.values() if _is_offered(request, table, k)],
+        "is_sql_only": kind in SQL_ONLY,
+        "understood": understood,
+        "problem": problem,
+        "examples": [example.format(table=table.name) for example in EXAMPLES],
+        "values": {name: request.POST.get(name, "") for name in ("reason", "retries")},
+    }
+    is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware
+    template = "jobs/_understood.html" if is_fragment else "jobs/new.html"
+    return render(request, template, context, status=400 if problem else 200)
+
+
+def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
+    """Queues what was understood; the command is read and checked anew."""
+    is_dry = request.POST["step"] == "dry_run"
+    sql = request.POST.get("sql", "") if kind == SQL else ""
+    try:
+        retries = int(request.POST.get("retries") or 0)
+        parameters = json.loads(request.POST.get("parameters") or "{}")
+        command = parse_statement(sql) if sql else Command.from_parameters(kind, parameters)
+        if command.destructive and not is_dry and request.POST.get("confirm") != table.name:
+            return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
+        job = request_job(
+            table=table,
+            kind="" if sql else kind,
+            parameters=parameters,
+            requested_by=request.user,  # type: ignore[arg-type]  # signed in
+            dry_run=is_dry,
+            retries=retries,
+            sql=sql,
+            reason=request.POST.get("reason", "")[:2000],
+        )
+    except ValueError:
+        return _show(request, table, kind, "The form came back damaged; nothing was queued.")
+    except EngineError as error:
+        return _show(request, table, kind, str(error))
+    messages.success(request, "Queued." if not is_dry else "Queued as a dry run: nothing changes.")
+    return redirect("job", job.pk)
+
+
+def _command(
+    request: HttpRequest, table: Table, kind: str, context: dict[str, Any]
+) -> Command | None:
+    """What the request says, None while it says nothing. The form goes into the context."""
+    if kind == SQL:
+        return _checked(parse_statement(context["sql"]), table) if context["sql"].strip() else None
+    if kind in SQL_ONLY:
+        return None
+    if request.method != "POST":
+        context["form"] = CommandForm(kind, initial=initial_of(kind, request.GET.dict()))
+        return None
+    if request.POST.get("parameters"):
+        return _checked(
+            Command.from_parameters(kind, json.loads(request.POST["parameters"])), table
+        )
+    form = context["form"] = CommandForm(kind, request.POST, request.FILES)
+    if not form.is_valid():
+        return None
+    sent = form.cleaned_data.get("source.file")
+    uri = store_upload(sent, request.user) if sent else ""  # type: ignore[arg-type]  # signed in
+    if uri:
+        form.data = form.data.copy()  # type: ignore[attr-defined]
+        form.data["source.uri"] = uri  # type: ignore[index]
+    return _checked(Command.from_parameters(kind, form.parameters(uri)), table)
+
+
+def _checked(command: Command, table: Table) -> Command:
+    check_command(command, table)
+    return command
+
+
+def _understood(request: HttpRequest, table: Table, command: Command) -> Understood:
+    parameters = command.parameters()
+    action = action_for_kind(command.kind, parameters)
+    statement = command.statement()
+    rehearsals = Job.objects.filter(table=table, statement=statement, dry_run=True)
+    return Understood(
+        command=command,
+        statement=statement,
+        action=action,
+        is_permitted=may(request.user, action, table),
+        parameters_json=json.dumps(parameters),
+        rehearsal=rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first(),
+    )
+
+
+def _table(request: HttpRequest) -> Table | None:
+    """The table the job is for; it must be one the person may write to."""
+    text = request.POST.get("table") or request.GET.get("table", "")
+    if not text:
+        return None
+    table = one_table(request) if not request.POST.get("table") else _posted(request)
+    if table is None:
+        msg = "There is no such table."
+        raise Http404(msg)
+    if not may(request.user, "write", table):
+        msg = f"Jobs on {table.name} need the role operator there."
+        raise PermissionDenied(msg)
+    return table
+
+
+def _posted(request: HttpRequest) -> Table | None:
+    text = request.POST["table"]
+    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    return visible_tables(request.user).filter(pk=int(text)).first() if is_id else None
+
+
+def _writable(request: HttpRequest) -> list[Table]:
+    return [table for table in visible_tables(request.user) if may(request.user, "write", table)]
+
+
+def _is_offered(request: HttpRequest, table: Table, command: type[Command]) -> bool:
+    return command.kind not in _HIDDEN_KINDS and may(
+        request.user, action_for_kind(command.kind, {}), table
+    )

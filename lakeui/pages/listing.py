@@ -1,0 +1,80 @@
+"""A filtered list in pages: its rows, its totals, and what it was narrowed by."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import django_filters
+from django.core.paginator import EmptyPage, Page, PageNotAnInteger, Paginator
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest
+
+PAGE_SIZES = (25, 50, 100, 200)
+_NOT_FILTERS = frozenset({"page", "page_size", "sort", "export", "range", "lost"})
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveFilter:
+    """One thing a list is narrowed by, and the address without it."""
+
+    name: str
+    label: str
+    value: str
+    without: str
+
+
+class Listing:
+    """One page of what a filter set leaves over.
+
+    Raises:
+        Http404: there is no such page.
+    """
+
+    def __init__(
+        self, request: HttpRequest, filters: django_filters.FilterSet, page_size: int = 50
+    ) -> None:
+        self._request, self.filters = request, filters
+        self.is_valid: bool = filters.is_valid()
+        self.rows: QuerySet[Any] = filters.qs if self.is_valid else filters.queryset.none()
+        self.page_size = self._page_size(page_size)
+
+    @cached_property
+    def page(self) -> Page[Any]:
+        paginator = Paginator(self.rows, self.page_size)
+        try:
+            return paginator.page(self._request.GET.get("page", 1))
+        except (EmptyPage, PageNotAnInteger) as error:
+            msg = "There is no such page of this list."
+            raise Http404(msg) from error
+
+    @property
+    def total(self) -> int:
+        return self.page.paginator.count
+
+    @property
+    def status(self) -> int:
+        return 200 if self.is_valid else 400
+
+    @cached_property
+    def active(self) -> list[ActiveFilter]:
+        return list(self._active())
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.active)
+
+    def _active(self) -> Iterator[ActiveFilter]:
+        for name, one in self.filters.filters.items():
+            values = [value for value in self._request.GET.getlist(name) if value]
+            if not values or name in _NOT_FILTERS:
+                continue
+            query = self._request.GET.copy()
+            query.pop(name)
+            query.pop("page", None)
+            label = str(one.label or name)
+            yield ActiveFilter(name, label, ", ".join(values), f"?{query.urlencode()}")
+
+    def _page_size(self, preset: int) -> int:
+        text = self._request.GET.get("page_size", "")
+        return int(text) if text in map(str, PAGE_SIZES) else preset

@@ -1,0 +1,107 @@
+"""What stands above every page of a table: its facts in one line, its ruler, its tabs."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Count, Q
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils import timezone
+
+from lakeui.catalog.access import role_of, visible_tables
+from lakeui.catalog.models import Table
+from lakeui.catalog.roles import Role
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job
+from lakeui.pages.charts.ruler import RULER_VERSIONS, Ruler, draw_ruler
+from lakeui.pages.preferences import watched_ids
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    name: str
+    label: str
+    address: str
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableHead:
+    """Facts beside the table's own row."""
+
+    ruler: Ruler | None
+    tabs: tuple[Tab, ...]
+    current_tab: str
+    absorbed: int
+    escaped: int
+    last_writer: str
+    role: Role | None
+    is_watched: bool
+
+    @property
+    def may_write(self) -> bool:
+        return self.role is not None and self.role >= Role.OPERATOR
+
+    @property
+    def may_maintain(self) -> bool:
+        return self.role is not None and self.role >= Role.MAINTAINER
+
+
+def visible_table(request: HttpRequest, pk: int) -> Table:
+    """The table, or 404 alike for one that is not there and one that is not theirs to see."""
+    return get_object_or_404(visible_tables(request.user), pk=pk)
+
+
+def table_head(
+    request: HttpRequest, table: Table, current_tab: str, here: int | None = None
+) -> TableHead:
+    """`here` is the version the page is about; the latest where it is about all."""
+    recent = list(
+        table.commits.order_by("-version").values_list("version", "operation", "user_name")[
+            :RULER_VERSIONS
+        ]
+    )
+    met = _met(table)
+    lost_to = table.conflicts.filter(
+        kind=Conflict.Kind.ESCAPED, winning_version__gte=recent[-1][0] if recent else 0
+    ).values_list("winning_version", flat=True)
+    commits = [(version, operation) for version, operation, _ in reversed(recent)]
+    ruler = draw_ruler(commits, lost_to, table.version if here is None else here)
+    active = table.jobs.filter(state__in=Job.ACTIVE).count()
+    return TableHead(
+        ruler=ruler,
+        tabs=_tabs(table, met["all"], active),
+        current_tab=current_tab,
+        absorbed=met["absorbed"],
+        escaped=met["escaped"],
+        last_writer=recent[0][2] if recent else "",
+        role=role_of(request.user, table),
+        is_watched=table.pk in watched_ids(request),
+    )
+
+
+def _met(table: Table) -> dict[str, int]:
+    day = Q(occurred_at__gte=timezone.now() - timedelta(hours=24))
+    return table.conflicts.aggregate(
+        all=Count("pk", filter=~Q(kind=Conflict.Kind.ABSORBED)),
+        absorbed=Count("pk", filter=day & Q(kind=Conflict.Kind.ABSORBED)),
+        escaped=Count("pk", filter=day & ~Q(kind=Conflict.Kind.ABSORBED)),
+    )
+
+
+def _tabs(table: Table, conflict_count: int, active_jobs: int) -> tuple[Tab, ...]:
+    def address(name: str) -> str:
+        return reverse(name, args=[table.pk])
+
+    return (
+        Tab("summary", "Summary", address("table")),
+        Tab("history", "History", address("table-history")),
+        Tab(
+            "conflicts",
+            "Conflicts",
+            f"{reverse('conflict-list')}?table={table.pk}",
+            conflict_count or None,
+        ),
+        Tab("jobs", "Jobs", f"{reverse('job-list')}?table={table.pk}", active_jobs or None),
+    )

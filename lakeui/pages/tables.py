@@ -1,0 +1,116 @@
+"""All tables, and the facts of one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models import Sum
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
+from kombu.exceptions import OperationalError
+
+from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.filters import TableFilter
+from lakeui.catalog.health import with_health
+from lakeui.catalog.models import Table
+from lakeui.celery import app
+from lakeui.pages.charts.histogram import draw_histogram
+from lakeui.pages.client_features import client_notes
+from lakeui.pages.exports import export
+from lakeui.pages.listing import Listing
+from lakeui.pages.schema_rows import schema_rows
+from lakeui.pages.table_head import table_head, visible_table
+from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE
+
+COLUMNS = {
+    "id": lambda t: t.pk,
+    "name": lambda t: t.name,
+    "uri": lambda t: t.uri,
+    "health": lambda t: t.health,
+    "version": lambda t: t.version,
+    "last_commit_at": lambda t: t.last_commit_at,
+    "last_operation": lambda t: t.last_operation,
+    "size_bytes": lambda t: t.size_bytes,
+    "file_count": lambda t: t.file_count,
+    "small_file_count": lambda t: t.small_file_count,
+    "row_count": lambda t: t.row_count,
+    "isolation_level": lambda t: t.isolation_level,
+    "row_level_eligible": lambda t: t.row_level_eligible,
+    "row_level_reason": lambda t: t.row_level_reason,
+    "mirrored_at": lambda t: t.mirrored_at,
+    "mirror_error": lambda t: t.mirror_error,
+}
+
+
+@login_required
+def table_list(request: HttpRequest) -> HttpResponse:
+    tables = with_health(visible_tables(request.user)).order_by("name")
+    listing = Listing(request, TableFilter(request.GET, tables))
+    if "export" in request.GET and listing.is_valid:
+        return export(listing.rows, COLUMNS, request.GET["export"], "tables")
+    sums = listing.rows.order_by().aggregate(size=Sum("size_bytes"), files=Sum("file_count"))
+    context = {
+        "listing": listing,
+        "sums": sums,
+        "may_register": may(request.user, "maintain"),
+        "twin": f"/api/v1/tables/?{request.GET.urlencode()}",
+        "sort": request.GET.get("sort", "name"),
+    }
+    return render(request, "tables/list.html", context, status=listing.status)
+
+
+@login_required
+def table_page(request: HttpRequest, pk: int) -> HttpResponse:
+    table = visible_table(request, pk)
+    sizes = table.live_files.order_by().values_list("size_bytes", flat=True)
+    context = {
+        "table": table,
+        "head": table_head(request, table, "summary"),
+        "histogram": draw_histogram(sizes.iterator(), settings.SMALL_FILE_BYTES),
+        "columns": schema_rows(table),
+        "properties": sorted(table.properties.items()),
+        "notes": client_notes(table),
+        "constraints": _constraints(table),
+        "recent": table.commits.order_by("-version")[:8],
+        "small_bytes": settings.SMALL_FILE_BYTES,
+        "twin": f"/api/v1/tables/{table.pk}/",
+    }
+    return render(request, "tables/summary.html", context)
+
+
+@require_POST
+@login_required
+def table_refresh(request: HttpRequest, pk: int) -> HttpResponse:
+    """Asks a worker to read the log again; the page itself never does."""
+    table = visible_table(request, pk)
+    if not may(request.user, "maintain", table):
+        raise PermissionDenied
+    try:
+        app.send_task(MIRROR_TABLE, [table.pk], queue=LIGHT_QUEUE)
+    except (OperationalError, OSError):
+        messages.error(request, "The broker cannot be reached, so no worker was asked.")
+    else:
+        messages.success(request, f"A worker was asked to read the log of {table.name} again.")
+    return redirect("table", pk)
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    name: str
+    condition: str
+
+
+def _constraints(table: Table) -> list[Constraint]:
+    return sorted(_checks(table.properties), key=lambda constraint: constraint.name)
+
+
+def _checks(properties: dict[str, Any]) -> Iterator[Constraint]:
+    prefix = "delta.constraints."
+    for key, value in properties.items():
+        if key.startswith(prefix):
+            yield Constraint(key.removeprefix(prefix), str(value))

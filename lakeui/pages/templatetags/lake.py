@@ -1,0 +1,254 @@
+"""What templates say with one word: marks, times, sizes, operations."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from lakeui.pages import operations, units
+
+register = template.Library()
+
+NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A 16 px icon beside a word."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true"><use href="{}#i-{}"/></svg>',
+        static("icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def mark(name: str, label: str = "") -> SafeString:
+    """A 12 px shape; with a label where no word stands beside it."""
+    speech = (
+        format_html('role="img" aria-label="{}"', label)
+        if label
+        else SafeString('aria-hidden="true"')
+    )
+    return format_html(
+        '<svg width="12" height="12" {}><use href="{}#m-{}"/></svg>',
+        speech,
+        static("icons.svg"),
+        name,
+    )
+
+
+@register.simple_tag
+def op(operation: str) -> SafeString:
+    """An operation's name behind its colour."""
+    if not operation:
+        return NOT_RECORDED
+    family = operations.family_of(operation)
+    return format_html('<span class="op op-{}">{}</span>', family, operation)
+
+
+@register.simple_tag
+def ver(table_pk: int | None, version: int | None) -> SafeString:
+    """A version, linked to its page."""
+    if version is None:
+        return NOT_RECORDED
+    if table_pk is None:
+        return format_html('<span class="ver">v{}</span>', version)
+    address = reverse("table-version", args=[table_pk, version])
+    return format_html('<a class="ver" href="{}">v{}</a>', address, version)
+
+
+@register.simple_tag
+def when(moment: datetime | None, nothing: str = "not recorded") -> SafeString:
+    """Absolute with its zone, relative beside it."""
+    if moment is None:
+        return format_html('<span class="none">{}</span>', nothing)
+    return format_html(
+        '<span class="when"><time datetime="{}" title="{}">{} {}</time><small>{}</small></span>',
+        _rfc3339(moment),
+        _rfc3339(moment),
+        clock_text(moment),
+        timezone.localtime(moment).tzname(),
+        units.format_ago(moment, timezone.now()),
+    )
+
+
+@register.simple_tag
+def clock(moment: datetime | None) -> SafeString:
+    """Absolute alone, for a column whose head names the zone; relative in its title."""
+    if moment is None:
+        return NOT_RECORDED
+    return format_html(
+        '<time class="mono" datetime="{}" title="{}, {}">{}</time>',
+        _rfc3339(moment),
+        _rfc3339(moment),
+        units.format_ago(moment, timezone.now()),
+        clock_text(moment),
+    )
+
+
+@register.simple_tag
+def ago(moment: datetime | None, nothing: str = "never") -> SafeString:
+    """Relative, the absolute time in its title."""
+    if moment is None:
+        return format_html('<span class="none">{}</span>', nothing)
+    return format_html(
+        '<time datetime="{}" title="{} {}">{}</time>',
+        _rfc3339(moment),
+        clock_text(moment),
+        timezone.localtime(moment).tzname(),
+        units.format_ago(moment, timezone.now()),
+    )
+
+
+@register.simple_tag
+def size(size_bytes: int | None, sign: bool = False) -> SafeString:
+    """Bytes in IEC units, the exact number in the title."""
+    if size_bytes is None:
+        return NOT_RECORDED
+    plus = "+" if sign and size_bytes > 0 else ""
+    exact = f"{units.format_count(size_bytes)} bytes"
+    return format_html('<span title="{}">{}{}</span>', exact, plus, units.format_bytes(size_bytes))
+
+
+@register.filter
+def count(number: float | None) -> str:
+    return "" if number is None else units.format_count(number)
+
+
+@register.filter
+def duration(milliseconds: float | None) -> str:
+    return "" if milliseconds is None else units.format_duration(milliseconds)
+
+
+@register.filter
+def since(later: datetime | None, earlier: datetime | None) -> str:
+    """The span from one moment to another; to now if the later is missing."""
+    if earlier is None:
+        return ""
+    return units.format_duration(((later or timezone.now()) - earlier).total_seconds() * 1000)
+
+
+@register.filter
+def family(operation: str) -> str:
+    return f"op-{operations.family_of(operation or '')}"
+
+
+@register.filter
+def pretty(value: Any) -> str:
+    """JSON with keys in order."""
+    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
+
+
+@register.filter
+def pos(number: float) -> str:
+    """A position in a chart, in per cent: short, with a point."""
+    return f"{number:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+@register.filter
+def plural(number: int | None, words: str) -> str:
+    """1 file, 2 files: `{{ n|plural:"file,files" }}`."""
+    one, many = words.split(",")
+    return f"{units.format_count(number or 0)} {one if number == 1 else many}"
+
+
+@register.simple_tag
+def copy(text: str, what: str) -> SafeString:
+    """A button that copies; it shows where scripts run."""
+    return format_html(
+        '<button class="copy" type="button" data-copy="{}" aria-label="Copy {}" title="Copy {}">'
+        "{}</button>",
+        text,
+        what,
+        what,
+        icon("copy"),
+    )
+
+
+def clock_text(moment: datetime) -> str:
+    """02:31:02 today, 19 Nov 02:31:02 this year, 19 Nov 2025 02:31 before."""
+    local, today = timezone.localtime(moment), timezone.localtime()
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    if local.year == today.year:
+        return f"{local.day} {local:%b %H:%M:%S}"
+    return f"{local.day} {local:%b %Y %H:%M}"
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@register.filter
+def at(values: Any, key: Any) -> Any:
+    """The value of a mapping at a key, nothing where there is none."""
+    return values.get(key) if values else None
+
+
+@register.filter
+def verb(kind: str) -> str:
+    """A job's kind as its SQL word."""
+    return (kind or "").replace("_", " ").upper()
+
+
+@register.filter
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+@register.filter
+def spaced(range_name: str) -> str:
+    """24h as people write it: 24 h."""
+    return f"{range_name[:-1]} {range_name[-1]}"
+
+
+@register.filter
+def compact(value: Any) -> str:
+    """Text as it is, anything else as JSON in one line."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+@register.filter
+def metric(value: Any) -> str:
+    """A metric's number with its thousands apart; anything else as it was written."""
+    text = str(value)
+    return units.format_count(int(text)) if text.lstrip("-").isdecimal() else text
+
+
+@register.filter
+def before(text: str, position: int) -> str:
+    return text[: max(position, 0)]
+
+
+@register.filter
+def after(text: str, position: int) -> str:
+    return text[max(position, 0) :]
+
+
+@register.filter
+def tail(text: str, length: int) -> str:
+    """The end of a path, which tells files apart."""
+    return text if len(text) <= length else "…" + text[-length + 1 :]
+
+
+@register.filter
+def first_up(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+@register.filter
+def ticks(text: str) -> SafeString:
+    """Text with what stands between backticks as code."""
+    parts = text.split("`")
+    return format_html_join(
+        "",
+        "{}",
+        ((format_html("<code>{}</code>", p) if i % 2 else p,) for i, p in enumerate(parts)),
+    )

@@ -1,0 +1,58 @@
+"""Numbers in words: bytes, counts, spans of time. Exact where exact fits, with its unit always."""
+
+from datetime import datetime, timedelta
+
+_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+MINUS = "\N{MINUS SIGN}"
+
+
+def format_bytes(size_bytes: float) -> str:
+    """96.4 GiB: IEC units, three digits that count."""
+    sign, size = (MINUS if size_bytes < 0 else ""), abs(float(size_bytes))
+    for unit in _BYTE_UNITS:
+        if size < 1024 or unit == _BYTE_UNITS[-1]:
+            break
+        size /= 1024
+    digits = 0 if unit == "B" or size >= 1000 else 1 if size >= 10 or size == int(size) else 2
+    return f"{sign}{size:,.{digits}f} {unit}"
+
+
+def format_count(number: float) -> str:
+    """1,204."""
+    return f"{number:,}".replace("-", MINUS)
+
+
+def format_duration(milliseconds: float) -> str:
+    """7 min 42 s: two units at most."""
+    seconds = abs(milliseconds) / 1000
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for size, unit, smaller, small_unit in (
+        (86_400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {unit}" + (f" {rest} {small_unit}" if rest else "")
+    return f"{whole} s"
+
+
+def format_ago(moment: datetime, now: datetime) -> str:
+    """12 min ago, in 4 s, just now."""
+    elapsed = now - moment
+    if abs(elapsed) < timedelta(seconds=2):
+        return "just now"
+    span = _coarse(abs(elapsed))
+    return f"{span} ago" if elapsed > timedelta(0) else f"in {span}"
+
+
+def _coarse(span: timedelta) -> str:
+    if span >= timedelta(days=2):
+        return f"{span.days} d"
+    if span >= timedelta(hours=3):
+        return f"{span // timedelta(hours=1)} h"
+    return format_duration(round(span.total_seconds()) * 1000).replace(".0 s", " s")
