@@ -1,6 +1,53 @@
-"""Addresses of this face."""
+"""Addresses of the REST face, under /api/v1/."""
 
-try:
-    from lakeui.api.addresses import app_name, urlpatterns
-except ModuleNotFoundError:
-    app_name, urlpatterns = "api", []
+from django.urls import URLPattern, path, re_path
+
+from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
+from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
+from lakeui.api.views.jobs import (
+    JobCancel,
+    JobDetail,
+    JobEventList,
+    JobList,
+    JobRetry,
+    TableJobList,
+)
+from lakeui.api.views.tables import (
+    LiveFileList,
+    TableDetail,
+    TableList,
+    VersionDetail,
+    VersionFileList,
+    VersionList,
+)
+from lakeui.api.views.tokens import TokenDetail, TokenList
+
+app_name = "api"
+
+urlpatterns: list[URLPattern] = [
+    path("tables/", TableList.as_view(), name="tables"),
+    path("tables/<int:table_id>/", TableDetail.as_view(), name="table"),
+    path("tables/<int:table_id>/versions/", VersionList.as_view(), name="versions"),
+    path("tables/<int:table_id>/versions/<int:version>/", VersionDetail.as_view(), name="version"),
+    path(
+        "tables/<int:table_id>/versions/<int:version>/files/",
+        VersionFileList.as_view(),
+        name="version-files",
+    ),
+    path("tables/<int:table_id>/files/", LiveFileList.as_view(), name="files"),
+    path("tables/<int:table_id>/conflicts/", TableConflictList.as_view(), name="table-conflicts"),
+    path("tables/<int:table_id>/jobs/", TableJobList.as_view(), name="table-jobs"),
+    path("jobs/", JobList.as_view(), name="jobs"),
+    path("jobs/<uuid:job_id>/", JobDetail.as_view(), name="job"),
+    path("jobs/<uuid:job_id>/events/", JobEventList.as_view(), name="job-events"),
+    path("jobs/<uuid:job_id>:cancel", JobCancel.as_view(), name="job-cancel"),
+    path("jobs/<uuid:job_id>:retry", JobRetry.as_view(), name="job-retry"),
+    path("conflicts/", ConflictList.as_view(), name="conflicts"),
+    path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
+    path("tokens/", TokenList.as_view(), name="tokens"),
+    path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),
+    path("schema/", SchemaView.as_view(), name="schema"),
+    path("docs/", SwaggerPage.as_view(), name="swagger"),
+    path("redoc/", RedocPage.as_view(), name="redoc"),
+    re_path(r"^.*$", not_found, name="unknown"),
+]

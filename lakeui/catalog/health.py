@@ -1,6 +1,10 @@
 """How a table is doing, in one word, as the database sees it."""
 
-from django.db.models import Case, CharField, F, Q, TextChoices, Value, When
+from typing import Any
+
+from django.db.models import Case, CharField, F, Q, QuerySet, TextChoices, Value, When
+
+from lakeui.catalog.models import Table
 
 
 class Health(TextChoices):
@@ -22,4 +26,8 @@ HEALTH = Case(
     default=Value(Health.HEALTHY),
     output_field=CharField(),
 )
-"""To annotate tables with: `tables.annotate(health=HEALTH)`."""
+
+
+def with_health(tables: QuerySet[Table]) -> QuerySet[Any]:
+    """Each table with its `health`, a value of `Health`."""
+    return tables.annotate(health=HEALTH)

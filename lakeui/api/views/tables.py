@@ -30,14 +30,14 @@ from lakeui.api.serializers.versions import (
 )
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.filters import CommitFilter, LiveFileFilter, TableFilter
-from lakeui.catalog.health import HEALTH
+from lakeui.catalog.health import with_health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 from lakeui.catalog.registration import register_table
 
 
 def annotated_tables(request: Request) -> QuerySet[Any]:
     """The tables this caller may see, each with its health."""
-    return visible_tables(request.user).annotate(health=HEALTH)
+    return with_health(visible_tables(request.user))
 
 
 def require(request: Request, action: str, table: Table | None = None) -> None:

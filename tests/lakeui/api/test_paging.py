@@ -1,0 +1,161 @@
+"""Keyset paging: whole, in order, and unmoved by what comes and goes."""
+
+import pytest
+
+from lakeui.jobs.models import Job
+from tests.lakeui.api.problem import problem
+from tests.lakeui.people import NOON, make_conflict, make_job, make_table
+
+
+def walk(client, path, size, **filters):
+    """All pages of a list."""
+    pages, token = [], None
+    while True:
+        query = {"page_size": size, **filters} | ({"page_token": token} if token else {})
+        body = client.get(path, query).json()
+        pages.append(body["items"])
+        token = body["next_page_token"]
+        if token is None:
+            return pages
+
+
+@pytest.fixture
+def nine_tables(db):
+    return [
+        make_table(f"t{n}", size_bytes=n % 3, last_commit_at=None if n % 2 else NOON)
+        for n in range(9)
+    ]
+
+
+@pytest.mark.parametrize("sort", ["name", "-name", "size", "-size", "last_commit", "-last_commit"])
+@pytest.mark.parametrize("size", [1, 2, 9, 500])
+def test_pages_together_are_the_list(as_, nine_tables, sort, size):
+    names = [
+        row["name"]
+        for page in walk(as_("viewer"), "/api/v1/tables/", size, sort=sort)
+        for row in page
+    ]
+    assert sorted(names) == [f"t{n}" for n in range(9)]
+    [whole] = walk(as_("viewer"), "/api/v1/tables/", 500, sort=sort)
+    assert names == [row["name"] for row in whole]
+
+
+def test_rows_without_a_value_come_before_all_others(as_, nine_tables):
+    [rows] = walk(as_("viewer"), "/api/v1/tables/", 500, sort="last_commit")
+    assert [row["last_commit_at"] is None for row in rows] == [True] * 4 + [False] * 5
+
+
+def test_a_row_that_comes_meanwhile_moves_nothing(as_, table):
+    caller = as_("viewer")
+    first = caller.get("/api/v1/jobs/", {"page_size": 2})
+    jobs = [make_job(table) for _ in range(4)]
+    first = caller.get("/api/v1/jobs/", {"page_size": 2}).json()
+    make_job(table)
+    query = {"page_size": 2, "page_token": first["next_page_token"]}
+    second = caller.get("/api/v1/jobs/", query).json()
+    seen = [row["id"] for row in first["items"] + second["items"]]
+    assert seen == [str(job.pk) for job in reversed(jobs)]
+
+
+def test_jobs_of_one_moment_are_told_apart(as_, table):
+    for _ in range(5):
+        make_job(table)
+    Job.objects.update(created_at=NOON)
+    pages = walk(as_("viewer"), "/api/v1/jobs/", 2)
+    assert len({row["id"] for page in pages for row in page}) == 5
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "501", "x", "", "1.5", "²", "99999999999"])
+def test_a_page_size_out_of_range_is_refused(as_, table, size):
+    [fault] = problem(as_("viewer").get("/api/v1/tables/", {"page_size": size}), 422)["errors"]
+    assert fault["field"] == "page_size"
+
+
+def test_a_token_belongs_to_its_list_and_filters(as_, nine_tables):
+    caller = as_("viewer")
+    token = caller.get("/api/v1/tables/", {"page_size": 2}).json()["next_page_token"]
+    for path, query in [
+        ("/api/v1/tables/", {"q": "t"}),
+        ("/api/v1/tables/", {"sort": "size"}),
+        ("/api/v1/jobs/", {}),
+    ]:
+        [fault] = problem(caller.get(path, query | {"page_token": token}), 422)["errors"]
+        assert fault["field"] == "page_token"
+
+
+@pytest.mark.parametrize("token", ["x", "", "e30", "a:b:c"])
+def test_a_token_nobody_gave_is_refused_or_the_first_page(as_, nine_tables, token):
+    response = as_("viewer").get("/api/v1/tables/", {"page_token": token})
+    assert response.status_code == (422 if token else 200)
+
+
+def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(as_, table):
+    [fault] = problem(as_("viewer").get("/api/v1/jobs/", {"stat": "failed"}), 422)["errors"]
+    assert fault["field"] == "stat"
+    assert fault["code"] == "unknown_parameter"
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "found"),
+    [
+        ("tables/", {"q": "orders"}, 1),
+        ("tables/", {"q": "nothing"}, 0),
+        ("tables/", {"health": "healthy"}, 1),
+        ("tables/", {"level": "Serializable"}, 0),
+        ("tables/", {"row_level": "false"}, 1),
+        ("tables/{table}/versions/", {"operation": "delete"}, 1),
+        ("tables/{table}/versions/", {"user": "ETL"}, 3),
+        ("tables/{table}/versions/", {"since": "2026-11-02T13:00:00Z"}, 2),
+        ("tables/{table}/versions/", {"until": "2026-11-02T13:00:00Z"}, 1),
+        ("tables/{table}/versions/", {"conflict": "true"}, 1),
+        ("tables/{table}/versions/", {"conflict": "false"}, 2),
+        ("tables/{table}/files/", {"min_size": "150"}, 1),
+        ("tables/{table}/files/", {"vectored": "true"}, 0),
+        ("jobs/", {"state": "conflicted"}, 1),
+        ("jobs/", {"state": "active"}, 0),
+        ("jobs/", {"state": ["active", "conflicted"]}, 1),
+        ("jobs/", {"kind": "vacuum"}, 0),
+        ("jobs/", {"table": "sales.orders", "user": "maintainer"}, 1),
+        ("conflicts/", {"pair": "update,delete"}, 1),
+        ("conflicts/", {"pair": "UPDATE,WRITE"}, 0),
+        ("conflicts/", {"kind": "escaped", "code": "DELTA_CONCURRENT_APPEND"}, 1),
+        ("conflicts/", {"exception": "ConcurrentAppendException", "table": "{table}"}, 1),
+        ("conflicts/", {"user": "maintainer"}, 1),
+    ],
+)
+def test_filters_narrow(as_, table, conflict, path, query, found):
+    query = {k: v.format(table=table.pk) if isinstance(v, str) else v for k, v in query.items()}
+    response = as_("viewer").get(f"/api/v1/{path.format(table=table.pk)}", query)
+    assert len(response.json()["items"]) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "query"),
+    [
+        ("tables/", {"health": "sick"}),
+        ("tables/", {"sort": "password"}),
+        ("jobs/", {"state": "dreaming"}),
+        ("jobs/", {"since": "yesterday"}),
+        ("jobs/", {"kind": "a\0b"}),
+        ("conflicts/", {"kind": "x"}),
+    ],
+)
+def test_a_filter_value_that_means_nothing_is_a_fault(as_, table, path, query):
+    [fault] = problem(as_("viewer").get(f"/api/v1/{path}", query), 422)["errors"]
+    assert fault["field"] in query
+
+
+@pytest.mark.parametrize("path", ["tables/", "jobs/", "conflicts/", "tables/{table}/versions/"])
+def test_a_list_costs_the_same_however_long(
+    as_, table, conflict, django_assert_max_num_queries, path
+):
+    for n in range(12):
+        more = make_table(f"t{n}")
+        make_conflict(table, make_job(table))
+        make_job(more)
+    caller = as_("viewer")
+    with django_assert_max_num_queries(7) as seen:
+        caller.get(f"/api/v1/{path.format(table=table.pk)}", {"page_size": 2})
+    few = len(seen.captured_queries)
+    with django_assert_max_num_queries(few):
+        caller.get(f"/api/v1/{path.format(table=table.pk)}", {"page_size": 50})

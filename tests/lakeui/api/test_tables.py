@@ -1,0 +1,110 @@
+"""What tables, versions, files, jobs and conflicts say over REST."""
+
+import pytest
+
+from lakeui.catalog.models import Commit, Table
+from lakeui.jobs.models import Job
+from tests.lakeui.api.problem import problem
+
+
+def test_bytes_and_rows_are_text_so_that_javascript_keeps_them(as_, table):
+    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/").json()
+    assert body["size_bytes"] == str(3 * 2**53)
+    assert body["row_count"] == "30"
+    assert body["version"] == 2
+
+
+def test_numbers_that_would_round_are_text_wherever_they_are(as_, table):
+    Commit.objects.filter(version=1).update(operation_metrics={"rows": 2**53, "few": 1})
+    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/versions/1/").json()
+    assert body["operation_metrics"] == {"rows": str(2**53), "few": 1}
+
+
+def test_times_are_rfc_3339_in_utc(as_, table):
+    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/").json()
+    assert body["last_commit_at"] == "2026-11-02T12:00:00Z"
+
+
+def test_what_a_writer_did_not_record_is_null(as_, table):
+    body = as_("viewer").get(f"/api/v1/tables/{table.pk}/versions/1/").json()
+    assert (body["isolation_level"], body["read_version"], body["engine_info"]) == (None,) * 3
+
+
+def test_a_table_whose_log_was_never_read_is_pending(as_, table):
+    Table.objects.update(version=None)
+    [row] = as_("viewer").get("/api/v1/tables/").json()["items"]
+    assert (row["health"], row["version"]) == ("pending", None)
+
+
+def test_a_description_changes_only_what_was_seen(as_, table):
+    caller, path = as_("maintainer"), f"/api/v1/tables/{table.pk}/"
+    seen = caller.get(path).headers["ETag"]
+    changed = caller.patch(
+        path, {"description": "Orders"}, format="json", headers={"If-Match": seen}
+    )
+    assert changed.json()["description"] == "Orders"
+    assert changed.headers["ETag"] != seen
+    stale = caller.patch(path, {"description": "x"}, format="json", headers={"If-Match": seen})
+    problem(stale, 412, "PRECONDITION_FAILED")
+    problem(caller.patch(path, {"description": "x"}, format="json"), 428, "PRECONDITION_REQUIRED")
+
+
+def test_a_job_is_accepted_with_the_place_to_look(as_, table):
+    body = {"kind": "optimize", "parameters": {}, "reason": "Monday"}
+    response = as_("maintainer").post(f"/api/v1/tables/{table.pk}/jobs/", body, format="json")
+    job = Job.objects.get()
+    assert response.status_code == 202
+    assert response.headers["Location"].endswith(f"/api/v1/jobs/{job.pk}/")
+    assert response.json()["id"] == str(job.pk)
+    assert (job.reason, job.requested_by.username) == ("Monday", "maintainer")
+
+
+def test_a_job_may_be_asked_for_in_sql(as_, table):
+    body = {"sql": f"OPTIMIZE {table.name}", "dry_run": True}
+    response = as_("maintainer").post(f"/api/v1/tables/{table.pk}/jobs/", body, format="json")
+    assert (response.status_code, response.json()["dry_run"]) == (202, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "kind"),
+        ({"kind": "optimize", "sql": "OPTIMIZE t"}, "kind"),
+        ({"sql": "OPTIMIZE t", "parameters": {}}, "parameters"),
+        ({"kind": "conquer", "parameters": {}}, "kind"),
+        ({"kind": "optimize", "parameters": []}, "parameters"),
+        ({"kind": "optimize", "retries": -1}, "retries"),
+        ({"sql": "DROP DATABASE"}, "sql"),
+        ({"sql": "OPTIMIZE other.table"}, "table"),
+    ],
+)
+def test_a_request_at_fault_names_the_field(as_, table, body, field):
+    response = as_("admin").post(f"/api/v1/tables/{table.pk}/jobs/", body, format="json")
+    faults = problem(response, 422)["errors"]
+    assert field in {fault["field"] for fault in faults}
+    assert not Job.objects.exists()
+
+
+def test_a_job_tells_attempts_events_and_conflicts(as_, job, conflict):
+    body = as_("viewer").get(f"/api/v1/jobs/{job.pk}/").json()
+    assert [row["outcome"] for row in body["attempt_rows"]] == ["conflicted"]
+    assert body["conflicts"] == [conflict.pk]
+    [event] = as_("viewer").get(f"/api/v1/jobs/{job.pk}/events/").json()["items"]
+    assert event["message"] == "Queued"
+
+
+def test_a_queued_job_is_cancelled_by_who_asked_for_it(as_, job):
+    Job.objects.update(state=Job.State.QUEUED)
+    response = as_("maintainer").post(f"/api/v1/jobs/{job.pk}:cancel")
+    assert (response.status_code, response.json()["state"]) == (202, "cancelled")
+
+
+def test_a_job_that_ended_cannot_be_cancelled(as_, job):
+    problem(as_("maintainer").post(f"/api/v1/jobs/{job.pk}:cancel"), 409, "LAKE_JOB_STATE")
+
+
+def test_a_conflict_shows_its_facts(as_, conflict):
+    body = as_("viewer").get(f"/api/v1/conflicts/{conflict.pk}/").json()
+    assert body["facts"] == {"rule": "added_files"}
+    [row] = as_("viewer").get("/api/v1/conflicts/").json()["items"]
+    assert "facts" not in row
