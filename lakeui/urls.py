@@ -1,11 +1,14 @@
 """Every address: pages at the root, REST under /api/v1/, operations beside."""
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import include, path, re_path
+
+from lakeui.api.views.docs import not_found
 
 urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include("lakeui.api.urls")),
+    re_path(r"^api/", not_found),
     path("", include("lakeui.monitoring.urls")),
     path("", include("lakeui.local_stack.urls")),
     path("", include("lakeui.pages.urls")),
