@@ -1,15 +1,274 @@
-"""Tables in S3, Google Cloud Storage and Azure Blob Storage, through obstore."""
+"""Tables in S3, Google Cloud Storage and Azure Blob Storage, through obstore.
 
-from collections.abc import Mapping
+Put-if-absent is the store's own conditional put. A put whose answer was lost raises
+`StorageOutcomeUnknownError`: the object may be there.
+"""
 
-from engine.errors import UnsupportedSchemeError
-from engine.storage.base import Store
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
 
-OBJECT_SCHEMES = frozenset({"s3", "gs", "az"})
+import obstore
+import pyarrow as pa
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+    UnknownConfigurationKeyError,
+)
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from engine.errors import (
+    FileExistsAlreadyError,
+    FileMissingError,
+    RequestError,
+    StorageError,
+    StorageOutcomeUnknownError,
+)
+from engine.storage.base import FileStatus, Store, checked_path
+
+_CLIENT_KEYS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "timeout",
+        "proxy_url",
+        "user_agent",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+    }
+)
+_CLIENT_DEFAULTS: dict[str, Any] = {"timeout": "60s", "connect_timeout": "10s"}
+_RETRY: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+_TRUTHS = {"true": True, "false": False}
+_LIST_CHUNK = 1000
 
 
 def open_object_store(root: str, storage_options: Mapping[str, str]) -> Store:
-    """The store of a table in an object store."""
-    del storage_options
-    msg = f"{root} is in an object store."
-    raise UnsupportedSchemeError(msg)
+    """The store of a table in an object store.
+
+    Args:
+        root: normalised, `scheme://bucket/path`.
+        storage_options: keys as obstore and object_store spell them, with or without the provider's
+            prefix, in any case.
+
+    Raises:
+        RequestError: an option that does not exist.
+    """
+    scheme, _, rest = root.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    client, config = _split_options(storage_options)
+    try:
+        inner = _PROVIDERS[scheme](bucket, prefix or None, config, client)
+    except (UnknownConfigurationKeyError, TypeError, ValueError) as error:
+        msg = f"The storage options for {root} are not understood: {_first_line(error)}"
+        raise RequestError(msg, "Check their names.", field="storage_options") from error
+    except BaseError as error:
+        msg = f"{root} cannot be opened: {_first_line(error)}."
+        raise StorageError(msg, "Check the storage options.") from error
+    return ObjectStore(root, inner)
+
+
+class ObjectStore:
+    """The objects below one prefix of a bucket."""
+
+    def __init__(self, root: str, inner: Any) -> None:  # noqa: ANN401 - one of obstore's stores
+        self._root, self._inner = root, inner
+
+    @property
+    def root(self) -> str:
+        """The URL."""
+        return self._root
+
+    def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
+        """An object's bytes, or `length` of them from `start`."""
+        if start is None and length is None:
+            with self._errors_of("read", path):
+                return bytes(obstore.get(self._inner, checked_path(path)).bytes())
+        status = self.stat(path)
+        if status is None:
+            raise _missing(path)
+        begin = start or 0
+        end = status.size_bytes if length is None else min(begin + length, status.size_bytes)
+        if begin >= end:
+            return b""
+        return self.read_range(path, begin, end - begin)
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start`, all of which must be there."""
+        with self._errors_of("read", path):
+            return bytes(
+                obstore.get_range(self._inner, checked_path(path), start=start, length=length)
+            )
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
+        """The objects directly under a prefix whose names are `start` or later, sorted by name."""
+        inside = f"{checked_path(directory)}/" if directory else ""
+        offset = f"{inside}{start[:-1]}" if start else None
+        found = (
+            each for each in self._list(directory, offset) if "/" not in each.path[len(inside) :]
+        )
+        yield from sorted(
+            (each for each in found if each.name >= start), key=lambda each: each.path
+        )
+
+    def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
+        """Every object below a prefix."""
+        yield from self._list(checked_path(prefix), None)
+
+    def stat(self, path: str) -> FileStatus | None:
+        """The object's status, None where there is none."""
+        try:
+            with self._errors_of("stat", path):
+                return _status(obstore.head(self._inner, checked_path(path)))
+        except FileMissingError:
+            return None
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        """Write an object, unless it exists."""
+        with self._errors_of("write", path, writing=True):
+            obstore.put(self._inner, checked_path(path), data, mode="create", use_multipart=False)
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write an object over whatever was there."""
+        with self._errors_of("write", path, writing=True):
+            obstore.put(self._inner, checked_path(path), data)
+
+    def delete(self, path: str) -> None:
+        """Delete an object; one that is absent is deleted already."""
+        try:
+            with self._errors_of("delete", path):
+                obstore.delete(self._inner, checked_path(path))
+        except FileMissingError:
+            return
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """An object for random access."""
+        status = self.stat(path)
+        if status is None:
+            raise _missing(path)
+        return pa.PythonFile(_ObjectReader(self, status), mode="r")
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        """What an object store has accepted is durable."""
+
+    def _list(self, prefix: str, offset: str | None) -> Iterator[FileStatus]:
+        with self._errors_of("list", prefix):
+            chunks = obstore.list(
+                self._inner, prefix or None, offset=offset, chunk_size=_LIST_CHUNK
+            )
+            found = [_status(each) for chunk in chunks for each in chunk]
+        yield from found
+
+    @contextmanager
+    def _errors_of(self, verb: str, path: str, *, writing: bool = False) -> Iterator[None]:
+        """Turn what the store says into the engine's errors."""
+        try:
+            yield
+        except (AlreadyExistsError, PreconditionError) as error:
+            msg = f"{path} exists already."
+            raise FileExistsAlreadyError(msg) from error
+        except (NotFoundError, FileNotFoundError) as error:
+            if writing:
+                msg = f"{path} cannot be written: {self._root} lies in no bucket that exists."
+                raise StorageError(msg, "Create the bucket, or check its name.") from error
+            raise _missing(path) from error
+        except (PermissionDeniedError, UnauthenticatedError) as error:
+            msg = f"{self._root} does not allow to {verb} {path}: {_first_line(error)}."
+            raise StorageError(msg, "Check the credentials and their rights.") from error
+        except (BaseError, OSError, ValueError) as error:
+            msg = f"Could not {verb} {path} in {self._root}: {_first_line(error)}."
+            kind = StorageOutcomeUnknownError if writing else StorageError
+            raise kind(msg, "Check the connection, then try again.") from error
+
+
+class _ObjectReader(io.RawIOBase):
+    """An object as a file: every read is a range of it."""
+
+    def __init__(self, store: ObjectStore, status: FileStatus) -> None:
+        super().__init__()
+        self._store, self._status, self._position = store, status, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._status.size_bytes}
+        self._position = max(0, base[whence] + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._status.size_bytes - self._position)
+        length = left if size < 0 else min(size, left)
+        if length == 0:
+            return b""
+        data = self._store.read_range(self._status.path, self._position, length)
+        self._position += len(data)
+        return data
+
+
+def _s3(bucket: str, prefix: str | None, config: Any, client: Any) -> S3Store:  # noqa: ANN401
+    return S3Store(bucket, prefix=prefix, config=config, client_options=client, retry_config=_RETRY)
+
+
+def _gcs(bucket: str, prefix: str | None, config: Any, client: Any) -> GCSStore:  # noqa: ANN401
+    return GCSStore(
+        bucket, prefix=prefix, config=config, client_options=client, retry_config=_RETRY
+    )
+
+
+def _azure(container: str, prefix: str | None, config: Any, client: Any) -> AzureStore:  # noqa: ANN401
+    """`container@account.dfs.core.windows.net` names the account; otherwise the options do."""
+    name, _, host = container.partition("@")
+    if host:
+        config = {"account_name": host.partition(".")[0], **config}
+    return AzureStore(
+        name, prefix=prefix, config=config, client_options=client, retry_config=_RETRY
+    )
+
+
+_PROVIDERS: Mapping[str, Callable[[str, str | None, Any, Any], Any]] = {
+    "s3": _s3,
+    "gs": _gcs,
+    "az": _azure,
+}
+OBJECT_SCHEMES = frozenset(_PROVIDERS)
+
+
+def _split_options(options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the HTTP client, and those of the provider."""
+    client, config = dict(_CLIENT_DEFAULTS), {}
+    for key, value in options.items():
+        lowered = key.lower()
+        plain = lowered.removeprefix("aws_").removeprefix("google_").removeprefix("azure_")
+        if plain in _CLIENT_KEYS:
+            client[plain] = _TRUTHS.get(str(value).lower(), value)
+        else:
+            config[lowered] = value
+    return client, config
+
+
+def _status(meta: Any) -> FileStatus:  # noqa: ANN401 - obstore's ObjectMeta
+    modified_ms = int(meta["last_modified"].timestamp() * 1000)
+    return FileStatus(str(meta["path"]), int(meta["size"]), modified_ms)
+
+
+def _missing(path: str) -> FileMissingError:
+    msg = f"There is no file {path}."
+    return FileMissingError(msg)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
