@@ -4,9 +4,9 @@ import os
 from typing import Any
 from uuid import UUID
 
+from lakeui.celery import app
 from lakeui.jobs.leases import claim
 from lakeui.task_names import RUN_JOB
-from workers.celery import app
 from workers.job_run import run_attempt
 
 

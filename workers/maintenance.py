@@ -1,9 +1,9 @@
 """Tasks that heal what failures leave: expired leases, and jobs that no worker was told of."""
 
+from lakeui.celery import app
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
 from lakeui.task_names import SWEEP_LEASES
-from workers.celery import app
 
 
 @app.task(name=SWEEP_LEASES)

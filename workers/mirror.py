@@ -2,8 +2,8 @@
 
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
+from lakeui.celery import app
 from lakeui.task_names import LIGHT_QUEUE, MIRROR_ALL, MIRROR_TABLE
-from workers.celery import app
 
 _STALE_S = 60
 

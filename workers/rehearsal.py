@@ -7,7 +7,7 @@ look at the rows, and end at a limit: a rehearsal that cannot happen is a job li
 
 import logging
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from uuid import UUID
 
 import redis
@@ -72,8 +72,7 @@ class Rehearsal:
         """Wait until the jobs that are to lose against this one hold."""
         losers = Job.objects.filter(commit_after=self._job.pk, state__in=Job.ACTIVE)
         for loser in losers.values_list("pk", flat=True):
-            reading = losers.filter(pk=loser).exclude(progress_stage=HOLDING)
-            self._wait(loser, lambda reading=reading: not reading.exists())
+            self._wait(loser, partial(_has_read, loser))
 
     def _wait(self, other: UUID, over: Callable[[], bool]) -> None:
         until = _CLOCK.monotonic_s() + settings.REHEARSAL_LIMIT_SECONDS
@@ -85,6 +84,12 @@ class Rehearsal:
 def announce_end(job_id: UUID) -> None:
     """Wake the jobs that hold for this one."""
     _bell().ring(_ended_key(job_id))
+
+
+def _has_read(loser: UUID) -> bool:
+    """It holds, or it will never come to it."""
+    reading = Job.objects.filter(pk=loser, state__in=Job.ACTIVE).exclude(progress_stage=HOLDING)
+    return not reading.exists()
 
 
 @cache

@@ -13,7 +13,6 @@ from lakeui.catalog import log_values
 from lakeui.catalog.models import LiveFile, Table
 
 _MAX_PATH = 4000
-_Column = pa.ChunkedArray
 
 
 def table_fields(snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
@@ -92,12 +91,12 @@ def _sizes(files: pa.Table) -> dict[str, Any]:
     }
 
 
-def _deleted_rows(files: pa.Table) -> _Column:
-    found: _Column = pc.struct_field(files.column("deletion_vector"), "cardinality")
+def _deleted_rows(files: pa.Table) -> "pa.ChunkedArray[Any]":
+    found: pa.ChunkedArray[Any] = pc.struct_field(files.column("deletion_vector"), "cardinality")
     return found
 
 
-def _total(column: _Column) -> int:
+def _total(column: "pa.ChunkedArray[Any]") -> int:
     return log_values.integer(pc.sum(column).as_py()) or 0
 
 

@@ -1,0 +1,123 @@
+"""The demo lake: filled by the same jobs, workers and Spark as any other table.
+
+The steps are rows, and a step and its job are written together: whenever this is interrupted, the
+next run goes on where it stopped.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import Group, User
+from django.db import transaction
+
+from engine.errors import EngineError
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_create, request_job, retry_job
+from lakeui.local_stack.demo_data import make_files
+from lakeui.local_stack.demo_steps import ACCOUNTS, STEPS, Step
+from lakeui.local_stack.models import DemoStep
+
+State = DemoStep.State
+
+
+def prepare() -> None:
+    """Make the accounts, the files and the steps that are not there; give failed steps a new try."""
+    for username, role in ACCOUNTS.items():
+        user, _ = User.objects.get_or_create(username=username)
+        user.groups.add(Group.objects.get(name=role))
+    make_files(_directory())
+    for position, step in enumerate(STEPS):
+        DemoStep.objects.get_or_create(
+            key=step.key, defaults={"position": position, "title": step.title}
+        )
+    for row in DemoStep.objects.filter(state=State.FAILED).select_related("job"):
+        _try_again(row)
+
+
+def advance() -> bool:
+    """Settle the steps whose jobs have ended and request those that may begin; False: no more to do."""
+    rows = {row.key: row for row in DemoStep.objects.select_related("job")}
+    for step in STEPS:
+        if rows[step.key].state == State.RUNNING:
+            _settle(rows[step.key], step)
+    done = {key for key, row in rows.items() if row.state == State.DONE}
+    for step in STEPS:
+        if rows[step.key].state == State.WAITING and done.issuperset(step.after):
+            _begin(rows[step.key], step)
+    return any(row.state == State.RUNNING for row in rows.values())
+
+
+def _settle(row: DemoStep, step: Step) -> None:
+    job = row.job
+    if job is not None and job.is_active:
+        return
+    if job is None:
+        _set(row, State.FAILED, "Its job was deleted.")
+    elif job.state == Job.State.SUCCEEDED or (step.may_lose and job.state == Job.State.CONFLICTED):
+        _set(row, State.DONE, job.error_message)
+    else:
+        _set(row, State.FAILED, job.error_message or f"The job {job.state}.")
+
+
+def _begin(row: DemoStep, step: Step) -> None:
+    try:
+        with transaction.atomic():
+            row.job = _request(step)
+            _set(row, State.RUNNING, "")
+    except EngineError as error:
+        _set(row, State.FAILED, str(error))
+
+
+def _try_again(row: DemoStep) -> None:
+    if row.job is None:
+        _set(row, State.WAITING, "")
+        return
+    try:
+        with transaction.atomic():
+            row.job = retry_job(row.job, row.job.requested_by)
+            _set(row, State.RUNNING, "")
+    except EngineError as error:
+        _set(row, State.FAILED, str(error))
+
+
+def _request(step: Step) -> Job:
+    account = User.objects.get(username=step.account)
+    parameters = _with_directory(step.parameters)
+    if step.kind == "create":
+        return request_create(
+            name=step.table,
+            parameters=parameters,
+            requested_by=account,
+            reason=step.title,
+            description="Part of the demo lake.",
+        )
+    winner = DemoStep.objects.filter(key=step.commit_after).select_related("job").first()
+    return request_job(
+        table=Table.objects.get(name=step.table),
+        kind=step.kind,
+        parameters=parameters,
+        requested_by=account,
+        dry_run=step.dry_run,
+        retries=step.retries,
+        reason=step.title,
+        commit_after=winner.job if winner else None,
+    )
+
+
+def _with_directory(parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    found = dict(parameters)
+    if "source" in found:
+        source = found["source"]
+        found["source"] = {**source, "uri": str(_directory() / source["uri"])}
+    return found
+
+
+def _directory() -> Path:
+    return Path(settings.UPLOAD_HOME) / "demo"
+
+
+def _set(row: DemoStep, state: DemoStep.State, message: str) -> None:
+    row.state, row.message = state, message
+    row.save(update_fields=["state", "message", "job"])

@@ -1,0 +1,126 @@
+"""Files that the demo's jobs load: made once, the same on every machine."""
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+FIRST_DAY = date(2026, 11, 2)
+DAYS = 4
+ORDERS_A_DAY = 4000
+_COUNTRIES = ("DE", "FR", "IT", "JP", "PL", "US")
+_STATUSES = ("delivered", "delivered", "delivered", "open", "returned")
+_EVENTS = ("login", "search", "view", "basket", "checkout", "error")
+
+ORDERS = {
+    "order_id": "long",
+    "customer_id": "long",
+    "country": "string",
+    "status": "string",
+    "amount": "decimal(12,2)",
+    "ordered_at": "timestamp",
+    "ordered_on": "date",
+}
+ITEMS = {
+    "order_id": "long",
+    "position": "integer",
+    "product": "string",
+    "quantity": "integer",
+    "price": "decimal(10,2)",
+    "ordered_on": "date",
+}
+EVENTS = {"event_id": "long", "kind": "string", "customer_id": "long", "at": "timestamp"}
+
+
+def schema_json(columns: dict[str, str]) -> str:
+    """Delta's schema JSON of nullable columns."""
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in columns.items()
+    ]
+    return json.dumps({"type": "struct", "fields": fields})
+
+
+def make_files(directory: Path) -> None:
+    """Write what is not there yet: per day a CSV of orders and a Parquet of items; six event files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for day in range(DAYS):
+        orders = list(_orders(day))
+        _keep(directory / f"orders-{day + 1}.csv", _orders_table(orders))
+        _keep(directory / f"items-{day + 1}.parquet", _items_table(day, orders))
+    for part in range(6):
+        _keep(directory / f"events-{part + 1}.parquet", _events_table(part))
+
+
+def _keep(path: Path, table: pa.Table) -> None:
+    if path.exists():
+        return
+    fresh = path.with_name(f".{path.name}")
+    if path.suffix == ".csv":
+        csv.write_csv(table, fresh)
+    else:
+        pq.write_table(table, fresh)
+    fresh.rename(path)
+
+
+def _orders(day: int) -> Iterator[dict[str, Any]]:
+    chance = random.Random(day)  # noqa: S311 - sample rows, the same every time
+    midnight = datetime.combine(FIRST_DAY + timedelta(days=day), datetime.min.time(), UTC)
+    for number in range(ORDERS_A_DAY):
+        yield {
+            "order_id": day * 100_000 + number,
+            "customer_id": chance.randrange(1, 600),
+            "country": chance.choice(_COUNTRIES),
+            "status": chance.choice(_STATUSES),
+            "amount": f"{chance.randrange(500, 40_000) / 100:.2f}",
+            "ordered_at": midnight + timedelta(seconds=chance.randrange(86_400)),
+            "ordered_on": midnight.date(),
+        }
+
+
+def _orders_table(orders: list[dict[str, Any]]) -> pa.Table:
+    rows = [{**order, "ordered_at": order["ordered_at"].isoformat()} for order in orders]
+    return pa.Table.from_pylist(rows)
+
+
+def _items_table(day: int, orders: list[dict[str, Any]]) -> pa.Table:
+    chance = random.Random(1000 + day)  # noqa: S311 - sample rows
+    rows = [
+        {
+            "order_id": order["order_id"],
+            "position": position,
+            "product": f"P-{chance.randrange(100, 400)}",
+            "quantity": chance.randrange(1, 5),
+            "price": chance.randrange(100, 9_000) / 100,
+            "ordered_on": order["ordered_on"],
+        }
+        for order in orders
+        for position in range(1, chance.randrange(2, 4))
+    ]
+    table = pa.Table.from_pylist(rows)
+    types = {"position": pa.int32(), "quantity": pa.int32(), "price": pa.decimal128(10, 2)}
+    for name, kind in types.items():
+        index = table.column_names.index(name)
+        table = table.set_column(index, name, table.column(name).cast(kind, safe=False))
+    return table
+
+
+def _events_table(part: int) -> pa.Table:
+    chance = random.Random(2000 + part)  # noqa: S311 - sample rows
+    start = datetime.combine(FIRST_DAY, datetime.min.time(), UTC)
+    rows = [
+        {
+            "event_id": part * 100_000 + number,
+            "kind": chance.choice(_EVENTS),
+            "customer_id": chance.randrange(1, 600),
+            "at": start + timedelta(hours=part * 4, seconds=number),
+        }
+        for number in range(3000)
+    ]
+    return pa.Table.from_pylist(rows)
