@@ -1,7 +1,7 @@
 """What an operation did, or would do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -73,3 +73,7 @@ class OperationResult:
     message: str = ""
     recognised: bool = False
     versions: tuple[int, ...] = ()
+
+    def saying(self, message: str) -> "OperationResult":
+        """The same with a sentence for people."""
+        return replace(self, message=message)

@@ -83,6 +83,7 @@ class OpenFile:
         self._pending_bytes = self._raw_bytes = 0
         self._with_nan: set[tuple[str, ...]] = set()
         self.rows = 0
+        self.is_finished = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows."""
@@ -111,6 +112,7 @@ class OpenFile:
         size = self._store()
         if footer is None:
             footer = pq.read_metadata(Path(str(self._local)) / self.path)
+        self.is_finished = True
         statistics = FooterStatistics(self._target.schema, self._target.indexed)
         return AddFile(
             path=quote(self.path, safe=PATH_SAFE),

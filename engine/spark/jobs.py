@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -48,7 +49,7 @@ def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> It
     watcher.start()
     try:
         yield
-    except PySparkException:
+    except (PySparkException, Py4JError):
         if watcher.error is None:
             raise
     finally:

@@ -4,13 +4,33 @@ import json
 import re
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.errors import BadRowsError, DataFileError, EngineError, InvariantViolationError
+from engine.errors import (
+    BadRowsError,
+    DataFileError,
+    EngineError,
+    InvariantViolationError,
+    RequestError,
+)
 
 _MARK = "LAKE_ROW_CHECK"
+_SPARK_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[.\]]")
+_UNREADABLE = ("FAILED_READ_FILE", "PATH_NOT_FOUND", "FileNotFoundException", "FileMissingError")
+_VALUE_ERRORS = frozenset(
+    {
+        "ARITHMETIC_OVERFLOW",
+        "BINARY_ARITHMETIC_OVERFLOW",
+        "CAST_INVALID_INPUT",
+        "CAST_OVERFLOW",
+        "CAST_OVERFLOW_IN_TABLE_INSERT",
+        "DIVIDE_BY_ZERO",
+        "INVALID_ARRAY_INDEX",
+        "NUMERIC_VALUE_OUT_OF_RANGE",
+        "REMAINDER_BY_ZERO",
+    }
+)
 _FOUND = re.compile(_MARK + r"(\{.*?\})" + _MARK, re.DOTALL)
 
 
@@ -31,16 +51,41 @@ def refuse_violations(frame: DataFrame, holds: Column, rule: str, values: Column
     return _refuse(frame, F.coalesce(holds, F.lit(True)), facts)
 
 
-def engine_error(error: PySparkException, where: str) -> EngineError | None:
-    """The error that a check, or a damaged file, gave the job; None for any other failure."""
+def engine_error(error: Exception, where: str) -> EngineError:
+    """What went wrong in a Spark job, in the engine's words."""
     text = str(error)
     if (found := _FOUND.search(text)) is not None:
         return _error_of(found[1])
-    if "FAILED_READ_FILE" in text or "PATH_NOT_FOUND" in text or "FileNotFoundException" in text:
-        first = text.strip().splitlines()[0][:500]
+    first = _first_line(text)
+    if any(sign in text for sign in _UNREADABLE):
         msg = f"A data file of {where} cannot be read: {first}"
-        return DataFileError(msg, "Restore the file, or repair the table.")
-    return None
+        return DataFileError(msg, "Restore the file, or restore the table to an earlier version.")
+    if (named := _SPARK_CONDITION.search(text)) is not None and named[1] in _VALUE_ERRORS:
+        msg = f"A value cannot be computed: {first}"
+        return InvalidValueError(msg, "Correct the value or the expression.")
+    msg = f"Spark failed on {where}: {first}"
+    return SparkJobError(msg, "Look at the worker's log; nothing was written.")
+
+
+class SparkJobError(EngineError):
+    """A Spark job failed for a reason that is not the request's."""
+
+    code = "LAKE_SPARK_JOB_FAILED"
+    sqlstate = "XX000"
+
+
+class InvalidValueError(RequestError):
+    """A cast or a computation that ANSI SQL refuses."""
+
+    code = "LAKE_INVALID_VALUE"
+    sqlstate = "22018"
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = next((line for line in lines if _SPARK_CONDITION.search(line)), None)
+    worker = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Invalid)\b", line)]
+    return (named or (worker[-1] if worker else lines[0] if lines else "no reason given"))[:500]
 
 
 def _refuse(frame: DataFrame, passes: Column, facts: dict[str, Column]) -> DataFrame:

@@ -59,14 +59,14 @@ def write(
     ]
     if kept:
         extra = tuple(StructField(name, LONG) for _, name in kept)
-        target = _with_columns(target, extra)
+        target = with_columns(target, extra)
     return _run(_physical_frame(frame, table, [column(i).alias(n) for i, n in kept]), target)
 
 
 def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
     """Write row changes (the table's columns and `_change_type`) under `_change_data`."""
     target = replace(file_target(table), directory="_change_data", prefix="cdc")
-    target = _with_columns(target, (StructField(CHANGE_TYPE, STRING),))
+    target = with_columns(target, (StructField(CHANGE_TYPE, STRING),))
     written = _run(_physical_frame(frame, table, [column(CHANGE_TYPE)]), target)
     return [
         AddCDCFile(path=add.path, partition_values=add.partition_values, size=add.size)
@@ -128,7 +128,8 @@ def _physical_frame(frame: DataFrame, table: TableFiles, extra: list[object]) ->
     return frame.select(*data, *extra, *[column(each.name) for each in table.partition_fields])
 
 
-def _with_columns(target: FileTarget, fields: tuple[StructField, ...]) -> FileTarget:
+def with_columns(target: FileTarget, fields: tuple[StructField, ...]) -> FileTarget:
+    """The target with columns of the engine's own behind the table's."""
     schema = StructType(target.schema.fields + fields)
     return replace(target, schema=schema, arrow_schema=_extended(target.arrow_schema, fields))
 

@@ -1,0 +1,90 @@
+"""CREATE TABLE, empty or from a source, in one commit."""
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.commit_info import CommitInfo
+from engine.actions.table import Metadata, Protocol
+from engine.commands.model import Create
+from engine.errors import RequestError, TableExistsError
+from engine.log.segment import list_log_files
+from engine.operations.execution import Execution
+from engine.operations.result import OperationResult, Plan
+from engine.operations.source_rows import source_rows
+from engine.operations.write_rows import Terms, file_metrics, write_rows
+from engine.schema.types import StructField, StructType
+from engine.snapshot.new_table import first_actions
+from engine.spark.sources import SourceRows
+from engine.spark.writer import Written
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+
+def create(command: Create, execution: Execution) -> OperationResult:
+    """Run a CREATE TABLE.
+
+    Raises:
+        TableExistsError: there is a table, and the command does not allow for it.
+        ProtocolChangedException: another writer created it at the same time.
+        InvalidSchemaError, InvalidPropertyError: the table cannot be as asked.
+    """
+    if list_log_files(execution.table.store):
+        return _existing(command, execution)
+    rows = source_rows(execution, command.source, command.schema, None) if command.source else None
+    actions = _first(command, execution, rows)
+    if execution.dry_run:
+        return OperationResult(plan=Plan(f"A table would be created at {execution.table.uri}."))
+    txn = OptimisticTransaction(
+        execution.table,
+        None,
+        txn_id=execution.txn_id,
+        observer=execution.observer,
+        clock=execution.table.clock,
+    )
+    written = write_rows(execution, _terms(actions), rows) if rows is not None else Written()
+    txn.stage(*actions, *written.adds)
+    parameters = {
+        "isManaged": False,
+        "description": command.description or None,
+        "partitionBy": list(command.partition_columns),
+        "clusterBy": list(command.clustering_columns),
+        "properties": dict(command.properties),
+    }
+    operation = "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT"
+    metrics = file_metrics(written) if rows is not None else {}
+    return execution.commit(txn, operation, parameters, metrics)
+
+
+def _existing(command: Create, execution: Execution) -> OperationResult:
+    if command.if_not_exists:
+        return OperationResult(message="There is a table already: nothing was done.")
+    if command.replace:
+        msg = "CREATE OR REPLACE of a table that is there cannot be run by this engine yet."
+        raise RequestError(msg, "Overwrite it with its schema instead.", field="replace")
+    msg = f"There is already a Delta table at {execution.table.uri}."
+    raise TableExistsError(msg, "Choose another place, or create only if there is none.")
+
+
+def _first(command: Create, execution: Execution, rows: SourceRows | None) -> list[Action]:
+    schema = command.schema
+    if schema is None and rows is not None:
+        schema = StructType(tuple(StructField(each.name, each.type) for each in rows.schema))
+    actions = first_actions(
+        schema or StructType(),
+        command.partition_columns,
+        command.clustering_columns,
+        command.properties,
+        now_ms=execution.now_ms,
+    )
+    described = [
+        msgspec.structs.replace(each, description=command.description)
+        if isinstance(each, Metadata) and command.description
+        else each
+        for each in actions
+    ]
+    return [each for each in described if not isinstance(each, CommitInfo)]
+
+
+def _terms(actions: list[Action]) -> Terms:
+    metadata = next(each for each in actions if isinstance(each, Metadata))
+    protocol = next(each for each in actions if isinstance(each, Protocol))
+    return Terms(metadata, protocol)

@@ -1,0 +1,106 @@
+"""DELETE: rows that match a condition go; without a condition, all of them."""
+
+from time import monotonic
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.actions.files import AddCDCFile, AddFile
+from engine.commands.model import Delete
+from engine.expressions.render import to_sql
+from engine.expressions.tree import Expression
+from engine.operations.execution import Execution, keeps_row_ids
+from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.row_deletion import RowDeletion, find_rows, split_by_partition
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import is_true
+from engine.spark.reader import ScanRequest, scan
+from engine.spark.writer import CHANGE_TYPE, Written, write, write_changes
+
+
+def delete(command: Delete, execution: Execution) -> OperationResult:
+    """Run a DELETE.
+
+    Raises:
+        AppendOnlyError: the table only grows.
+        ConflictError: a concurrent commit won.
+    """
+    started = monotonic()
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    condition = execution.condition(command, snapshot)
+    txn.read_where(condition, every_match_changes=True)
+    candidates = snapshot.add_files(condition)
+    if execution.dry_run:
+        return _plan(snapshot, condition, candidates)
+    gone = find_rows(execution, snapshot, condition, candidates)
+    scanned = monotonic()
+    written, changes = rewrite_without(execution, snapshot, condition, gone)
+    txn.stage(*gone.actions(), *written.adds, *changes)
+    metrics: dict[str, int | str] = {
+        "numRemovedFiles": len(gone.removed),
+        "numRemovedBytes": sum(add.size for add in gone.removed),
+        "numAddedFiles": len(written.adds),
+        "numAddedBytes": written.size_bytes,
+        **gone.vector_metrics(),
+        "numAddedChangeFiles": len(changes),
+        "numCopiedRows": written.rows,
+        "executionTimeMs": _ms(started, monotonic()),
+        "scanTimeMs": _ms(started, scanned),
+        "rewriteTimeMs": _ms(scanned, monotonic()),
+    }
+    if gone.rows is not None:
+        metrics["numDeletedRows"] = gone.rows
+    predicate = [to_sql(condition)] if condition is not None else []
+    result = execution.commit(txn, "DELETE", {"predicate": predicate}, metrics)
+    return result if not gone.is_empty else result.saying("No row matches: nothing was changed.")
+
+
+def rewrite_without(
+    execution: Execution, snapshot: Snapshot, condition: Expression | None, gone: RowDeletion
+) -> tuple[Written, list[AddCDCFile]]:
+    """Files without the rows that go, and those rows as changes where a change feed needs them.
+
+    With deletion vectors, and for whole files, readers of the feed find the rows themselves; once
+    a version has change files, these must hold all of its changes.
+    """
+    if not gone.rewritten or condition is None:
+        return Written(), []
+    table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
+    left = tuple(each.add for each in gone.rewritten)
+    changes: list[AddCDCFile] = []
+    with execution.spark_stage("rewrite files"):
+        rows = scan(execution.spark, table, ScanRequest(left, row_ids=kept))
+        written = write(rows.filter(~is_true(condition)), table, keep_row_ids=kept)
+        execution.wrote(written.adds)
+        if snapshot.properties.enable_change_data_feed:
+            deleted = scan(execution.spark, table, ScanRequest(gone.removed)).filter(
+                is_true(condition)
+            )
+            changes = write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")), table)
+            execution.wrote(changes)
+    return written, changes
+
+
+def _plan(
+    snapshot: Snapshot, condition: Expression | None, candidates: list[AddFile]
+) -> OperationResult:
+    whole, unsure = split_by_partition(snapshot, condition, candidates)
+    files = [PlannedFile(add.path, add.size, "every row matches") for add in whole]
+    files += [PlannedFile(add.path, add.size, "may hold matching rows") for add in unsure]
+    summary = (
+        f"{len(whole)} of {snapshot.file_count} files would be removed whole,"
+        f" {len(unsure)} read for rows that match."
+    )
+    return OperationResult(
+        plan=plan_of(
+            summary,
+            files,
+            predicate=to_sql(condition) if condition is not None else "",
+            whole_files=len(whole),
+            read_files=len(unsure),
+        )
+    )
+
+
+def _ms(start: float, end: float) -> int:
+    return round((end - start) * 1000)

@@ -1,0 +1,246 @@
+"""One run of an operation at a table: its session, its transaction, its staged files.
+
+Whatever ends a run before its commit, the files it staged are removed as far as they are known;
+VACUUM finds the rest.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.commands.command import Command
+from engine.deletion_vectors.files import locate
+from engine.errors import (
+    CommitOutcomeUnknownError,
+    EngineError,
+    RequestError,
+    StorageError,
+    StorageOutcomeUnknownError,
+    TableNotFoundError,
+)
+from engine.expressions.tree import Expression
+from engine.log.commits import read_commit
+from engine.operations.result import OperationResult
+from engine.protocol.features import has_feature
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.file_writer import PATH_SAFE
+from engine.spark.jobs import Progress, ProgressCallback, job_group, no_progress
+from engine.spark.row_checks import engine_error
+from engine.spark.table_files import TableFiles
+from engine.storage.uri import resolve_log_path
+from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+Resolve = Callable[[str], DeltaTable]
+"""Opens the table that a statement names."""
+
+
+@dataclass
+class Execution:
+    """What an operation works with.
+
+    Attributes:
+        table: the table.
+        session: Spark, None where the caller has none.
+        txn_id: of the commit; several commits of one run add a step to it.
+        dry_run: plan only, write nothing.
+        running_since_ms: since when other jobs may be writing files that no log names yet.
+    """
+
+    table: DeltaTable
+    session: SparkSession | None = None
+    txn_id: str | None = None
+    observer: TransactionObserver | None = None
+    progress: ProgressCallback = no_progress
+    dry_run: bool = False
+    running_since_ms: int | None = None
+    user_metadata: str | None = None
+    resolve: Resolve | None = None
+    _fresh: list[str] = field(default_factory=list)
+    _now_ms: int | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session.
+
+        Raises:
+            RequestError: the caller has none.
+        """
+        if self.session is None:
+            msg = "This command reads or writes rows, which needs Spark, and none was given."
+            raise RequestError(msg, "Run it on a worker of the spark queue.", field="kind")
+        return self.session
+
+    @property
+    def now_ms(self) -> int:
+        """The time of the run, fixed when it began."""
+        if self._now_ms is None:
+            self._now_ms = self.table.clock.now_ms()
+        return self._now_ms
+
+    def begin(self, step: str = "") -> OptimisticTransaction:
+        """A transaction on the newest version."""
+        txn_id = f"{self.txn_id}:{step}" if self.txn_id and step else self.txn_id
+        return self.table.start_transaction(txn_id=txn_id, observer=self.observer)
+
+    def snapshot_of(self, txn: OptimisticTransaction) -> Snapshot:
+        """The version a transaction reads.
+
+        Raises:
+            TableNotFoundError: it reads none.
+        """
+        if txn.snapshot is None:
+            msg = f"There is no Delta table at {self.table.uri}."
+            raise TableNotFoundError(msg, "Create it first.")
+        return txn.snapshot
+
+    def files_of(self, snapshot: Snapshot) -> TableFiles:
+        """What readers and writers of the table's files must know."""
+        return TableFiles(
+            uri=snapshot.table_uri,
+            schema=snapshot.schema,
+            partition_columns=tuple(snapshot.partition_columns),
+            properties=snapshot.properties,
+            storage_options=dict(self.table.storage_options),
+        )
+
+    def condition(self, command: Command, snapshot: Snapshot) -> Expression | None:
+        """The tree of the command's condition, the time of day fixed once."""
+        return command.condition(snapshot.schema, now_ms=self.now_ms)
+
+    @contextmanager
+    def spark_stage(self, stage: str) -> Iterator[None]:
+        """Run Spark actions as a stage that is reported and can be cancelled.
+
+        Raises:
+            EngineError: what went wrong, in the engine's words where it knows it.
+        """
+        try:
+            with job_group(self.spark, stage, self.progress):
+                yield
+        except (PySparkException, Py4JError) as error:
+            raise engine_error(error, self.table.uri) from error
+
+    def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
+        """Data files that this run wrote: they go if it fails."""
+        root = self.table.store.root
+        self._fresh.extend(resolve_log_path(root, each.path).path for each in files)
+
+    def wrote_vectors(self, vectors: Iterable[DeletionVectorDescriptor | None]) -> None:
+        """Deletion vectors that this run wrote: their files go if it fails."""
+        root = self.table.store.root
+        kept = {locate(root, each).path for each in vectors if each and each.storage_type == "u"}
+        self._fresh.extend(sorted(kept))
+
+    def commit(
+        self,
+        txn: OptimisticTransaction,
+        operation: str,
+        parameters: Mapping[str, Any],
+        metrics: Mapping[str, int | str],
+    ) -> OperationResult:
+        """Commit what is staged; a cancellation is heeded until here.
+
+        Raises:
+            OperationCancelledError: the caller cancelled.
+            ConflictError: a concurrent commit won.
+        """
+        self.progress(Progress("commit", 0, 1, "commits"))
+        version = txn.commit(operation, parameters, metrics, user_metadata=self.user_metadata)
+        outcome = txn.outcome
+        if outcome is not None and outcome.recognised:
+            self._drop_unnamed(outcome.version)
+        self._fresh.clear()
+        committed = outcome is None or outcome.committed
+        return OperationResult(
+            version=version if committed else None,
+            metrics=dict(metrics),
+            absorbed=tuple(outcome.absorbed) if outcome else (),
+            attempts=outcome.attempts if outcome else 1,
+            recognised=outcome.recognised if outcome else False,
+            versions=(version,) if committed else (),
+        )
+
+    def note(
+        self,
+        operation: str,
+        step: str,
+        parameters: Mapping[str, Any],
+        metrics: Mapping[str, int | str],
+    ) -> OperationResult:
+        """A commit that changes nothing and says what was done."""
+        txn = self.begin(step)
+        version = txn.commit(operation, parameters, metrics, even_if_empty=True)
+        attempts = txn.outcome.attempts if txn.outcome else 1
+        return OperationResult(version, dict(metrics), attempts=attempts, versions=(version,))
+
+    @contextmanager
+    def cleaning_up(self) -> Iterator[None]:
+        """Remove staged files when the run fails, unless its commit may have landed."""
+        try:
+            yield
+        except (CommitOutcomeUnknownError, StorageOutcomeUnknownError):
+            raise
+        except (EngineError, PySparkException, Py4JError, KeyboardInterrupt):
+            self._remove_staged()
+            raise
+
+    def _drop_unnamed(self, version: int) -> None:
+        """An earlier run's commit landed: what this run wrote again is no part of it."""
+        actions = read_commit(self.table.store, version).actions
+        named = {each.path for each in actions if isinstance(each, AddFile | AddCDCFile)}
+        if not any(quote(path, safe=PATH_SAFE) in named for path in self._fresh):
+            self._remove_staged()
+
+    def _remove_staged(self) -> None:
+        for path in self._fresh:
+            try:
+                self.table.store.delete(path)
+            except StorageError:
+                break  # the store is failing: VACUUM removes the rest
+        self._fresh.clear()
+
+
+def removal(
+    add: AddFile, *, data_change: bool = True, tags: Mapping[str, str | None] | None = None
+) -> RemoveFile:
+    """The tombstone of a live file; the commit gives it its time."""
+    return RemoveFile(
+        path=add.path,
+        data_change=data_change,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size=add.size,
+        stats=add.stats,
+        tags=dict(tags) if tags else add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
+
+
+def with_vector(add: AddFile, vector: DeletionVectorDescriptor, stats: str) -> AddFile:
+    """The same file with more rows deleted."""
+    return msgspec.structs.replace(add, deletion_vector=vector, stats=stats, data_change=True)
+
+
+def keeps_row_ids(snapshot: Snapshot) -> bool:
+    """Whether a rewrite must carry row ids along (the property, and the columns that hold them)."""
+    properties = snapshot.properties
+    return properties.row_tracking and properties.row_id_column is not None
+
+
+def uses_deletion_vectors(snapshot: Snapshot) -> bool:
+    """Whether rows may be deleted by vectors."""
+    supported = has_feature(snapshot.protocol, "deletionVectors")
+    return supported and snapshot.properties.enable_deletion_vectors

@@ -1,0 +1,95 @@
+"""Which files are worth joining, and with which (pure)."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.actions.files import AddFile
+from engine.conflicts.row_counts import physical_rows
+
+MAX_DELETED_RATIO = 0.05
+"""A file with a larger share of deleted rows is rewritten even if it is large and alone."""
+
+Bin = tuple[AddFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BinRule:
+    """How files are chosen.
+
+    Attributes:
+        target_size_bytes: a bin is closed before it would grow past this.
+        purge: rewrite every file that has a deletion vector (REORG … PURGE), and no other.
+    """
+
+    target_size_bytes: int
+    purge: bool = False
+
+    def wants(self, add: AddFile) -> bool:
+        """Whether a file takes part."""
+        if self.purge:
+            return add.deletion_vector is not None
+        return add.size < self.target_size_bytes or has_many_deleted(add)
+
+
+def pack(files: Iterable[AddFile], rule: BinRule) -> list[Bin]:
+    """Bins that are worth rewriting, each of one partition, files in the order of the log.
+
+    Smallest first, so that what one run leaves no later run would join: any two bins together are
+    larger than the target.
+    """
+    partitions: dict[tuple[tuple[str, str | None], ...], list[tuple[int, AddFile]]] = {}
+    for order, add in enumerate(files):
+        if rule.wants(add):
+            key = tuple(sorted((k, v or None) for k, v in add.partition_values.items()))
+            partitions.setdefault(key, []).append((order, add))
+    return [each for group in partitions.values() for each in _bins(group, rule)]
+
+
+def batches(bins: Sequence[Bin], size_bytes: int) -> Iterator[list[Bin]]:
+    """Bins in groups of about that size, each of which is one commit."""
+    group: list[Bin] = []
+    total = 0
+    for each in bins:
+        size = sum(add.size for add in each)
+        if group and total + size > size_bytes:
+            yield group
+            group, total = [], 0
+        group.append(each)
+        total += size
+    if group:
+        yield group
+
+
+def digest(bins: Iterable[Bin]) -> str:
+    """The same for the same sources, so that a run finds the commit of an earlier run."""
+    keys = sorted(f"{add.path}\0{add.key[1] or ''}" for each in bins for add in each)
+    return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
+
+
+def has_many_deleted(add: AddFile) -> bool:
+    """Whether so many rows are deleted that reading around them costs."""
+    rows = physical_rows(add)
+    if add.deletion_vector is None:
+        return False
+    return not rows or add.deletion_vector.cardinality / rows > MAX_DELETED_RATIO
+
+
+def _bins(files: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
+    group: list[tuple[int, AddFile]] = []
+    total = 0
+    for order, add in sorted(files, key=lambda each: (each[1].size, each[0])):
+        if group and total + add.size > rule.target_size_bytes:
+            yield from _worth(group, rule)
+            group, total = [], 0
+        group.append((order, add))
+        total += add.size
+    yield from _worth(group, rule)
+
+
+def _worth(group: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
+    """A bin of one file is worth it only for the rows it gets rid of."""
+    ordered = tuple(add for _, add in sorted(group, key=lambda each: each[0]))
+    alone = len(ordered) == 1 and not (rule.purge or has_many_deleted(ordered[0]))
+    if ordered and not alone:
+        yield ordered

@@ -1,0 +1,162 @@
+"""OPTIMIZE: small files into larger ones, without changing a row.
+
+Rows keep their order, and every removed file says where its rows went, so that a concurrent DELETE
+can be carried over. Large tables are done in batches, each one commit: what is done stays done.
+"""
+
+from collections.abc import Sequence
+
+from engine.actions.files import AddFile
+from engine.commands.model import Optimize
+from engine.errors import RequestError
+from engine.expressions.render import to_sql
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
+from engine.operations.execution import Execution, keeps_row_ids, removal
+from engine.operations.file_bins import Bin, BinRule, batches, digest, pack
+from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.row_deletion import split_by_partition
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.compaction import Compacted, compact
+from engine.spark.jobs import Progress
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+BATCH_BYTES = 50 * 1024**3
+NOTHING_TO_DO = "The files are as large as they should be: there was nothing to do."
+
+
+def optimize(command: Optimize, execution: Execution) -> OperationResult:
+    """Run an OPTIMIZE without ordering.
+
+    Raises:
+        RequestError: the condition names columns that are not partition columns.
+        ConflictError: a concurrent commit rewrote the same files.
+    """
+    snapshot = execution.table.snapshot()
+    condition = execution.condition(command, snapshot)
+    files = chosen_files(snapshot, condition)
+    target = command.target_size_bytes or execution.files_of(snapshot).target_size_bytes
+    bins = pack(files, BinRule(target))
+    predicate = [to_sql(condition)] if condition is not None else []
+    parameters = {"predicate": predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
+    return rewrite_bins(execution, snapshot, bins, "OPTIMIZE", parameters)
+
+
+def chosen_files(snapshot: Snapshot, condition: Expression | None) -> list[AddFile]:
+    """The live files of the partitions that match.
+
+    Raises:
+        RequestError: the condition names columns that are not partition columns.
+    """
+    names = {path[0] for path in columns_of(condition)} if condition is not None else set()
+    others = sorted(names - set(snapshot.partition_schema.names))
+    if others:
+        msg = f"{others[0]} is not a partition column: whole files are chosen, by partition."
+        raise RequestError(msg, "Leave it out of the condition.", field="where")
+    whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
+    return whole + unsure
+
+
+def rewrite_bins(
+    execution: Execution,
+    snapshot: Snapshot,
+    bins: Sequence[Bin],
+    operation: str,
+    parameters: dict[str, object],
+) -> OperationResult:
+    """Compact bins, in as many commits as their size asks for."""
+    if execution.dry_run:
+        return _plan(snapshot, bins)
+    if not bins:
+        return OperationResult(metrics=size_metrics((), ()), message=NOTHING_TO_DO)
+    results: list[OperationResult] = []
+    done: list[Compacted] = []
+    groups = list(batches(bins, BATCH_BYTES))
+    for number, group in enumerate(groups):
+        execution.progress(Progress("batches", number, len(groups), "commits"))
+        txn = execution.begin(digest(group))
+        compacted = _compact(execution, txn, group)
+        if compacted:
+            done += compacted
+            results.append(execution.commit(txn, operation, parameters, _metrics(compacted)))
+    return combined(results, _metrics(done))
+
+
+def combined(results: Sequence[OperationResult], metrics: dict[str, int | str]) -> OperationResult:
+    """Several commits of one run as one result."""
+    if not results:
+        return OperationResult(metrics=metrics, message=NOTHING_TO_DO)
+    return OperationResult(
+        version=results[-1].version,
+        metrics=metrics,
+        absorbed=tuple(each for result in results for each in result.absorbed),
+        attempts=sum(result.attempts for result in results),
+        recognised=all(result.recognised for result in results),
+        versions=tuple(version for result in results for version in result.versions),
+    )
+
+
+def _compact(
+    execution: Execution, txn: OptimisticTransaction, bins: Sequence[Bin]
+) -> list[Compacted]:
+    """Write the bins whose files are still live as they were, and stage them."""
+    snapshot = execution.snapshot_of(txn)
+    paths = {add.path for each in bins for add in each}
+    live = {add.key for add in snapshot.add_files(paths=paths)}
+    current = [each for each in bins if all(add.key in live for add in each)]
+    if not current:
+        return []
+    table = execution.files_of(snapshot)
+    with execution.spark_stage("compact files"):
+        done = compact(execution.spark, table, current, keep_row_ids=keeps_row_ids(snapshot))
+    for each in done:
+        if each.target is not None:
+            execution.wrote([each.target])
+            txn.stage(each.target)
+        for source, info in zip(each.sources, each.infos, strict=True):
+            txn.stage(removal(source, data_change=False, tags=info.tags() if info else None))
+    return done
+
+
+def _metrics(done: Sequence[Compacted]) -> dict[str, int | str]:
+    added = [each.target for each in done if each.target is not None]
+    return size_metrics(added, [add for each in done for add in each.sources])
+
+
+def size_metrics(added: Sequence[AddFile], removed: Sequence[AddFile]) -> dict[str, int | str]:
+    """What delta-spark reports of files that were rewritten."""
+    sizes = sorted(add.size for add in added)
+
+    def at(share: float) -> int:
+        return sizes[min(len(sizes) - 1, int(share * len(sizes)))] if sizes else 0
+
+    return {
+        "numAddedFiles": len(added),
+        "numRemovedFiles": len(removed),
+        "numAddedBytes": sum(sizes),
+        "numRemovedBytes": sum(add.size for add in removed),
+        "minFileSize": at(0),
+        "p25FileSize": at(0.25),
+        "p50FileSize": at(0.5),
+        "p75FileSize": at(0.75),
+        "maxFileSize": at(1),
+        "numDeletionVectorsRemoved": sum(1 for add in removed if add.deletion_vector),
+    }
+
+
+def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:
+    files = [
+        PlannedFile(
+            add.path,
+            add.size,
+            f"joined with {len(each) - 1} others" if len(each) > 1 else "has deleted rows",
+        )
+        for each in bins
+        for add in each
+    ]
+    summary = (
+        f"{len(files)} of {snapshot.file_count} files would become {len(bins)}."
+        if bins
+        else NOTHING_TO_DO
+    )
+    return OperationResult(plan=plan_of(summary, files, new_files=len(bins)))

@@ -1,0 +1,172 @@
+"""INSERT OVERWRITE: rows take the place of all rows, of a condition's, or of whole partitions."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.actions.files import AddFile
+from engine.commands.model import Overwrite
+from engine.expressions.render import to_sql
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Call, Column, Expression, Literal
+from engine.operations.delete import rewrite_without
+from engine.operations.execution import Execution, removal
+from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.row_deletion import find_rows, split_by_partition
+from engine.operations.source_rows import source_rows
+from engine.operations.write_rows import (
+    Terms,
+    file_metrics,
+    removed_metrics,
+    with_schema,
+    write_rows,
+)
+from engine.schema.column_mapping import physical_name
+from engine.schema.partition_values import parse_partition_value
+from engine.schema.types import BOOLEAN, StructType
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import to_column
+from engine.spark.row_checks import refuse_violations
+from engine.spark.sources import SourceRows
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+
+def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
+    """Run an overwrite of the kind the command asks for.
+
+    Raises:
+        AppendOnlyError: the table only grows.
+        SchemaMismatchError, BadRowsError, InvariantViolationError: the data does not fit.
+        ConflictError: a concurrent commit won.
+    """
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    condition = command.replaced(snapshot.schema, now_ms=execution.now_ms)
+    if execution.dry_run:
+        return _plan(command, snapshot, condition)
+    if condition is not None:
+        return _replace_where(command, execution, txn, condition)
+    if command.dynamic_partitions and snapshot.partition_columns:
+        return _replace_partitions(command, execution, txn)
+    return _replace_all(command, execution, txn)
+
+
+def _replace_all(
+    command: Overwrite, execution: Execution, txn: OptimisticTransaction
+) -> OperationResult:
+    snapshot = execution.snapshot_of(txn)
+    txn.read_whole_table()
+    terms = Terms.of(snapshot)
+    wanted = None if command.overwrite_schema else terms.schema
+    rows = source_rows(execution, command.source, wanted, txn)
+    if command.overwrite_schema:
+        terms = with_schema(terms, _with_known_metadata(rows.schema, terms.schema))
+    written = write_rows(execution, terms, rows)
+    removed = snapshot.add_files()
+    txn.stage(*terms.changes_from(snapshot), *map(removal, removed), *written.adds)
+    parameters = _parameters(snapshot, canOverwriteSchema=command.overwrite_schema)
+    metrics = {**file_metrics(written), **removed_metrics(removed)}
+    return execution.commit(txn, "WRITE", parameters, metrics)
+
+
+def _replace_where(
+    command: Overwrite, execution: Execution, txn: OptimisticTransaction, condition: Expression
+) -> OperationResult:
+    """Rows that match go, and every row that comes must match."""
+    snapshot = execution.snapshot_of(txn)
+    txn.read_where(condition, every_match_changes=True)
+    gone = find_rows(execution, snapshot, condition, snapshot.add_files(condition))
+    kept, changes = rewrite_without(execution, snapshot, condition, gone)
+    terms = Terms.of(snapshot)
+    rows = source_rows(execution, command.source, terms.schema, txn)
+    written = write_rows(execution, terms, _held_to(rows, terms.schema, condition))
+    txn.stage(*gone.actions(), *kept.adds, *written.adds, *changes)
+    metrics = {
+        **file_metrics(written + kept),
+        **removed_metrics(gone.removed),
+        "numAddedChangeFiles": len(changes),
+        "numCopiedRows": kept.rows,
+        "numDeletedRows": gone.rows or 0,
+    }
+    parameters = _parameters(snapshot, predicate=to_sql(condition))
+    return execution.commit(txn, "WRITE", parameters, metrics)
+
+
+def _replace_partitions(
+    command: Overwrite, execution: Execution, txn: OptimisticTransaction
+) -> OperationResult:
+    """Partitions that the data touches are replaced whole."""
+    snapshot = execution.snapshot_of(txn)
+    terms = Terms.of(snapshot)
+    rows = source_rows(execution, command.source, terms.schema, txn)
+    written = write_rows(execution, terms, rows)
+    touched = _partition_condition(snapshot, written.adds)
+    removed: Sequence[AddFile] = ()
+    if touched is not None:
+        txn.read_where(touched)
+        removed, _ = split_by_partition(snapshot, touched, snapshot.add_files(touched))
+    txn.stage(*map(removal, removed), *written.adds)
+    parameters = _parameters(snapshot, isDynamicPartitionOverwrite=True)
+    metrics = {**file_metrics(written), **removed_metrics(removed)}
+    return execution.commit(txn, "WRITE", parameters, metrics)
+
+
+def _partition_condition(snapshot: Snapshot, adds: Sequence[AddFile]) -> Expression | None:
+    """The rows of the partitions of files."""
+    fields = snapshot.partition_schema
+    partitions = {
+        tuple(add.partition_values.get(physical_name(f, snapshot.mapping_mode)) for f in fields)
+        for add in adds
+    }
+    clauses: list[Expression] = []
+    for values in sorted(partitions, key=str):
+        tests: list[Expression] = []
+        for each, text in zip(fields, values, strict=True):
+            literal = Literal(parse_partition_value(text, each.type), each.type)
+            tests.append(Call("<=>", (Column((each.name,), each.type), literal), BOOLEAN))
+        clauses.append(tests[0] if len(tests) == 1 else Call("and", tuple(tests), BOOLEAN))
+    if not clauses:
+        return None
+    return clauses[0] if len(clauses) == 1 else Call("or", tuple(clauses), BOOLEAN)
+
+
+def _held_to(rows: SourceRows, schema: StructType, condition: Expression) -> SourceRows:
+    """The rows, failing at one that the condition of replaceWhere does not match."""
+    names = sorted({path[0] for path in columns_of(condition)})
+    have = {name.lower(): name for name in rows.schema.names}
+    missing = [name for name in names if name.lower() not in have]
+    if missing:
+        return rows
+    values = F.to_json(F.struct(*[F.col(f"`{have[name.lower()]}`") for name in names]))
+    holds = F.coalesce(to_column(condition), F.lit(False))
+    rule = f"replaceWhere ({to_sql(condition)})"
+    frame = refuse_violations(rows.frame, holds, rule, values)
+    return SourceRows(frame, rows.schema, rows.dropped)
+
+
+def _with_known_metadata(data: StructType, table: StructType) -> StructType:
+    """New columns; those that keep name and type keep what the table says of them."""
+    fields = []
+    for each in data:
+        known = table.get(each.name)
+        fields.append(known if known is not None and known.type == each.type else each)
+    return StructType(tuple(fields))
+
+
+def _parameters(snapshot: Snapshot, **more: object) -> dict[str, object]:
+    partition_by = list(snapshot.metadata.partition_columns)
+    return {"mode": "Overwrite", "partitionBy": partition_by, **more}
+
+
+def _plan(command: Overwrite, snapshot: Snapshot, condition: Expression | None) -> OperationResult:
+    if command.dynamic_partitions and snapshot.partition_columns:
+        files = [
+            PlannedFile(a.path, a.size, "if its partition is in the data")
+            for a in snapshot.add_files()
+        ]
+        return OperationResult(plan=plan_of("Partitions in the data would be replaced.", files))
+    whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
+    files = [PlannedFile(add.path, add.size, "replaced whole") for add in whole]
+    files += [PlannedFile(add.path, add.size, "may hold rows that are replaced") for add in unsure]
+    summary = f"{len(whole)} of {snapshot.file_count} files would be replaced, {len(unsure)} read."
+    return OperationResult(plan=plan_of(summary, files))

@@ -1,0 +1,147 @@
+"""Rows that go from files: the files whose every row goes, the others by vectors or by rewriting.
+
+DELETE, UPDATE and MERGE share this. The numbers that describe it are delta-spark's metrics.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile
+from engine.conflicts.row_counts import live_rows
+from engine.errors import CannotEvaluateError
+from engine.expressions.evaluate import evaluate_partition
+from engine.expressions.traits import columns_of, is_deterministic
+from engine.expressions.tree import TRUE, Expression
+from engine.operations.execution import Execution, removal, uses_deletion_vectors, with_vector
+from engine.schema.column_mapping import physical_name
+from engine.schema.partition_values import parse_partition_value
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import is_true
+from engine.spark.footer_statistics import with_loose_bounds
+from engine.spark.reader import FILE, ROW, ScanRequest, scan
+from engine.spark.row_positions import FileDeletion, delete_positions
+
+
+@dataclass(frozen=True)
+class RowDeletion:
+    """What rows of which files go.
+
+    `whole` files go altogether, `masked` ones get a larger vector, `rewritten` ones must be read
+    and written without those rows (tables without deletion vectors).
+    """
+
+    whole: tuple[AddFile, ...] = ()
+    masked: tuple[FileDeletion, ...] = ()
+    rewritten: tuple[FileDeletion, ...] = ()
+    rows: int | None = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing goes."""
+        return not (self.whole or self.masked or self.rewritten)
+
+    @property
+    def removed(self) -> tuple[AddFile, ...]:
+        """The files that are no longer live as they were, masked ones left out."""
+        return self.whole + tuple(each.add for each in self.rewritten)
+
+    def actions(self) -> list[Action]:
+        """Tombstones, and masked files under their new vectors."""
+        found: list[Action] = [removal(add) for add in self.removed]
+        for each in self.masked:
+            if each.vector is not None:
+                stats = with_loose_bounds(each.add.stats, each.physical)
+                found += [removal(each.add), with_vector(each.add, each.vector, stats)]
+        return found
+
+    def vector_metrics(self) -> dict[str, int]:
+        """`numDeletionVectors…` as delta-spark reports them: an update is one removed, one added."""
+        updated = sum(1 for each in self.masked if each.add.deletion_vector is not None)
+        dropped = sum(1 for add in self.removed if add.deletion_vector is not None)
+        return {
+            "numDeletionVectorsAdded": len(self.masked),
+            "numDeletionVectorsRemoved": updated + dropped,
+            "numDeletionVectorsUpdated": updated,
+        }
+
+
+def find_rows(
+    execution: Execution,
+    snapshot: Snapshot,
+    condition: Expression | None,
+    candidates: Sequence[AddFile],
+) -> RowDeletion:
+    """The rows of candidate files that match, with their vectors written.
+
+    Partition values decide alone where they can: then no data is read.
+    """
+    whole, unsure = split_by_partition(snapshot, condition, candidates)
+    if condition is None or not unsure:
+        return RowDeletion(whole=tuple(whole), rows=_live(whole))
+    by_vector = uses_deletion_vectors(snapshot)
+    table = execution.files_of(snapshot)
+    with execution.spark_stage("find rows"):
+        rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
+        matches = rows.filter(is_true(condition)).select(FILE, ROW)
+        found = delete_positions(matches, table, unsure, write_vectors=by_vector)
+    execution.wrote_vectors(each.vector for each in found)
+    return settle(found, whole, by_vector=by_vector)
+
+
+def settle(
+    found: Iterable[FileDeletion], whole: Sequence[AddFile] = (), *, by_vector: bool
+) -> RowDeletion:
+    """Found positions as what is to be done to their files."""
+    touched = [each for each in found if each.deleted]
+    gone = [each.add for each in touched if each.is_whole]
+    left = tuple(each for each in touched if not each.is_whole)
+    before = _live(whole)
+    return RowDeletion(
+        whole=(*whole, *gone),
+        masked=left if by_vector else (),
+        rewritten=() if by_vector else left,
+        rows=None if before is None else before + sum(each.deleted for each in touched),
+    )
+
+
+def split_by_partition(
+    snapshot: Snapshot, condition: Expression | None, candidates: Sequence[AddFile]
+) -> tuple[list[AddFile], list[AddFile]]:
+    """Files of which every row matches, as their partition values alone say; and those to be read."""
+    if condition is None or condition == TRUE:
+        return list(candidates), []
+    fields = snapshot.partition_schema
+    names = {path[0] for path in columns_of(condition)}
+    if not names <= set(fields.names) or not is_deterministic(condition):
+        return [], list(candidates)
+    whole: list[AddFile] = []
+    unsure: list[AddFile] = []
+    verdicts: dict[tuple[str | None, ...], bool | None] = {}
+    for add in candidates:
+        values = add.partition_values
+        key = tuple(values.get(physical_name(f, snapshot.mapping_mode)) for f in fields)
+        if key not in verdicts:
+            verdicts[key] = _verdict(snapshot, condition, key)
+        if verdicts[key] is None:
+            unsure.append(add)
+        elif verdicts[key]:
+            whole.append(add)
+    return whole, unsure
+
+
+def _verdict(snapshot: Snapshot, condition: Expression, texts: Sequence[str | None]) -> bool | None:
+    """Whether a partition's rows match; None if only Spark can say."""
+    fields = snapshot.partition_schema
+    pairs = zip(fields, texts, strict=True)
+    values = {each.name: parse_partition_value(text, each.type) for each, text in pairs}
+    try:
+        return evaluate_partition(condition, values) is True
+    except CannotEvaluateError:
+        return None
+
+
+def _live(files: Iterable[AddFile]) -> int | None:
+    """The live rows of files, None where the log does not say."""
+    counts = [live_rows(add) for add in files]
+    return None if None in counts else sum(count or 0 for count in counts)

@@ -1,0 +1,145 @@
+"""The one way to have a command done: `run`."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from engine.commands.command import Command
+from engine.commands.model import (
+    Append,
+    Create,
+    Delete,
+    Optimize,
+    Overwrite,
+    SetProperties,
+    UnsetProperties,
+    Vacuum,
+)
+from engine.errors import ConflictError, FileMissingError, RequestError
+from engine.operations.active import running
+from engine.operations.append import append
+from engine.operations.create import create
+from engine.operations.delete import delete
+from engine.operations.execution import Execution, Resolve
+from engine.operations.optimize import optimize
+from engine.operations.overwrite import overwrite
+from engine.operations.result import OperationResult
+from engine.operations.set_properties import set_properties, unset_properties
+from engine.operations.vacuum import vacuum
+from engine.spark.jobs import ProgressCallback, no_progress
+from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
+from engine.transaction.self_recognition import find_own_commit
+
+OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] = {
+    Append: append,
+    Create: create,
+    Delete: delete,
+    Optimize: optimize,
+    Overwrite: overwrite,
+    SetProperties: set_properties,
+    UnsetProperties: unset_properties,
+    Vacuum: vacuum,
+}
+_SEVERAL_COMMITS = (Optimize, Vacuum)
+
+
+def run(  # noqa: PLR0913 - one door, everything else by name
+    command: Command,
+    table: DeltaTable,
+    spark: SparkSession | None,
+    *,
+    txn_id: str | None = None,
+    retries: int = 0,
+    observer: TransactionObserver | None = None,
+    progress: ProgressCallback | None = None,
+    dry_run: bool = False,
+    since_version: int | None = None,
+    running_since_ms: int | None = None,
+    resolve: Resolve | None = None,
+    user_metadata: str | None = None,
+) -> OperationResult:
+    """Do a command.
+
+    Args:
+        command: what to do, checked again here.
+        table: at which table.
+        spark: the session; None where the command needs none (VACUUM, properties, dry runs).
+        txn_id: the id of the job: a run that finds its commit in the log does not write again.
+        retries: how often to begin again after a conflict that a retry can resolve.
+        observer: is told each phase of each transaction.
+        progress: is told how far it is, from this thread and from a watching one; it may raise
+            `OperationCancelledError`, which is heeded until the commit.
+        dry_run: plan only.
+        since_version: the table's version before the first run of this job.
+        running_since_ms: since when other jobs on this table may have staged files (VACUUM).
+        resolve: opens the tables that a source names; by default their locations.
+        user_metadata: kept in the commit.
+
+    Raises:
+        RequestError: the command cannot be done, or not by this engine.
+        ConflictError: a concurrent commit won, and retrying did not help.
+        OperationCancelledError: it was cancelled; nothing was written.
+        CommitOutcomeUnknownError: nobody can say whether it was committed.
+    """
+    operation = OPERATIONS.get(type(command))
+    if operation is None:
+        msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
+        raise RequestError(msg, "Use another engine for it.", field="kind")
+    command.validate(_schema_of(command, table))
+    if not dry_run and (landed := _landed_before(command, table, txn_id, since_version)):
+        return landed
+    for left in range(retries, -1, -1):
+        execution = Execution(
+            table,
+            spark,
+            txn_id=txn_id,
+            observer=observer,
+            progress=progress or no_progress,
+            dry_run=dry_run,
+            running_since_ms=running_since_ms,
+            user_metadata=user_metadata,
+            resolve=resolve,
+        )
+        try:
+            return _once(operation, command, execution)
+        except ConflictError as conflict:
+            if not left or not conflict.conflict.can_retry:
+                raise
+    msg = "A command cannot be retried a negative number of times."
+    raise RequestError(msg, "Use 0 or more.", field="retries")
+
+
+def _once(
+    operation: Callable[[Any, Execution], OperationResult], command: Command, execution: Execution
+) -> OperationResult:
+    if isinstance(command, Vacuum) or execution.dry_run:
+        return operation(command, execution)
+    started_ms = execution.now_ms
+    with running(execution.table.uri, started_ms), execution.cleaning_up():
+        return operation(command, execution)
+
+
+def _schema_of(command: Command, table: DeltaTable) -> Any:  # noqa: ANN401 - StructType or None
+    return None if isinstance(command, Create) else table.snapshot().schema
+
+
+def _landed_before(
+    command: Command, table: DeltaTable, txn_id: str | None, since_version: int | None
+) -> OperationResult | None:
+    """The result of an earlier run of the same job, where its commit is in the log."""
+    if txn_id is None or since_version is None or isinstance(command, _SEVERAL_COMMITS):
+        return None
+    with suppress(FileMissingError):
+        own = find_own_commit(table.store, txn_id, since_version, table.version())
+        if own is not None:
+            metrics = dict(own.commit_info.operation_metrics or {}) if own.commit_info else {}
+            return OperationResult(
+                own.version, metrics, recognised=True, versions=(own.version,), message=_LANDED
+            )
+    return None
+
+
+_LANDED = "An earlier run of this job had committed it already."

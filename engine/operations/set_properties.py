@@ -1,0 +1,150 @@
+"""SET and UNSET TBLPROPERTIES: new metadata, and a protocol that supports what it asks for."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.table import Metadata, Protocol
+from engine.commands.model import SetProperties, UnsetProperties
+from engine.errors import InvalidPropertyError
+from engine.operations.execution import Execution
+from engine.operations.result import OperationResult, Plan
+from engine.protocol.features import required_features, supported_features, upgrade
+from engine.protocol.properties import TableProperties, validate_properties
+from engine.schema.column_mapping import MAX_ID_KEY, MODE_KEY, assign_mapping, mapping_mode
+from engine.schema.types import StructType
+from engine.snapshot.new_table import with_defaults
+from engine.snapshot.snapshot import Snapshot
+
+_FEATURE_PREFIX = "delta.feature."
+_READER = "delta.minReaderVersion"
+_WRITER = "delta.minWriterVersion"
+_MANAGED = (
+    "delta.columnMapping.maxColumnId",
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+
+
+def set_properties(command: SetProperties, execution: Execution) -> OperationResult:
+    """Run SET TBLPROPERTIES.
+
+    Raises:
+        InvalidPropertyError: an unknown `delta.` property, or a value it cannot take.
+        MetadataChangedException: a concurrent commit changed the metadata.
+    """
+    validate_properties(command.properties)
+    _refuse_managed(command.properties)
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    configuration = {**snapshot.metadata.configuration, **command.properties}
+    actions = property_actions(snapshot, configuration)
+    if execution.dry_run:
+        return OperationResult(plan=Plan(_summary(actions)))
+    if not actions:
+        return OperationResult(message="The properties have these values already.")
+    txn.stage(*actions)
+    return execution.commit(txn, "SET TBLPROPERTIES", {"properties": dict(command.properties)}, {})
+
+
+def unset_properties(command: UnsetProperties, execution: Execution) -> OperationResult:
+    """Run UNSET TBLPROPERTIES.
+
+    Raises:
+        InvalidPropertyError: a property that is not set, without IF EXISTS.
+        MetadataChangedException: a concurrent commit changed the metadata.
+    """
+    _refuse_managed(dict.fromkeys(command.keys, ""))
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    before = snapshot.metadata.configuration
+    missing = [key for key in command.keys if key not in before]
+    if missing and not command.if_exists:
+        msg = f"{missing[0]} is not set on {execution.table.uri}."
+        raise InvalidPropertyError(msg, "Leave it out, or unset IF EXISTS.", field="keys")
+    configuration = {key: value for key, value in before.items() if key not in command.keys}
+    actions = property_actions(snapshot, configuration)
+    if execution.dry_run:
+        return OperationResult(plan=Plan(_summary(actions)))
+    if not actions:
+        return OperationResult(message="None of these properties is set.")
+    txn.stage(*actions)
+    parameters = {"properties": list(command.keys), "ifExists": command.if_exists}
+    return execution.commit(txn, "UNSET TBLPROPERTIES", parameters, {})
+
+
+def property_actions(snapshot: Snapshot, configuration: Mapping[str, str]) -> list[Action]:
+    """What must be staged so that the table has a configuration; nothing if it has it.
+
+    Raises:
+        UnsupportedFeatureError: it asks for a feature that this engine cannot write.
+        InvalidPropertyError: it asks for a change that cannot be made this way.
+    """
+    protocol = _protocol(snapshot.protocol, snapshot, configuration)
+    kept = {k: v for k, v in configuration.items() if not _speaks_of_protocol(k)}
+    schema, kept = _mapped(snapshot, kept)
+    kept = _tracked(snapshot, kept)
+    metadata = msgspec.structs.replace(
+        snapshot.metadata, configuration=kept, schema_string=schema.to_json()
+    )
+    actions: list[Action] = []
+    if protocol != snapshot.protocol:
+        actions.append(protocol)
+    if kept != snapshot.metadata.configuration or schema != snapshot.schema:
+        actions.append(metadata)
+    return actions
+
+
+def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str, str]) -> Protocol:
+    needed = required_features(snapshot.schema, configuration) - required_features(
+        snapshot.schema, {}
+    )
+    missing = needed - supported_features(protocol)
+    return upgrade(protocol, missing) if missing else protocol
+
+
+def _mapped(snapshot: Snapshot, configuration: dict[str, str]) -> tuple[StructType, dict[str, str]]:
+    """Enabling column mapping by name gives every column an id; no other change is possible."""
+    before, after = snapshot.mapping_mode, mapping_mode(configuration)
+    if before == after:
+        return snapshot.schema, configuration
+    if (before, after) != ("none", "name"):
+        msg = f"Column mapping cannot be changed from {before} to {after}."
+        raise InvalidPropertyError(msg, "Only none to name is possible.", field=MODE_KEY)
+    schema, highest = assign_mapping(snapshot.schema, keep_names=True)
+    return schema, {**configuration, MAX_ID_KEY: str(highest)}
+
+
+def _tracked(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str]:
+    """Enabling row tracking asks that every live row has an id, and names the columns for them."""
+    enabled = TableProperties.parse(configuration).row_tracking
+    if not enabled or snapshot.properties.row_tracking:
+        return configuration
+    if snapshot.state.files.column("base_row_id").null_count:
+        msg = f"{snapshot.table_uri} has files whose rows have no ids."
+        remedy = "Create a table with row tracking and load it from this one."
+        raise InvalidPropertyError(msg, remedy, field="delta.enableRowTracking")
+    return with_defaults(configuration, ["-"], [])
+
+
+def _refuse_managed(properties: Mapping[str, str]) -> None:
+    managed = [key for key in properties if key in _MANAGED]
+    if managed:
+        msg = f"{managed[0]} is kept by the engine."
+        raise InvalidPropertyError(msg, "Leave it as it is.", field=managed[0])
+
+
+def _speaks_of_protocol(key: str) -> bool:
+    return key.startswith(_FEATURE_PREFIX) or key in {_READER, _WRITER}
+
+
+def _summary(actions: list[Action]) -> str:
+    if not actions:
+        return "Nothing would change."
+    upgraded = any(isinstance(each, Protocol) for each in actions)
+    changed = any(isinstance(each, Metadata) for each in actions)
+    parts = ["the protocol would be upgraded"] * upgraded + ["the metadata would change"] * changed
+    return f"{' and '.join(parts).capitalize()}; concurrent writes would fail."

@@ -1,0 +1,194 @@
+"""The rows a write takes: of files, written out, or of a Delta table."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.commands.sources import FileSource, RowsSource, Source, TableSource
+from engine.errors import CannotEvaluateError, RequestError
+from engine.expressions.evaluate import evaluate_arrow
+from engine.expressions.lexer import tokenize
+from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.render import to_sql
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.tree import Column, Expression
+from engine.operations.execution import Execution
+from engine.schema.arrow import to_arrow_type
+from engine.schema.types import ArrayType, MapType, StructField, StructType
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import from_spark_schema, is_true, to_column, to_spark_type
+from engine.spark.reader import ScanRequest, scan
+from engine.spark.sources import SourceRows, read_files
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+_ONE_ROW = pa.table({"": pa.nulls(1)})
+
+
+def source_rows(
+    execution: Execution,
+    source: Source,
+    wanted: StructType | None,
+    txn: OptimisticTransaction | None,
+) -> SourceRows:
+    """The rows of a source.
+
+    Args:
+        execution: the run.
+        source: where they come from.
+        wanted: the columns of the table that takes them, None where the source decides.
+        txn: the transaction that writes them: what is read of its own table it has read.
+
+    Raises:
+        RequestError: the source is not there, or is none.
+    """
+    if isinstance(source, FileSource):
+        return read_files(execution.spark, source, wanted, execution.table.storage_options)
+    if isinstance(source, RowsSource):
+        return _written_out(execution, source, wanted)
+    return _of_table(execution, source, wanted, txn)
+
+
+def _of_table(
+    execution: Execution,
+    source: TableSource,
+    wanted: StructType | None,
+    txn: OptimisticTransaction | None,
+) -> SourceRows:
+    other = _open(execution, source.table)
+    snapshot = _version(other, source, execution, txn)
+    scope = Scope((Relation(snapshot.schema, "", _names(source)),))
+    where = parse_condition(source.where, scope, now_ms=execution.now_ms) if source.where else None
+    if txn is not None and other.uri == execution.table.uri and source.version is None:
+        txn.read_where(where)
+    files = snapshot.add_files(where)
+    table = other_files(execution, other, snapshot)
+    frame = scan(execution.spark, table, ScanRequest(files))
+    if where is not None:
+        frame = frame.filter(is_true(where))
+    if source.columns:
+        chosen = [_chosen(text, scope, execution.now_ms) for text in source.columns]
+        frame = frame.select(*[to_column(tree).alias(name) for name, tree in chosen])
+    if source.by_position and wanted is not None:
+        frame = frame.toDF(*_positions(wanted, len(frame.columns)))
+    return SourceRows(frame, from_spark_schema(frame.schema))
+
+
+def _version(
+    other: DeltaTable, source: TableSource, execution: Execution, txn: OptimisticTransaction | None
+) -> Snapshot:
+    """The version read: of the transaction's own table, the one the transaction reads."""
+    if source.version is not None:
+        return other.snapshot(source.version)
+    if txn is not None and txn.snapshot is not None and other.uri == execution.table.uri:
+        return txn.snapshot
+    return other.snapshot()
+
+
+def other_files(execution: Execution, other: DeltaTable, snapshot: Snapshot):  # noqa: ANN201
+    """What reading another table's files needs."""
+    return Execution(other, execution.session).files_of(snapshot)
+
+
+def _open(execution: Execution, name: str) -> DeltaTable:
+    if execution.resolve is not None:
+        return execution.resolve(name)
+    return DeltaTable.open(name, dict(execution.table.storage_options))
+
+
+def _names(source: TableSource) -> tuple[str, ...]:
+    return tuple(name for name in (source.alias, source.table.rpartition(".")[2]) if name)
+
+
+def _chosen(text: str, scope: Scope, now_ms: int) -> tuple[str, Expression]:
+    """`expression AS name`: the name is the column's own where there is no AS."""
+    tokens = tokenize(text)
+    name = ""
+    if len(tokens) > 2 and tokens[-2].kind == "word" and tokens[-2].value == "AS":
+        last = tokens[-1]
+        name = last.text if last.kind == "word" else last.value
+        text = text[: tokens[-2].position]
+    tree = parse_expression(text, scope, now_ms=now_ms)
+    if not name:
+        name = tree.path[-1] if isinstance(tree, Column) else to_sql(tree)
+    return name, tree
+
+
+def _positions(wanted: StructType, width: int) -> list[str]:
+    if width > len(wanted):
+        msg = f"The source has {width} columns, the table {len(wanted)}."
+        raise RequestError(msg, "Leave some out, or match by name.", field="source.columns")
+    return wanted.names[:width]
+
+
+def _written_out(execution: Execution, source: RowsSource, wanted: StructType | None) -> SourceRows:
+    width = len(source.rows[0])
+    names = list(source.columns) or (_positions(wanted, width) if wanted else _numbered(width))
+    trees = [
+        [parse_expression(text, StructType(), now_ms=execution.now_ms) for text in row]
+        for row in source.rows
+    ]
+    fields = [_typed(name, wanted, [row[i] for row in trees]) for i, name in enumerate(names)]
+    schema = StructType(tuple(fields))
+    table = _evaluated(trees, schema)
+    if table is not None:
+        return SourceRows(execution.spark.createDataFrame(table), schema)
+    rows = [
+        F.struct(
+            *[_cast(tree, each).alias(each.name) for tree, each in zip(row, schema, strict=True)]
+        )
+        for row in trees
+    ]
+    frame = execution.spark.range(1).select(F.inline(F.array(*rows)))
+    return SourceRows(frame, schema)
+
+
+def _numbered(width: int) -> list[str]:
+    return [f"col{i + 1}" for i in range(width)]
+
+
+def _typed(name: str, wanted: StructType | None, values: Sequence[Expression]) -> StructField:
+    known = wanted.get(name) if wanted is not None else None
+    if known is not None:
+        return StructField(known.name, known.type)
+    found = next((each.type for each in values if to_sql(each) != "NULL"), values[0].type)
+    return StructField(name, found)
+
+
+def _cast(tree: Expression, each: StructField):  # noqa: ANN202 - a Column
+    return to_column(tree).cast(to_spark_type(each.type))
+
+
+def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table | None:
+    """The values as Arrow, None where only Spark can say what they are."""
+    if any(isinstance(each.type, StructType | ArrayType | MapType) for each in schema):
+        return None
+    columns = []
+    for i, each in enumerate(schema):
+        kind = to_arrow_type(each.type)
+        try:
+            values = [_value(row[i], kind) for row in trees]
+        except (CannotEvaluateError, pa.ArrowException, OverflowError):
+            return None
+        columns.append(pa.concat_arrays(values))
+    return pa.Table.from_arrays(columns, names=schema.names)
+
+
+def _value(tree: Expression, kind: pa.DataType) -> pa.Array:
+    found = evaluate_arrow(tree, _ONE_ROW).combine_chunks()
+    array = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+    safe = pa.types.is_null(array.type) or _is_plain(array.type, kind)
+    if not safe:
+        what = "a cast that Spark must do"
+        raise CannotEvaluateError(what)
+    return array.cast(kind)
+
+
+def _is_plain(source: pa.DataType, target: pa.DataType) -> bool:
+    """Casts that Arrow does as Spark does, failing where a value does not fit."""
+    if source == target:
+        return True
+    return pa.types.is_integer(source) and (
+        pa.types.is_integer(target) or pa.types.is_floating(target)
+    )

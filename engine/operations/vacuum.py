@@ -1,0 +1,172 @@
+"""VACUUM: files that no version inside the retention refers to leave the table's directory.
+
+It needs no Spark. The log is read again right before anything is deleted, so that a file that a
+commit brought back meanwhile stays.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.commands.model import Vacuum
+from engine.errors import FileMissingError, RetentionTooShortError, StorageError
+from engine.log.commits import list_versions, read_commit
+from engine.operations.active import oldest_start_ms
+from engine.operations.execution import Execution
+from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.vacuum_plan import (
+    Unneeded,
+    find_unneeded,
+    needs_of,
+    paths_of,
+    removed_in_log,
+)
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.jobs import Progress
+
+HOUR_MS = 3_600_000
+_BATCH = 500
+
+
+def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
+    """Run a VACUUM, or find what it would do.
+
+    Raises:
+        RetentionTooShortError: shorter than the table's retention without saying so on purpose.
+        StorageError: a file could not be deleted; those before it are gone.
+    """
+    snapshot = execution.table.snapshot()
+    retention_ms = _retention_ms(command, snapshot)
+    keep_from_ms = execution.table.clock.now_ms() - retention_ms
+    unneeded = _find(command, execution, snapshot, keep_from_ms)
+    if execution.dry_run:
+        return _plan(execution, snapshot, unneeded, retention_ms)
+    start = _log_start(command, execution, snapshot, unneeded)
+    newest = execution.table.snapshot()
+    needs = needs_of(newest, keep_from_ms)
+    doomed = [each for each in unneeded if not needs.has(each.path)]
+    try:
+        _delete(execution, doomed)
+    except StorageError:
+        _log_end(execution, "FAILED", doomed)
+        raise
+    end = _log_end(execution, "COMPLETED", doomed)
+    metrics: dict[str, int | str] = {**start.metrics, **end.metrics}
+    return OperationResult(
+        version=end.version,
+        metrics=metrics,
+        attempts=start.attempts + end.attempts,
+        versions=start.versions + end.versions,
+        message="" if doomed else "Every file is still needed: nothing was deleted.",
+    )
+
+
+def _retention_ms(command: Vacuum, snapshot: Snapshot) -> int:
+    default_ms = snapshot.properties.deleted_file_retention_ms
+    if command.retention_hours is None:
+        return default_ms
+    asked_ms = round(command.retention_hours * HOUR_MS)
+    if asked_ms < default_ms and not command.override_retention:
+        msg = (
+            f"VACUUM of {snapshot.table_uri} was asked to keep {command.retention_hours:g} hours,"
+            f" less than the {default_ms / HOUR_MS:g} the table retains: versions that readers and"
+            " running jobs may still use would break."
+        )
+        raise RetentionTooShortError(
+            msg,
+            "Keep at least that long, or override the check on purpose.",
+            field="retention_hours",
+        )
+    return max(asked_ms, 0)
+
+
+def _find(
+    command: Vacuum, execution: Execution, snapshot: Snapshot, keep_from_ms: int
+) -> list[Unneeded]:
+    execution.progress(Progress("list files", 0, 0, "files"))
+    needs = needs_of(snapshot, keep_from_ms)
+    store = execution.table.store
+    files = removed_in_log(store, needs) if command.lite else store.list_all()
+    starts = [execution.running_since_ms, oldest_start_ms(execution.table.uri)]
+    spare_from_ms = min((each for each in starts if each is not None), default=None)
+    return find_unneeded(files, needs, keep_from_ms, spare_from_ms)
+
+
+def _delete(execution: Execution, doomed: Sequence[Unneeded]) -> None:
+    paths = [each.path for each in doomed]
+    with ThreadPoolExecutor(8) as pool:
+        for start in range(0, len(paths), _BATCH):
+            execution.progress(Progress("delete files", start, len(paths), "files"))
+            list(pool.map(execution.table.store.delete, paths[start : start + _BATCH]))
+
+
+def _log_start(
+    command: Vacuum, execution: Execution, snapshot: Snapshot, unneeded: Sequence[Unneeded]
+) -> OperationResult:
+    default_ms = snapshot.properties.deleted_file_retention_ms
+    parameters: dict[str, object] = {
+        "retentionCheckEnabled": not command.override_retention,
+        "defaultRetentionMillis": default_ms,
+    }
+    if command.retention_hours is not None:
+        parameters["specifiedRetentionMillis"] = round(command.retention_hours * HOUR_MS)
+    metrics: dict[str, int | str] = {
+        "numFilesToDelete": len(unneeded),
+        "sizeOfDataToDelete": sum(each.size_bytes for each in unneeded),
+    }
+    return execution.note("VACUUM START", "start", parameters, metrics)
+
+
+def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> OperationResult:
+    metrics: dict[str, int | str] = {}
+    if status == "COMPLETED":
+        folders = {each.path.rpartition("/")[0] for each in deleted}
+        metrics = {"numDeletedFiles": len(deleted), "numVacuumedDirectories": len(folders)}
+    return execution.note("VACUUM END", "end", {"status": status}, metrics)
+
+
+def _plan(
+    execution: Execution, snapshot: Snapshot, unneeded: Sequence[Unneeded], retention_ms: int
+) -> OperationResult:
+    files = [PlannedFile(each.path, each.size_bytes, each.reason) for each in unneeded]
+    lost = _versions_lost(execution, snapshot, {each.path for each in unneeded})
+    summary = (
+        f"{len(files)} files would be deleted, and {len(lost)} versions would no longer be readable."
+        if files
+        else "Every file is still needed: nothing would be deleted."
+    )
+    plan = plan_of(
+        summary, files, versions_lost=_ranges(lost), retention_hours=retention_ms / HOUR_MS
+    )
+    return OperationResult(plan=plan)
+
+
+def _versions_lost(execution: Execution, snapshot: Snapshot, doomed: set[str]) -> list[int]:
+    """Versions of the log that name a file that would go, found by walking back from the newest."""
+    store = execution.table.store
+    versions = list_versions(store)
+    missing: set[str] = set()
+    lost: list[int] = []
+    for version in reversed([each for each in versions if each <= snapshot.version]):
+        if missing:
+            lost.append(version)
+        try:
+            actions = read_commit(store, version).actions
+        except FileMissingError:
+            break
+        added = [each for each in actions if isinstance(each, AddFile)]
+        removed = [each for each in actions if isinstance(each, RemoveFile)]
+        missing -= {path for each in added for path in paths_of(store.root, each)}
+        missing |= doomed & {path for each in removed for path in paths_of(store.root, each)}
+    return sorted(lost)
+
+
+def _ranges(versions: Sequence[int]) -> list[list[int]]:
+    """[1, 2, 3, 7] as [[1, 3], [7, 7]]."""
+    found: list[list[int]] = []
+    for each in versions:
+        if found and found[-1][1] == each - 1:
+            found[-1][1] = each
+        else:
+            found.append([each, each])
+    return found

@@ -1,0 +1,164 @@
+"""Rows into a table: shaped, completed, held to the table's rules, written.
+
+Append, overwrite and create share this.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile
+from engine.actions.table import Metadata, Protocol
+from engine.errors import SchemaMismatchError
+from engine.operations.execution import Execution
+from engine.protocol.features import required_features, supported_features, upgrade
+from engine.protocol.properties import TableProperties
+from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping, mapping_mode
+from engine.schema.types import StructField, StructType, parse_schema
+from engine.snapshot.new_table import check_names
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.shape import check_assignable, shaped
+from engine.spark.sources import SourceRows
+from engine.spark.table_files import TableFiles
+from engine.spark.table_rules import complete, enforce
+from engine.spark.writer import Written, write
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The metadata and protocol that rows are written under."""
+
+    metadata: Metadata
+    protocol: Protocol
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "Terms":
+        """Those of a version."""
+        return cls(snapshot.metadata, snapshot.protocol)
+
+    @property
+    def schema(self) -> StructType:
+        """The table's columns."""
+        return parse_schema(self.metadata.schema_string)
+
+    def changes_from(self, snapshot: Snapshot) -> list[Action]:
+        """What must be staged for a table to come under these terms."""
+        actions: list[Action] = []
+        if self.protocol != snapshot.protocol:
+            actions.append(self.protocol)
+        if self.metadata != snapshot.metadata:
+            actions.append(self.metadata)
+        return actions
+
+    def files(self, execution: Execution) -> TableFiles:
+        """What writers need."""
+        return TableFiles(
+            uri=execution.table.uri,
+            schema=self.schema,
+            partition_columns=tuple(self.metadata.partition_columns),
+            properties=TableProperties.parse(self.metadata.configuration),
+            storage_options=dict(execution.table.storage_options),
+        )
+
+
+def write_rows(execution: Execution, terms: Terms, rows: SourceRows) -> Written:
+    """Write rows under a table's terms; nothing is staged yet.
+
+    Raises:
+        SchemaMismatchError: columns or types that the table does not take.
+        InvariantViolationError: a row that breaks one of the table's rules.
+        BadRowsError: a row of the source that does not fit.
+    """
+    schema = terms.schema
+    check_assignable(schema, rows.schema)
+    frame = shaped(rows.frame, rows.schema, schema.fields)
+    table = execution.table.uri
+    frame = complete(frame, table, schema, execution.now_ms)
+    frame = enforce(frame, table, schema, terms.metadata)
+    with execution.spark_stage("write files"):
+        written = write(frame, terms.files(execution))
+    execution.wrote(written.adds)
+    return written
+
+
+def with_new_columns(terms: Terms, data: StructType) -> Terms:
+    """The terms with the columns that the data has and the table lacks, at any depth of structs.
+
+    Raises:
+        InvalidSchemaError: a column whose name a table cannot have.
+        SchemaMismatchError: a column of a type that cannot be.
+    """
+    merged = _merged(terms.schema, data)
+    if merged == terms.schema:
+        return terms
+    configuration = dict(terms.metadata.configuration)
+    mode = mapping_mode(configuration)
+    if mode != "none":
+        merged, highest = assign_mapping(merged, int(configuration.get(MAX_ID_KEY, 0)))
+        configuration[MAX_ID_KEY] = str(highest)
+    check_names(merged, mode)
+    return _under(terms, merged, configuration)
+
+
+def with_schema(
+    terms: Terms, schema: StructType, partition_columns: Sequence[str] | None = None
+) -> Terms:
+    """The terms of a table whose columns are replaced."""
+    configuration = dict(terms.metadata.configuration)
+    mode = mapping_mode(configuration)
+    if mode != "none":
+        schema, highest = assign_mapping(schema, int(configuration.get(MAX_ID_KEY, 0)))
+        configuration[MAX_ID_KEY] = str(highest)
+    check_names(schema, mode)
+    found = _under(terms, schema, configuration)
+    if partition_columns is None:
+        return found
+    metadata = msgspec.structs.replace(found.metadata, partition_columns=list(partition_columns))
+    return replace(found, metadata=metadata)
+
+
+def file_metrics(written: Written) -> dict[str, int | str]:
+    """What delta-spark reports of a write."""
+    return {
+        "numFiles": len(written.adds),
+        "numOutputBytes": written.size_bytes,
+        "numOutputRows": written.rows,
+    }
+
+
+def removed_metrics(removed: Sequence[AddFile]) -> dict[str, int | str]:
+    """What delta-spark reports of the files that an overwrite removes."""
+    return {
+        "numRemovedFiles": len(removed),
+        "numRemovedBytes": sum(add.size for add in removed),
+    }
+
+
+def _under(terms: Terms, schema: StructType, configuration: dict[str, str]) -> Terms:
+    metadata = msgspec.structs.replace(
+        terms.metadata, schema_string=schema.to_json(), configuration=configuration
+    )
+    needed = required_features(schema, configuration) - required_features(StructType(), {})
+    missing = needed - supported_features(terms.protocol)
+    protocol = upgrade(terms.protocol, missing) if missing else terms.protocol
+    return Terms(metadata, protocol)
+
+
+def _merged(table: StructType, data: StructType) -> StructType:
+    fields = [_merged_field(each, data.get(each.name)) for each in table]
+    new = [each for each in data if table.get(each.name) is None]
+    for each in new:
+        if getattr(each.type, "name", "") == "void":
+            msg = f"The new column {each.name} has no values to tell its type."
+            raise SchemaMismatchError(
+                msg, "Leave it out, or cast it in the source.", field="source"
+            )
+    return StructType((*fields, *(StructField(each.name, each.type) for each in new)))
+
+
+def _merged_field(table: StructField, data: StructField | None) -> StructField:
+    if data and isinstance(table.type, StructType) and isinstance(data.type, StructType):
+        return replace(table, type=_merged(table.type, data.type))
+    return table

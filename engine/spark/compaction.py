@@ -1,0 +1,215 @@
+"""Several files into one, row order kept, as Arrow on the executors.
+
+Measured about three times faster than reading and writing through Spark's rows, and the only way
+that keeps each source's rows together, which is what lets them be traced.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from engine.actions.codec import decode, encode
+from engine.actions.compaction import CompactionInfo
+from engine.actions.files import AddFile
+from engine.deletion_vectors.files import read_deletion_vector
+from engine.schema.types import LONG, StructField
+from engine.spark.file_writer import FileTarget, OpenFile
+from engine.spark.table_files import TableFiles
+from engine.spark.writer import file_target, with_columns
+from engine.storage.base import Store
+from engine.storage.uri import open_store, resolve_log_path
+
+_REPORT = "bin int, action string, source_rows array<long>"
+_BATCH_ROWS = 128 * 1024
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """One bin done: the file it became (None if no row was live) and what became of each source."""
+
+    sources: tuple[AddFile, ...]
+    target: AddFile | None
+    infos: tuple[CompactionInfo | None, ...]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What an executor must know to compact bins."""
+
+    target: FileTarget
+    bins: tuple[tuple[AddFile, ...], ...]
+    row_columns: tuple[str | None, str | None] = (None, None)
+
+
+def compact(
+    spark: SparkSession,
+    table: TableFiles,
+    bins: Sequence[Sequence[AddFile]],
+    *,
+    keep_row_ids: bool = False,
+) -> list[Compacted]:
+    """Write each bin of files, all of one partition, as one new file.
+
+    Args:
+        spark: the session.
+        table: where and in what shape.
+        bins: files to be joined, in the order their rows shall have.
+        keep_row_ids: write row ids and row commit versions into the table's materialised columns.
+    """
+    job = _Job(_target(table, keep_row_ids=keep_row_ids), tuple(tuple(each) for each in bins))
+    if keep_row_ids:
+        job = replace(job, row_columns=(table.row_id_column, table.row_commit_version_column))
+    numbers = spark.range(0, len(bins), 1, len(bins)).toDF("bin")
+    report = numbers.mapInArrow(_compacting(job), _REPORT).toArrow().to_pylist()
+    return [_compacted(bins[row["bin"]], row["action"], row["source_rows"]) for row in report]
+
+
+def _compacted(sources: Sequence[AddFile], line: str | None, rows: list[int]) -> Compacted:
+    action = decode(line) if line else None
+    if not isinstance(action, AddFile):
+        return Compacted(tuple(sources), None, tuple(None for _ in sources))
+    infos: list[CompactionInfo] = []
+    offset = 0
+    for source, count in zip(sources, rows, strict=True):
+        info = CompactionInfo(
+            target=action.path,
+            offset=offset,
+            row_count=count,
+            deletion_vector=source.deletion_vector,
+        )
+        infos.append(info)
+        offset += info.live_count
+    return Compacted(tuple(sources), action, tuple(infos))
+
+
+def _target(table: TableFiles, *, keep_row_ids: bool) -> FileTarget:
+    target = replace(file_target(table), data_change=False)
+    names = (table.row_id_column, table.row_commit_version_column) if keep_row_ids else ()
+    return with_columns(target, tuple(StructField(name, LONG) for name in names if name))
+
+
+def _compacting(job: _Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield _compact_bin(job, int(number))
+
+    return task
+
+
+def _compact_bin(job: _Job, number: int) -> pa.RecordBatch:
+    sources = job.bins[number]
+    values = sources[0].partition_values
+    partition = tuple(values.get(each.physical_name) or None for each in job.target.partitions)
+    context = TaskContext.get()
+    attempt = context.taskAttemptId() if context else 0
+    name = f"part-{number:05d}-{job.target.write_id}-{attempt}.c000.snappy.parquet"
+    store = open_store(job.target.table_uri, job.target.storage_options)
+    out, rows = OpenFile(job.target, partition, name), []
+    try:
+        for add in sources:
+            counted = 0
+            for batch, seen in _iter_live(store, job, add):
+                counted = seen
+                if batch.num_rows:
+                    out.write(batch)
+            rows.append(counted)
+        line = encode(out.finish()) if out.rows else None
+    finally:
+        if not out.is_finished:
+            out.abandon()
+    return pa.RecordBatch.from_pydict(
+        {
+            "bin": pa.array([number], pa.int32()),
+            "action": pa.array([line], pa.string()),
+            "source_rows": pa.array([rows], pa.list_(pa.int64())),
+        }
+    )
+
+
+def _iter_live(store: Store, job: _Job, add: AddFile) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Live rows in order under the target's schema, with the physical rows seen so far."""
+    resolved = resolve_log_path(job.target.table_uri, add.path)
+    place = store if resolved.inside else open_store(resolved.root, job.target.storage_options)
+    deleted = _deleted(store, add)
+    start = 0
+    with place.open_input(resolved.path) as source:
+        file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+        names = _source_names(job.target.arrow_schema, file.schema_arrow)
+        for batch in _batches(file, [name for name in names if name is not None]):
+            positions = np.arange(start, start + batch.num_rows, dtype=np.uint64)
+            start += batch.num_rows
+            shaped = _shaped(batch, names, job, add, positions)
+            yield _without(shaped, positions, deleted), start
+
+
+def _batches(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    if columns:
+        yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
+        return
+    left = file.metadata.num_rows
+    while left > 0:
+        rows = min(left, _BATCH_ROWS)
+        yield pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
+        left -= rows
+
+
+def _source_names(target: pa.Schema, file: pa.Schema) -> list[str | None]:
+    """For each column of the target its name in the file: by field id where both have one."""
+    by_id = {_field_id(each): each.name for each in file if _field_id(each)}
+    own = set(file.names)
+    return [
+        by_id.get(_field_id(each)) or (each.name if each.name in own else None) for each in target
+    ]
+
+
+def _field_id(each: pa.Field) -> bytes | None:
+    return (each.metadata or {}).get(b"PARQUET:field_id")
+
+
+def _without(
+    batch: pa.RecordBatch, positions: npt.NDArray[np.uint64], deleted: npt.NDArray[np.uint64]
+) -> pa.RecordBatch:
+    if not len(deleted) or not len(positions):
+        return batch
+    low, high = np.searchsorted(deleted, [positions[0], positions[-1] + np.uint64(1)])
+    if low == high:
+        return batch
+    alive = np.ones(len(positions), dtype=bool)
+    alive[(deleted[low:high] - positions[0]).astype(np.int64)] = False
+    return batch.filter(pa.array(alive))
+
+
+def _deleted(store: Store, add: AddFile) -> npt.NDArray[np.uint64]:
+    if add.deletion_vector is None:
+        return np.empty(0, dtype=np.uint64)
+    return np.fromiter(read_deletion_vector(store, add.deletion_vector), dtype=np.uint64)
+
+
+def _shaped(
+    batch: pa.RecordBatch,
+    names: list[str | None],
+    job: _Job,
+    add: AddFile,
+    positions: npt.NDArray[np.uint64],
+) -> pa.RecordBatch:
+    """The batch's columns as the target has them: absent ones null, row ids filled in."""
+    row_ids, versions = job.row_columns
+    arrays = []
+    for each, name in zip(job.target.arrow_schema, names, strict=True):
+        array = pa.nulls(len(positions), each.type) if name is None else batch.column(name)
+        array = array if array.type == each.type else array.cast(each.type)
+        if each.name == row_ids and add.base_row_id is not None:
+            derived = pa.array(positions.astype(np.int64) + add.base_row_id)
+            array = pc.coalesce(array, derived)
+        elif each.name == versions and add.default_row_commit_version is not None:
+            array = pc.fill_null(array, add.default_row_commit_version)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=job.target.arrow_schema)

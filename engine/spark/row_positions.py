@@ -1,0 +1,154 @@
+"""Rows that are to disappear: their positions become deletion vectors on the executors.
+
+Each scan task turns its positions into bitmaps, so that what is shuffled, by file, is small.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddFile
+from engine.conflicts.row_counts import physical_rows
+from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
+from engine.spark.columns import column
+from engine.spark.reader import FILE, ROW
+from engine.spark.table_files import TableFiles
+from engine.storage.uri import open_store, resolve_log_path
+
+_BITMAPS = "file int, bitmap binary"
+_REPORT = "file int, deleted long, total long, physical long, vector string"
+
+
+@dataclass(frozen=True, slots=True)
+class FileDeletion:
+    """What is deleted from a file.
+
+    `deleted` rows go now, `total` are gone afterwards, of `physical` rows. `vector` says which;
+    None where every row is gone.
+    """
+
+    add: AddFile
+    deleted: int
+    total: int
+    physical: int
+    vector: DeletionVectorDescriptor | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no live row is left."""
+        return self.total >= self.physical
+
+
+@dataclass(frozen=True)
+class _Merge:
+    """What an executor must know to merge positions into files' deletion vectors."""
+
+    uri: str
+    storage_options: dict[str, str]
+    files: dict[int, AddFile]
+    write_vectors: bool
+
+
+def delete_positions(
+    positions: DataFrame, table: TableFiles, files: Sequence[AddFile], *, write_vectors: bool = True
+) -> list[FileDeletion]:
+    """Deletion vectors that hold the positions beside what each file's vector holds already.
+
+    Args:
+        positions: the reader's FILE and ROW; a row may come more than once.
+        table: where the files are.
+        files: what FILE counts.
+        write_vectors: false only counts, for tables without deletion vectors.
+    """
+    merge = _Merge(table.uri, dict(table.storage_options), dict(enumerate(files)), write_vectors)
+    partial = positions.select(column(FILE), column(ROW)).mapInArrow(_gather, _BITMAPS)
+    merged = partial.repartition(column("file")).mapInArrow(_merging(merge), _REPORT)
+    found = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
+    return [_deletion(files, row) for row in found]
+
+
+def _deletion(files: Sequence[AddFile], row: dict[str, object]) -> FileDeletion:
+    text = row["vector"]
+    vector = msgspec.json.decode(str(text), type=DeletionVectorDescriptor) if text else None
+    index, deleted, total, physical = (
+        int(str(row[k])) for k in ("file", "deleted", "total", "physical")
+    )
+    return FileDeletion(files[index], deleted, total, physical, vector)
+
+
+def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One task's positions as a bitmap for each file."""
+    bitmaps: dict[int, BitMap64] = {}
+    for batch in batches:
+        files = batch.column(0).to_numpy(zero_copy_only=False)
+        rows = batch.column(1).to_numpy(zero_copy_only=False)
+        for index in np.unique(files):
+            bitmap = bitmaps.setdefault(int(index), BitMap64())
+            bitmap.update(BitMap64(rows[files == index].tolist()))
+    for index, bitmap in bitmaps.items():
+        bitmap.run_optimize()
+        yield pa.RecordBatch.from_pydict(
+            {
+                "file": pa.array([index], pa.int32()),
+                "bitmap": pa.array([bitmap.serialize()], pa.binary()),
+            }
+        )
+
+
+def _merging(merge: _Merge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        bitmaps: dict[int, BitMap64] = {}
+        for batch in batches:
+            for index, payload in zip(
+                batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True
+            ):
+                bitmap = bitmaps.setdefault(int(index), BitMap64())
+                bitmap |= BitMap64.deserialize(payload)
+                bitmaps[int(index)] = bitmap
+        if bitmaps:
+            yield _report(merge, bitmaps)
+
+    return task
+
+
+def _report(merge: _Merge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
+    store = open_store(merge.uri, merge.storage_options)
+    before: dict[int, int] = {}
+    for index, bitmap in bitmaps.items():
+        vector = merge.files[index].deletion_vector
+        known = read_deletion_vector(store, vector) if vector else BitMap64()
+        before[index] = len(known)
+        bitmaps[index] = bitmap | known
+    physical = {index: _physical_rows(merge, index) for index in bitmaps}
+    partial = {i: b for i, b in bitmaps.items() if len(b) < physical[i] and len(b) > before[i]}
+    vectors = write_deletion_vectors(store, partial) if merge.write_vectors else {}
+    texts = [msgspec.json.encode(vectors[i]).decode() if i in vectors else None for i in bitmaps]
+    totals = [len(bitmap) for bitmap in bitmaps.values()]
+    return pa.RecordBatch.from_pydict(
+        {
+            "file": pa.array(list(bitmaps), pa.int32()),
+            "deleted": pa.array([len(b) - before[i] for i, b in bitmaps.items()], pa.int64()),
+            "total": pa.array(totals, pa.int64()),
+            "physical": pa.array([physical[i] for i in bitmaps], pa.int64()),
+            "vector": pa.array(texts, pa.string()),
+        }
+    )
+
+
+def _physical_rows(merge: _Merge, index: int) -> int:
+    """From the statistics, or else from the file's footer."""
+    add = merge.files[index]
+    counted = physical_rows(add)
+    if counted is not None:
+        return counted
+    resolved = resolve_log_path(merge.uri, add.path)
+    with open_store(resolved.root, merge.storage_options).open_input(resolved.path) as source:
+        rows: int = pq.read_metadata(source).num_rows
+    return rows

@@ -1,0 +1,268 @@
+"""Rows from outside: files, values written out, another Delta table, as a DataFrame.
+
+Text is cast to the types wanted, row by row, and a row that does not fit has a name: its file and
+number. What becomes of it is the source's choice: the job fails, or the row or the value is left out.
+"""
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.commands.sources import FileSource
+from engine.errors import FileMissingError, RequestError, SchemaMismatchError
+from engine.schema.types import (
+    STRING,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+)
+from engine.spark.columns import column, from_spark_schema, to_spark_schema, to_spark_type
+from engine.spark.reader import spark_path
+from engine.spark.row_checks import refuse_bad_rows
+from engine.spark.text_files import (
+    FILE,
+    PROBLEM,
+    RECORD,
+    CsvDialect,
+    TextFile,
+    csv_columns,
+    iter_csv,
+    iter_lines,
+)
+from engine.storage.base import FileStatus
+from engine.storage.uri import normalise_uri, open_store
+
+_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows that came in, under their own column names.
+
+    `schema` is theirs; `dropped` counts, once the rows were written, those left out.
+    """
+
+    frame: DataFrame
+    schema: StructType
+    dropped: Callable[[], int] = field(default=lambda: 0)
+
+
+def read_files(
+    spark: SparkSession,
+    source: FileSource,
+    wanted: StructType | None,
+    storage_options: Mapping[str, str] | None = None,
+) -> SourceRows:
+    """The rows of files.
+
+    Args:
+        spark: the session.
+        source: which files, and what becomes of rows that do not fit.
+        wanted: the types that columns shall have, by name; others, and all where it is None, are
+            inferred.
+        storage_options: of the store that the files are in.
+
+    Raises:
+        RequestError: there are no such files.
+    """
+    files = _list_files(source, storage_options or {})
+    if source.format in {"parquet", "orc"}:
+        return _columnar(spark, source, files)
+    if source.format == "csv":
+        return _csv(spark, source, files, wanted)
+    return _json(spark, source, files, wanted)
+
+
+def _columnar(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> SourceRows:
+    reader = spark.read.option("__globPaths__", "false").option("recursiveFileLookup", "true")
+    frame = reader.format(source.format).load([spark_path(f.root, f.path) for f in files])
+    return SourceRows(frame, from_spark_schema(frame.schema))
+
+
+def _csv(
+    spark: SparkSession, source: FileSource, files: Sequence[TextFile], wanted: StructType | None
+) -> SourceRows:
+    dialect = CsvDialect(source.header, source.delimiter, source.quote, source.null_text)
+    names = _csv_names(files, dialect, wanted)
+    schema = _typed(names, wanted, lambda: _inferred_csv(spark, source, files))
+    text = _in_tasks(
+        spark,
+        files,
+        lambda file: iter_csv(file, dialect, names),
+        [(name, "string") for name in names],
+    )
+    return _judged(text, source, schema, {name: column(name) for name in names})
+
+
+def _csv_names(
+    files: Sequence[TextFile], dialect: CsvDialect, wanted: StructType | None
+) -> list[str]:
+    try:
+        names = csv_columns(files[0], dialect)
+    except pa.ArrowInvalid as error:
+        msg = f"{files[0].shown} is not CSV: {error}."
+        raise RequestError(msg, "Check the delimiter and the quote.", field="source") from error
+    if not names:
+        msg = f"{files[0].shown} is empty."
+        raise RequestError(msg, "Give a file with rows.", field="source.uri")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        msg = f"The header of {files[0].shown} has {repeated[0]!r} twice."
+        raise SchemaMismatchError(msg, "Give each column a name of its own.", field="source")
+    if not dialect.header and wanted is not None and len(names) == len(wanted):
+        return wanted.names
+    return names
+
+
+def _json(
+    spark: SparkSession, source: FileSource, files: Sequence[TextFile], wanted: StructType | None
+) -> SourceRows:
+    inferred = _inferred_json(spark, files)
+    schema = _typed(inferred.names, wanted, lambda: inferred)
+    lines = _in_tasks(spark, files, iter_lines, [("value", "string")])
+    fields = to_spark_schema(schema).add("__corrupt", "string")
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "__corrupt"}
+    parsed = lines.withColumn("__row", F.from_json(column("value"), fields, options))
+    corrupt = F.col("__row").getField("__corrupt")
+    shown = F.concat(
+        F.lit("not a JSON object of the table's types: "), F.substring(corrupt, 1, _SHOWN)
+    )
+    judged = parsed.withColumn(PROBLEM, F.when(corrupt.isNotNull(), shown))
+    frame, dropped = _without_bad_rows(judged, source)
+    selected = frame.select(*[F.col("__row").getField(n).alias(n) for n in schema.names])
+    return SourceRows(selected, schema, dropped)
+
+
+def _typed(
+    names: Iterable[str], wanted: StructType | None, infer: Callable[[], StructType]
+) -> StructType:
+    """The columns under the wanted types, those that nobody asked for as they look."""
+    known = {name: (wanted.get(name) if wanted is not None else None) for name in names}
+    inferred = infer() if not all(known.values()) else StructType()
+    fields = []
+    for name, each in known.items():
+        data_type = (
+            each.type if each else next((f.type for f in inferred if f.name == name), STRING)
+        )
+        fields.append(StructField(name, data_type))
+    return StructType(tuple(fields))
+
+
+def _judged(
+    text: DataFrame, source: FileSource, schema: StructType, columns: Mapping[str, Column]
+) -> SourceRows:
+    """Text columns cast to types; what cannot be cast is a problem of its row."""
+    cast = {each.name: from_text(columns[each.name], each.type) for each in schema}
+    problems = [
+        F.when(columns[n].isNotNull() & cast[n].isNull(), _misfit(schema, n, columns[n]))
+        for n in cast
+    ]
+    values = [value.alias(f"__v_{name}") for name, value in cast.items()]
+    problem = (
+        F.coalesce(column(PROBLEM), *problems) if source.bad_rows != "null" else column(PROBLEM)
+    )
+    judged = text.select(*values, column(FILE), column(RECORD), problem.alias(PROBLEM))
+    frame, dropped = _without_bad_rows(judged, source)
+    return SourceRows(
+        frame.select(*[column(f"__v_{name}").alias(name) for name in cast]), schema, dropped
+    )
+
+
+def _without_bad_rows(judged: DataFrame, source: FileSource) -> tuple[DataFrame, Callable[[], int]]:
+    if source.bad_rows == "fail":
+        return refuse_bad_rows(judged, column(PROBLEM), column(FILE), column(RECORD)), lambda: 0
+    seen = Observation()
+    counted = judged.observe(seen, F.count(column(PROBLEM)).alias("bad"))
+    return counted.filter(column(PROBLEM).isNull()), lambda: int(seen.get.get("bad") or 0)
+
+
+def from_text(value: Column, data_type: DataType) -> Column:
+    """Text as a value of a type, null where it is none."""
+    if isinstance(data_type, StructType | ArrayType | MapType):
+        return F.from_json(value, to_spark_type(data_type))  # type: ignore[arg-type]
+    return value.try_cast(to_spark_type(data_type))
+
+
+def _misfit(schema: StructType, name: str, value: Column) -> Column:
+    each = schema.get(name)
+    type_name = to_spark_type(each.type).simpleString() if each else "value"
+    return F.concat(
+        F.lit(f"column {name} is not a {type_name}: '"), F.substring(value, 1, _SHOWN), F.lit("'")
+    )
+
+
+def _in_tasks(
+    spark: SparkSession,
+    files: Sequence[TextFile],
+    read: Callable[[TextFile], Iterator[pa.RecordBatch]],
+    columns: Sequence[tuple[str, str]],
+) -> DataFrame:
+    """Each file read by one task, its rows with file, number and problem."""
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read(files[number])
+
+    fields = StructType(tuple(StructField(name, STRING) for name, _ in [*columns, (FILE, "")]))
+    schema = to_spark_schema(fields).add(RECORD, "long").add(PROBLEM, "string")
+    return spark.range(0, len(files), 1, len(files)).mapInArrow(task, schema)
+
+
+def _inferred_csv(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> StructType:
+    reader = spark.read.option("__globPaths__", "false").option(
+        "header", str(source.header).lower()
+    )
+    options = {
+        "sep": source.delimiter,
+        "quote": source.quote,
+        "inferSchema": "true",
+        "nullValue": source.null_text,
+    }
+    frame = reader.options(**options).csv([spark_path(f.root, f.path) for f in files])
+    return from_spark_schema(frame.schema)
+
+
+def _inferred_json(spark: SparkSession, files: Sequence[TextFile]) -> StructType:
+    paths = [spark_path(f.root, f.path) for f in files]
+    frame = spark.read.option("__globPaths__", "false").option("mode", "DROPMALFORMED").json(paths)
+    return from_spark_schema(frame.schema)
+
+
+def _list_files(source: FileSource, storage_options: Mapping[str, str]) -> list[TextFile]:
+    """The file that a URI names, or all visible ones below it."""
+    root = normalise_uri(source.uri)
+    parent, name = posixpath.split(root)
+    try:
+        single = open_store(parent, storage_options).stat(name)
+    except FileMissingError:
+        single = None
+    if single is not None and _is_file(parent, name, storage_options):
+        return [TextFile(parent, name, single.size_bytes, dict(storage_options))]
+    found = [f for f in open_store(root, storage_options).list_all() if _is_visible(f)]
+    if not found:
+        msg = f"There are no files at {source.uri}."
+        raise RequestError(msg, "Check the location.", field="source.uri")
+    ordered = sorted(found, key=lambda each: each.path)
+    return [TextFile(root, each.path, each.size_bytes, dict(storage_options)) for each in ordered]
+
+
+def _is_file(parent: str, name: str, storage_options: Mapping[str, str]) -> bool:
+    below = open_store(posixpath.join(parent, name), storage_options)
+    return next(iter(below.list_all()), None) is None
+
+
+def _is_visible(file: FileStatus) -> bool:
+    return not any(part.startswith(("_", ".")) for part in file.path.split("/"))
+
+
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    """Frames of the same columns, one behind the other."""
+    return reduce(DataFrame.unionByName, frames)

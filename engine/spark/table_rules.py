@@ -1,0 +1,172 @@
+"""What a table promises of its rows: filled in where a write left it out, refused where it breaks it.
+
+Rules are SQL text in the table's log, which is no more trusted than a person's: they go through the
+engine's own parser, and a table whose rules it does not understand is not written.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.actions.table import Metadata
+from engine.errors import ExpressionError, RequestError, UnsupportedFeatureError
+from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
+from engine.schema.types import StructField, StructType
+from engine.spark.columns import column, to_column, to_spark_type
+from engine.spark.row_checks import refuse_violations
+
+CONSTRAINT_PREFIX = "delta.constraints."
+GENERATED = "delta.generationExpression"
+DEFAULT = "CURRENT_DEFAULT"
+INVARIANT = "delta.invariants"
+IDENTITY = "delta.identity.start"
+_SHOWN_COLUMNS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Something that must hold for every row: its name for people, and its condition."""
+
+    name: str
+    condition: Expression | None = None
+    not_null: tuple[str, ...] = ()
+
+
+def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[Rule]:
+    """NOT NULL columns, CHECK constraints and column invariants.
+
+    Raises:
+        UnsupportedFeatureError: a rule that this engine cannot check.
+    """
+    rules = [Rule(f"NOT NULL of {'.'.join(path)}", not_null=path) for path in _required(schema)]
+    for key, text in metadata.configuration.items():
+        if key.startswith(CONSTRAINT_PREFIX):
+            name = key.removeprefix(CONSTRAINT_PREFIX)
+            condition = _parsed(table, schema, text, f"constraint {name}")
+            rules.append(Rule(f"the constraint {name} ({text})", condition))
+    for each in schema:
+        text = _invariant(each)
+        if text:
+            condition = _parsed(table, schema, text, f"invariant of {each.name}")
+            rules.append(Rule(f"the invariant of {each.name} ({text})", condition))
+    return rules
+
+
+def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> DataFrame:
+    """The table's columns in order: what the frame lacks is generated, a default, or null.
+
+    Raises:
+        UnsupportedFeatureError: an expression that this engine does not understand.
+        RequestError: an identity column, which only the table's own engine may fill.
+    """
+    have = set(frame.columns)
+    late: list[StructField] = []
+    for each in schema:
+        if each.name in have:
+            continue
+        if GENERATED in each.metadata:
+            late.append(each)
+        else:
+            frame = frame.withColumn(each.name, _default(table, each, now_ms))
+    for each in late:
+        value = generated_value(table, schema, each).cast(to_spark_type(each.type))
+        frame = frame.withColumn(each.name, value)
+    return frame.select(*[column(name) for name in schema.names])
+
+
+def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata) -> DataFrame:
+    """The rows, failing the job at the first that breaks a rule of the table.
+
+    Raises:
+        UnsupportedFeatureError: a rule that this engine cannot check.
+    """
+    for rule in table_rules(table, schema, metadata):
+        if rule.condition is None:
+            holds, names = _nested(rule.not_null).isNotNull(), [rule.not_null[0]]
+        else:
+            holds = to_column(rule.condition)
+            names = sorted({path[0] for path in columns_of(rule.condition)})
+        frame = refuse_violations(frame, holds, rule.name, _values(names))
+    for each in schema:
+        if GENERATED in each.metadata:
+            expected = generated_value(table, schema, each).cast(to_spark_type(each.type))
+            rule_name = f"the generation of {each.name} ({each.metadata[GENERATED]})"
+            matches = column(each.name).eqNullSafe(expected)
+            frame = refuse_violations(frame, matches, rule_name, _values([each.name]))
+    return frame
+
+
+def generated_value(table: str, schema: StructType, each: StructField) -> Column:
+    """The value of a generated column, from the columns beside it."""
+    text = str(each.metadata[GENERATED])
+    try:
+        return to_column(parse_expression(text, schema))
+    except ExpressionError as error:
+        raise _not_understood(table, f"generated column {each.name} ({text})") from error
+
+
+def _default(table: str, each: StructField, now_ms: int) -> Column:
+    if IDENTITY in each.metadata:
+        msg = f"{each.name} is an identity column: the engine that made the table numbers its rows."
+        raise RequestError(msg, "Write with that engine, or give the values.", field="source")
+    text = each.metadata.get(DEFAULT)
+    if text is None:
+        return F.lit(None).cast(to_spark_type(each.type))
+    try:
+        found = parse_expression(str(text), StructType(), now_ms=now_ms)
+    except ExpressionError as error:
+        raise _not_understood(table, f"default of {each.name} ({text})") from error
+    return to_column(found).cast(to_spark_type(each.type))
+
+
+def _parsed(table: str, schema: StructType, text: str, what: str) -> Expression:
+    try:
+        return parse_condition(text, schema)
+    except ExpressionError as error:
+        raise _not_understood(table, f"{what} ({text})") from error
+
+
+def _not_understood(table: str, what: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(table, [what[:300]], "write")
+
+
+def _required(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """NOT NULL columns; inside a struct that may be null, only where the struct is there."""
+    for each in schema:
+        path = (*prefix, each.name)
+        if not each.nullable:
+            yield path
+        if isinstance(each.type, StructType) and not each.nullable:
+            yield from _required(each.type, path)
+
+
+def _invariant(each: StructField) -> str:
+    text = each.metadata.get(INVARIANT)
+    try:
+        return str(json.loads(text)["expression"]["expression"]) if text else ""
+    except (ValueError, KeyError, TypeError):
+        return str(text)
+
+
+def _nested(path: tuple[str, ...]) -> Column:
+    value = column(path[0])
+    for name in path[1:]:
+        value = value.getField(name)
+    return value
+
+
+def _values(names: list[str]) -> Column:
+    shown = [
+        F.concat(F.lit(f"{n} = "), F.coalesce(_text(n), F.lit("null")))
+        for n in names[:_SHOWN_COLUMNS]
+    ]
+    return F.concat_ws(", ", *shown)
+
+
+def _text(name: str) -> Column:
+    return F.coalesce(F.to_json(F.struct(column(name).alias("value"))), F.lit("null"))
