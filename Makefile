@@ -38,12 +38,13 @@ run: install ## Start everything with a demo lake; prints the URL and a login li
 
 test: install-test check unit e2e ## Run every check and test, real services included
 
+check: export SECRET_KEY := checking-only-never-used-to-sign-anything
 check: install-test ## Lint, types, layers, migrations
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
-	@LAKEUI_EMBEDDED=1 SECRET_KEY=checking-only-not-used-for-anything-else $(BIN)/python manage.py makemigrations --check --dry-run
+	@$(BIN)/python manage.py makemigrations --check --dry-run
 
 unit: install-test ## Tests but for the browser's
 	@$(BIN)/python -m tests.prerequisites

@@ -4,4 +4,3 @@ from django.apps import AppConfig
 class ApiConfig(AppConfig):
     name = "lakeui.api"
     label = "api"
-    default_auto_field = "django.db.models.BigAutoField"
