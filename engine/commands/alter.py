@@ -152,17 +152,13 @@ class ChangeColumn(_Alter):
         return f"ALTER COLUMN {self.column}{self._what()}"
 
     def _what(self) -> str:
-        if self.new_type:
-            return f" TYPE {self.new_type}"
         if self.nullable is not None:
             return f" {'DROP' if self.nullable else 'SET'} NOT NULL"
         if self.comment is not None:
             return f" COMMENT {quote_string(self.comment)}"
-        if self.drop_default:
-            return " DROP DEFAULT"
-        if self.new_default:
-            return f" SET DEFAULT {self.new_default}"
-        return _place(self.after, first=self.first)
+        if self.new_type or self.new_default:
+            return f" TYPE {self.new_type}" if self.new_type else f" SET DEFAULT {self.new_default}"
+        return " DROP DEFAULT" if self.drop_default else _place(self.after, first=self.first)
 
 
 @dataclass(frozen=True)
@@ -239,7 +235,7 @@ class DropFeature(_Alter):
         "Cut off the history that needs it", "boolean", default=False
     )
 
-    def validate(self, schema: StructType | None) -> None:
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`."""
         if not self.feature:
             what = "There is no feature to drop."

@@ -18,7 +18,7 @@ PARSE: dict[str, Callable[[Any], Any]] = {"source": source_from_json}
 """From JSON, the kinds of field that are not plain values."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Command:
     """Something to do to one table.
 
@@ -31,9 +31,7 @@ class Command:
     label: ClassVar[str] = ""
     help: ClassVar[str] = ""
     destructive: ClassVar[bool] = False
-    table: str = parameter(
-        "Table", "text", default="", kw_only=True, help="Left out where the job names it."
-    )
+    table: str = parameter("Table", "text", default="", help="Left out where the job names it.")
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -46,13 +44,13 @@ class Command:
         return parameters_of(cls)
 
     @staticmethod
-    def from_parameters(kind: str, parameters: Mapping[str, Any]) -> "Command":
+    def from_parameters(kind: Any, parameters: Any) -> "Command":  # noqa: ANN401 - JSON
         """The command of a kind from JSON, its fields checked.
 
         Raises:
             RequestError: an unknown kind, or a field that is missing, unknown or of a wrong type.
         """
-        model = COMMANDS.get(kind)
+        model = COMMANDS.get(kind) if isinstance(kind, str) else None
         if model is None:
             what = f"There is no command {str(kind)[:100]!r}."
             raise RequestError(what, f"Use {', '.join(COMMANDS)}.", field="kind")

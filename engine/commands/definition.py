@@ -36,7 +36,7 @@ class Create(Command):
     )
     description: str = parameter("Description", "text", default="")
 
-    def validate(self, schema: StructType | None) -> None:
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`; the schema of a table that is there does not matter."""
         check_source(self.source)
         if self.schema is None and self.source is None:
@@ -82,7 +82,7 @@ class SetProperties(Command):
     help: ClassVar[str] = "Set table properties. Concurrent writes will fail."
     properties: Mapping[str, str] = parameter("Properties", "mapping")
 
-    def validate(self, schema: StructType | None) -> None:
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`."""
         if not self.properties or not all(self.properties):
             what = "There is no property to set."
@@ -106,7 +106,7 @@ class UnsetProperties(Command):
         "Only those that are set", "boolean", default=False, help="Otherwise a missing one fails."
     )
 
-    def validate(self, schema: StructType | None) -> None:
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`."""
         if not self.keys or not all(self.keys):
             what = "There is no property to unset."

@@ -48,25 +48,20 @@ _JSON_TYPES = {
 }
 
 
-def parameter(  # noqa: PLR0913 - a declaration, all by name
+def parameter(
     label: str,
     kind: str,
     *,
     default: Any = MISSING,  # noqa: ANN401 - any value
-    help: str = "",  # noqa: A002 - the word forms use
+    help: str = "",
     choices: tuple[str, ...] = (),
     minimum: int | None = None,
-    kw_only: bool = False,
 ) -> Any:  # noqa: ANN401 - a dataclass field
     """A field of a command; without `default` it is required."""
     metadata = {"label": label, "kind": kind, "help": help, "choices": choices, "minimum": minimum}
     if kind == "mapping" and default is not MISSING:
-        return field(
-            default_factory=lambda: dict(default),
-            metadata=metadata,
-            kw_only=kw_only,
-        )
-    return field(default=default, metadata=metadata, kw_only=kw_only)
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def parameters_of(model: type) -> tuple[Parameter, ...]:
@@ -133,8 +128,8 @@ def values_from_json(
 
 def _checked(
     declared: Parameter,
-    value: Any,
-    parse: Mapping[str, Callable[[Any], Any]],  # noqa: ANN401 - JSON
+    value: Any,  # noqa: ANN401
+    parse: Mapping[str, Callable[[Any], Any]],
 ) -> Any:  # noqa: ANN401 - a field's value
     convert = parse.get(declared.kind) or _CONVERTERS.get(declared.kind, _text)
     try:

@@ -108,7 +108,7 @@ class Vacuum(Command):
         help="Readers and writers older than the retention may fail.",
     )
 
-    def validate(self, schema: StructType | None) -> None:
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`."""
         hours = self.retention_hours
         if hours is not None and not 0 <= hours <= MAX_RETENTION_HOURS:
@@ -136,7 +136,7 @@ class Restore(Command):
         "Time", "timestamp", default=None, help="The version that was current then; UTC."
     )
 
-    def validate(self, schema: StructType | None) -> None:
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`."""
         if (self.version is None) == (self.timestamp is None):
             what = "RESTORE takes either a version or a time."

@@ -89,7 +89,7 @@ class MergeClause:
             return f"UPDATE SET {pairs}"
         if self.action == INSERT:
             values = ", ".join(self.assignments.values())
-            return f"INSERT ({', '.join(self.assignments)}) VALUES ({values})"
+            return f"INSERT ({', '.join(self.assignments)}) VALUES ({values})"  # noqa: S608
         return {DELETE: "DELETE", UPDATE_ALL: "UPDATE SET *", INSERT_ALL: "INSERT *"}[self.action]
 
 
@@ -108,7 +108,7 @@ class Merge(Command):
     source_alias: str = parameter("Alias of the source", "text", default="source")
     schema_evolution: bool = parameter("Add new columns", "boolean", default=False)
 
-    def validate(self, schema: StructType | None) -> None:
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`."""
         check_source(self.source)
         if isinstance(self.source, RowsSource) and not self.source.columns:

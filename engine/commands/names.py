@@ -8,7 +8,24 @@ from engine.expressions.render import quote_string
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STATEMENT_WORDS = frozenset(
-    "WITH WHEN THEN ON SET VALUES RETAIN LITE FULL DRY ZORDER APPLY AS PARTITION TO DELTA".split()
+    [
+        "WITH",
+        "WHEN",
+        "THEN",
+        "ON",
+        "SET",
+        "VALUES",
+        "RETAIN",
+        "LITE",
+        "FULL",
+        "DRY",
+        "ZORDER",
+        "APPLY",
+        "AS",
+        "PARTITION",
+        "TO",
+        "DELTA",
+    ]
 )
 
 

@@ -24,10 +24,10 @@ def alter(cursor: StatementCursor) -> Command:
     """ALTER TABLE t and one change."""
     cursor.need("ALTER", "TABLE")
     table = cursor.table()
-    for words, read in _CHANGES:
-        if cursor.take(*words):
-            return read(cursor, table)
-    raise cursor.unexpected("this change of a table is not understood")
+    found = next((read for words, read in _CHANGES if cursor.take(*words)), None)
+    if found is None:
+        cursor.refuse("this change of a table is not understood")
+    return found(cursor, table)
 
 
 def _set(cursor: StatementCursor, table: str) -> Command:
@@ -103,17 +103,24 @@ def _change(cursor: StatementCursor, table: str) -> Command:
         return ChangeColumn(column, new_type=cursor.slice(start), table=table)
     if cursor.take("COMMENT"):
         return ChangeColumn(column, comment=cursor.string("a comment"), table=table)
-    for words, nullable in ((("SET", "NOT", "NULL"), False), (("DROP", "NOT", "NULL"), True)):
-        if cursor.take(*words):
-            return ChangeColumn(column, nullable=nullable, table=table)
-    if cursor.take("SET", "DEFAULT"):
-        return ChangeColumn(column, new_default=cursor.until("DRY", ";"), table=table)
-    if cursor.take("DROP", "DEFAULT"):
-        return ChangeColumn(column, drop_default=True, table=table)
+    if cursor.peek() in {"SET", "DROP"}:
+        return _set_or_drop(cursor, column, table)
     first, after = _place(cursor)
     if not first and not after:
-        raise cursor.unexpected("TYPE, SET, DROP, COMMENT, FIRST or AFTER was expected")
+        cursor.refuse("TYPE, SET, DROP, COMMENT, FIRST or AFTER was expected")
     return ChangeColumn(column, first=first, after=after, table=table)
+
+
+def _set_or_drop(cursor: StatementCursor, column: str, table: str) -> Command:
+    sets = cursor.take("SET")
+    if not sets:
+        cursor.need("DROP")
+    if cursor.take("NOT", "NULL"):
+        return ChangeColumn(column, nullable=not sets, table=table)
+    cursor.need("DEFAULT")
+    if not sets:
+        return ChangeColumn(column, drop_default=True, table=table)
+    return ChangeColumn(column, new_default=cursor.until("DRY", ";"), table=table)
 
 
 def _add_constraint(cursor: StatementCursor, table: str) -> Command:

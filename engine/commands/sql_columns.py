@@ -24,6 +24,7 @@ from engine.schema.types import (
 )
 
 _MAX_DEPTH = 32
+_NAMED: dict[str, DataType] = {**NAMED_TYPES, "VARIANT": VARIANT}
 _DEFAULT_STOPS = ("NOT", "COMMENT", "GENERATED", "FIRST", "AFTER", "CONSTRAINT")
 
 
@@ -70,7 +71,7 @@ def _informational(cursor: StatementCursor) -> StatementError:
 
 
 def column_definition(cursor: StatementCursor) -> StructField:
-    """name TYPE [NOT NULL] [DEFAULT e] [GENERATED …] [COMMENT 'text'].
+    """Name TYPE [NOT NULL] [DEFAULT e] [GENERATED …] [COMMENT 'text'].
 
     Raises:
         StatementError: something else is ahead.
@@ -99,7 +100,7 @@ def _generated(cursor: StatementCursor) -> dict[str, Any]:
     if cursor.take("IDENTITY"):
         return _identity(cursor, explicit=explicit)
     if explicit:
-        raise cursor.unexpected("IDENTITY was expected")
+        cursor.refuse("IDENTITY was expected")
     cursor.need("(")
     expression = cursor.until(")")
     cursor.need(")")
@@ -122,7 +123,7 @@ def _identity(cursor: StatementCursor, *, explicit: bool) -> dict[str, Any]:
     return {IDENTITY_START: start, IDENTITY_STEP: step, IDENTITY_EXPLICIT: explicit}
 
 
-def type_definition(cursor: StatementCursor, depth: int = 0) -> DataType:
+def type_definition(cursor: StatementCursor, depth: int = 0) -> DataType:  # noqa: RET503
     """Any type a column can have.
 
     Raises:
@@ -130,31 +131,32 @@ def type_definition(cursor: StatementCursor, depth: int = 0) -> DataType:
     """
     word = cursor.peek()
     if depth > _MAX_DEPTH:
-        raise cursor.unexpected("types are nested too deeply")
+        cursor.refuse("types are nested too deeply")
     cursor.index += 1
     match word:
-        case "ARRAY":
-            cursor.need("<")
-            element = type_definition(cursor, depth + 1)
-            close_angle(cursor)
-            return ArrayType(element)
-        case "MAP":
-            cursor.need("<")
-            key = type_definition(cursor, depth + 1)
-            cursor.need(",")
-            value = type_definition(cursor, depth + 1)
-            close_angle(cursor)
-            return MapType(key, value)
+        case "ARRAY" | "MAP":
+            return _collection(cursor, word, depth)
         case "STRUCT":
             return _struct(cursor, depth)
         case "DECIMAL" | "DEC" | "NUMERIC":
             return _decimal(cursor)
-        case "VARIANT":
-            return VARIANT
-        case _ if word in NAMED_TYPES:
-            return NAMED_TYPES[word]
-    cursor.index -= 1
-    raise cursor.unexpected("this is not a type")
+        case _ if word in _NAMED:
+            return _NAMED[word]
+        case _:
+            cursor.index -= 1
+            cursor.refuse("this is not a type")
+
+
+def _collection(cursor: StatementCursor, word: str, depth: int) -> DataType:
+    cursor.need("<")
+    held = type_definition(cursor, depth + 1)
+    if word == "ARRAY":
+        close_angle(cursor)
+        return ArrayType(held)
+    cursor.need(",")
+    value = type_definition(cursor, depth + 1)
+    close_angle(cursor)
+    return MapType(held, value)
 
 
 def close_angle(cursor: StatementCursor) -> None:
@@ -197,5 +199,5 @@ def _decimal(cursor: StatementCursor) -> DecimalType:
         scale = cursor.integer() if cursor.take(",") else 0
         cursor.need(")")
     if not 0 <= scale <= precision <= 38 or precision == 0:
-        raise cursor.unexpected("a decimal has 1 to 38 digits")
+        cursor.refuse("a decimal has 1 to 38 digits")
     return DecimalType(precision, scale)

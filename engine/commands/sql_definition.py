@@ -28,9 +28,7 @@ def create(cursor: StatementCursor) -> Create:
         found["properties"].update(constraints)
     while _layout(cursor, found):
         pass
-    if cursor.take("AS"):
-        found["source"] = source(cursor)
-    elif cursor.peek() in {"SELECT", "VALUES"}:
+    if cursor.take("AS") or cursor.peek() in {"SELECT", "VALUES"}:
         found["source"] = source(cursor)
     return Create(**found, table=table)
 

@@ -61,10 +61,10 @@ def _hours(cursor: StatementCursor) -> float:
     except ValueError:
         hours = None
     if hours is None:
-        raise cursor.unexpected("a number of hours was expected")
+        cursor.refuse("a number of hours was expected")
     cursor.index += 1
     if not (cursor.take("HOURS") or cursor.take("HOUR")):
-        raise cursor.unexpected("HOURS was expected")
+        cursor.refuse("HOURS was expected")
     return hours
 
 

@@ -5,9 +5,21 @@ from engine.commands.sources import FileSource, RowsSource, Source, TableSource,
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
 
-_CLAUSES = (
-    "JOIN LEFT RIGHT INNER FULL CROSS GROUP HAVING ORDER LIMIT UNION EXCEPT INTERSECT".split()
-)
+_CLAUSES = [
+    "JOIN",
+    "LEFT",
+    "RIGHT",
+    "INNER",
+    "FULL",
+    "CROSS",
+    "GROUP",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+]
 
 
 def source(
@@ -23,7 +35,7 @@ def source(
     if cursor.take("TABLE"):
         return TableSource(cursor.table(), by_position=by_position)
     if cursor.peek() != "SELECT":
-        raise cursor.unexpected("VALUES or SELECT was expected")
+        cursor.refuse("VALUES or SELECT was expected")
     if columns:
         what = "Columns before a SELECT are not understood."
         remedy = "Give the SELECT's columns names with AS, and write INSERT INTO … BY NAME."
@@ -95,10 +107,10 @@ def files(cursor: StatementCursor, columns: tuple[str, ...], *, by_position: boo
     while cursor.take(","):
         name = cursor.name()
         if not (cursor.take("=>") or cursor.take("=", ">")):
-            raise cursor.unexpected("=> was expected")
+            cursor.refuse("=> was expected")
         token = cursor.token()
         if token is None or token.kind not in {"string", "word"}:
-            raise cursor.unexpected("the value of an option was expected")
+            cursor.refuse("the value of an option was expected")
         given[name.lower()] = token.value if token.kind == "string" else token.text.lower()
         cursor.index += 1
     cursor.need(")")

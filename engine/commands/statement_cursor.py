@@ -5,7 +5,7 @@ from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token, tokenize
 
 MAX_CHARACTERS = 1_000_000
-_OPEN, _CLOSE = frozenset("(["), frozenset(")]")
+_CLOSERS = {"(": ")", "[": "]", "CASE": "END"}
 
 
 class StatementCursor(Cursor):
@@ -35,7 +35,7 @@ class StatementCursor(Cursor):
         """
         token = self.token()
         if token is None or token.kind not in {"word", "name"}:
-            raise self.unexpected("a name was expected")
+            self.refuse("a name was expected")
         self.index += 1
         return token.value if token.kind == "name" else token.text
 
@@ -91,21 +91,19 @@ class StatementCursor(Cursor):
         Raises:
             StatementError: there is none.
         """
-        start, closers = self.index, []
+        start, closers = self.index, list[str]()
         while not self.at_end and (closers or self.peek() not in stops):
-            token = self.peek()
-            if token in _OPEN:
-                closers.append(")" if token == "(" else "]")
-            elif token == "CASE":
-                closers.append("END")
-            elif closers and token == closers[-1]:
+            ahead = self.peek()
+            if ahead in _CLOSERS:
+                closers.append(_CLOSERS[ahead])
+            elif closers and ahead == closers[-1]:
                 closers.pop()
-            elif token in _CLOSE:
+            elif ahead in _CLOSERS.values() and ahead != "END":
                 break
             self.index += 1
         if self.index == start or closers:
             why = f"{closers[-1]} was expected" if closers else "a condition or value was expected"
-            raise self.unexpected(why)
+            self.refuse(why)
         return self.slice(start)
 
     def properties(self) -> dict[str, str]:
@@ -146,7 +144,7 @@ class StatementCursor(Cursor):
         sign = "-" if self.take("-") else ""
         token = self.token()
         if token is None or token.kind not in {"string", "number", "word"}:
-            raise self.unexpected("the value of a property was expected")
+            self.refuse("the value of a property was expected")
         self.index += 1
         text = token.text.lower() if token.kind == "word" else token.text
         return token.value if token.kind == "string" else sign + text
@@ -183,7 +181,7 @@ class StatementCursor(Cursor):
             or not token.value.isdigit()
             or len(token.value) > 18
         ):
-            raise self.unexpected("a whole number was expected")
+            self.refuse("a whole number was expected")
         self.index += 1
         return sign * int(token.value)
 
@@ -207,7 +205,7 @@ class StatementCursor(Cursor):
             what = "There is more than one statement."
             raise StatementError(what, "Send them one by one.", position=self.position)
         if not self.at_end:
-            raise self.unexpected("the statement should have ended")
+            self.refuse("the statement should have ended")
 
 
 def _without_comments(text: str, tokens: list[Token]) -> str:

@@ -93,7 +93,10 @@ class Overwrite(Command):
                 f"INSERT INTO {_into(self)} REPLACE WHERE {self.replace_where} {self.source.sql()}"
             )
         mode = "dynamic" if self.dynamic_partitions else ""
-        options = {"overwriteSchema": self.overwrite_schema, "partitionOverwriteMode": mode}
+        options: dict[str, str | bool | int | None] = {
+            "overwriteSchema": self.overwrite_schema,
+            "partitionOverwriteMode": mode,
+        }
         return f"INSERT OVERWRITE {_into(self)}{options_sql(options)} {self.source.sql()}"
 
 
@@ -108,7 +111,7 @@ class Delete(Command):
     where: str | None = parameter(
         "Where", "condition", default=None, help="Left out, every row goes."
     )
-    alias: str = parameter("Alias", "text", default="", kw_only=True)
+    alias: str = parameter("Alias", "text", default="")
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
@@ -117,7 +120,7 @@ class Delete(Command):
 
     def statement(self) -> str:
         """As `Command.statement`."""
-        return f"DELETE FROM {table_sql(self.table)}{_alias(self.alias)}{where_sql(self.where)}"
+        return f"DELETE FROM {table_sql(self.table)}{_alias(self.alias)}{where_sql(self.where)}"  # noqa: S608
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class Update(Command):
     where: str | None = parameter(
         "Where", "condition", default=None, help="Left out, every row changes."
     )
-    alias: str = parameter("Alias", "text", default="", kw_only=True)
+    alias: str = parameter("Alias", "text", default="")
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
@@ -160,7 +163,7 @@ class Update(Command):
         """As `Command.statement`."""
         pairs = ", ".join(f"{column} = {text}" for column, text in self.assignments.items())
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
-        return f"UPDATE {place} SET {pairs}{where_sql(self.where)}"
+        return f"UPDATE {place} SET {pairs}{where_sql(self.where)}"  # noqa: S608
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,7 +64,7 @@ _BOOLEANS = {
 }
 
 
-def arrow_type(data_type: DataType) -> pa.DataType:
+def arrow_type(data_type: DataType) -> pa.DataType:  # noqa: RET503
     """The Arrow type that values of a Delta type are evaluated in."""
     match data_type:
         case DecimalType(precision, scale):
@@ -77,12 +77,18 @@ def arrow_type(data_type: DataType) -> pa.DataType:
             return pa.struct([pa.field(each.name, arrow_type(each.type)) for each in fields])
         case _ if data_type in _ARROW:
             return _ARROW[data_type]
-    raise inexact(f"a {sql_name(data_type)} value")
+        case _:
+            inexact(f"a {sql_name(data_type)} value")
 
 
-def inexact(what: str) -> CannotEvaluateError:
-    """The error for what Arrow cannot do as Spark does."""
-    return CannotEvaluateError(f"Arrow cannot evaluate {what} exactly as Spark does.")
+def inexact(what: str) -> NoReturn:
+    """Say what Arrow cannot do as Spark does.
+
+    Raises:
+        CannotEvaluateError: always.
+    """
+    msg = f"Arrow cannot evaluate {what} exactly as Spark does."
+    raise CannotEvaluateError(msg)
 
 
 def canonical(value: Value, data_type: DataType) -> Value:
@@ -110,14 +116,14 @@ def convert(value: Value, source: DataType, target: DataType) -> Value:
     for applies, conversion in _CONVERSIONS:
         if applies(source, target):
             return conversion(value, source, target)
-    raise inexact(f"a cast from {sql_name(source)} to {sql_name(target)}")
+    inexact(f"a cast from {sql_name(source)} to {sql_name(target)}")
 
 
-def _plain(value: Value, source: DataType, target: DataType) -> Value:
+def _plain(value: Value, _: DataType, target: DataType) -> Value:
     return pc.cast(value, arrow_type(target))
 
 
-def _unsafe(value: Value, source: DataType, target: DataType) -> Value:
+def _unsafe(value: Value, _: DataType, target: DataType) -> Value:
     return pc.cast(value, arrow_type(target), safe=False)
 
 
@@ -138,11 +144,11 @@ def _to_decimal(value: Value, source: DataType, target: DataType) -> Value:
     return pc.cast(pc.cast(value, pa.decimal256(76, scale)), pa.decimal128(precision, scale))
 
 
-def _decimal_to_floating(value: Value, source: DataType, target: DataType) -> Value:
+def _decimal_to_floating(value: Value, _: DataType, target: DataType) -> Value:
     return pc.cast(pc.cast(value, pa.string()), arrow_type(target))
 
 
-def _to_boolean(value: Value, source: DataType, target: DataType) -> Value:
+def _to_boolean(value: Value, _: DataType, __: DataType) -> Value:
     return pc.not_equal(value, pa.scalar(0, value.type))
 
 
@@ -152,7 +158,7 @@ def _between_times(value: Value, source: DataType, target: DataType) -> Value:
     return pc.cast(pc.cast(value, pa.int64()), arrow_type(target))
 
 
-def _from_string(value: Value, source: DataType, target: DataType) -> Value:
+def _from_string(value: Value, _: DataType, target: DataType) -> Value:
     return rowwise(lambda text: _parsed(text, target), [value], arrow_type(target))
 
 
@@ -170,11 +176,11 @@ def _parsed(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of 
     elif target in TIMES:
         found = parse_timestamp(trimmed, zone=target == TIMESTAMP)
     if found is None:
-        raise inexact(f"the cast of a string to {sql_name(target)}")
+        inexact(f"the cast of a string to {sql_name(target)}")
     return found
 
 
-def _to_string(value: Value, source: DataType, target: DataType) -> Value:
+def _to_string(value: Value, source: DataType, _: DataType) -> Value:
     if source in INTEGRALS or source == BOOLEAN:
         return pc.cast(value, pa.string())
     return rowwise(_shown, [value], pa.string())
@@ -188,7 +194,7 @@ def _shown(value: Any) -> str:  # noqa: ANN401 - a decimal, date or datetime
         return text.rstrip("0") if "." in text else text
     if isinstance(value, date):
         return value.isoformat()
-    raise inexact(f"a {type(value).__name__} as text")
+    inexact(f"a {type(value).__name__} as text")
 
 
 _Applies: TypeAlias = Callable[[DataType, DataType], bool]

@@ -55,7 +55,7 @@ def months_later(day: _Day, months: int) -> _Day:
     """The same day of another month, or that month's last."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     if not 1 <= year <= 9999:
-        raise inexact("a date outside the years 1 to 9999")
+        inexact("a date outside the years 1 to 9999")
     last = calendar.monthrange(year, month + 1)[1]
     return day.replace(year=year, month=month + 1, day=min(day.day, last))
 
@@ -70,7 +70,7 @@ def _last_day(values: list[Value], types: list[DataType], _: DataType) -> Value:
 def _truncated(value: Value, unit: Value, *, days_only: bool) -> Value:
     name = _UNITS.get((unit.as_py() or "").lower()) if isinstance(unit, pa.Scalar) else None
     if name is None or (days_only and name in {"day", "hour", "minute", "second"}):
-        raise inexact("a truncation to this unit")
+        inexact("a truncation to this unit")
     return pc.floor_temporal(value, unit=name, week_starts_monday=True)
 
 
@@ -112,14 +112,14 @@ def add_interval(values: list[Value], types: list[DataType], *, negate: bool) ->
     """A date or timestamp and an interval; a date moved by less than days becomes a timestamp."""
     interval = values[1]
     if not isinstance(interval, Interval):
-        raise inexact("an interval that is not a literal")
+        inexact("an interval that is not a literal")
     amount = -interval.amount if negate else interval.amount
     base, target = values[0], arrow_type(types[0])
     if interval.unit == "MONTH":
         return rowwise(lambda each: months_later(each, amount), [base], target)
     if types[0] == DATE:
         if interval.unit != "DAY":
-            raise inexact("a date and an interval of hours")
+            inexact("a date and an interval of hours")
         return rowwise(lambda each: each + timedelta(days=amount), [base], target)
     micros = amount * 86_400_000_000 if interval.unit == "DAY" else amount
     return pc.cast(pc.add_checked(pc.cast(base, pa.int64()), pa.scalar(micros)), target)

@@ -12,13 +12,12 @@ import pyarrow.compute as pc
 from engine.expressions.arrow_cast import Value, arrow_type, convert, inexact, rowwise
 from engine.expressions.arrow_dates import DATE_OPERATIONS, Operation
 from engine.expressions.arrow_operators import OPERATIONS, less, together
-
 from engine.expressions.types import FLOATS
 from engine.schema.types import BOOLEAN, LONG, DataType, MapType
 
 
 def _text(function: Callable[..., Any], target: pa.DataType | None = None) -> Operation:
-    def run(values: list[Value], types: list[DataType], result: DataType) -> Value:
+    def run(values: list[Value], _: list[DataType], result: DataType) -> Value:
         return rowwise(function, values, target or arrow_type(result))
 
     return run
@@ -27,7 +26,7 @@ def _text(function: Callable[..., Any], target: pa.DataType | None = None) -> Op
 def _ascii_only(function: Callable[[str], str]) -> Callable[[str], str]:
     def run(text: str) -> str:
         if not text.isascii():
-            raise inexact("upper and lower case beyond ASCII")
+            inexact("upper and lower case beyond ASCII")
         return function(text)
 
     return run
@@ -68,7 +67,7 @@ def _replace(text: str, search: str, replacement: str = "") -> str:
     return text.replace(search, replacement) if search else text
 
 
-def _is_null(values: list[Value], types: list[DataType], _: DataType) -> Value:
+def _is_null(values: list[Value], _: list[DataType], __: DataType) -> Value:
     return pc.is_null(values[0])
 
 
@@ -107,8 +106,7 @@ def _extreme(*, greatest: bool) -> Operation:
     def pick(data_type: DataType) -> Callable[[Value, Value], Value]:
         def run(left: Value, right: Value) -> Value:
             first = less(right, left, data_type) if greatest else less(left, right, data_type)
-            chosen = pc.if_else(pc.coalesce(first, pc.is_null(right)), left, right)
-            return chosen
+            return pc.if_else(pc.coalesce(first, pc.is_null(right)), left, right)
 
         return run
 
@@ -120,7 +118,7 @@ def _extreme(*, greatest: bool) -> Operation:
     return run
 
 
-def _is_nan(values: list[Value], types: list[DataType], _: DataType) -> Value:
+def _is_nan(values: list[Value], _: list[DataType], __: DataType) -> Value:
     return pc.coalesce(pc.is_nan(values[0]), pa.scalar(False))
 
 
@@ -138,7 +136,7 @@ def _whole(function: Callable[[Value], Value]) -> Operation:
 
 def _size(values: list[Value], types: list[DataType], _: DataType) -> Value:
     if isinstance(types[0], MapType):
-        raise inexact("the size of a map")
+        inexact("the size of a map")
     return pc.cast(pc.list_value_length(values[0]), pa.int32())
 
 
@@ -172,7 +170,7 @@ FUNCTIONS_OF_ARROW: dict[str, Operation] = {
     "floor": _whole(pc.floor),
     "isnan": _is_nan,
     "isnull": _is_null,
-    "isnotnull": lambda values, types, result: pc.is_valid(values[0]),
+    "isnotnull": lambda values, _, __: pc.is_valid(values[0]),
     "coalesce": _coalesce,
     "if": _if,
     "nvl2": _nvl2,

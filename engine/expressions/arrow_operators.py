@@ -23,10 +23,10 @@ def together(values: list[Value], types: list[DataType]) -> tuple[list[Value], D
     """The values in the type Spark compares them in, and that type."""
     common = common_type(types)
     if common is None or is_complex(common):
-        raise inexact("a comparison of these types")
+        inexact("a comparison of these types")
     if isinstance(common, DecimalType):
         if _overflows(types):
-            raise inexact("a comparison of decimals beyond 38 digits")
+            inexact("a comparison of decimals beyond 38 digits")
         return [pc.cast(each, _EXACT) for each in values], common
     return [convert(v, t, common) for v, t in zip(values, types, strict=True)], common
 
@@ -131,7 +131,7 @@ def _decimal_arithmetic(
     scales = [each.scale if isinstance(each, DecimalType) else 0 for each in types]
     digits = [each.precision if isinstance(each, DecimalType) else 20 for each in types]
     if sum(digits) > 37 or result.precision == 38:
-        raise inexact("decimal arithmetic near 38 digits")
+        inexact("decimal arithmetic near 38 digits")
     wide = [
         pc.cast(value, pa.decimal256(whole, scale))
         for value, whole, scale in zip(values, digits, scales, strict=True)
@@ -141,7 +141,7 @@ def _decimal_arithmetic(
 
 def _divide(values: list[Value], types: list[DataType], result: DataType) -> Value:
     if result != DOUBLE:
-        raise inexact("a division of decimals")
+        inexact("a division of decimals")
     left, right = (convert(v, t, DOUBLE) for v, t in zip(values, types, strict=True))
     _refuse_zero(right)
     return pc.divide(left, right)
@@ -149,7 +149,7 @@ def _divide(values: list[Value], types: list[DataType], result: DataType) -> Val
 
 def _refuse_zero(divisor: Value) -> None:
     if _holds(divisor, 0):
-        raise inexact("a division by zero")
+        inexact("a division by zero")
 
 
 def _holds(value: Value, number: int) -> bool:
@@ -165,7 +165,7 @@ def _whole_division(values: list[Value], types: list[DataType], result: DataType
 
 def _remainder(values: list[Value], types: list[DataType], result: DataType) -> Value:
     if result not in INTEGRALS:
-        raise inexact("a remainder of fractions")
+        inexact("a remainder of fractions")
     left, right = (convert(v, t, result) for v, t in zip(values, types, strict=True))
     _refuse_zero(right)
     if _holds(right, -1):  # the smallest number divided by -1 overflows, its remainder does not
@@ -189,12 +189,12 @@ def _like(*, ignore_case: bool) -> Operator:
         if VOID in types:
             return _nulls_like(values)
         if not all(isinstance(each, pa.Scalar) for each in values[1:]):
-            raise inexact("LIKE with a pattern that is not a literal")
+            inexact("LIKE with a pattern that is not a literal")
         escape = values[2].as_py() if len(values) == 3 else "\\"
         if values[1].as_py() is None:
             return _nulls_like(values)
         if ignore_case:
-            raise inexact("ILIKE")
+            inexact("ILIKE")
         pattern = like_pattern(values[1].as_py(), escape)
         return pc.match_substring_regex(values[0], pattern)
 
@@ -209,7 +209,7 @@ def like_pattern(pattern: str, escape: str) -> str:
         if each == escape:
             following = next(characters, None)
             if following not in {"%", "_", escape}:
-                raise inexact("LIKE with a misplaced escape")
+                inexact("LIKE with a misplaced escape")
             parts.append(re.escape(following))
         else:
             parts.append({"%": "(?s:.*)", "_": "(?s:.)"}.get(each) or re.escape(each))

@@ -1,5 +1,7 @@
 """A place in a list of tokens: what conditions and statements are both read with."""
 
+from typing import NoReturn
+
 from engine.errors import ExpressionError, StatementError
 from engine.expressions.lexer import Token
 
@@ -45,16 +47,21 @@ class Cursor:
         """
         for each in expected:
             if not self.take(each):
-                raise self.unexpected(f"{each} was expected")
+                self.refuse(f"{each} was expected")
 
-    def unexpected(self, why: str = "this is not part of an expression") -> StatementError:
-        """The error for the token ahead."""
+    def refuse(self, why: str = "this is not part of an expression") -> NoReturn:
+        """Complain about the token ahead.
+
+        Raises:
+            StatementError: always.
+        """
         token = self.token()
         if token is None:
             end = self.tokens[-1].end if self.tokens else 0
-            return self.error(f"The text ends too early: {why}.", self.help, position=end)
+            what = f"The text ends too early: {why}."
+            raise self.error(what, self.help, position=end)
         what = f"{token.text[:60]!r} at {token.position} cannot stand here: {why}."
-        return self.error(what, self.help, position=token.position)
+        raise self.error(what, self.help, position=token.position)
 
     @property
     def at_end(self) -> bool:
@@ -75,6 +82,6 @@ class Cursor:
         """
         token = self.token()
         if token is None or token.kind != "string":
-            raise self.unexpected(f"{what} in quotes was expected")
+            self.refuse(f"{what} in quotes was expected")
         self.index += 1
         return token.value

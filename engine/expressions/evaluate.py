@@ -6,7 +6,7 @@ a match.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,7 +41,7 @@ def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> boo
     columns = {each.path[0]: each for each in walk(expression) if isinstance(each, Column)}
     missing = [name for name in columns if name not in values]
     if missing or any(len(each.path) > 1 for each in columns.values()):
-        raise inexact("a condition over other columns than the partition's")
+        inexact("a condition over other columns than the partition's")
     arrays = {
         name: pa.array([values[name]], arrow_type(each.type)) for name, each in columns.items()
     }
@@ -63,7 +63,7 @@ def _attempt(expression: Expression, batch: pa.RecordBatch) -> Value:
         raise CannotEvaluateError(what) from error
 
 
-def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
+def _value(expression: Expression, batch: pa.RecordBatch) -> Value:  # noqa: RET503
     match expression:
         case Literal(value, data_type):
             return value if isinstance(value, Interval) else pa.scalar(value, arrow_type(data_type))
@@ -73,7 +73,9 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:
             values = [_value(each, batch) for each in arguments]
             return _apply(function, values, [each.type for each in arguments], data_type)
         case Subquery():
-            raise inexact("a subquery")
+            inexact("a subquery")
+        case _:
+            assert_never(expression)
 
 
 def _apply(function: str, values: list[Value], types: list[DataType], result: DataType) -> Value:
@@ -81,7 +83,7 @@ def _apply(function: str, values: list[Value], types: list[DataType], result: Da
         return convert(values[0], types[0], result)
     operation = FUNCTIONS_OF_ARROW.get(function)
     if operation is None:
-        raise inexact(f"the function {function}")
+        inexact(f"the function {function}")
     return operation(values, types, result)
 
 

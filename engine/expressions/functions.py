@@ -241,7 +241,7 @@ _NUMBERS = (
     Function("isnan", ("float",), gives(BOOLEAN)),
     Function("nanvl", ("float", "float"), _arithmetic),
 )
-_DATE_PARTS = "year month day quarter dayofweek weekday dayofyear weekofyear".split()
+_DATE_PARTS = ["year", "month", "day", "quarter", "dayofweek", "weekday", "dayofyear", "weekofyear"]
 _DATES = (
     *(Function(n, ("time",), gives(INTEGER)) for n in _DATE_PARTS),
     *(Function(n, ("timestamp",), gives(INTEGER)) for n in ("hour", "minute", "second")),

@@ -20,7 +20,8 @@ from engine.schema.types import BINARY, STRING, DataType, DecimalType
 MAX_DEPTH = 64
 _OR, _AND, _PREDICATE, _COMPARISON, _SUM, _PRODUCT = 1, 2, 4, 5, 6, 7
 _LEVELS = {
-    **{"OR": _OR, "AND": _AND},
+    "OR": _OR,
+    "AND": _AND,
     **dict.fromkeys(("=", "==", "<=>", "<>", "!=", "<", "<=", ">", ">="), _COMPARISON),
     **dict.fromkeys(("+", "-", "||"), _SUM),
     **dict.fromkeys(("*", "/", "%", "DIV"), _PRODUCT),
@@ -30,9 +31,47 @@ _PREDICATES = frozenset({"IS", "IN", "BETWEEN", "LIKE", "ILIKE", "NOT"})
 _CONSTANTS: dict[str, Literal] = {"TRUE": TRUE, "FALSE": FALSE, "NULL": Literal(None, VOID)}
 _TYPED = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 KEYWORDS = frozenset(
-    "AND OR NOT IS IN BETWEEN LIKE ILIKE ESCAPE CASE WHEN THEN ELSE END NULL TRUE FALSE DIV "
-    "DISTINCT FROM SELECT WHERE EXISTS INTERVAL CAST TRY_CAST RLIKE REGEXP ANY SOME ALL OVER "
-    "FILTER WITHIN COLLATE AT LATERAL TRANSFORM USING".split()
+    [
+        "AND",
+        "OR",
+        "NOT",
+        "IS",
+        "IN",
+        "BETWEEN",
+        "LIKE",
+        "ILIKE",
+        "ESCAPE",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "NULL",
+        "TRUE",
+        "FALSE",
+        "DIV",
+        "DISTINCT",
+        "FROM",
+        "SELECT",
+        "WHERE",
+        "EXISTS",
+        "INTERVAL",
+        "CAST",
+        "TRY_CAST",
+        "RLIKE",
+        "REGEXP",
+        "ANY",
+        "SOME",
+        "ALL",
+        "OVER",
+        "FILTER",
+        "WITHIN",
+        "COLLATE",
+        "AT",
+        "LATERAL",
+        "TRANSFORM",
+        "USING",
+    ]
 )
 """Words that are no column unless they stand in backticks."""
 
@@ -111,10 +150,10 @@ class Grammar(Cursor):
                 build.call("<=", (left, high), position),
             )
             return build.call("and", bounds, position)
-        for name in ("LIKE", "ILIKE"):
-            if self.take(name):
-                return self._like(name.lower(), left, position)
-        raise self.unexpected()
+        name = self.peek()
+        if not (self.take("LIKE") or self.take("ILIKE")):
+            self.refuse()
+        return self._like(name.lower(), left, position)
 
     def _like(self, name: str, left: Expression, position: int) -> Expression:
         arguments = [left, self.expression(_COMPARISON)]
@@ -125,7 +164,7 @@ class Grammar(Cursor):
     def _escape(self) -> Expression:
         token = self.token(0)
         if token is None or token.kind != "string" or len(token.value) != 1:
-            raise self.unexpected("ESCAPE takes one character")
+            self.refuse("ESCAPE takes one character")
         self.index += 1
         return Literal(token.value, STRING)
 
@@ -142,7 +181,7 @@ class Grammar(Cursor):
                 not negated,
             )
         else:
-            raise self.unexpected("IS takes NULL, TRUE, FALSE or DISTINCT FROM")
+            self.refuse("IS takes NULL, TRUE, FALSE or DISTINCT FROM")
         return build.call("not", (found,), position) if negated else found
 
     def _in(self, left: Expression, position: int) -> Expression:
@@ -153,11 +192,9 @@ class Grammar(Cursor):
 
     def _subquery(self, kind: str) -> Expression:
         if self.nested is None:
-            raise ExpressionError(
-                "A subquery is not allowed here.",
-                "Use a MERGE, or write the values out.",
-                position=self.position,
-            )
+            what = "A subquery is not allowed here."
+            remedy = "Use a MERGE, or write the values out."
+            raise ExpressionError(what, remedy, position=self.position)
         found = self.nested(self, kind)
         self.need(")")
         return found
@@ -203,27 +240,22 @@ class Grammar(Cursor):
     def _primary(self) -> Expression:
         token = self.token(0)
         if token is None:
-            raise self.unexpected("a value was expected")
-        match token.kind:
-            case "number":
-                return self._number(negative=False)
-            case "string":
-                self.index += 1
-                return Literal(token.value, STRING)
-            case "hex":
-                return self._hex(token)
-            case "name":
-                return self._column()
-            case "word":
-                return self._word(token)
-            case _:
-                return self._bracket()
+            self.refuse("a value was expected")
+        if token.kind == "word":
+            return self._word(token)
+        if token.kind == "hex":
+            return self._hex(token)
+        if token.kind == "string":
+            return Literal(self.string(), STRING)
+        if token.kind == "number":
+            return self._number(negative=False)
+        return self._column() if token.kind == "name" else self._bracket()
 
     def _number(self, *, negative: bool) -> Literal:
         token = self.token(0)
         found = number_literal(token.value, negative=negative) if token else None
         if found is None:
-            raise self.unexpected("this is not a number that fits a type")
+            self.refuse("this is not a number that fits a type")
         self.index += 1
         return found
 
@@ -231,13 +263,13 @@ class Grammar(Cursor):
         try:
             value = bytes.fromhex(token.value.zfill(len(token.value) + len(token.value) % 2))
         except ValueError:
-            raise self.unexpected("this is not hexadecimal") from None
+            self.refuse("this is not hexadecimal")
         self.index += 1
         return Literal(value, BINARY)
 
     def _bracket(self) -> Expression:
         if not self.take("("):
-            raise self.unexpected()
+            self.refuse()
         if self.peek() in {"SELECT", "WITH"}:
             return self._subquery("scalar")
         found = self.expression()
@@ -248,9 +280,6 @@ class Grammar(Cursor):
         after = self.token(1)
         if token.value in _TYPED and after and after.kind == "string":
             return self._typed(token, after)
-        if token.value in _CONSTANTS:
-            self.index += 1
-            return _CONSTANTS[token.value]
         special = {
             "CASE": self._case,
             "CAST": self._cast,
@@ -262,15 +291,16 @@ class Grammar(Cursor):
             return special()
         if self.peek(1) == "(":
             return self._function(token)
-        if token.value.lower() in self.moments and self.peek(1) != ".":
-            self.index += 1
-            return self.moments[token.value.lower()]
-        return self._column()
+        known = _CONSTANTS.get(token.value) or self.moments.get(token.value.lower())
+        if known is None or self.peek(1) == ".":
+            return self._column()
+        self.index += 1
+        return known
 
     def _typed(self, kind: Token, text: Token) -> Literal:
         found = typed_literal(kind.value, text.value)
         if found is None:
-            raise self.unexpected(f"{text.text[:60]} is not a {kind.value}")
+            self.refuse(f"{text.text[:60]} is not a {kind.value}")
         self.index += 2
         return found
 
@@ -292,9 +322,9 @@ class Grammar(Cursor):
         """
         token = self.token(0)
         if token is None or token.kind not in {"word", "name"}:
-            raise self.unexpected("a column was expected")
+            self.refuse("a column was expected")
         if token.kind == "word" and token.value in KEYWORDS:
-            raise self.unexpected("a column of that name needs backticks")
+            self.refuse("a column of that name needs backticks")
         self.index += 1
         return token.value if token.kind == "name" else token.text
 
@@ -324,7 +354,7 @@ class Grammar(Cursor):
             self.need("THEN")
             arguments.append(self.expression())
         if not arguments:
-            raise self.unexpected("WHEN was expected")
+            self.refuse("WHEN was expected")
         if self.take("ELSE"):
             arguments.append(self.expression())
         self.need("END")
@@ -336,7 +366,7 @@ class Grammar(Cursor):
         self.need("(")
         operand = self.expression()
         if not self.take("AS"):
-            raise self.unexpected("AS was expected")
+            self.refuse("AS was expected")
         target = self.type()
         self.need(")")
         return build.cast(operand, target, lenient=lenient, position=position)
@@ -351,10 +381,10 @@ class Grammar(Cursor):
         self.index += 1
         if name in NAMED_TYPES:
             return NAMED_TYPES[name]
-        if name in {"DECIMAL", "DEC", "NUMERIC"}:
-            return self._decimal_type()
-        self.index -= 1
-        raise self.unexpected("this is not a type to cast to")
+        if name not in {"DECIMAL", "DEC", "NUMERIC"}:
+            self.index -= 1
+            self.refuse("this is not a type to cast to")
+        return self._decimal_type()
 
     def _decimal_type(self) -> DecimalType:
         precision, scale = 10, 0
@@ -363,13 +393,13 @@ class Grammar(Cursor):
             scale = self._digits() if self.take(",") else 0
             self.need(")")
         if not 0 <= scale <= precision <= 38 or precision == 0:
-            raise self.unexpected("a decimal has 1 to 38 digits")
+            self.refuse("a decimal has 1 to 38 digits")
         return DecimalType(precision, scale)
 
     def _digits(self) -> int:
         token = self.token(0)
         if token is None or not token.value.isdigit() or len(token.value) > 3:
-            raise self.unexpected("a number of digits was expected")
+            self.refuse("a number of digits was expected")
         self.index += 1
         return int(token.value)
 
@@ -381,7 +411,7 @@ class Grammar(Cursor):
         if amount and unit and amount.kind in {"number", "string"}:
             found = interval_literal(sign + amount.value, unit.value)
         if found is None:
-            raise self.unexpected("write an interval as INTERVAL 7 DAYS")
+            self.refuse("write an interval as INTERVAL 7 DAYS")
         self.index += 2
         return found
 

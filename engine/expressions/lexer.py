@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from sqlglot.dialects.databricks import Databricks
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import TokenType  # type: ignore[attr-defined]
 
 from engine.errors import ExpressionError, StatementError
 
@@ -90,7 +90,7 @@ def _token(found: Any, text: str, error: type[StatementError]) -> Token:  # noqa
     return Token(kind, value, source, start, end, bool(found.comments))
 
 
-def _read(
+def _read(  # noqa: PLR0911
     token_type: TokenType, source: str, position: int, error: type[StatementError]
 ) -> tuple[str, str]:
     if token_type == TokenType.STRING and source[:1] in {"'", '"'}:

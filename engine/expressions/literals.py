@@ -132,8 +132,7 @@ def _moment(day: re.Match[str], rest: str, *, zone: bool) -> datetime | None:
     zone_text = rest[time.end() :].strip() if time else rest
     if not zone:
         return naive if not zone_text else None
-    moment = naive.replace(tzinfo=_zone(zone_text)).astimezone(UTC)
-    return moment
+    return naive.replace(tzinfo=_zone(zone_text)).astimezone(UTC)
 
 
 def _zone(text: str) -> timezone | ZoneInfo:

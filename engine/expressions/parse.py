@@ -60,14 +60,15 @@ def parse_expression(
         what = f"The expression has {len(tokens)} parts: {MAX_TOKENS} is the limit."
         raise ExpressionError(what, "Put the values in a source and use MERGE.")
     if not tokens:
-        raise ExpressionError("The expression is empty.", "Write one.", position=0)  # noqa: EM101
+        what = "The expression is empty."
+        raise ExpressionError(what, "Write one.", position=0)
     if any(each.after_comment for each in tokens):
         what = "A comment is not allowed in an expression."
         raise ExpressionError(what, "Remove it.", position=_comment_at(text))
     grammar = Grammar(tokens, Scope.of(schema), moments(now_ms), nested)
     found = grammar.expression()
     if not grammar.at_end:
-        raise grammar.unexpected()
+        grammar.refuse()
     _check_depth((found,))
     return found
 

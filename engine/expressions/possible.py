@@ -60,12 +60,12 @@ def constant(value: Any) -> Range:  # noqa: ANN401 - any value of any type
     """The range of one value."""
     if value is None:
         return NULL
-    if isinstance(value, float) and value != value:  # noqa: PLR0124 - NaN
+    if isinstance(value, float) and value != value:
         return Range(values=False, null=False)
     return Range(value, value, null=False, nan=False)
 
 
-def possible(expression: Expression, bounds: Bounds) -> Outcomes:
+def possible(expression: Expression, bounds: Bounds) -> Outcomes:  # noqa: PLR0911
     """The truths a condition can have for rows whose columns lie within `bounds`."""
     match expression:
         case Call("and", arguments):
@@ -83,7 +83,7 @@ def possible(expression: Expression, bounds: Bounds) -> Outcomes:
             return _truth(range_of(expression, bounds))
 
 
-def range_of(expression: Expression, bounds: Bounds) -> Range:
+def range_of(expression: Expression, bounds: Bounds) -> Range:  # noqa: PLR0911
     """The values an expression can take."""
     match expression:
         case Literal(Interval()) | Subquery():

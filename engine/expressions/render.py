@@ -92,7 +92,7 @@ def _call(call: Call) -> str:
     return f"{name}({', '.join(to_sql(each) for each in arguments)})"
 
 
-def _special(call: Call, operands: list[str]) -> str | None:
+def _special(call: Call, operands: list[str]) -> str | None:  # noqa: C901, PLR0911, PLR0912
     match call.function:
         case "not":
             return f"NOT {operands[0]}"
@@ -115,7 +115,8 @@ def _special(call: Call, operands: list[str]) -> str | None:
             return _case(call)
         case "cast" | "try_cast":
             return f"{call.function.upper()}({to_sql(call.arguments[0])} AS {sql_name(call.type)})"
-    return None
+        case _:
+            return None
 
 
 def _operand(expression: Expression) -> str:
@@ -144,10 +145,10 @@ def _subquery(subquery: Subquery) -> str:
     columns = ", ".join(to_sql(each) for each in subquery.columns)
     where = f" WHERE {to_sql(subquery.where)}" if subquery.where else ""
     prefix = "EXISTS " if subquery.kind == "exists" else ""
-    return f"{prefix}(SELECT {columns} FROM {quote_name(subquery.table)} AS `subquery`{where})"
+    return f"{prefix}(SELECT {columns} FROM {quote_name(subquery.table)} AS `subquery`{where})"  # noqa: S608
 
 
-def _literal(value: Value, data_type: DataType) -> str:
+def _literal(value: Value, data_type: DataType) -> str:  # noqa: C901, PLR0911 - one form a type
     if value is None:
         return _null(data_type)
     match value:

@@ -24,7 +24,7 @@ class Interval:
     unit: str
 
 
-Value: TypeAlias = None | bool | int | float | Decimal | str | bytes | date | datetime | Interval
+Value: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime | Interval | None
 
 
 @dataclass(frozen=True, slots=True)

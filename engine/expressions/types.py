@@ -27,7 +27,7 @@ from engine.schema.types import (
 INTEGRALS: tuple[DataType, ...] = (BYTE, SHORT, INTEGER, LONG)
 FLOATS: tuple[DataType, ...] = (FLOAT, DOUBLE)
 TIMES: tuple[DataType, ...] = (DATE, TIMESTAMP_NTZ, TIMESTAMP)
-_DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
+_DIGITS: dict[DataType, int] = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 
 SQL_NAMES: dict[DataType, str] = {
     STRING: "STRING",
@@ -132,4 +132,4 @@ def sql_name(data_type: DataType) -> str:
             inner = ", ".join(f"`{f.name.replace('`', '``')}`: {sql_name(f.type)}" for f in fields)
             return f"STRUCT<{inner}>"
         case PrimitiveType(name):
-            return SQL_NAMES.get(data_type, name.upper())
+            return SQL_NAMES.get(PrimitiveType(name), name.upper())

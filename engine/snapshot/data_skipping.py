@@ -223,7 +223,7 @@ def _slack(value: Decimal) -> Decimal:
     return Decimal(0) if len(value.as_tuple().digits) <= _EXACT_DIGITS else abs(value) * _ROUNDING
 
 
-def _typed(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - JSON to a value
+def _typed(value: Any, data_type: DataType) -> Any:  # noqa: ANN401, PLR0911
     """The statistic as a value of the column's type; None for what is no such value."""
     try:
         if data_type in FLOATS:
