@@ -368,6 +368,7 @@ class ConflictFacts:
     can_retry: bool = True
     remedies: tuple[Remedy, ...] = ()
     what: str = ""  # the sentence of the message that tells what happened
+    row_level: str = ""  # why rows could not tell the two apart, where they were asked
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready."""

@@ -96,6 +96,8 @@ CHECKS: tuple[Check, ...] = (
     Check("read_file_removed", read_file_removed, ConcurrentDeleteReadException),
     Check("removed_file_removed", removed_file_removed, ConcurrentDeleteDeleteException),
 )
+FILE_RULES = frozenset(check.name for check in CHECKS[4:])
+"""The rules about files, which rows may settle."""
 
 
 def find_conflict(meeting: Meeting, checks: tuple[Check, ...] = CHECKS) -> ConflictError | None:

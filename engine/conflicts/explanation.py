@@ -44,6 +44,7 @@ def explain(meeting: Meeting, rule: str, finding: Finding) -> ConflictFacts:
         file_count=len(files),
         partitions=_partitions(files),
         can_retry=can_retry(meeting, rule),
+        row_level=meeting.evidence.note,
     )
     return replace(
         facts,

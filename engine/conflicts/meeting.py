@@ -15,13 +15,14 @@ class RowEvidence:
     `cleared_adds` hold no row that current should have read: their rows were moved there unchanged,
     or were tested. `settled_removes` are paths whose removed rows neither were changed by current
     nor matched its reads. `matched_rows` are the physical rows, by path, that did match: the
-    conflict. `subclass` says why the rest stayed unsettled, where rows were looked at.
+    conflict. `subclass` and `note` say why the rest stayed unsettled.
     """
 
     cleared_adds: frozenset[FileKey] = frozenset()
     settled_removes: frozenset[str] = frozenset()
     matched_rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     subclass: str | None = None
+    note: str = ""
 
 
 FILES_ALONE = RowEvidence()

@@ -10,7 +10,8 @@ import msgspec
 from pyroaring import BitMap64
 
 from engine.actions.codec import Action
-from engine.actions.files import AddFile
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflicts.settlement import Settlement
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 
@@ -22,6 +23,78 @@ class Pending:
 
 
 NOTHING_PENDING = Pending()
+
+
+def restage(
+    current: CurrentTransaction, pending: Pending, settlement: Settlement
+) -> tuple[CurrentTransaction, Pending]:
+    """Current as it is to be staged on the state after a winner that rows let it pass."""
+    anew = settlement.restaged
+    kept = tuple(
+        each
+        for each in current.actions
+        if not (isinstance(each, AddFile | RemoveFile) and each.path in anew)
+    )
+    fresh = (file for each in anew.values() for file in (each.remove, each.add) if file)
+    vectors = {path: rows for path, rows in pending.vectors.items() if path not in anew}
+    vectors |= {path: each.vector for path, each in anew.items() if each.vector is not None}
+    carried = replace(
+        current,
+        actions=(*kept, *fresh),
+        read_files=_moved(current.read_files, settlement.moved),
+        read_entirely=_moved(current.read_entirely, settlement.moved),
+    )
+    return carried, Pending(vectors)
+
+
+def _moved(paths: frozenset[str], moved: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """The paths, and where their rows are now."""
+    return paths.union(*(moved[path] for path in paths & moved.keys()))
+
+
+def naming(remove: RemoveFile, latest: AddFile) -> RemoveFile:
+    """A `remove` of a file as its latest `add` left it; its tags stay."""
+    return msgspec.structs.replace(
+        remove,
+        deletion_vector=latest.deletion_vector,
+        base_row_id=latest.base_row_id,
+        default_row_commit_version=latest.default_row_commit_version,
+    )
+
+
+def taking(add: AddFile) -> RemoveFile:
+    """The `remove` of a file."""
+    return RemoveFile(
+        path=add.path,
+        data_change=True,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size=add.size,
+        stats=add.stats,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
+
+
+def staged_over(latest: AddFile, *, data_change: bool) -> AddFile:
+    """A file as its latest `add` left it, to be staged again."""
+    return msgspec.structs.replace(latest, data_change=data_change)
+
+
+def file_of(remove: RemoveFile) -> AddFile:
+    """The file that a `remove` names, as far as it says."""
+    return AddFile(
+        path=remove.path,
+        partition_values=remove.partition_values or {},
+        size=remove.size or 0,
+        modification_time=0,
+        data_change=False,
+        stats=remove.stats,
+        deletion_vector=remove.deletion_vector,
+        base_row_id=remove.base_row_id,
+        default_row_commit_version=remove.default_row_commit_version,
+    )
 
 
 def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTransaction:

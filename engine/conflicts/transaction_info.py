@@ -35,12 +35,30 @@ class ReadPredicate:
     row_obstacle: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RowScope:
+    """How far row-level concurrency reaches.
+
+    `obstacle` says why current's rows cannot be told apart from those of another command that
+    changes data, None where they can; `traces_moves` whether rows that a compaction moved can be
+    followed.
+    """
+
+    obstacle: str | None = None
+    traces_moves: bool = True
+
+
+FILES_DECIDE = RowScope("rows were not asked about", traces_moves=False)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CurrentTransaction:
     """A transaction that is trying to commit, as it stands after the winners checked so far.
 
-    `level` is the level used. `read_files` holds the paths of the files it read. `read_version` is
-    -1 for a transaction that creates the table, and never moves.
+    `level` is the level used. `read_files` holds the paths of the files it read, `read_entirely`
+    those among them of which every row counts as read, whatever the conditions. `read_version` is
+    -1 for a transaction that creates the table, and never moves. `rows` says how far rows can
+    be told apart.
     """
 
     table: str
@@ -51,10 +69,12 @@ class CurrentTransaction:
     partition_columns: tuple[str, ...] = ()
     reads: tuple[ReadPredicate, ...] = ()
     read_files: frozenset[str] = frozenset()
+    read_entirely: frozenset[str] = frozenset()
     read_whole_table: bool = False
     read_app_ids: frozenset[str] = frozenset()
     actions: tuple[Action, ...] = ()
     txn_id: str | None = None
+    rows: RowScope = FILES_DECIDE
 
     @cached_property
     def adds(self) -> tuple[AddFile, ...]:

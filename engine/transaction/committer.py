@@ -43,7 +43,7 @@ class Committer:
     clock: Clock
     observer: TransactionObserver
     limits: CommitLimits
-    rows: RowResolver
+    rows: RowResolver | None
 
     def commit(self, txn: ObservedTransaction, contender: Contender) -> CommitOutcome:
         """Take a transaction into the log.
@@ -90,7 +90,8 @@ class Committer:
 
     def _prepare(self, contender: Contender) -> Attempt:
         """The next version's content; the files that rebasing called for are written by now."""
-        return reconcile(self.rows.write_vectors(contender), self.clock.now_ms())
+        named = self.rows.write_vectors(contender) if self.rows else contender
+        return reconcile(named, self.clock.now_ms())
 
     def _put(self, attempt: Attempt) -> bool:
         """Write the version; False if another took it first."""

@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from engine.actions.codec import Action
 from engine.clock import Clock, SystemClock
+from engine.conflicts.budget import Budget
+from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel, level_used
 from engine.conflicts.reads import read_predicate
-from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate
+from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, RowScope
 from engine.errors import RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Expression
@@ -31,8 +33,9 @@ from engine.transaction.observer import NO_OBSERVER, TransactionObserver
 from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
 from engine.transaction.provenance import Provenance
 from engine.transaction.readded import find_readded, read_by_staging, with_known_identity
+from engine.transaction.row_resolver import SnapshotRowResolver
+from engine.transaction.snapshot_rows import RowMatcher, RowTester, SnapshotRows
 from engine.transaction.staging import TableTerms, check_staged
-from engine.transaction.validation import FilesAlone, RowResolver
 
 
 class TableHandle(Protocol):
@@ -74,9 +77,13 @@ class OptimisticTransaction:
         self._clock = clock or SystemClock()
         self._reads: list[ReadPredicate] = []
         self._read_files: set[str] = set()
+        self._read_entirely: set[str] = set()
         self._read_whole_table = False
         self._read_app_ids: set[str] = set()
         self._actions: list[Action] = []
+        self._matcher: RowMatcher | None = None
+        self._tester: RowTester | None = None
+        self._obstacle: str | None = None
         self._observer.started(self)
 
     @property
@@ -123,7 +130,19 @@ class OptimisticTransaction:
     def read_files(self, paths: Iterable[str]) -> None:
         """Read particular files, by their paths in the log."""
         self._existing()
-        self._read_files.update(paths)
+        self._read_entirely.update(paths)
+
+    def match_rows_with(self, matcher: RowMatcher) -> None:
+        """Say which rows of the target a MERGE reads, beyond what its conditions tell."""
+        self._matcher = matcher
+
+    def test_rows_with(self, tester: RowTester) -> None:
+        """Say what is to evaluate conditions that Arrow cannot."""
+        self._tester = tester
+
+    def use_files_alone(self, reason: str) -> None:
+        """Have files decide between this command and others that change data, and say why."""
+        self._obstacle = self._obstacle or reason
 
     def read_application(self, app_id: str) -> int | None:
         """The last version that an application committed; its progress counts as read."""
@@ -179,13 +198,16 @@ class OptimisticTransaction:
         contender = self._contender(provenance)
         make_staged_durable(self.table.store, contender.current.actions)
         self._observer.staged(self)
-        committer = Committer(
-            self.table.store, self._clock, self._observer, self.limits, self._row_resolver()
-        )
+        rows = self._row_resolver(contender.current)
+        committer = Committer(self.table.store, self._clock, self._observer, self.limits, rows)
         return committer.commit(self, contender)
 
-    def _row_resolver(self) -> RowResolver:
-        return FilesAlone()
+    def _row_resolver(self, staged: CurrentTransaction) -> SnapshotRowResolver | None:
+        if self.snapshot is None:
+            return None
+        budget = Budget(self._clock, self.limits.row_budget_s)
+        rows = SnapshotRows(self.snapshot, budget, self._matcher, self._tester)
+        return SnapshotRowResolver(self.table.store, staged, rows, budget, self._clock)
 
     def _contender(self, provenance: Provenance) -> Contender:
         """The transaction as a value, checked against itself and the version it read."""
@@ -196,6 +218,7 @@ class OptimisticTransaction:
         actions = with_known_identity(self._actions, live)
         check_staged(actions, after)
         terms = before or after
+        entirely = read_by_staging(actions, live) | self._read_entirely
         return Contender(
             current=CurrentTransaction(
                 table=uri,
@@ -205,11 +228,13 @@ class OptimisticTransaction:
                 level=self._level(terms, actions, provenance.operation),
                 operation=provenance.operation,
                 reads=tuple(self._reads),
-                read_files=read_by_staging(actions, live) | self._read_files,
+                read_files=entirely | self._read_files,
+                read_entirely=entirely,
                 read_whole_table=self._read_whole_table,
                 read_app_ids=frozenset(self._read_app_ids),
                 actions=actions,
                 txn_id=self.txn_id,
+                rows=self._row_scope(),
             ),
             provenance=provenance,
             before=before,
@@ -218,6 +243,15 @@ class OptimisticTransaction:
             timestamp_ms=snapshot.timestamp_ms if snapshot else 0,
             row_id_high_water_mark=high_water_mark(snapshot.domains.values()) if snapshot else -1,
         )
+
+    def _row_scope(self) -> RowScope:
+        """Whether its rows can be told apart from another's, decided before any work."""
+        if self.snapshot is None:
+            return RowScope("it creates the table", traces_moves=False)
+        read = self.snapshot
+        table = table_eligibility(read.metadata, read.protocol, read.clustering_columns)
+        of_command = next((r.row_obstacle for r in self._reads if r.row_obstacle), None)
+        return RowScope(table.obstacle or of_command or self._obstacle, table.traces_moves)
 
     def _properties(self) -> TableProperties:
         before = self._terms_before()
@@ -236,7 +270,7 @@ class OptimisticTransaction:
 
     @property
     def _reads_nothing(self) -> bool:
-        return not (self._reads or self._read_files or self._read_whole_table)
+        return not (self._reads or self._read_entirely or self._read_whole_table)
 
     def _parsed(self, condition: str | Expression | None) -> Expression | None:
         if not isinstance(condition, str):

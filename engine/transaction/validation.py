@@ -3,29 +3,28 @@
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from engine.conflicts.checker import check_conflicts, find_conflict
-from engine.conflicts.meeting import Meeting, RowEvidence
+from engine.conflicts.checker import FILE_RULES, check_conflicts, find_conflict
+from engine.conflicts.meeting import Meeting
 from engine.conflicts.rebase import Pending
-from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
+from engine.conflicts.row_level import Settled
+from engine.conflicts.transaction_info import WinningCommit
 from engine.transaction.contender import Contender
 from engine.transaction.outcome import AbsorbedConflict
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What rows made of a winner: the evidence for the checks, and current on the state after it."""
+    """What rows made of a winner, and how long it took."""
 
-    evidence: RowEvidence
-    current: CurrentTransaction
-    pending: Pending
-    absorbed: AbsorbedConflict
+    settled: Settled
+    duration_ms: int
 
 
 class RowResolver(Protocol):
     """How rows are told apart, with whatever I/O that takes."""
 
-    def resolve(self, meeting: Meeting, pending: Pending, rule: str) -> Resolution | None:
-        """What rows say of a winner that files alone would stop; None where only files count."""
+    def resolve(self, meeting: Meeting, pending: Pending) -> Resolution:
+        """What rows say of a winner that files alone would stop. Never fails: then files decide."""
         ...
 
     def write_vectors(self, contender: Contender) -> Contender:
@@ -33,20 +32,8 @@ class RowResolver(Protocol):
         ...
 
 
-class FilesAlone:
-    """No rows are looked at: files decide."""
-
-    def resolve(self, meeting: Meeting, pending: Pending, rule: str) -> Resolution | None:  # noqa: ARG002
-        """Nothing."""
-        return None
-
-    def write_vectors(self, contender: Contender) -> Contender:
-        """The contender itself."""
-        return contender
-
-
-def validate(contender: Contender, winner: WinningCommit, rows: RowResolver) -> Contender:
-    """The contender on the state that a winner left.
+def validate(contender: Contender, winner: WinningCommit, rows: RowResolver | None) -> Contender:
+    """The contender on the state that a winner left; without `rows` files alone decide.
 
     Raises:
         ConflictError: the two sides meet, and rows do not tell them apart.
@@ -55,14 +42,23 @@ def validate(contender: Contender, winner: WinningCommit, rows: RowResolver) -> 
     conflict = find_conflict(meeting)
     if conflict is None:
         return contender.past(winner)
-    resolution = rows.resolve(meeting, contender.pending, conflict.conflict.rule)
-    if resolution is None:
+    if rows is None or conflict.conflict.rule not in FILE_RULES:
         raise conflict
-    check_conflicts(replace(meeting, evidence=resolution.evidence))
+    resolution = rows.resolve(meeting, contender.pending)
+    settled = resolution.settled
+    check_conflicts(replace(meeting, evidence=settled.evidence))
+    absorbed = AbsorbedConflict(
+        winner=winner.side,
+        rule=conflict.conflict.rule,
+        files=tuple(each.path for each in conflict.conflict.files),
+        row_count=settled.row_count,
+        how=settled.how,
+        duration_ms=resolution.duration_ms,
+    )
     carried = replace(
         contender,
-        current=resolution.current,
-        pending=resolution.pending,
-        absorbed=(*contender.absorbed, resolution.absorbed),
+        current=settled.current,
+        pending=settled.pending,
+        absorbed=(*contender.absorbed, absorbed),
     )
     return carried.past(winner)

@@ -1,0 +1,43 @@
+"""The time one commit may take to tell rows apart."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from engine.clock import Clock
+from engine.errors import EngineError
+
+
+class BudgetSpentError(EngineError):
+    """Row-level conflict resolution took longer than one commit may."""
+
+    code = "LAKE_ROW_BUDGET_SPENT"
+    sqlstate = "57014"
+
+
+class Budget:
+    """Seconds that run while rows are looked at, and stand still otherwise."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._left_s = clock, seconds
+        self._since: float | None = None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the time run."""
+        self._since = self._clock.monotonic_s()
+        try:
+            yield
+        finally:
+            self._left_s -= self._clock.monotonic_s() - self._since
+            self._since = None
+
+    def check(self) -> None:
+        """Go on only while there is time.
+
+        Raises:
+            BudgetSpentError: there is none left.
+        """
+        spent = 0.0 if self._since is None else self._clock.monotonic_s() - self._since
+        if spent >= self._left_s:
+            what = "The rows of the two writes could not be told apart in the time one commit has."
+            raise BudgetSpentError(what)

@@ -1,0 +1,100 @@
+"""Who takes part in row-level concurrency, condition by condition (SEMANTICS: eligible)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.actions.table import Metadata, Protocol
+from engine.protocol.features import has_feature
+from engine.schema.types import StructType, parse_schema
+
+VECTORS_PROPERTY = "delta.enableDeletionVectors"
+_IDENTITY_KEY = "delta.identity.start"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One thing that row-level concurrency asks of a table: what was seen, and how to mend it."""
+
+    name: str
+    holds: bool
+    evidence: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """Whether a table takes part, and why.
+
+    `traces_moves` says whether compactions can be followed, which needs deletion vectors alone.
+    """
+
+    conditions: tuple[Condition, ...]
+    traces_moves: bool
+
+    @property
+    def eligible(self) -> bool:
+        """Whether every condition holds."""
+        return all(each.holds for each in self.conditions)
+
+    @property
+    def obstacle(self) -> str | None:
+        """The first thing that stands in the way, None if nothing does."""
+        return next((each.evidence for each in self.conditions if not each.holds), None)
+
+
+def table_eligibility(
+    metadata: Metadata, protocol: Protocol, clustering_columns: Sequence[str] = ()
+) -> Eligibility:
+    """What a table's own log says about row-level concurrency on this engine."""
+    setting = metadata.configuration.get(VECTORS_PROPERTY)
+    supported = has_feature(protocol, "deletionVectors")
+    enabled = (setting or "").lower() == "true"
+    clustered = bool(clustering_columns)
+    conditions = (
+        _unpartitioned(metadata, clustering_columns),
+        _vectors_supported(supported, clustered=clustered),
+        _vectors_enabled(setting, clustered=clustered),
+        _no_identity(parse_schema(metadata.schema_string)),
+    )
+    return Eligibility(conditions, traces_moves=supported and enabled)
+
+
+def _unpartitioned(metadata: Metadata, clustering_columns: Sequence[str]) -> Condition:
+    name = "unpartitioned or liquid-clustered"
+    if clustering_columns:
+        return Condition(name, True, f"clustered by {', '.join(clustering_columns)}")
+    if not metadata.partition_columns:
+        return Condition(name, True, "the table is not partitioned")
+    columns = ", ".join(metadata.partition_columns)
+    fix = "Cluster the table by those columns instead (CLUSTER BY), which means rewriting it."
+    return Condition(name, False, f"the table is partitioned by {columns}", fix)
+
+
+def _vectors_supported(supported: bool, *, clustered: bool) -> Condition:
+    name = "deletion vectors supported"
+    if supported:
+        return Condition(name, True, "the protocol lists deletionVectors")
+    evidence = "the protocol does not list deletionVectors"
+    fix = (
+        f"Set {VECTORS_PROPERTY} to true: this upgrades the protocol, and old readers lose access."
+    )
+    return Condition(name, clustered, evidence, fix)
+
+
+def _vectors_enabled(setting: str | None, *, clustered: bool) -> Condition:
+    name = "deletion vectors enabled"
+    if setting is None:
+        evidence = f"{VECTORS_PROPERTY} is not set"
+        return Condition(name, clustered, evidence, f"Set {VECTORS_PROPERTY} to true.")
+    holds = setting.lower() == "true"
+    evidence = f"{VECTORS_PROPERTY} is {setting}"
+    return Condition(name, holds, evidence, "" if holds else f"Set {VECTORS_PROPERTY} to true.")
+
+
+def _no_identity(schema: StructType) -> Condition:
+    name = "no identity columns"
+    columns = [each.name for each in schema if _IDENTITY_KEY in each.metadata]
+    if not columns:
+        return Condition(name, True, "no column is an identity column")
+    evidence = f"{', '.join(columns)} is an identity column: inserts change the metadata"
+    return Condition(name, False, evidence, "Give out the ids elsewhere, and drop the identity.")

@@ -1,0 +1,51 @@
+"""What a winner did to files, and what current stages for them, path by path."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
+from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path in one commit.
+
+    `add` alone is a new file (or one added again), `remove` alone takes it away, both give it
+    another deletion vector.
+    """
+
+    path: str
+    remove: RemoveFile | None = None
+    add: AddFile | None = None
+
+
+def changes_of(actions: Iterable[Action]) -> dict[str, Change]:
+    """The file actions of a commit by path."""
+    removes: dict[str, RemoveFile] = {}
+    adds: dict[str, AddFile] = {}
+    for each in actions:
+        if isinstance(each, RemoveFile):
+            removes[each.path] = each
+        elif isinstance(each, AddFile):
+            adds[each.path] = each
+    return {path: Change(path, removes.get(path), adds.get(path)) for path in {**removes, **adds}}
+
+
+def is_rearrangement(winner: WinningCommit) -> bool:
+    """Whether a winner moved rows without changing any, as OPTIMIZE and REORG purge do."""
+    if winner.changes_data or winner.operation in STATE_REPLACING_OPERATIONS:
+        return False
+    return bool(winner.removes)
+
+
+def rearranges(current: CurrentTransaction) -> bool:
+    """The same of current."""
+    return current.level is IsolationLevel.SNAPSHOT and bool(current.removes)
+
+
+def replaces_state(winner: WinningCommit) -> bool:
+    """RESTORE, CLONE and REPLACE: what they take away and bring back is never traced."""
+    return winner.operation in STATE_REPLACING_OPERATIONS

@@ -1,0 +1,75 @@
+"""Two operations that touch different rows of the same file do not conflict.
+
+For one winner that files alone would stop, `settle_by_rows` collects evidence: which of the winner's
+added files hold no row that current should have read, and which of the rows it removed current
+neither changed nor read. It decides nothing: the checks run again with the evidence in hand, and
+what could not be settled is theirs. An error on the way leaves everything to files, so that a guess
+is never made (SEMANTICS: row-level concurrency).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.conflicts.budget import BudgetSpentError
+from engine.conflicts.explanation import ALLOTTED_TIME_EXCEEDED
+from engine.conflicts.footprint import is_rearrangement, rearranges
+from engine.conflicts.meeting import Meeting, RowEvidence
+from engine.conflicts.rebase import Pending, restage
+from engine.conflicts.row_access import RowAccess
+from engine.conflicts.row_map import RowMap
+from engine.conflicts.row_moves import carry_own_output, follow_rows
+from engine.conflicts.row_pairs import compare_rows
+from engine.conflicts.settlement import Settlement
+from engine.conflicts.transaction_info import CurrentTransaction
+from engine.errors import EngineError
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What rows made of one winner, and current on the state after it, should the checks agree."""
+
+    evidence: RowEvidence
+    current: CurrentTransaction
+    pending: Pending
+    row_count: int = 0
+    how: str = ""
+
+
+def row_fallback(meeting: Meeting) -> str | None:
+    """Why only files can decide about this winner, None if rows can. Costs nothing."""
+    current = meeting.current
+    if current.replaces_state:
+        return f"{current.operation} sets the whole table"
+    if rearranges(current) or is_rearrangement(meeting.winner):
+        return None if current.rows.traces_moves else "deletion vectors are not enabled"
+    return current.rows.obstacle
+
+
+def settle_by_rows(
+    meeting: Meeting, pending: Pending, rows: RowAccess, own_map: Callable[[], RowMap]
+) -> Settled:
+    """What rows say of one winner. `own_map` tells where current itself moved rows."""
+    reason = row_fallback(meeting)
+    if reason is not None:
+        return _unsettled(meeting, pending, RowEvidence(note=reason))
+    out = Settlement()
+    try:
+        if rearranges(meeting.current):
+            carry_own_output(meeting, pending, own_map(), rows, out)
+        elif is_rearrangement(meeting.winner):
+            follow_rows(meeting, pending, rows, out)
+        else:
+            compare_rows(meeting, pending, rows, out)
+    except BudgetSpentError as late:
+        return _unsettled(
+            meeting, pending, RowEvidence(subclass=ALLOTTED_TIME_EXCEEDED, note=late.what)
+        )
+    except EngineError as error:
+        note = f"the rows could not be read: {error.what}"
+        return _unsettled(meeting, pending, RowEvidence(note=note))
+    current, carried = restage(meeting.current, pending, out)
+    return Settled(out.evidence(), current, carried, out.row_count, ", ".join(sorted(out.means)))
+
+
+def _unsettled(meeting: Meeting, pending: Pending, evidence: RowEvidence) -> Settled:
+    return Settled(evidence, meeting.current, pending)

@@ -1,0 +1,144 @@
+"""Where the rows of rewritten files went, unchanged (SEMANTICS: row maps).
+
+Two things make a map. An order-preserving compaction says on each `remove` where the source begins
+in its target; it is trusted only if the sources tile the target exactly. Where row tracking is on,
+the row ids of both sides are compared; they are trusted only if the same live rows are on both.
+Everything else is not traced, and files decide.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from pyroaring import BitMap64
+
+from engine.actions.compaction import CompactionInfo
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflicts.rebase import file_of
+from engine.conflicts.row_access import Positions, RowAccess, all_rows, positions
+from engine.conflicts.row_counts import physical_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows of one source, ascending, and the row of `target` that holds each."""
+
+    target: str
+    source_rows: Positions
+    target_rows: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class RowMap:
+    """The traced part of a rearrangement: source paths, and target files all of whose rows are known."""
+
+    segments: Mapping[str, tuple[Segment, ...]] = field(default_factory=dict)
+    targets: Mapping[str, AddFile] = field(default_factory=dict)
+    how: str = "row map"
+
+    def carry(self, source: str, rows: BitMap64) -> dict[str, BitMap64] | None:
+        """The rows' new places by target; None unless every one of them has one."""
+        wanted = positions(rows)
+        carried: dict[str, BitMap64] = {}
+        found = 0
+        for segment in self.segments.get(source, ()):
+            places = np.searchsorted(segment.source_rows, wanted)
+            inside = places < len(segment.source_rows)
+            hit = inside.copy()
+            hit[inside] = segment.source_rows[places[inside]] == wanted[inside]
+            found += int(hit.sum())
+            carried[segment.target] = BitMap64(segment.target_rows[places[hit]].tolist())
+        return carried if found == len(wanted) and source in self.segments else None
+
+
+NOTHING_TRACED = RowMap()
+
+
+def trace(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess) -> RowMap:
+    """The row map of one rearrangement: by its tags, else by row ids, else nothing.
+
+    Raises:
+        EngineError: something it had to read cannot be read.
+    """
+    tagged = _by_tags(removes, adds, rows)
+    if len(tagged.targets) == len(adds) and tagged.targets:
+        return tagged
+    return _by_row_ids(removes, adds, rows) or tagged
+
+
+def _by_tags(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess) -> RowMap:
+    by_target: dict[str, list[tuple[CompactionInfo, RemoveFile]]] = {}
+    for remove in removes:
+        info = CompactionInfo.of(remove)
+        if info is not None:
+            by_target.setdefault(info.target, []).append((info, remove))
+    segments: dict[str, tuple[Segment, ...]] = {}
+    targets: dict[str, AddFile] = {}
+    for add in adds:
+        sources = sorted(by_target.get(add.path, ()), key=lambda each: each[0].offset)
+        if _tiles(sources, add):
+            targets[add.path] = add
+            for info, remove in sources:
+                segments[remove.path] = (_segment(info, rows),)
+    return RowMap(segments, targets)
+
+
+def _tiles(sources: Sequence[tuple[CompactionInfo, RemoveFile]], target: AddFile) -> bool:
+    """Whether the live rows of the sources, end to end, are exactly the target's."""
+    reached = 0
+    for info, remove in sources:
+        counted = physical_rows(remove)
+        if info.offset != reached or counted not in (None, info.row_count) or info.live_count < 0:
+            return False
+        reached += info.live_count
+    return bool(sources) and reached == physical_rows(target)
+
+
+def _segment(info: CompactionInfo, rows: RowAccess) -> Segment:
+    """Source row i, the k-th row live under the vector the source was read with, is `offset + k`."""
+    live = positions(all_rows(info.row_count) - rows.vector(info.deletion_vector))
+    return Segment(info.target, live, np.arange(info.offset, info.offset + len(live)))
+
+
+def _by_row_ids(
+    removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess
+) -> RowMap | None:
+    """The map by row ids, None unless the live rows before and after are the same ones."""
+    before = _numbered((file_of(each) for each in removes), rows)
+    after = _numbered(adds, rows)
+    if before is None or after is None:
+        return None
+    paths, path_of, row_of, ids = before
+    new_paths, new_path_of, new_row_of, new_ids = after
+    order = np.argsort(new_ids, kind="stable")
+    if not np.array_equal(np.sort(ids), new_ids[order]) or len(np.unique(ids)) != len(ids):
+        return None
+    places = order[np.searchsorted(new_ids[order], ids)]
+    segments: dict[str, tuple[Segment, ...]] = {}
+    for number, path in enumerate(paths):
+        own = path_of == number
+        parts = []
+        for target in np.unique(new_path_of[places[own]]):
+            chosen = own & (new_path_of[places] == target)
+            parts.append(Segment(new_paths[target], row_of[chosen], new_row_of[places[chosen]]))
+        segments[path] = tuple(parts)
+    return RowMap(segments, {each.path: each for each in adds}, "row ids")
+
+
+def _numbered(
+    files: Iterable[AddFile], rows: RowAccess
+) -> tuple[list[str], Positions, Positions, Positions] | None:
+    """Paths, and for every live row the number of its path, its position and its id."""
+    paths: list[str] = []
+    parts: list[tuple[Positions, Positions, Positions]] = []
+    for number, file in enumerate(files):
+        ids = rows.row_ids(file)
+        if ids is None:
+            return None
+        live = positions(all_rows(len(ids)) - rows.vector(file.deletion_vector))
+        paths.append(file.path)
+        parts.append((np.full(len(live), number), live, ids[live]))
+    if not parts:
+        return None
+    path_of, row_of, row_ids = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return paths, path_of, row_of, row_ids

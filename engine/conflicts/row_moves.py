@@ -1,0 +1,123 @@
+"""One side moved rows without changing them; the other's changes follow the rows.
+
+If the winner moved them, the rows that current changes are looked up in the winner's row map, and
+current deletes them in the files they are in now. If current moved them, the rows that the winner
+removed are looked up in current's own map, and masked in current's output.
+"""
+
+from collections.abc import Mapping
+
+from pyroaring import BitMap64
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflicts.footprint import Change, changes_of, replaces_state
+from engine.conflicts.meeting import Meeting
+from engine.conflicts.rebase import Pending, naming, staged_over, taking
+from engine.conflicts.row_access import NO_ROWS, RowAccess
+from engine.conflicts.row_map import RowMap, trace
+from engine.conflicts.row_pairs import changed_by_current, removed_rows
+from engine.conflicts.settlement import Restaged, Settlement, union
+
+
+def follow_rows(meeting: Meeting, pending: Pending, rows: RowAccess, out: Settlement) -> None:
+    """Carry what current changes onto the files that the winner moved the rows to.
+
+    Raises:
+        EngineError: something that had to be read cannot be read.
+    """
+    ours, winner = changes_of(meeting.current.actions), meeting.winner
+    row_map = trace(winner.removes, winner.adds, rows)
+    arrivals: dict[str, BitMap64] = {}
+    for remove in winner.removes:
+        own = ours.get(remove.path)
+        changed = _changed_there(own, remove, pending, rows)
+        carried = None if changed is None else row_map.carry(remove.path, changed)
+        if changed is None or carried is None:
+            continue
+        _gather(arrivals, carried)
+        out.moved[remove.path] = frozenset(carried)
+        if own is not None:
+            out.restaged[remove.path] = Restaged()
+        out.settle(remove.path, changed, row_map.how)
+    for target in row_map.targets.values():
+        out.clear(target, NO_ROWS, row_map.how)
+        if arrivals.get(target.path):
+            out.restaged[target.path] = _deleting(target, arrivals[target.path], rows)
+
+
+def carry_own_output(
+    meeting: Meeting, pending: Pending, own_map: RowMap, rows: RowAccess, out: Settlement
+) -> None:
+    """Mask in current's output the rows that the winner removed from current's sources.
+
+    Raises:
+        EngineError: something that had to be read cannot be read.
+    """
+    current, theirs = meeting.current, changes_of(meeting.winner.actions)
+    ours = changes_of(current.actions)
+    masked: dict[str, BitMap64] = {}
+    for change in theirs.values():
+        own = ours.get(change.path)
+        if own is None:  # a compaction depends on the files it moves alone
+            out.settle(change.path, NO_ROWS, own_map.how)
+            continue
+        carried = _carried(change, own, meeting, own_map, rows)
+        if carried is None:
+            continue
+        _gather(masked, carried)
+        out.restaged[change.path] = Restaged(_still_removed(own, change.add))
+        out.settle(change.path, union(carried.values()), own_map.how)
+    for path, gone in masked.items():
+        out.restaged[path] = _masking(ours[path].add, gone, pending, rows)
+
+
+def _changed_there(
+    ours: Change | None, remove: RemoveFile, pending: Pending, rows: RowAccess
+) -> BitMap64 | None:
+    """The rows that current changes in a file that the winner took; None if it cannot be said."""
+    if ours is None:
+        return NO_ROWS
+    same_file = ours.remove is not None and ours.remove.key == remove.key
+    return changed_by_current(ours, pending, rows) if same_file else None
+
+
+def _still_removed(ours: Change, latest: AddFile | None) -> RemoveFile | None:
+    """Current's `remove` of a source, of the file as the winner left it; None if it is gone."""
+    return None if latest is None or ours.remove is None else naming(ours.remove, latest)
+
+
+def _gather(into: dict[str, BitMap64], parts: Mapping[str, BitMap64]) -> None:
+    for path, found in parts.items():
+        into[path] = into.get(path, NO_ROWS) | found
+
+
+def _carried(
+    theirs: Change, ours: Change, meeting: Meeting, own_map: RowMap, rows: RowAccess
+) -> Mapping[str, BitMap64] | None:
+    """Where the rows that a winner removed are in current's output; None if that cannot be said."""
+    if theirs.remove is None or ours.remove is None or replaces_state(meeting.winner):
+        return None
+    if ours.remove.key != theirs.remove.key:
+        return None
+    gone, brought_back = removed_rows(theirs, rows)
+    return None if brought_back else own_map.carry(theirs.path, gone)
+
+
+def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:
+    """A file of the winner with more rows deleted; no file where none is left."""
+    vector = rows.vector(target.deletion_vector) | deleted
+    remove = taking(target)
+    if len(vector) >= rows.row_count(target):
+        return Restaged(remove)
+    return Restaged(remove, staged_over(target, data_change=True), vector)
+
+
+def _masking(output: AddFile | None, gone: BitMap64, pending: Pending, rows: RowAccess) -> Restaged:
+    """A file that current stages with rows that are gone masked; no file where none is left."""
+    if output is None:
+        return Restaged()
+    known = pending.vectors.get(output.path)
+    vector = (rows.vector(output.deletion_vector) if known is None else known) | gone
+    return (
+        Restaged(add=output, vector=vector) if len(vector) < rows.row_count(output) else Restaged()
+    )

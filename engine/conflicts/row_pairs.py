@@ -1,0 +1,152 @@
+r"""Two commands that both change data, row by row.
+
+With `base` the deletion vector of a file when current read it, `dv_cur` the one it stages and
+`dv_win` the winner's: current changes `dv_cur \\ base`, the winner removed `dv_win \\ base` and, if it
+restored a version, brought `base \\ dv_win` back. The two pass if they changed different rows, if no
+new row matches what current read, and if current read none of the rows that are gone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyroaring import BitMap64
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflicts.candidates import added_candidates, matching_reads
+from engine.conflicts.footprint import Change, changes_of
+from engine.conflicts.meeting import Meeting
+from engine.conflicts.rebase import Pending, file_of, naming, staged_over
+from engine.conflicts.row_access import NO_ROWS, RowAccess, all_rows
+from engine.conflicts.settlement import Restaged, Settlement, union
+from engine.conflicts.transaction_info import CurrentTransaction
+
+_MERGED = "deletion vectors merged"
+_READ = "rows read"
+
+
+def compare_rows(meeting: Meeting, pending: Pending, rows: RowAccess, out: Settlement) -> None:
+    """Settle what can be settled between current and a winner that both change data.
+
+    Raises:
+        EngineError: something that had to be read cannot be read.
+    """
+    current, winner = meeting.current, meeting.winner
+    theirs, ours = changes_of(winner.actions), changes_of(current.actions)
+    for remove in winner.removes:
+        taken = Taken(remove, theirs[remove.path].add, *removed_rows(theirs[remove.path], rows))
+        if remove.path in ours:
+            _settle_changed(current, taken, ours[remove.path], (pending, rows), out)
+        elif current.read_whole_table or remove.path in current.read_files:
+            _settle_read(current, taken, rows, out)
+    for candidate in added_candidates(current, winner, meeting.exempted):
+        own_commit = candidate.version == winner.version
+        _clear_added(current, candidate.add, theirs if own_commit else {}, rows, out)
+
+
+def changed_by_current(ours: Change, pending: Pending, rows: RowAccess) -> BitMap64 | None:
+    """The rows of a file that current deletes or rewrites; None if it cannot be said."""
+    if ours.remove is None:
+        return None
+    base = rows.vector(ours.remove.deletion_vector)
+    if ours.add is None:
+        return all_rows(rows.row_count(ours.remove)) - base
+    staged = pending.vectors.get(ours.path)
+    staged = rows.vector(ours.add.deletion_vector) if staged is None else staged
+    return None if base - staged else staged - base
+
+
+def removed_rows(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64]:
+    """The rows that a commit took from a file, and those it brought back."""
+    if change.remove is None:
+        return NO_ROWS, NO_ROWS
+    before = rows.vector(change.remove.deletion_vector)
+    if change.add is None:
+        return all_rows(rows.row_count(change.remove)) - before, NO_ROWS
+    after = rows.vector(change.add.deletion_vector)
+    return after - before, before - after
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A file of which the winner took rows: its `remove`, the file as it is now, the rows."""
+
+    remove: RemoveFile
+    latest: AddFile | None
+    gone: BitMap64
+    brought_back: BitMap64
+
+
+def _settle_read(
+    current: CurrentTransaction, taken: Taken, rows: RowAccess, out: Settlement
+) -> None:
+    """A file that current read and does not touch."""
+    read = _read_among(current, taken, rows)
+    if read:
+        out.conflict(taken.remove.path, read)
+    else:
+        out.settle(taken.remove.path, taken.gone, _READ)
+
+
+def _settle_changed(
+    current: CurrentTransaction,
+    taken: Taken,
+    ours: Change,
+    io: tuple[Pending, RowAccess],
+    out: Settlement,
+) -> None:
+    """A file that both change: other rows of it, or a conflict."""
+    pending, rows = io
+    if ours.remove is None or ours.remove.key != taken.remove.key:
+        return
+    changed = changed_by_current(ours, pending, rows)
+    if changed is None:
+        return
+    met = taken.gone & changed or _read_among(current, taken, rows)
+    if met:
+        out.conflict(ours.path, met)
+    elif taken.latest is not None and (ours.add is not None or not taken.brought_back):
+        out.restaged[ours.path] = _over(ours.remove, ours.add, taken.latest, changed, rows)
+        out.settle(ours.path, taken.gone | changed, _MERGED)
+
+
+def _over(
+    remove: RemoveFile, add: AddFile | None, latest: AddFile, changed: BitMap64, rows: RowAccess
+) -> Restaged:
+    """Current's change of a file on top of the winner's: it removes what is there now."""
+    if add is None:
+        return Restaged(naming(remove, latest))
+    vector = rows.vector(latest.deletion_vector) | changed
+    staged = staged_over(latest, data_change=add.data_change)
+    return Restaged(naming(remove, latest), staged, vector)
+
+
+def _read_among(current: CurrentTransaction, taken: Taken, rows: RowAccess) -> BitMap64:
+    """Of the rows that are gone, those that current read without changing them."""
+    path, gone = taken.remove.path, taken.gone
+    if not gone or current.read_whole_table or path in current.read_entirely:
+        return gone
+    file = taken.latest or file_of(taken.remove)
+    reads = [each for each in current.reads if not each.every_match_changes]
+    return union(rows.selected(read, file, gone) for read in reads)
+
+
+def _clear_added(
+    current: CurrentTransaction,
+    add: AddFile,
+    theirs: Mapping[str, Change],
+    rows: RowAccess,
+    out: Settlement,
+) -> None:
+    """An added file: all its live rows are new, unless it was there and only lost or regained some."""
+    change = theirs.get(add.path)
+    if change is not None and change.remove is not None:
+        _, new = removed_rows(change, rows)
+    else:
+        new = all_rows(rows.row_count(add)) - rows.vector(add.deletion_vector)
+    if new and current.read_whole_table:
+        return
+    matched = union(rows.selected(read, add, new) for read in matching_reads(current, add))
+    if matched:
+        out.conflict(add.path, matched)
+    else:
+        out.clear(add, new, _READ)

@@ -1,0 +1,96 @@
+"""Conflict resolution by rows, for one transaction: what it reads, and the vectors it writes."""
+
+from dataclasses import replace
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddFile
+from engine.clock import Clock
+from engine.conflicts.budget import Budget
+from engine.conflicts.meeting import Meeting
+from engine.conflicts.rebase import Pending
+from engine.conflicts.row_access import RowAccess
+from engine.conflicts.row_level import settle_by_rows
+from engine.conflicts.row_map import RowMap, trace
+from engine.conflicts.transaction_info import CurrentTransaction
+from engine.deletion_vectors.files import write_deletion_vectors
+from engine.storage.base import Store
+from engine.transaction.contender import Contender
+from engine.transaction.validation import Resolution
+
+_STATS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+
+
+class SnapshotRowResolver:
+    """Tells rows apart with what the table's store holds.
+
+    `staged` is the transaction before any winner was met: where it moved rows itself, its own row
+    map comes from what it staged then.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        staged: CurrentTransaction,
+        rows: RowAccess,
+        budget: Budget,
+        clock: Clock,
+    ) -> None:
+        self._store, self._staged, self._rows = store, staged, rows
+        self._budget, self._clock = budget, clock
+        self._own_map: RowMap | None = None
+        self._written: dict[tuple[str, bytes], DeletionVectorDescriptor] = {}
+
+    def resolve(self, meeting: Meeting, pending: Pending) -> Resolution:
+        """What rows say of a winner that files alone would stop."""
+        began = self._clock.monotonic_s()
+        with self._budget.running():
+            settled = settle_by_rows(meeting, pending, self._rows, self._own)
+        return Resolution(settled, round((self._clock.monotonic_s() - began) * 1000))
+
+    def write_vectors(self, contender: Contender) -> Contender:
+        """The contender with its pending deletion vectors written and named by its actions.
+
+        What is pending stays so: the next winner is met with rows, not with what was written.
+        """
+        vectors = contender.pending.vectors
+        if not vectors:
+            return contender
+        keys = {path: (path, rows.serialize()) for path, rows in vectors.items()}
+        fresh = {key: vectors[path] for path, key in keys.items() if key not in self._written}
+        self._written |= write_deletion_vectors(self._store, fresh)
+        named = {path: self._written[key] for path, key in keys.items()}
+        actions = tuple(_with_vector(each, named) for each in contender.current.actions)
+        return replace(contender, current=replace(contender.current, actions=actions))
+
+    def _own(self) -> RowMap:
+        if self._own_map is None:
+            self._own_map = trace(self._staged.removes, self._staged.adds, self._rows)
+        return self._own_map
+
+
+def _with_vector(action: Action, named: dict[str, DeletionVectorDescriptor]) -> Action:
+    if not isinstance(action, AddFile) or action.path not in named:
+        return action
+    vector = named[action.path]
+    return msgspec.structs.replace(
+        action,
+        deletion_vector=vector if vector.cardinality else None,
+        stats=_with_loose_bounds(action.stats),
+    )
+
+
+def _with_loose_bounds(stats: str | None) -> str | None:
+    """Statistics that no longer bound tightly: the rows that made a bound may be deleted.
+
+    Every other part keeps its text: numbers of 38 digits are bounds too.
+    """
+    try:
+        known = _STATS.decode(stats) if stats else None
+    except msgspec.MsgspecError:
+        return stats
+    if known is None:
+        return stats
+    return msgspec.json.encode({**known, "tightBounds": msgspec.Raw(b"false")}).decode()

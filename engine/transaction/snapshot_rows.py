@@ -1,0 +1,132 @@
+"""Rows and deletion vectors of a table, read for conflict resolution within a budget."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflicts.budget import Budget
+from engine.conflicts.row_access import NO_ROWS, Positions, positions
+from engine.conflicts.row_counts import physical_rows
+from engine.conflicts.transaction_info import ReadPredicate
+from engine.deletion_vectors.files import read_deletion_vector
+from engine.errors import CannotEvaluateError, DataFileError
+from engine.expressions.evaluate import matching_rows
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
+from engine.schema.column_mapping import PHYSICAL_NAME_KEY
+from engine.schema.types import LONG, StructField, StructType
+from engine.snapshot.reader import count_rows, read_physical
+from engine.snapshot.snapshot import Snapshot
+
+RowMatcher: TypeAlias = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
+"""Which of these rows of the target a MERGE reads: those that join a source row or are reached by a
+NOT MATCHED BY SOURCE clause."""
+RowTester: TypeAlias = Callable[[Expression, pa.Table], pa.Array | pa.ChunkedArray]
+"""Which of these rows satisfy a condition that Arrow cannot evaluate."""
+
+
+class SnapshotRows:
+    """The `RowAccess` of a transaction that read a snapshot."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        budget: Budget,
+        matcher: RowMatcher | None = None,
+        tester: RowTester | None = None,
+    ) -> None:
+        self._snapshot, self._budget = snapshot, budget
+        self._matcher, self._tester = matcher, tester
+        self._vectors: dict[str, BitMap64] = {}
+
+    def vector(self, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
+        """The rows that a deletion vector deletes, none where there is no vector."""
+        if descriptor is None:
+            return NO_ROWS
+        self._budget.check()
+        known = self._vectors.get(descriptor.unique_id)
+        if known is None:
+            roots = self._snapshot.allowed_roots
+            known = read_deletion_vector(self._snapshot.store, descriptor, roots)
+            self._vectors[descriptor.unique_id] = known
+        return known
+
+    def row_count(self, file: AddFile | RemoveFile) -> int:
+        """The physical rows of a file: by its statistics, those it was read with, or its footer."""
+        said = physical_rows(file)
+        if said is not None:
+            return said
+        self._budget.check()
+        known = self._known(file.path)
+        said = physical_rows(known) if known else None
+        return count_rows(self._snapshot, file.path) if said is None else said
+
+    def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
+        """Of these physical rows of a file, those that one read of current selects."""
+        if not among or (read.condition is None and self._matcher is None):
+            return among
+        self._budget.check()
+        wanted = positions(among)
+        rows = self._physical(file, self._needed(read))
+        if wanted[-1] >= rows.num_rows:
+            what = f"{file.path} has {rows.num_rows} rows, and the log speaks of row {wanted[-1]}."
+            raise DataFileError(what)
+        rows = rows.take(pa.array(wanted))
+        mask = pa.repeat(pa.scalar(True), rows.num_rows)
+        if read.condition is not None:
+            mask = self._satisfying(read.condition, rows)
+        if self._matcher is not None:
+            mask = pc.and_(mask, pc.fill_null(self._matcher(rows), False))
+        return BitMap64(wanted[np.asarray(mask.to_numpy(zero_copy_only=False), bool)].tolist())
+
+    def row_ids(self, file: AddFile) -> Positions | None:
+        """The stable id of every physical row: kept in a column, or counted from the file's first."""
+        column = self._snapshot.properties.row_id_column
+        if not self._snapshot.properties.row_tracking or column is None:
+            return None
+        self._budget.check()
+        place = StructField(column, LONG, metadata={PHYSICAL_NAME_KEY: column})
+        kept = self._physical(file, StructType((place,))).column(0)
+        if file.base_row_id is None:
+            known = self._known(file.path)
+            file = known or file
+        if file.base_row_id is None:
+            return None if kept.null_count else _as_positions(kept)
+        counted = pa.array(np.arange(len(kept)) + file.base_row_id)
+        return _as_positions(pc.coalesce(kept.cast(pa.int64()), counted))
+
+    def _needed(self, read: ReadPredicate) -> StructType:
+        schema = self._snapshot.schema
+        if self._matcher is not None or read.condition is None:
+            return schema
+        names = {path[0].lower() for path in columns_of(read.condition)}
+        return StructType(tuple(each for each in schema if each.name.lower() in names))
+
+    def _physical(self, file: AddFile, columns: StructType) -> pa.Table:
+        """Every physical row. A file that its `remove` did not describe is as it was when read."""
+        if not file.partition_values and self._snapshot.partition_columns:
+            file = self._known(file.path) or file
+        if not len(columns):
+            columns = self._snapshot.schema
+        return read_physical(self._snapshot, file, columns)
+
+    def _satisfying(self, condition: Expression, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+        try:
+            return matching_rows(condition, rows)
+        except CannotEvaluateError:
+            if self._tester is None:
+                raise
+            return pc.fill_null(self._tester(condition, rows), False)
+
+    def _known(self, path: str) -> AddFile | None:
+        return next(iter(self._snapshot.add_files(paths=[path])), None)
+
+
+def _as_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:
+    return np.asarray(ids.to_numpy(zero_copy_only=False), dtype=np.int64)
