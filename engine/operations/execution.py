@@ -65,6 +65,7 @@ class Execution:
     dry_run: bool = False
     running_since_ms: int | None = None
     user_metadata: str | None = None
+    user_name: str | None = None
     resolve: Resolve | None = None
     _fresh: list[str] = field(default_factory=list)
     _now_ms: int | None = None
@@ -156,7 +157,13 @@ class Execution:
             ConflictError: a concurrent commit won.
         """
         self.progress(Progress("commit", 0, 1, "commits"))
-        version = txn.commit(operation, parameters, metrics, user_metadata=self.user_metadata)
+        version = txn.commit(
+            operation,
+            parameters,
+            metrics,
+            user_metadata=self.user_metadata,
+            user_name=self.user_name,
+        )
         outcome = txn.outcome
         if outcome is not None and outcome.recognised:
             self._drop_unnamed(outcome.version)

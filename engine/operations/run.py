@@ -60,6 +60,7 @@ def run(  # noqa: PLR0913 - one door, everything else by name
     running_since_ms: int | None = None,
     resolve: Resolve | None = None,
     user_metadata: str | None = None,
+    user_name: str | None = None,
 ) -> OperationResult:
     """Do a command.
 
@@ -77,6 +78,7 @@ def run(  # noqa: PLR0913 - one door, everything else by name
         running_since_ms: since when other jobs on this table may have staged files (VACUUM).
         resolve: opens the tables that a source names; by default their locations.
         user_metadata: kept in the commit.
+        user_name: who asked, kept in the commit.
 
     Raises:
         RequestError: the command cannot be done, or not by this engine.
@@ -101,6 +103,7 @@ def run(  # noqa: PLR0913 - one door, everything else by name
             dry_run=dry_run,
             running_since_ms=running_since_ms,
             user_metadata=user_metadata,
+            user_name=user_name,
             resolve=resolve,
         )
         try:
