@@ -187,7 +187,9 @@ class Execution:
     ) -> OperationResult:
         """A commit that changes nothing and says what was done."""
         txn = self.begin(step)
-        version = txn.commit(operation, parameters, metrics, even_if_empty=True)
+        version = txn.commit(
+            operation, parameters, metrics, user_name=self.user_name, even_if_empty=True
+        )
         attempts = txn.outcome.attempts if txn.outcome else 1
         return OperationResult(version, dict(metrics), attempts=attempts, versions=(version,))
 

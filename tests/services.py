@@ -1,0 +1,114 @@
+"""Real services as processes: a Redis, and Celery workers that join the test's database."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from django.conf import settings
+from django.db import connection
+
+from engine.clock import SystemClock
+from lakeui.celery import app
+from lakeui.local_stack.preflight import free_port, redis_server
+
+ROOT = Path(__file__).resolve().parents[1]
+CLOCK = SystemClock()
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    """Look until it is so; fail, naming what did not come."""
+    until = CLOCK.monotonic_s() + seconds
+    while not condition():
+        assert CLOCK.monotonic_s() < until, f"waited {seconds} s in vain for {what}"
+        CLOCK.pause(0.05)
+
+
+@contextmanager
+def running_redis() -> Iterator[str]:
+    """The URL of a Redis that keeps nothing."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as directory:
+        command = [redis_server(), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        process = subprocess.Popen(  # noqa: S603
+            [*command, "--dir", directory], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            wait_until(lambda: _listens(port), "redis-server")
+            yield f"redis://127.0.0.1:{port}/0"
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def point_celery_to(url: str) -> None:
+    """Have this process send its messages there."""
+    app._pool = None
+    app.amqp._producer_pool = None
+    settings.CELERY_BROKER_URL = url
+    app.conf.broker_url = app.conf.broker_write_url = app.conf.broker_read_url = url
+
+
+class WorkerProcess:
+    """A Celery worker; `kill` ends it as a machine failure would."""
+
+    def __init__(self, queue: str, broker_url: str, log: Path) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "celery", "-A", "workers.celery", "worker"]
+        options = ["-P", "threads", "-c", "4", "-Q", queue, "-n", f"{queue}-{log.stem}@test"]
+        with log.open("w") as out:
+            self._process = subprocess.Popen(  # noqa: S603
+                [*command, *options, "--without-gossip", "--without-mingle", "-l", "INFO"],
+                cwd=ROOT,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **_environment(broker_url)},
+                start_new_session=True,
+            )
+
+    def wait_ready(self, seconds: float = 30.0) -> None:
+        """Return when it takes messages."""
+        wait_until(lambda: " ready." in self.log.read_text(), f"the worker of {self.log}", seconds)
+
+    def kill(self) -> None:
+        """SIGKILL to it and all it started."""
+        self.signal(signal.SIGKILL)
+        self._process.wait(10)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to its process group."""
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return
+
+
+def _environment(broker_url: str) -> dict[str, str]:
+    return {
+        "BROKER_URL": broker_url,
+        "DATABASE_URL": _database_url(),
+        "TABLE_ROOTS": ",".join(settings.TABLE_ROOTS),
+        "SOURCE_ROOTS": ",".join(settings.SOURCE_ROOTS),
+        "JOB_LEASE_SECONDS": "2",
+        "JOB_HEARTBEAT_SECONDS": "1",
+        "REHEARSAL_LIMIT_SECONDS": "30",
+    }
+
+
+def _database_url() -> str:
+    """Where the test's own database is, for another process."""
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{connection.settings_dict['NAME']}"
+    parts = urlsplit(os.environ["TEST_DATABASE_URL"])
+    return urlunsplit(parts._replace(path=f"/{connection.settings_dict['NAME']}"))
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

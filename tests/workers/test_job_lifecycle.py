@@ -1,0 +1,193 @@
+"""Jobs in real worker processes that are killed, paused, cancelled and told twice."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from engine.operations.run import run
+from engine.table import DeltaTable
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.command_rules import command_of
+from lakeui.jobs.delivery import send_job
+from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.requests import cancel_job, request_job
+from tests.services import point_celery_to, wait_until
+from workers.maintenance import sweep_leases
+from workers.rehearsal import HOLDING, announce_end
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def set_property(table: Table, key: str = "team", **more) -> Job:
+    return request_job(
+        table=table,
+        kind="set_properties",
+        parameters={"properties": {key: "sales"}},
+        requested_by=None,
+        **more,
+    )
+
+
+def ended(job: Job) -> Job:
+    """The job when it is over."""
+    wait_until(lambda: not Job.objects.get(pk=job.pk).is_active, f"the end of {job}")
+    job.refresh_from_db()
+    return job
+
+
+def another_active_job(table: Table) -> Job:
+    """A job that nobody runs: whoever commits after it holds."""
+    return Job.objects.create(table=table, kind="optimize", state=Job.State.RUNNING)
+
+
+def end(job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(state=Job.State.SUCCEEDED)
+    announce_end(job.pk)
+
+
+def holds(job: Job) -> None:
+    wait_until(
+        lambda: Job.objects.filter(pk=job.pk, progress_stage=HOLDING).exists(), f"{job} to hold"
+    )
+
+
+def sweep_until_requeued(job: Job) -> None:
+    def swept() -> bool:
+        sweep_leases()
+        return JobAttempt.objects.filter(job=job, outcome=JobAttempt.Outcome.LOST).exists()
+
+    wait_until(swept, "the lease to expire")
+
+
+def commits(table: Table) -> list[str | None]:
+    return [info.operation for info in DeltaTable.open(table.uri).history()]
+
+
+def test_a_job_commits_and_its_version_is_mirrored(table, start_worker):
+    start_worker("light")
+    job = ended(set_property(table))
+    assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 1)
+    table.refresh_from_db()
+    assert (table.version, table.properties["team"]) == (1, "sales")
+    attempt = job.attempt_rows.get()
+    assert (attempt.outcome, attempt.read_version, attempt.attempted_version) == ("committed", 0, 1)
+    assert table.commits.get(version=1).txn_id == str(job.txn_id)
+
+
+def test_a_worker_killed_before_its_commit_leaves_a_job_that_runs_again_once(table, start_worker):
+    first = start_worker("light")
+    other = another_active_job(table)
+    job = set_property(table, commit_after=other)
+    holds(job)
+    first.kill()
+    assert commits(table) == ["CREATE TABLE"]
+    sweep_until_requeued(job)
+    end(other)
+    start_worker("light")
+    job = ended(job)
+    assert (job.state, job.attempts) == (Job.State.SUCCEEDED, 2)
+    assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
+
+
+def test_a_worker_killed_after_its_commit_leaves_a_job_that_recognises_it(table, start_worker):
+    job = Job(table=table, kind="set_properties", parameters={"properties": {"team": "sales"}})
+    job.queue, job.base_version, job.attempts = "light", 0, 1
+    job.save(force_insert=True)
+    run(command_of(job), DeltaTable.open(table.uri), None, txn_id=str(job.txn_id))
+    start_worker("light")
+    send_job(job.pk)
+    job = ended(job)
+    assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 1)
+    assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
+
+
+def test_a_worker_paused_past_its_lease_neither_commits_nor_writes_to_the_row(table, start_worker):
+    first = start_worker("light")
+    other = another_active_job(table)
+    job = set_property(table, commit_after=other)
+    holds(job)
+    first.signal(signal.SIGSTOP)
+    sweep_until_requeued(job)
+    end(other)
+    start_worker("light")
+    job = ended(job)
+    first.signal(signal.SIGCONT)
+    wait_until(lambda: "this one stops" in first.log.read_text(), "the first worker to give up")
+    again = Job.objects.get(pk=job.pk)
+    assert (again.state, again.worker, again.fence) == (Job.State.SUCCEEDED, job.worker, job.fence)
+    assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
+
+
+def test_a_message_delivered_twice_runs_once(table, start_worker):
+    job = set_property(table)
+    for _ in range(5):
+        send_job(job.pk)
+    start_worker("light")
+    job = ended(job)
+    marker = ended(set_property(table, "after"))
+    assert marker.state == Job.State.SUCCEEDED
+    assert job.attempt_rows.count() == 1
+    assert len(commits(table)) == 3
+
+
+def test_a_cancelled_job_stops_before_its_commit(table, start_worker):
+    start_worker("light")
+    job = set_property(table, commit_after=another_active_job(table))
+    holds(job)
+    cancel_job(job, None)
+    job = ended(job)
+    assert job.state == Job.State.CANCELLED
+    assert job.attempt_rows.get().outcome == JobAttempt.Outcome.CANCELLED
+    assert commits(table) == ["CREATE TABLE"]
+
+
+def test_a_job_requested_while_the_broker_was_down_runs_when_it_is_back(
+    table, start_worker, broker
+):
+    point_celery_to("redis://127.0.0.1:1/0")
+    job = set_property(table)
+    job.refresh_from_db()
+    assert (job.state, job.sent_at) == (Job.State.QUEUED, None)
+    point_celery_to(broker)
+    start_worker("light")
+    sweep_leases()
+    assert ended(job).state == Job.State.SUCCEEDED
+
+
+def test_two_jobs_that_are_made_to_meet_conflict_with_both_sides_recorded(table, start_worker):
+    start_worker("light")
+    winner, loser = _collide(table)
+    assert winner.state == Job.State.SUCCEEDED
+    assert (loser.state, loser.error_code) == (Job.State.CONFLICTED, "DELTA_METADATA_CHANGED")
+    conflict = Conflict.objects.get(job=loser)
+    assert conflict.exception == "MetadataChangedException"
+    assert (conflict.read_version, conflict.winning_version) == (0, 1)
+    assert (conflict.current_operation, conflict.winner_operation) == ("SET TBLPROPERTIES",) * 2
+    assert loser.attempt_rows.get().outcome == JobAttempt.Outcome.CONFLICTED
+
+
+def test_a_retry_that_succeeds_keeps_the_conflict_it_had(table, start_worker):
+    start_worker("light")
+    _, loser = _collide(table, retries=2)
+    assert (loser.state, loser.committed_version) == (Job.State.SUCCEEDED, 2)
+    outcomes = list(loser.attempt_rows.values_list("outcome", flat=True))
+    assert outcomes == [JobAttempt.Outcome.CONFLICTED, JobAttempt.Outcome.COMMITTED]
+    assert Conflict.objects.filter(job=loser, kind=Conflict.Kind.ESCAPED).count() == 1
+
+
+def test_a_dry_run_of_vacuum_needs_no_spark_and_shows_its_plan(table, start_worker, lake):
+    Path(lake / "lake/orders/stray.parquet").write_bytes(b"x")
+    start_worker("light")
+    job = ended(
+        request_job(table=table, kind="vacuum", parameters={}, requested_by=None, dry_run=True)
+    )
+    assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, None)
+    assert "summary" in job.plan
+
+
+def _collide(table: Table, retries: int = 0) -> tuple[Job, Job]:
+    winner = set_property(table, "winner")
+    loser = set_property(table, "loser", commit_after=winner, retries=retries)
+    return ended(winner), ended(loser)
