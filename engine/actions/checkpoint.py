@@ -2,13 +2,15 @@
 
 import msgspec
 
+from engine.actions.integers import Long, Size
+
 
 class CheckpointMetadata(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 ):
     """The version a v2 checkpoint describes."""
 
-    version: int
+    version: Long
     tags: dict[str, str | None] | None = None
 
 
@@ -16,8 +18,8 @@ class Sidecar(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
     """A file of a v2 checkpoint's `add` and `remove` actions; `modification_time` in ms."""
 
     path: str
-    size_in_bytes: int
-    modification_time: int
+    size_in_bytes: Size
+    modification_time: Long
     tags: dict[str, str | None] | None = None
 
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from engine.actions.integers import Long
+
 
 class CommitInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What a writer says of its commit. Any field may be absent: other engines leave out many.
@@ -13,15 +15,15 @@ class CommitInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     `extra` keeps fields of other engines that have no name here.
     """
 
-    version: int | None = None
-    in_commit_timestamp: int | None = None
-    timestamp: int | None = None
+    version: Long | None = None
+    in_commit_timestamp: Long | None = None
+    timestamp: Long | None = None
     user_id: str | None = None
     user_name: str | None = None
     operation: str | None = None
     operation_parameters: dict[str, Any] | None = None
     operation_metrics: dict[str, Any] | None = None
-    read_version: int | None = None
+    read_version: Long | None = None
     isolation_level: str | None = None
     is_blind_append: bool | None = None
     user_metadata: str | None = None

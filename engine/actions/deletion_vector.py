@@ -2,15 +2,17 @@
 
 import msgspec
 
+from engine.actions.integers import Long, Size
+
 
 class DeletionVectorDescriptor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Where a deletion vector is: `storage_type` u (relative), p (absolute) or i (inline)."""
 
     storage_type: str
     path_or_inline_dv: str
-    size_in_bytes: int
-    cardinality: int
-    offset: int | None = None
+    size_in_bytes: Size
+    cardinality: Size
+    offset: Long | None = None
 
     @property
     def unique_id(self) -> str:

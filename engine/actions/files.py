@@ -7,6 +7,7 @@ Partition values are the log's strings; null and "" both mean null.
 import msgspec
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.integers import Long, Size
 
 FileKey = tuple[str, str | None]
 """A logical file: its path and the unique id of its deletion vector."""
@@ -17,14 +18,14 @@ class AddFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
 
     path: str
     partition_values: dict[str, str | None]
-    size: int
-    modification_time: int
+    size: Size
+    modification_time: Long
     data_change: bool
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
     clustering_provider: str | None = None
 
     @property
@@ -38,15 +39,15 @@ class RemoveFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     path: str
     data_change: bool
-    deletion_timestamp: int | None = None
+    deletion_timestamp: Long | None = None
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
-    size: int | None = None
+    size: Size | None = None
     stats: str | None = None
     tags: dict[str, str | None] | None = None
     deletion_vector: DeletionVectorDescriptor | None = None
-    base_row_id: int | None = None
-    default_row_commit_version: int | None = None
+    base_row_id: Long | None = None
+    default_row_commit_version: Long | None = None
 
     @property
     def key(self) -> FileKey:
@@ -59,6 +60,6 @@ class AddCDCFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
     path: str
     partition_values: dict[str, str | None]
-    size: int
+    size: Size
     data_change: bool = False
     tags: dict[str, str | None] | None = None

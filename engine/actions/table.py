@@ -5,6 +5,8 @@ Protocol: Change Metadata, Protocol Evolution, Transaction Identifiers, Domain M
 
 import msgspec
 
+from engine.actions.integers import Long
+
 
 class Format(msgspec.Struct, frozen=True):
     """The files' format: always parquet."""
@@ -23,14 +25,14 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, 
     configuration: dict[str, str] = {}
     name: str | None = None
     description: str | None = None
-    created_time: int | None = None
+    created_time: Long | None = None
 
 
 class Protocol(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """Versions a reader and a writer must know; feature lists exist at (3, 7) alone (writer: 7)."""
 
-    min_reader_version: int
-    min_writer_version: int
+    min_reader_version: Long
+    min_writer_version: Long
     reader_features: list[str] | None = None
     writer_features: list[str] | None = None
 
@@ -39,8 +41,8 @@ class SetTransaction(msgspec.Struct, frozen=True, rename="camel", omit_defaults=
     """The last `version` an application committed. `last_updated` in ms."""
 
     app_id: str
-    version: int
-    last_updated: int | None = None
+    version: Long
+    last_updated: Long | None = None
 
 
 class DomainMetadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

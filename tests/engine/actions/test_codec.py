@@ -1,0 +1,246 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.actions.checkpoint import CheckpointMetadata, Sidecar, UnknownAction
+from engine.actions.codec import Action, decode, decode_lines, encode
+from engine.actions.commit_info import CommitInfo
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Format, Metadata, Protocol, SetTransaction
+from engine.errors import EngineError, MalformedLogError
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+LONGS = st.integers(-(2**63), 2**63 - 1)
+SIZES = st.integers(0, 2**63 - 1)
+VALUES = st.dictionaries(TEXT, st.none() | TEXT, max_size=3)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+VECTORS = st.builds(
+    DeletionVectorDescriptor,
+    storage_type=st.sampled_from("uip"),
+    path_or_inline_dv=TEXT,
+    size_in_bytes=SIZES,
+    cardinality=SIZES,
+    offset=maybe(SIZES),
+)
+FILE_FIELDS: dict[str, Any] = {
+    "stats": maybe(TEXT),
+    "tags": maybe(VALUES),
+    "deletion_vector": maybe(VECTORS),
+    "base_row_id": maybe(LONGS),
+    "default_row_commit_version": maybe(LONGS),
+}
+EXTRA = st.dictionaries(
+    TEXT.map(lambda name: f"x-{name}"), JSON.filter(lambda v: v is not None), max_size=2
+)
+ACTIONS: st.SearchStrategy[Action] = st.one_of(
+    st.builds(
+        AddFile,
+        path=TEXT,
+        partition_values=VALUES,
+        size=SIZES,
+        modification_time=LONGS,
+        data_change=st.booleans(),
+        clustering_provider=maybe(TEXT),
+        **FILE_FIELDS,
+    ),
+    st.builds(
+        RemoveFile,
+        path=TEXT,
+        data_change=st.booleans(),
+        deletion_timestamp=maybe(LONGS),
+        extended_file_metadata=maybe(st.booleans()),
+        partition_values=maybe(VALUES),
+        size=maybe(SIZES),
+        **FILE_FIELDS,
+    ),
+    st.builds(AddCDCFile, path=TEXT, partition_values=VALUES, size=SIZES, tags=maybe(VALUES)),
+    st.builds(
+        Metadata,
+        id=TEXT,
+        schema_string=TEXT,
+        format=st.builds(Format, provider=TEXT, options=VALUES),
+        partition_columns=st.lists(TEXT, max_size=3),
+        configuration=st.dictionaries(TEXT, TEXT, max_size=3),
+        name=maybe(TEXT),
+        description=maybe(TEXT),
+        created_time=maybe(LONGS),
+    ),
+    st.builds(
+        Protocol,
+        min_reader_version=st.integers(0, 9),
+        min_writer_version=st.integers(0, 9),
+        reader_features=maybe(st.lists(TEXT, max_size=3)),
+        writer_features=maybe(st.lists(TEXT, max_size=3)),
+    ),
+    st.builds(SetTransaction, app_id=TEXT, version=LONGS, last_updated=maybe(LONGS)),
+    st.builds(DomainMetadata, domain=TEXT, configuration=TEXT, removed=st.booleans()),
+    st.builds(CheckpointMetadata, version=LONGS, tags=maybe(VALUES)),
+    st.builds(Sidecar, path=TEXT, size_in_bytes=SIZES, modification_time=LONGS, tags=maybe(VALUES)),
+    st.builds(
+        CommitInfo,
+        timestamp=maybe(LONGS),
+        operation=maybe(TEXT),
+        operation_parameters=maybe(st.dictionaries(TEXT, JSON, max_size=2)),
+        operation_metrics=maybe(VALUES),
+        read_version=maybe(LONGS),
+        is_blind_append=maybe(st.booleans()),
+        txn_id=maybe(TEXT),
+        in_commit_timestamp=maybe(LONGS),
+        extra=EXTRA,
+    ),
+)
+
+
+@given(ACTIONS)
+def test_an_action_survives_its_line(action: Action):
+    line = encode(action)
+    assert "\n" not in line
+    assert decode(line) == action
+    assert decode(line.encode()) == action
+
+
+@given(st.text(max_size=200) | st.binary(max_size=200))
+def test_any_text_is_an_action_or_a_typed_error(line: str | bytes):
+    try:
+        decode(line)
+    except EngineError:
+        return
+
+
+@given(
+    st.sampled_from(
+        [
+            "add",
+            "remove",
+            "cdc",
+            "metaData",
+            "protocol",
+            "txn",
+            "domainMetadata",
+            "commitInfo",
+            "sidecar",
+        ]
+    ),
+    st.dictionaries(
+        st.sampled_from(
+            [
+                "path",
+                "size",
+                "partitionValues",
+                "dataChange",
+                "modificationTime",
+                "stats",
+                "tags",
+                "id",
+                "schemaString",
+                "configuration",
+                "minReaderVersion",
+                "minWriterVersion",
+                "appId",
+                "version",
+                "deletionVector",
+                "domain",
+                "removed",
+                "timestamp",
+                "operationParameters",
+            ]
+        ),
+        JSON,
+    ),
+)
+def test_fields_of_any_type_are_an_action_or_a_typed_error(name: str, fields: dict[str, Any]):
+    try:
+        decode(json.dumps({name: fields}))
+    except EngineError:
+        return
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "{}",
+        "null",
+        "[]",
+        "x",
+        '{"add":{"path":"a"}}',
+        '{"add":{"path":1,"partitionValues":{},"size":1,"modificationTime":1,"dataChange":true}}',
+        '{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true}}x',
+        '{"add":{},"remove":{}}',
+        '{"add":null}',
+        '{"metaData":{"id":"a"}}',
+        '{"protocol":{"minReaderVersion":"one","minWriterVersion":2}}',
+        '{"add":{"path":"a","partitionValues":{},"size":99999999999999999999999,"modificationTime":1,"dataChange":true}}',
+        '{"protocol":' + "[" * 100_000 + "]" * 100_000 + "}",
+        b'{"txn":{"appId":"\xff","version":1}}',
+        b"\xff\xfe",
+        '{"txn":{"appId":"\\ud800","version":1}}',
+    ],
+)
+def test_what_breaks_the_protocol_is_refused(line: str | bytes):
+    with pytest.raises(MalformedLogError):
+        decode(line)
+
+
+def test_nulls_stand_for_absent_fields():
+    line = '{"add":{"path":"a","partitionValues":{"p":null},"size":1,"modificationTime":1,"dataChange":true,"tags":null,"stats":null,"deletionVector":null}}'
+    assert decode(line) == AddFile(
+        path="a", partition_values={"p": None}, size=1, modification_time=1, data_change=True
+    )
+    assert decode(
+        '{"metaData":{"id":"a","schemaString":"{}","partitionColumns":null,"configuration":null}}'
+    ) == (Metadata(id="a", schema_string="{}"))
+
+
+def test_required_fields_are_always_written():
+    written = json.loads(encode(Metadata(id="a", schema_string="{}")))["metaData"]
+    assert written == {
+        "id": "a",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": "{}",
+        "partitionColumns": [],
+        "configuration": {},
+    }
+    cdc = json.loads(encode(AddCDCFile(path="a", partition_values={}, size=1)))["cdc"]
+    assert cdc == {"path": "a", "partitionValues": {}, "size": 1, "dataChange": False}
+
+
+def test_a_commit_info_keeps_what_it_does_not_know():
+    line = '{"commitInfo":{"timestamp":"soon","operation":"WRITE","isBlindAppend":"yes","notebook":{"id":1},"version":7}}'
+    info = decode(line)
+    assert isinstance(info, CommitInfo)
+    assert info.operation == "WRITE"
+    assert info.timestamp is None
+    assert info.version is None
+    assert info.extra == {
+        "timestamp": "soon",
+        "isBlindAppend": "yes",
+        "notebook": {"id": 1},
+        "version": 7,
+    }
+    assert json.loads(encode(info)) == json.loads(line)
+
+
+def test_an_unknown_action_is_kept_as_it_was():
+    action = decode('{"future":{"a":[1, 2]}}')
+    assert action == UnknownAction(name="future", json='{"a":[1, 2]}')
+    assert encode(action) == '{"future":{"a":[1, 2]}}'
+
+
+def test_empty_lines_of_a_commit_are_skipped():
+    lines = b'\n{"txn":{"appId":"a","version":1}}\r\n  \n{"txn":{"appId":"b","version":2}}'
+    assert [action.app_id for action in decode_lines(lines)] == ["a", "b"]

@@ -1,0 +1,67 @@
+"""Tables made by hand, line by line, for tests of what reads them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.actions.codec import Action, encode
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import Metadata, Protocol
+from engine.log.paths import commit_path
+from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.storage.base import Store
+
+SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
+LEGACY = Protocol(min_reader_version=1, min_writer_version=2)
+WITH_VECTORS = Protocol(
+    min_reader_version=3,
+    min_writer_version=7,
+    reader_features=["deletionVectors"],
+    writer_features=["deletionVectors"],
+)
+
+
+def metadata(schema: StructType = SCHEMA, **values: Any) -> Metadata:
+    return Metadata(**{"id": "made", "schema_string": schema.to_json(), **values})
+
+
+def add(path: str, partition: Mapping[str, str | None] | None = None, **values: Any) -> AddFile:
+    defaults = {"size": 1, "modification_time": 1, "data_change": True}
+    return AddFile(path=path, partition_values=dict(partition or {}), **{**defaults, **values})
+
+
+def remove(path: str, **values: Any) -> RemoveFile:
+    return RemoveFile(**{"path": path, "data_change": True, "deletion_timestamp": 1, **values})
+
+
+def write_commit(store: Store, version: int, *actions: Action) -> None:
+    write_lines(store, version, *(encode(each) for each in actions))
+
+
+def write_lines(store: Store, version: int, *lines: str) -> None:
+    store.put(commit_path(version), "".join(f"{line}\n" for line in lines).encode())
+
+
+def write_first(
+    store: Store, schema: StructType = SCHEMA, protocol: Protocol = LEGACY, **values: Any
+) -> None:
+    write_commit(
+        store, 0, CommitInfo(operation="CREATE TABLE"), protocol, metadata(schema, **values)
+    )
+
+
+def write_rows(
+    store: Store, path: str, rows: Mapping[str, Any] | pa.Table, **values: Any
+) -> AddFile:
+    """A data file and the add that names it; `path` is the name on disk and, unescaped, in the log."""
+    table = rows if isinstance(rows, pa.Table) else pa.table(dict(rows))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    data = sink.getvalue().to_pybytes()
+    store.put(path, data)
+    stats = json.dumps({"numRecords": table.num_rows})
+    return add(path, **{"size": len(data), "stats": stats, **values})

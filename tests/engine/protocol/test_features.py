@@ -1,0 +1,120 @@
+import pytest
+
+from engine.actions.table import Protocol
+from engine.errors import UnsupportedFeatureError
+from engine.protocol.features import (
+    check_readable,
+    check_writable,
+    has_feature,
+    required_protocol,
+    supported_features,
+    upgrade,
+)
+from engine.schema.types import LONG, TIMESTAMP_NTZ, ArrayType, StructField, StructType
+
+PLAIN = StructType((StructField("id", LONG),))
+
+
+def protocol(
+    reader: int, writer: int, readers: list[str] | None = None, writers: list[str] | None = None
+) -> Protocol:
+    return Protocol(
+        min_reader_version=reader,
+        min_writer_version=writer,
+        reader_features=readers,
+        writer_features=writers,
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [
+        (
+            protocol(3, 7, ["catalogManaged", "deletionVectors"], ["catalogManaged"]),
+            ["catalogManaged"],
+        ),
+        (protocol(3, 7, ["fromTheFuture"], []), ["fromTheFuture"]),
+        (protocol(4, 7), ["reader version 4"]),
+        (protocol(99, 7), ["reader version 99"]),
+        (protocol(0, 0), ["reader version 0"]),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_refused_by_what_it_needs(found: Protocol, named: list[str]):
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        check_readable("t", found)
+    assert caught.value.features == named
+    assert caught.value.purpose == "read"
+
+
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [
+        (protocol(1, 7, None, ["collations-preview"]), ["collations-preview"]),
+        (protocol(1, 7, None, ["icebergCompatV2"]), ["icebergCompatV2"]),
+        (protocol(1, 8), ["writer version 8"]),
+    ],
+)
+def test_a_table_that_can_only_be_read_is_refused_to_writers(found: Protocol, named: list[str]):
+    check_readable("t", found)
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        check_writable("t", found)
+    assert caught.value.features == named
+    assert caught.value.purpose == "write"
+
+
+def test_versions_imply_their_features():
+    assert supported_features(protocol(1, 1)) == set()
+    assert supported_features(protocol(1, 2)) == {"appendOnly", "invariants"}
+    assert has_feature(protocol(2, 5), "columnMapping")
+    assert not has_feature(protocol(2, 5), "identityColumns")
+    assert has_feature(protocol(2, 6), "identityColumns")
+
+
+def test_lists_replace_what_versions_imply():
+    assert supported_features(protocol(1, 7, None, ["appendOnly"])) == {"appendOnly"}
+
+
+def test_a_plain_table_needs_no_lists():
+    assert required_protocol(PLAIN, {}) == protocol(1, 2)
+    assert required_protocol(PLAIN, {"delta.enableChangeDataFeed": "true"}) == protocol(1, 4)
+    assert required_protocol(PLAIN, {"delta.columnMapping.mode": "name"}) == protocol(2, 5)
+
+
+def test_a_reader_feature_is_in_both_lists():
+    found = required_protocol(PLAIN, {"delta.enableDeletionVectors": "true"})
+    assert found == protocol(
+        3, 7, ["deletionVectors"], ["appendOnly", "deletionVectors", "invariants"]
+    )
+
+
+def test_a_writer_feature_alone_leaves_readers_be():
+    found = required_protocol(PLAIN, {"delta.enableRowTracking": "true"})
+    assert found == protocol(
+        1, 7, None, ["appendOnly", "domainMetadata", "invariants", "rowTracking"]
+    )
+
+
+def test_a_type_anywhere_in_the_schema_needs_its_feature():
+    schema = StructType(
+        (StructField("a", ArrayType(StructType((StructField("t", TIMESTAMP_NTZ),)))),)
+    )
+    assert has_feature(required_protocol(schema, {}), "timestampNtz")
+
+
+def test_a_feature_asked_for_that_cannot_be_written_is_refused():
+    with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
+        required_protocol(PLAIN, {"delta.feature.catalogManaged": "supported"})
+
+
+def test_an_upgrade_keeps_what_versions_implied():
+    found = upgrade(protocol(2, 5), ["deletionVectors"])
+    assert found.min_reader_version == 3
+    assert set(found.reader_features or []) == {"columnMapping", "deletionVectors"}
+    assert {"changeDataFeed", "checkConstraints", "columnMapping"} <= set(
+        found.writer_features or []
+    )
+
+
+def test_an_upgrade_to_what_is_there_changes_nothing():
+    found = protocol(3, 7, ["deletionVectors"], ["deletionVectors"])
+    assert upgrade(found, ["deletionVectors"]) is found

@@ -1,0 +1,94 @@
+import pytest
+
+from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
+from engine.protocol.properties import TableProperties, split_column_list, validate_properties
+
+
+def test_absent_properties_have_their_defaults():
+    found = TableProperties.parse({})
+    assert found.isolation_level == "WriteSerializable"
+    assert found.checkpoint_interval == 10
+    assert found.deleted_file_retention_ms == 7 * 24 * 3600 * 1000
+    assert found.data_skipping_stats_columns is None
+    assert not found.enable_deletion_vectors
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "attribute", "value"),
+    [
+        ("delta.isolationLevel", "Serializable", "isolation_level", "Serializable"),
+        ("delta.isolationLevel", "serializable", "isolation_level", "Serializable"),
+        ("delta.appendOnly", "TRUE", "append_only", True),
+        ("delta.checkpointInterval", "3", "checkpoint_interval", 3),
+        ("delta.logRetentionDuration", "interval 2 days 3 hours", "log_retention_ms", 183_600_000),
+        (
+            "delta.deletedFileRetentionDuration",
+            "interval 1 week",
+            "deleted_file_retention_ms",
+            604_800_000,
+        ),
+        (
+            "delta.deletedFileRetentionDuration",
+            "INTERVAL 168 HOURS",
+            "deleted_file_retention_ms",
+            604_800_000,
+        ),
+        ("delta.targetFileSize", "128mb", "target_file_size_bytes", 134_217_728),
+        ("delta.targetFileSize", "1000", "target_file_size_bytes", 1000),
+        ("delta.dataSkippingNumIndexedCols", "-1", "data_skipping_num_indexed_cols", -1),
+        ("delta.dataSkippingStatsColumns", "a,b.c", "data_skipping_stats_columns", ("a", "b.c")),
+        (
+            "delta.inCommitTimestampEnablementVersion",
+            "7",
+            "in_commit_timestamp_enablement_version",
+            7,
+        ),
+    ],
+)
+def test_a_property_is_parsed(key: str, text: str, attribute: str, value: object):
+    assert getattr(TableProperties.parse({key: text}), attribute) == value
+    validate_properties({key: text})
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("delta.appendOnly", "yes"),
+        ("delta.checkpointInterval", "0"),
+        ("delta.checkpointInterval", "ten"),
+        ("delta.checkpointInterval", "9" * 30),
+        ("delta.logRetentionDuration", "a while"),
+        ("delta.logRetentionDuration", "interval -1 days"),
+        ("delta.logRetentionDuration", "interval 1 month"),
+        ("delta.targetFileSize", "big"),
+        ("delta.targetFileSize", "0"),
+        ("delta.columnMapping.mode", "names"),
+        ("delta.checkpointPolicy", "v3"),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_its_key(key: str, text: str):
+    with pytest.raises(InvalidPropertyError) as caught:
+        TableProperties.parse({key: text})
+    assert caught.value.field == key
+
+
+@pytest.mark.parametrize("level", ["SnapshotIsolation", "read committed", ""])
+def test_another_isolation_level_is_refused(level: str):
+    with pytest.raises(InvalidIsolationLevelError) as caught:
+        TableProperties.parse({"delta.isolationLevel": level})
+    assert caught.value.code == "DELTA_INVALID_ISOLATION_LEVEL"
+
+
+def test_a_table_keeps_properties_that_mean_nothing_here():
+    assert TableProperties.parse({"delta.fromTheFuture": "x", "owner": "me"}) == TableProperties()
+
+
+def test_nobody_may_set_a_delta_property_that_does_not_exist():
+    with pytest.raises(InvalidPropertyError, match="fromTheFuture"):
+        validate_properties({"delta.fromTheFuture": "x"})
+    validate_properties({"owner": "me", "delta.constraints.positive": "a > 0"})
+
+
+def test_a_list_of_columns_respects_quotes():
+    assert split_column_list("a, `b, c` ,d.`e f`") == ("a", "b, c", "d.e f")
+    assert split_column_list("") == ()

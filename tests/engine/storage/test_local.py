@@ -1,0 +1,80 @@
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from engine.errors import FileMissingError, PathOutsideRootError, StorageError
+from engine.storage.local import LocalStore
+
+
+def test_no_temporary_file_is_left_behind(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    store.put_if_absent("log/1", b"x")
+    with pytest.raises(StorageError):
+        store.put_if_absent("log/1", b"y")
+    store.put("log/2", b"z")
+    assert sorted(path.name for path in (tmp_path / "log").iterdir()) == ["1", "2"]
+
+
+def test_readers_never_see_a_part_of_a_commit(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    content = b"x" * 200_000
+
+    def read(version: int) -> bytes:
+        while (found := store.stat(f"log/{version}")) is None:
+            continue
+        assert found.size_bytes == len(content)
+        return store.read(f"log/{version}")
+
+    with ThreadPoolExecutor(2) as pool:
+        for version in range(50):
+            reading = pool.submit(read, version)
+            store.put_if_absent(f"log/{version}", content)
+            assert reading.result(20) == content
+
+
+def test_a_symbolic_link_out_of_the_table_is_not_followed(tmp_path: Path):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("x", "utf-8")
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "inside").symlink_to(secret)
+    store = LocalStore(tmp_path / "table")
+    with pytest.raises(PathOutsideRootError):
+        store.read("inside/key")
+    assert list(store.list_all()) == []
+
+
+def test_a_table_may_itself_be_reached_by_a_symbolic_link(tmp_path: Path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    store = LocalStore(tmp_path / "link")
+    store.put_if_absent("a/x", b"1")
+    assert LocalStore(tmp_path / "real").read("a/x") == b"1"
+
+
+def test_a_directory_is_no_file(tmp_path: Path):
+    (tmp_path / "a").mkdir()
+    with pytest.raises(FileMissingError):
+        LocalStore(tmp_path).read("a")
+
+
+def test_staged_files_can_be_made_durable(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    store.put("a/b/c.parquet", b"x")
+    store.make_durable(["a/b/c.parquet"])
+    with pytest.raises(FileMissingError):
+        store.make_durable(["a/b/none.parquet"])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written_is_a_storage_error(tmp_path: Path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(StorageError, match="EACCES"):
+        LocalStore(tmp_path).put_if_absent("x", b"")
+
+
+def test_a_name_that_is_too_long_is_a_storage_error(tmp_path: Path):
+    with pytest.raises(StorageError, match="ENAMETOOLONG"):
+        LocalStore(tmp_path).put_if_absent("x" * 300, b"")
