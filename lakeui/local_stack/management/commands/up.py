@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from lakeui.local_stack.login_links import make_link_token
 from lakeui.local_stack.preflight import HOST, problems
-from lakeui.local_stack.stack import AlreadyRunningError, Stack, only_one
+from lakeui.local_stack.stack import AlreadyRunningError, Stack, only_one, programs
 
 ADMIN = "admin"
 
@@ -23,21 +23,26 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--port", type=int, default=8000, help="of the web server (8000)")
         parser.add_argument("--no-demo", action="store_true", help="make no demo tables")
+        parser.add_argument(
+            "--no-spark", action="store_true", help="look only: no Java needed, no jobs on rows"
+        )
 
     def handle(self, *args: object, **options: object) -> None:
         del args
         try:
             with only_one():
-                self._run(cast("int", options["port"]), demo=not options["no_demo"])
+                spark = not options["no_spark"]
+                demo = spark and not options["no_demo"]
+                self._run(cast("int", options["port"]), spark=spark, demo=demo)
         except AlreadyRunningError:
             msg = f"The stack of {settings.LAKEUI_HOME} runs already: stop that one first (Ctrl-C)."
             raise CommandError(msg) from None
 
-    def _run(self, port: int, *, demo: bool) -> None:
-        if found := list(problems(port)):
+    def _run(self, port: int, *, spark: bool, demo: bool) -> None:
+        if found := list(problems(port, spark=spark)):
             raise CommandError("\n".join(found))
         call_command("migrate", verbosity=0, interactive=False)
-        stack = Stack(port, demo=demo, report=self._say)
+        stack = Stack(programs(port, spark=spark, demo=demo), report=self._say)
         try:
             stack.start()
             self._welcome(port, demo=demo)
