@@ -1,10 +1,13 @@
 """A form for each command, made from what the command declares of its parameters."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.core.files.uploadedfile import UploadedFile
+from django.utils.datastructures import MultiValueDict
 
 from engine.commands.model import COMMANDS, FileSource, Parameter, parameters_of
 from engine.errors import EngineError
@@ -19,8 +22,14 @@ _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 class CommandForm(forms.Form):
     """Fields of one kind of command; `parameters` gives what `Command.from_parameters` takes."""
 
-    def __init__(self, kind: str, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, prefix=None, **kwargs)
+    def __init__(
+        self,
+        kind: str,
+        data: Mapping[str, Any] | None = None,
+        files: MultiValueDict[str, UploadedFile[Any]] | None = None,
+        initial: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(data, files, initial=initial)
         self.kind = kind
         self.declared = [p for p in COMMANDS[kind].declared() if p.name not in _LEFT_OUT]
         for declared in self.declared:
@@ -90,49 +99,37 @@ def _fields(declared: Parameter) -> Iterator[tuple[str, forms.Field]]:
 
 
 def _field(declared: Parameter) -> forms.Field:
+    made = _FIELDS.get(declared.kind, _TEXT)
+    hint = f"{declared.help} {made.hint}".strip()
     given: dict[str, Any] = {
         "label": declared.label,
-        "help_text": declared.help,
-        "required": declared.required,
+        "help_text": hint,
+        "required": declared.required and declared.kind != "boolean",
         "initial": declared.default if isinstance(declared.default, str | int | float) else None,
     }
-    mono = dict(_MONO)
-    match declared.kind:
-        case "boolean":
-            return forms.BooleanField(**given | {"required": False})
-        case "integer":
-            return forms.IntegerField(**given, min_value=declared.minimum)
-        case "number":
-            return forms.FloatField(**given, min_value=declared.minimum)
-        case "choice":
-            return forms.ChoiceField(**given, choices=[(c, c) for c in declared.choices])
-        case "condition" | "expression":
-            return forms.CharField(**given, widget=forms.Textarea(attrs=mono | {"rows": 2}))
-        case "mapping":
-            given["help_text"] = f"{declared.help} One `name = value` a line.".strip()
-            return forms.CharField(**given, widget=forms.Textarea(attrs=mono | {"rows": 3}))
-        case "schema":
-            given["help_text"] = f"{declared.help} As Delta's schema JSON.".strip()
-            return forms.CharField(**given, widget=forms.Textarea(attrs=mono | {"rows": 4}))
-        case "columns" | "texts":
-            given["help_text"] = f"{declared.help} Commas between.".strip()
-            return forms.CharField(**given, widget=forms.TextInput(attrs=mono))
-    return forms.CharField(**given, strip=False, widget=forms.TextInput(attrs=mono))
+    if declared.kind in {"integer", "number"}:
+        given["min_value"] = declared.minimum
+    elif declared.kind == "choice":
+        given["choices"] = [(choice, choice) for choice in declared.choices]
+    elif made.rows:
+        given["widget"] = forms.Textarea(attrs=_MONO | {"rows": made.rows})
+    elif made.field is forms.CharField:
+        given |= {"strip": False, "widget": forms.TextInput(attrs=_MONO)}
+    return made.field(**given)
 
 
-def _value(declared: Parameter, cleaned: Any) -> Any:
-    if declared.kind == "boolean":
-        return bool(cleaned)
-    if cleaned in (None, ""):
-        return None
-    match declared.kind:
-        case "mapping":
-            return _pairs(cleaned)
-        case "columns" | "texts":
-            return [part.strip() for part in cleaned.split(",") if part.strip()]
-        case "schema":
-            return _json(cleaned)
-    return cleaned
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """How one kind of parameter is asked for, and read from what was typed."""
+
+    field: type[forms.Field] = forms.CharField
+    rows: int = 0
+    hint: str = ""
+    read: Callable[[str], object] | None = None
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -141,9 +138,33 @@ def _pairs(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in lines}
 
 
-def _json(text: str) -> Any:
+def _json(text: str) -> object:
     """The text itself where it is no JSON: the command says what is wrong with it."""
     try:
         return json.loads(text)
     except ValueError:
         return text
+
+
+_TEXT = _Made()
+_FIELDS = {
+    "boolean": _Made(forms.BooleanField),
+    "integer": _Made(forms.IntegerField),
+    "number": _Made(forms.FloatField),
+    "choice": _Made(forms.ChoiceField),
+    "condition": _Made(rows=2),
+    "expression": _Made(rows=2),
+    "mapping": _Made(rows=3, hint="One name = value a line.", read=_pairs),
+    "schema": _Made(rows=4, hint="As Delta's schema JSON.", read=_json),
+    "columns": _Made(hint="Commas between.", read=_listed),
+    "texts": _Made(hint="Commas between.", read=_listed),
+}
+
+
+def _value(declared: Parameter, cleaned: Any) -> Any:  # noqa: ANN401 - a field's value
+    if declared.kind == "boolean":
+        return bool(cleaned)
+    if cleaned in (None, ""):
+        return None
+    read = _FIELDS.get(declared.kind, _TEXT).read
+    return read(cleaned) if read else cleaned

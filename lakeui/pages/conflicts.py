@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, Q, QuerySet, Sum
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, render
 
 from engine.conflicts.checker import CHECKS
-from lakeui.catalog.models import CommitFile
+from lakeui.catalog.models import Commit, CommitFile
 from lakeui.conflicts.filters import ConflictFilter, visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.exports import export
@@ -82,7 +83,7 @@ class Overlap:
 
 
 @login_required
-def conflict_list(request: HttpRequest) -> HttpResponse:
+def conflict_list(request: HttpRequest) -> HttpResponseBase:
     conflicts = visible_conflicts(request.user).select_related("table", "job")
     listing = Listing(request, ConflictFilter(request.GET, conflicts))
     if "export" in request.GET and listing.is_valid:
@@ -190,14 +191,14 @@ def _rows_in_file(conflict: Conflict, path: str) -> int | None:
     return files.exclude(row_count=None).values_list("row_count", flat=True).first()
 
 
-def _winning_commit(conflict: Conflict) -> Any:
-    if conflict.table_id is None or conflict.winning_version is None:
+def _winning_commit(conflict: Conflict) -> Commit | None:
+    if conflict.table is None or conflict.winning_version is None:
         return None
-    commits = conflict.table.commits.defer("raw")  # type: ignore[union-attr]
+    commits = conflict.table.commits.defer("raw")
     return commits.filter(version=conflict.winning_version).first()
 
 
-def _around(visible: Any, conflict: Conflict) -> dict[str, Any]:
+def _around(visible: QuerySet[Conflict], conflict: Conflict) -> dict[str, Any]:
     same = visible.filter(table=conflict.table_id, kind=conflict.kind).order_by("occurred_at", "pk")
     now, pk = conflict.occurred_at, conflict.pk
     earlier = Q(occurred_at__lt=now) | Q(occurred_at=now, pk__lt=pk)

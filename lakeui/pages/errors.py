@@ -24,7 +24,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return render(request, "404.html", {"reason": _said(exception)}, status=404)
 
 
-def server_error(request: HttpRequest) -> HttpResponse:
+def server_error(_request: HttpRequest) -> HttpResponse:
     """Drawn without the frame, which asks the database that may be what failed."""
     context = {"request_id": get_contextvars().get("request_id", "")}
     return HttpResponse(render_to_string("500.html", context), status=500)

@@ -29,7 +29,7 @@ def export(
     return response
 
 
-def spreadsheet_safe(value: Any) -> Any:
+def spreadsheet_safe(value: object) -> object:
     """Text that a spreadsheet would run as a formula, with an apostrophe before it."""
     if isinstance(value, str) and value.lstrip().startswith(_FORMULA):
         return f"'{value}"
@@ -57,7 +57,7 @@ def _json_lines(rows: QuerySet[Model], columns: Columns) -> Iterator[str]:
     yield "\n]\n" if before == "," else "[]\n"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if isinstance(value, (dict, list)):

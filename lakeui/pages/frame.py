@@ -1,8 +1,7 @@
 """What every page shows around its content. Nothing is asked of the database until it is drawn."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
 
 from django.conf import settings
 from django.db.models import Max
@@ -68,10 +67,11 @@ class Frame:
         return [found[pk] for pk in wanted if pk in found]
 
     @cached_property
-    def mirrored_at(self) -> Any:
+    def mirrored_at(self) -> datetime | None:
         """When the mirror last read any log."""
         tables = visible_tables(self._request.user).order_by()
-        return tables.aggregate(at=Max("mirrored_at"))["at"]
+        newest: datetime | None = tables.aggregate(at=Max("mirrored_at"))["at"]
+        return newest
 
     @cached_property
     def origin(self) -> str:

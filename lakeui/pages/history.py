@@ -6,8 +6,9 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
@@ -73,7 +74,7 @@ class HistoryRow:
 
 
 @login_required
-def history(request: HttpRequest, pk: int) -> HttpResponse:
+def history(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
     commits = table.commits.defer(*_HIDDEN).order_by("-version")
     listing = Listing(request, CommitFilter(request.GET, commits))
@@ -186,7 +187,7 @@ def _merged(rows: list[HistoryRow], lost: Iterable[Conflict]) -> list[HistoryRow
     return merged
 
 
-def _counted(versions: Any) -> dict[int, int]:
+def _counted(versions: "QuerySet[Any, Any]") -> dict[int, int]:
     return dict(versions.order_by().annotate(n=Count("pk")))
 
 

@@ -37,6 +37,13 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True, slots=True)
+class _Kind:
+    kind: str
+    label: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
 class Understood:
     """A command as it was read, and all a person needs before they let it run."""
 
@@ -82,7 +89,11 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
     context |= {
         "table": table,
         "kind": kind,
-        "kinds": [k for k in COMMANDS.values() if _is_offered(request, table, k)],
+        "kinds": [
+            _Kind(k.kind, k.label, k.help)
+            for k in COMMANDS.values()
+            if _is_offered(request, table, k)
+        ],
         "is_sql_only": kind in SQL_ONLY,
         "understood": understood,
         "problem": problem,
@@ -99,8 +110,7 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
     is_dry = request.POST["step"] == "dry_run"
     sql = request.POST.get("sql", "") if kind == SQL else ""
     try:
-        retries = int(request.POST.get("retries") or 0)
-        parameters = json.loads(request.POST.get("parameters") or "{}")
+        parameters = _posted_parameters(request)
         command = parse_statement(sql) if sql else Command.from_parameters(kind, parameters)
         if command.destructive and not is_dry and request.POST.get("confirm") != table.name:
             return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
@@ -110,12 +120,10 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
             parameters=parameters,
             requested_by=request.user,  # type: ignore[arg-type]  # signed in
             dry_run=is_dry,
-            retries=retries,
+            retries=_retries(request),
             sql=sql,
             reason=request.POST.get("reason", "")[:2000],
         )
-    except ValueError:
-        return _show(request, table, kind, "The form came back damaged; nothing was queued.")
     except EngineError as error:
         return _show(request, table, kind, str(error))
     messages.success(request, "Queued." if not is_dry else "Queued as a dry run: nothing changes.")
@@ -133,19 +141,40 @@ def _command(
     if request.method != "POST":
         context["form"] = CommandForm(kind, initial=initial_of(kind, request.GET.dict()))
         return None
+    return _filled(request, table, kind, context)
+
+
+def _filled(
+    request: HttpRequest, table: Table, kind: str, context: dict[str, Any]
+) -> Command | None:
+    """What a sent form says; one that comes back from its confirmation holds JSON instead."""
     if request.POST.get("parameters"):
-        return _checked(
-            Command.from_parameters(kind, json.loads(request.POST["parameters"])), table
-        )
+        return _checked(Command.from_parameters(kind, _posted_parameters(request)), table)
     form = context["form"] = CommandForm(kind, request.POST, request.FILES)
     if not form.is_valid():
         return None
     sent = form.cleaned_data.get("source.file")
     uri = store_upload(sent, request.user) if sent else ""  # type: ignore[arg-type]  # signed in
     if uri:
-        form.data = form.data.copy()  # type: ignore[attr-defined]
-        form.data["source.uri"] = uri  # type: ignore[index]
+        form.data = request.POST.copy()
+        form.data["source.uri"] = uri
     return _checked(Command.from_parameters(kind, form.parameters(uri)), table)
+
+
+def _posted_parameters(request: HttpRequest) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return json.loads(request.POST.get("parameters") or "{}")
+    except ValueError as error:
+        msg = "The form came back damaged."
+        raise RequestError(msg, "Fill it in again; nothing was queued.") from error
+
+
+def _retries(request: HttpRequest) -> int:
+    text = request.POST.get("retries") or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 4):
+        msg = f"{text[:20]!r} is no number of retries."
+        raise RequestError(msg, "Give a whole number.", field="retries")
+    return int(text)
 
 
 def _checked(command: Command, table: Table) -> Command:

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
@@ -61,7 +62,7 @@ class AttemptRow:
 
 
 @login_required
-def job_list(request: HttpRequest) -> HttpResponse:
+def job_list(request: HttpRequest) -> HttpResponseBase:
     jobs = visible_jobs(request.user).select_related("table", "requested_by")
     listing = Listing(request, JobFilter(request.GET, jobs))
     if "export" in request.GET and listing.is_valid:
@@ -182,7 +183,11 @@ def _stages(job: Job) -> list[Stage]:
     """Queue, work, commit: what every kind goes through; the work names itself as it runs."""
     at = {Job.State.QUEUED: 0, Job.State.RUNNING: 1, Job.State.COMMITTING: 2}
     place = at.get(Job.State(job.state), 3 if job.state == Job.State.SUCCEEDED else 1)
-    names = ("Queue", job.progress_stage.capitalize() or "Work", "Check and commit")
+    names: tuple[str, ...] = (
+        "Queue",
+        job.progress_stage.capitalize() or "Work",
+        "Check and commit",
+    )
     if job.dry_run:
         names = names[:2]
     ended = not job.is_active and job.state != Job.State.SUCCEEDED

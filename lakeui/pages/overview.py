@@ -57,7 +57,12 @@ def overview(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     since = now - RANGES[looks.range_name] if looks.range_name in RANGES else looks.previous
     context = _happened(request, since, now) | _running(request)
-    context |= {"looks": looks, "since": since, "twin": "/api/v1/tables/"}
+    context |= {
+        "looks": looks,
+        "since": since,
+        "ranges": RANGES,
+        "twin": "/api/v1/tables/",
+    }
     response = render(request, "overview/overview.html", context)
     looks.remember(response)
     return response
@@ -111,7 +116,8 @@ def _meetings(visible: QuerySet[Table], since: datetime) -> Meetings:
         .values("hour", "table_id", "kind", "current_operation", "winner_operation")
         .annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
     )
-    sums, pairs = Meetings(), defaultdict(lambda: [0, 0])
+    sums = Meetings()
+    pairs: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
     losses: dict[int, Counter[str]] = defaultdict(Counter)
     for row in grouped:
         if row["kind"] == Conflict.Kind.ABSORBED:
@@ -125,7 +131,7 @@ def _meetings(visible: QuerySet[Table], since: datetime) -> Meetings:
         hours = sums.lost_by_hour.setdefault(row["table_id"], {})
         hours[row["hour"]] = hours.get(row["hour"], 0) + row["n"]
         sides = (row["current_operation"], row["winner_operation"])
-        cell = (" × ".join(side or "?" for side in sides), row["hour"])
+        cell = (" \N{MULTIPLICATION SIGN} ".join(side or "?" for side in sides), row["hour"])
         sums.cost_by_hour[cell] = sums.cost_by_hour.get(cell, 0) + row["ms"]
         pairs[sides][0] += row["n"]
         pairs[sides][1] += row["ms"]

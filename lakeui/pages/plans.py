@@ -1,14 +1,13 @@
 """A dry run's plan, as lines to read."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from lakeui.pages.units import format_bytes, format_count
 
 _LONG = 20
 
 
-def plan_lines(plan: Any) -> list[tuple[str, str]]:
+def plan_lines(plan: object) -> list[tuple[str, str]]:
     """Numbers and short texts of the plan's first level, bytes in IEC; lists by their length."""
     if not isinstance(plan, Mapping):
         return []
@@ -19,7 +18,7 @@ def _label(name: str) -> str:
     return name.removesuffix("_bytes").replace("_", " ").capitalize()
 
 
-def _text(name: str, value: Any) -> str:
+def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):

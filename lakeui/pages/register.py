@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from engine.errors import EngineError
 from lakeui.catalog.access import may
 from lakeui.catalog.registration import register_table
+from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_create
 from lakeui.jobs.uploads import format_of, store_upload
 
@@ -69,7 +70,7 @@ class UploadForm(forms.Form):
     clustering_columns = forms.CharField(
         label="Cluster by",
         required=False,
-        help_text="Columns that conditions will use, commas between. Optional.",
+        help_text="Columns that conditions will use, commas between.",
         widget=forms.TextInput(attrs=_MONO),
     )
     description = forms.CharField(label="About", required=False, max_length=2000)
@@ -109,7 +110,7 @@ def upload(request: HttpRequest) -> HttpResponse:
     return render(request, "tables/upload.html", {"form": form}, status=status)
 
 
-def _create(request: HttpRequest, given: dict[str, Any]) -> Any:
+def _create(request: HttpRequest, given: dict[str, Any]) -> Job:
     uri = store_upload(given["file"], request.user)  # type: ignore[arg-type]  # signed in
     columns = [part.strip() for part in given["clustering_columns"].split(",") if part.strip()]
     source = {"kind": "files", "uri": uri, "format": format_of(uri), "bad_rows": given["bad_rows"]}

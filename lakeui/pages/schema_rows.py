@@ -30,7 +30,7 @@ def schema_rows(table: Table) -> list[SchemaRow]:
     return list(_rows(schema, roles, 0))
 
 
-def type_text(value: Any) -> str:
+def type_text(value: object) -> str:
     """A Delta type as SQL writes it."""
     if not isinstance(value, dict):
         return str(value)
@@ -60,7 +60,7 @@ def _rows(schema: dict[str, Any], roles: dict[str, str], depth: int) -> Iterator
         yield from _rows(_struct_inside(field.get("type")), roles, depth + 1)
 
 
-def _struct_inside(value: Any) -> dict[str, Any]:
+def _struct_inside(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         return {}
     if value.get("type") == "struct":
@@ -82,5 +82,5 @@ def _notes(name: str, metadata: dict[str, Any]) -> Iterator[str]:
         yield f"default {metadata['CURRENT_DEFAULT']}"
 
 
-def _name(column: Any) -> str:
-    return column if isinstance(column, str) else ".".join(map(str, column))
+def _name(column: str | list[str]) -> str:
+    return column if isinstance(column, str) else ".".join(column)

@@ -5,13 +5,13 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.filters import MAX_ID_DIGITS
-from lakeui.catalog.models import Commit
+from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.jobs.filters import visible_jobs
 
@@ -47,7 +47,7 @@ def _found(request: HttpRequest, text: str) -> dict[str, Any]:
     }
 
 
-def _versions(tables: Any, text: str) -> list[Commit]:
+def _versions(tables: QuerySet[Table], text: str) -> list[Commit]:
     match = _VERSION.match(text)
     commits = Commit.objects.filter(table__in=tables).select_related("table").defer("raw")
     if match is None:

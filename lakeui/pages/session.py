@@ -1,9 +1,8 @@
 """Signing in by password. The one-time link that a start prints belongs to the local stack."""
 
-from typing import Any
-
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
+from django.http import HttpResponse
 
 
 class SignInForm(AuthenticationForm):
@@ -21,6 +20,5 @@ class SignInView(LoginView):
     authentication_form = SignInForm
     redirect_authenticated_user = True
 
-    def render_to_response(self, context: dict[str, Any], **kwargs: Any) -> Any:
-        status = 400 if context["form"].errors else 200
-        return super().render_to_response(context, status=status, **kwargs)
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        return self.render_to_response(self.get_context_data(form=form), status=400)

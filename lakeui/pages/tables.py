@@ -10,6 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.db.models import Sum
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
@@ -48,7 +49,7 @@ COLUMNS = {
 
 
 @login_required
-def table_list(request: HttpRequest) -> HttpResponse:
+def table_list(request: HttpRequest) -> HttpResponseBase:
     tables = with_health(visible_tables(request.user)).order_by("name")
     listing = Listing(request, TableFilter(request.GET, tables))
     if "export" in request.GET and listing.is_valid:

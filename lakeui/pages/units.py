@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 _BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_HUGE = ("TiB", "PiB", "EiB")
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -13,7 +14,7 @@ def format_bytes(size_bytes: float) -> str:
         if size < 1024 or unit == _BYTE_UNITS[-1]:
             break
         size /= 1024
-    digits = 0 if unit == "B" or size >= 1000 else 1 if size >= 10 or size == int(size) else 2
+    digits = 0 if unit == "B" or size == int(size) or size >= 1000 else 2 if unit in _HUGE else 1
     return f"{sign}{size:,.{digits}f} {unit}"
 
 
@@ -55,4 +56,6 @@ def _coarse(span: timedelta) -> str:
         return f"{span.days} d"
     if span >= timedelta(hours=3):
         return f"{span // timedelta(hours=1)} h"
+    if timedelta(minutes=10) <= span < timedelta(hours=1):
+        return f"{span // timedelta(minutes=1)} min"
     return format_duration(round(span.total_seconds()) * 1000).replace(".0 s", " s")

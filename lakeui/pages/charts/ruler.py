@@ -54,7 +54,7 @@ class Ruler:
 
 
 def draw_ruler(
-    commits: Sequence[tuple[int, str]], lost_to: Iterable[int], here: int | None
+    commits: Sequence[tuple[int, str]], lost_to: Iterable[int | None], here: int | None
 ) -> Ruler | None:
     """`commits` are (version, operation) in version order; `lost_to` the versions that won."""
     if not commits:
@@ -68,7 +68,7 @@ def draw_ruler(
         )
         for v, op in commits
     )
-    lost = Counter(version for version in lost_to if version in at)
+    lost = Counter(version for version in lost_to if version is not None and version in at)
     crosses = tuple(Cross(version, at[version], n) for version, n in sorted(lost.items()))
     return Ruler(
         ticks, crosses, _labels(at, here), step, at.get(here) if here is not None else None, here

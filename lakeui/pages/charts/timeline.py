@@ -65,7 +65,7 @@ class Timeline:
 
 
 def draw_timeline(
-    commits: Iterable[tuple[datetime, str]],
+    commits: Iterable[tuple[datetime | None, str]],
     lost_at: Iterable[datetime],
     range_name: str,
     end: datetime,
@@ -76,6 +76,8 @@ def draw_timeline(
     start = _floor(end, width) + width - span
     counts: dict[int, Counter[str]] = defaultdict(Counter)
     for moment, operation in commits:
+        if moment is None:
+            continue
         counts[_place(moment, start, width)][family_of(operation)] += 1
     lost = Counter(_place(moment, start, width) for moment in lost_at)
     inside = {i: c for i, c in counts.items() if 0 <= i < places}

@@ -1,6 +1,7 @@
 """What templates say with one word: marks, times, sizes, operations."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -141,7 +142,7 @@ def family(operation: str) -> str:
 
 
 @register.filter
-def pretty(value: Any) -> str:
+def pretty(value: object) -> str:
     """JSON with keys in order."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True, default=str)
 
@@ -187,7 +188,7 @@ def _rfc3339(moment: datetime) -> str:
 
 
 @register.filter
-def at(values: Any, key: Any) -> Any:
+def at(values: Mapping[Any, Any] | None, key: object) -> object:
     """The value of a mapping at a key, nothing where there is none."""
     return values.get(key) if values else None
 
@@ -210,13 +211,13 @@ def spaced(range_name: str) -> str:
 
 
 @register.filter
-def compact(value: Any) -> str:
+def compact(value: object) -> str:
     """Text as it is, anything else as JSON in one line."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 @register.filter
-def metric(value: Any) -> str:
+def metric(value: object) -> str:
     """A metric's number with its thousands apart; anything else as it was written."""
     text = str(value)
     return units.format_count(int(text)) if text.lstrip("-").isdecimal() else text

@@ -1,0 +1,573 @@
+"""Rows as the mirror and the workers write them, and one lake full of them that tells a story.
+
+The story is of one morning: a stream, a merge, an erasure and a price fix share `sales.orders`.
+"""
+
+import json
+import random
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import Group, User
+from django.utils import timezone
+
+from engine.errors import ConflictFacts, ConflictFile, ConflictSide, Remedy
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
+from lakeui.catalog.roles import Role
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job, JobAttempt, JobEvent
+
+MIB, GIB = 1024**2, 1024**3
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"name": "order_id", "type": "long", "nullable": False, "metadata": {}},
+        {"name": "customer_id", "type": "long", "nullable": False, "metadata": {}},
+        {"name": "order_date", "type": "date", "nullable": True, "metadata": {}},
+        {"name": "status", "type": "string", "nullable": True, "metadata": {}},
+        {"name": "channel", "type": "string", "nullable": True, "metadata": {}},
+        {
+            "name": "discount",
+            "type": "decimal(6,2)",
+            "nullable": True,
+            "metadata": {"comment": "as a fraction"},
+        },
+        {
+            "name": "lines",
+            "type": {
+                "type": "array",
+                "containsNull": False,
+                "elementType": {
+                    "type": "struct",
+                    "fields": [
+                        {"name": "sku", "type": "string", "nullable": False, "metadata": {}},
+                        {"name": "amount", "type": "integer", "nullable": True, "metadata": {}},
+                    ],
+                },
+            },
+            "nullable": True,
+            "metadata": {},
+        },
+        {"name": "updated_at", "type": "timestamp", "nullable": True, "metadata": {}},
+    ],
+}
+
+
+def make_user(name: str, role: Role | None = None, **fields: object) -> User:
+    """A person with a role on every table, or without any."""
+    user = User.objects.create_user(name, password="correct horse battery", **fields)
+    if role is not None:
+        user.groups.add(Group.objects.get_or_create(name=role.label)[0])
+    return user
+
+
+def grant(user: User, table: Table, role: Role) -> TableGrant:
+    return TableGrant.objects.create(user=user, table=table, role=role)
+
+
+def make_table(name: str = "sales.orders", **fields: object) -> Table:
+    """A healthy clustered table with deletion vectors, unless told otherwise."""
+    now = timezone.now()
+    return Table.objects.create(
+        **{
+            "name": name,
+            "uri": f"s3://demo-lake/{name.replace('.', '/')}",
+            "version": 12,
+            "earliest_version": 0,
+            "last_commit_at": now - timedelta(minutes=2),
+            "last_operation": "WRITE",
+            "table_uuid": "6f1c0b9e-4b53-4d41-9a77-0d4e5c9b1a20",
+            "created_at_source": now - timedelta(days=210),
+            "min_reader_version": 3,
+            "min_writer_version": 7,
+            "reader_features": ["deletionVectors"],
+            "writer_features": ["clustering", "deletionVectors", "domainMetadata", "rowTracking"],
+            "schema": SCHEMA,
+            "clustering_columns": ["order_date", "customer_id"],
+            "properties": {"delta.enableDeletionVectors": "true"},
+            "isolation_level": "WriteSerializable",
+            "deletion_vectors": True,
+            "row_tracking": True,
+            "row_level_eligible": True,
+            "row_level_reason": "clustered, deletion vectors on",
+            "file_count": 96,
+            "size_bytes": 7 * GIB,
+            "row_count": 41_000_000,
+            "mirrored_at": now - timedelta(seconds=2),
+        }
+        | fields
+    )
+
+
+def make_commit(table: Table, version: int, operation: str = "WRITE", **fields: object) -> Commit:
+    added = int(fields.get("files_added", 2))  # type: ignore[call-overload]
+    parameters = fields.get("operation_parameters", {"mode": "Append", "partitionBy": "[]"})
+    info = {"commitInfo": {"operation": operation, "operationParameters": parameters}}
+    raw = json.dumps(info) + "\n" + '{"add":{"path":"part-00000.parquet"}}\n' * min(added, 6)
+    return Commit.objects.create(
+        **{
+            "table": table,
+            "version": version,
+            "operation": operation,
+            "operation_parameters": parameters,
+            "committed_at": timezone.now() - timedelta(minutes=2 * (12 - version) + 2),
+            "read_version": version - 1 if version else None,
+            "isolation_level": "WriteSerializable",
+            "is_blind_append": operation in {"WRITE", "STREAMING UPDATE"},
+            "user_name": "etl-nightly",
+            "engine_info": "lakeui/0.1",
+            "txn_id": f"9b1e77c0-0000-4000-8000-{table.pk:04d}{version:08d}",
+            "files_added": added,
+            "bytes_added": 9 * MIB,
+            "changes_data": operation not in {"OPTIMIZE", "SET TBLPROPERTIES"},
+            "raw": raw,
+            "raw_bytes": len(raw),
+        }
+        | fields
+    )
+
+
+def make_job(table: Table, kind: str = "optimize", **fields: object) -> Job:
+    created = fields.pop("created_at", None)
+    job = Job.objects.create(
+        **{
+            "table": table,
+            "kind": kind,
+            "statement": f"OPTIMIZE {table.name}",
+            "state": Job.State.SUCCEEDED,
+        }
+        | fields
+    )
+    if created is not None:
+        Job.objects.filter(pk=job.pk).update(created_at=created)
+        job.refresh_from_db()
+    return job
+
+
+def make_conflict(table: Table | None, **fields: object) -> Conflict:
+    """price-fixer's UPDATE, which lost three rows to gdpr-eraser's DELETE."""
+    facts = ConflictFacts(
+        table=table.name if table else "somewhere.else",
+        read_version=4793,
+        attempted_version=4797,
+        rule="read_file_removed",
+        subclass="ROW_LEVEL_CHANGES",
+        current=ConflictSide(
+            operation="UPDATE",
+            read_version=4793,
+            predicate="status = 'open' AND channel = 'web'",
+            isolation_level="WriteSerializable",
+            user="price-fixer",
+            engine="lakeui/0.1",
+        ),
+        winner=ConflictSide(
+            operation="DELETE",
+            version=4797,
+            read_version=4794,
+            predicate="customer_id IN (81204, 90311, 117560)",
+            isolation_level="WriteSerializable",
+            txn_id="5f7a77c0-93b5-4a53-8f18-0a4f6f0d1c11",
+            user="gdpr-eraser",
+            engine="lakeui/0.1",
+        ),
+        files=(
+            ConflictFile(
+                path="part-00017-1f0c8a52-3f0e-4d0c-9a37-c3a1b6a2f0d4.c000.snappy.parquet",
+                role="rewritten",
+                rows=(227_904, 1_007_311, 1_007_318),
+                row_count=3,
+            ),
+        ),
+        file_count=1,
+        remedies=(
+            Remedy(
+                "add `order_date >= '2026-11-01'` to its condition so that the two touch "
+                "different rows",
+                "The three rows are of September, and what the UPDATE is after is of November: "
+                "files outside are not even opened.",
+            ),
+            Remedy(
+                "give the two a time of their own",
+                "price-fixer runs 00:45 to 01:10 and gdpr-eraser 00:49 to 01:09; started later, "
+                "neither meets the other.",
+            ),
+        ),
+        what="Version 4797 (DELETE) deleted 3 rows in 1 file of sales.orders that this UPDATE, "
+        "reading version 4793, changes too.",
+    )
+    return Conflict.objects.create(
+        **{
+            "table": table,
+            "kind": Conflict.Kind.ESCAPED,
+            "occurred_at": timezone.now() - timedelta(hours=1),
+            "exception": "ConcurrentDeleteReadException",
+            "code": "DELTA_CONCURRENT_DELETE_READ",
+            "subclass": "ROW_LEVEL_CHANGES",
+            "rule": "read_file_removed",
+            "message": f"{facts.what} Nothing was written. Retry it, or add order_date >= "
+            "'2026-11-01' to its condition so that the two touch different rows.",
+            "read_version": 4793,
+            "attempted_version": 4797,
+            "winning_version": 4797,
+            "current_operation": "UPDATE",
+            "current_predicate": "status = 'open' AND channel = 'web'",
+            "current_user_name": "price-fixer",
+            "isolation_level": "WriteSerializable",
+            "winner_operation": "DELETE",
+            "winner_user_name": "gdpr-eraser",
+            "winner_at": timezone.now() - timedelta(hours=1, seconds=2),
+            "file_count": 1,
+            "row_count": 3,
+            "wasted_ms": 1_393_000,
+            "wasted_bytes": int(3.1 * GIB),
+            "facts": asdict(facts),
+        }
+        | fields
+    )
+
+
+class Story:
+    """The whole lake: twelve tables, a busy one among them, with jobs and conflicts."""
+
+    def __init__(self, now: datetime | None = None) -> None:
+        self.now = now or timezone.now()
+        self.random = random.Random(4813)
+        self.owner = make_user("ops-oncall", Role.ADMIN, is_staff=True, is_superuser=True)
+        self.viewer = make_user("auditor", Role.VIEWER)
+        self.orders = self._orders()
+        self.others = self._others()
+        self.running = self._jobs()
+        self.conflict = self._conflicts()
+
+    def ago(self, **span: float) -> datetime:
+        return self.now - timedelta(**span)
+
+    def _orders(self) -> Table:
+        table = make_table(
+            version=4813,
+            earliest_version=4600,
+            description="Every order of the shop, one row each.",
+            last_commit_at=self.ago(minutes=1),
+            last_operation="STREAMING UPDATE",
+            file_count=1204,
+            size_bytes=int(96.4 * GIB),
+            row_count=812_406_112,
+            small_file_count=72,
+            deleted_row_count=41_220,
+            vectored_file_count=118,
+            properties={
+                "delta.enableDeletionVectors": "true",
+                "delta.enableRowTracking": "true",
+                "delta.deletedFileRetentionDuration": "interval 14 days",
+                "delta.constraints.has_customer": "customer_id > 0",
+                "delta.checkpointInterval": "20",
+            },
+            reader_features=["deletionVectors"],
+            writer_features=[
+                "checkConstraints", "clustering", "deletionVectors", "domainMetadata", "rowTracking",
+            ],
+        )  # fmt: skip
+        at = self.ago(minutes=1)
+        for version in range(4813, 4599, -1):
+            self._order_commit(table, version, at)
+            at -= timedelta(seconds=self.random.randint(150, 520))
+        LiveFile.objects.bulk_create(self._live_files(table))
+        Table.objects.filter(pk=table.pk).update(live_files_mirrored=1204)
+        table.refresh_from_db()
+        return table
+
+    def _order_commit(self, table: Table, version: int, at: datetime) -> None:
+        special = {
+            4805: ("SET TBLPROPERTIES", "schema-bot", {"properties": {"delta.deletedFileRetentionDuration": "interval 14 days"}}),
+            4797: ("DELETE", "gdpr-eraser", {"predicate": '["customer_id IN (81204, 90311)"]'}),
+            4799: ("UPDATE", "price-fixer", {"predicate": "status = 'open'"}),
+            4795: ("OPTIMIZE", "opt-scheduler", {"clusterBy": ["order_date", "customer_id"]}),
+            4810: ("OPTIMIZE", "opt-scheduler", {"clusterBy": ["order_date", "customer_id"]}),
+            4690: ("VACUUM END", "opt-scheduler", {"status": "COMPLETED"}),
+            4612: ("WRITE", "", {"mode": "Append"}),
+        }  # fmt: skip
+        drawn = ("MERGE", "cdc-merge", {"matchedPredicates": "[]"}) if version % 3 == 1 else (
+            "STREAMING UPDATE", "stream-orders", {"epochId": str(15830 + version), "queryId": "6f1c0b9e-55", "outputMode": "Append"},
+        )  # fmt: skip
+        if version % 23 == 0:
+            drawn = ("UPDATE", "price-fixer", {"predicate": "status = 'open'"})
+        operation, writer, parameters = special.get(version, drawn)
+        is_blind = operation in {"STREAMING UPDATE", "WRITE"}
+        commit = make_commit(
+            table,
+            version,
+            operation,
+            committed_at=at,
+            operation_parameters=parameters,
+            predicate=self._predicate(operation),
+            operation_metrics=self._metrics(operation),
+            user_name=writer,
+            engine_info="delta-rs:1.6" if not writer else "lakeui/0.1",
+            read_version=None if not writer else version - (4 if operation == "OPTIMIZE" else 2 if operation == "MERGE" else 1),
+            isolation_level="" if not writer else "SnapshotIsolation" if operation == "OPTIMIZE" else "WriteSerializable",
+            is_blind_append=None if not writer else is_blind,
+            files_added={"OPTIMIZE": 17, "MERGE": 14, "SET TBLPROPERTIES": 0, "VACUUM END": 0}.get(operation, 8),
+            files_removed={"OPTIMIZE": 164, "MERGE": 6, "DELETE": 7, "UPDATE": 46}.get(operation, 0),
+            bytes_added={"OPTIMIZE": 3 * GIB, "SET TBLPROPERTIES": 0, "VACUUM END": 0}.get(operation, int(9.4 * MIB)),
+            bytes_removed={"OPTIMIZE": 3 * GIB + 64 * MIB}.get(operation, 0),
+            vectors_added=7 if operation in {"DELETE", "MERGE"} else 0,
+            rows_deleted_by_vectors=1871 if operation in {"DELETE", "MERGE"} else 0,
+            changes_metadata=operation == "SET TBLPROPERTIES",
+        )  # fmt: skip
+        if version > 4790:
+            self._commit_files(commit)
+
+    @staticmethod
+    def _predicate(operation: str) -> str:
+        return {
+            "MERGE": "t.order_id = s.order_id AND t.order_date >= '2026-11-13'",
+            "DELETE": "customer_id IN (81204, 90311, 117560)",
+            "UPDATE": "status = 'open' AND channel = 'web'",
+        }.get(operation, "")
+
+    @staticmethod
+    def _metrics(operation: str) -> dict[str, str]:
+        return {
+            "MERGE": {
+                "numTargetRowsInserted": "12204",
+                "numTargetRowsUpdated": "34861",
+                "numTargetRowsDeleted": "0",
+                "numSourceRows": "47065",
+                "executionTimeMs": "539000",
+            },
+            "STREAMING UPDATE": {"numOutputRows": "41876", "numAddedFiles": "8"},
+            "DELETE": {"numDeletedRows": "1871", "numDeletionVectorsAdded": "7"},
+            "UPDATE": {"numUpdatedRows": "812406"},
+            "OPTIMIZE": {"numAddedFiles": "17", "numRemovedFiles": "164"},
+            "WRITE": {"num_added_rows": "5120", "num_added_files": "1"},
+        }.get(operation, {})
+
+    def _commit_files(self, commit: Commit) -> None:
+        files = [
+            CommitFile(
+                commit=commit,
+                action=action,
+                path=f"part-{n:05d}-1f0c8a52-{commit.version}-4d0c-9a37-c3a1b6a2f0d4.snappy.parquet",
+                size_bytes=self.random.randint(MIB, 90 * MIB),
+                row_count=self.random.randint(10_000, 1_700_000),
+                deleted_row_count=267 if commit.vectors_added and action == "add" else 0,
+                data_change=commit.operation != "OPTIMIZE",
+            )
+            for action, count in (("add", commit.files_added), ("remove", commit.files_removed))
+            for n in range(count)
+        ]
+        CommitFile.objects.bulk_create(files)
+        Commit.objects.filter(pk=commit.pk).update(files_mirrored=len(files))
+
+    def _live_files(self, table: Table) -> list[LiveFile]:
+        sizes = [int(self.random.lognormvariate(4.15, 0.75) * MIB) for _ in range(1132)]
+        sizes += [self.random.randint(200_000, 31 * MIB) for _ in range(72)]
+        return [
+            LiveFile(
+                table=table,
+                path=f"part-{n:05d}.parquet",
+                size_bytes=size,
+                row_count=size // 110,
+                deleted_row_count=self.random.randint(100, 600) if n % 10 == 0 else 0,
+                modified_at=self.ago(hours=n),
+            )
+            for n, size in enumerate(sizes)
+        ]
+
+    def _others(self) -> list[Table]:
+        rows = [
+            ("crm.consents", 312, 1.4, 22, 0, True, "clustered, deletion vectors on"),
+            ("crm.customers", 977, 12.6, 164, 3, False, "identity columns"),
+            ("finance.fx_rates", 5102, 0.086, 31, 0, False, "deletion vectors off"),
+            ("finance.ledger", 1377, 41.9, 402, 4, True, "deletion vectors on"),
+            ("inventory.stock_levels", 20418, 7.8, 96, 5, True, "deletion vectors on"),
+            ("ml.features_daily", 204, 228.4, 1710, 34, True, "deletion vectors on"),
+            ("ops.device_telemetry", 15230, 611.0, 12903, 7677, False, "partitioned"),
+            ("sales.order_items", 2207, 318.2, 9412, 3576, False, "partitioned"),
+            ("sales.returns", 618, 2.1, 188, 8, False, "deletion vectors off"),
+            ("web.events", 91340, 2365.4, 41870, 9211, False, "partitioned"),
+            ("web.visits", 8121, 184.7, 2266, 68, True, "deletion vectors on"),
+        ]
+        tables = []
+        for i, (name, version, gib, files, small, eligible, reason) in enumerate(rows):
+            table = make_table(
+                name,
+                version=version,
+                earliest_version=max(0, version - 40),
+                size_bytes=int(gib * GIB),
+                file_count=files,
+                small_file_count=small,
+                row_level_eligible=eligible,
+                row_level_reason=reason,
+                deletion_vectors=eligible,
+                partition_columns=["event_date"] if reason == "partitioned" else [],
+                clustering_columns=["customer_id"] if "clustered" in reason else [],
+                isolation_level="Serializable"
+                if name.startswith("finance")
+                else "WriteSerializable",
+                isolation_level_is_set=name.startswith("finance"),
+                last_commit_at=self.ago(minutes=3 + 7 * i),
+            )
+            at = table.last_commit_at
+            for number in range(version, max(version - 40, 0), -1):
+                operation = ("WRITE", "MERGE", "STREAMING UPDATE", "OPTIMIZE")[number % 4]
+                make_commit(table, number, operation, committed_at=at, user_name=f"writer-{i}")
+                at -= timedelta(minutes=self.random.randint(10, 60))
+            tables.append(table)
+        Table.objects.filter(name="ml.features_daily").update(
+            mirror_error_code="LAKE_STORAGE_ERROR",
+            mirror_error="403 Forbidden from gs://demo-ml, tried 38 times.",
+            mirror_failed_at=self.ago(seconds=40),
+            mirrored_at=self.ago(hours=3, minutes=12),
+        )
+        Table.objects.create(name="staging.orders_delta", uri="s3://demo-lake/staging/orders_delta")
+        return tables
+
+    def _jobs(self) -> Job:
+        by_name = {table.name: table for table in self.others}
+        merge = (
+            "MERGE INTO sales.orders t\nUSING staging.orders_delta s\nON t.order_id = s.order_id\n"
+            "  AND t.order_date >= '2026-10-01'\nWHEN MATCHED AND s.updated_at > t.updated_at\n"
+            "  THEN UPDATE SET *\nWHEN NOT MATCHED THEN INSERT *"
+        )
+        running = make_job(
+            self.orders, "merge", statement=merge, state=Job.State.RUNNING,
+            requested_by=self.owner, reason="nightly load", worker="spark-2", attempts=2,
+            max_retries=4, base_version=4808, progress_stage="write", progress_done=252,
+            progress_total=400, progress_unit="tasks", started_at=self.ago(minutes=25, seconds=29),
+            sent_at=self.ago(minutes=25, seconds=29), heartbeat_at=self.ago(seconds=2),
+            created_at=self.ago(minutes=25, seconds=30), idempotency_key="orders-2026-11-20",
+            metrics={"numSourceRows": "1310787", "numTargetRowsUpdated": "694502"},
+        )  # fmt: skip
+        JobAttempt.objects.create(
+            job=running, number=1, worker="spark-2", outcome="conflicted", read_version=4808,
+            attempted_version=4812, started_at=self.ago(minutes=25, seconds=26),
+            finished_at=self.ago(minutes=7, seconds=45), bytes_written=int(2.6 * GIB),
+            message="ConcurrentAppendException: cdc-merge inserted 17 rows that join the source",
+        )  # fmt: skip
+        JobAttempt.objects.create(
+            job=running, number=2, worker="spark-2", read_version=4812,
+            started_at=self.ago(minutes=7, seconds=42), bytes_written=int(1.7 * GIB),
+            message="after 3 s of back-off",
+        )  # fmt: skip
+        for seconds, level, message in (
+            (463, "info", "attempt 2 of 5, lease 7, worker spark-2"),
+            (461, "info", "snapshot v4812: 1,204 files, 212 left by t.order_date >= '2026-10-01'"),
+            (280, "info", "71 files hold 1,102,336 matches; 208,451 rows to insert"),
+            (279, "info", "writing 400 tasks, deletion vectors on the executors"),
+            (176, "warning", "task 118 reads 9.4 × the median: one day holds 31 % of the source"),
+            (125, "info", "200 of 400 tasks, 1.3 GiB written"),
+            (64, "info", "v4813 landed: STREAMING UPDATE by stream-orders, blind append"),
+            (27, "warning", "heartbeat to the database took 1.9 s"),
+            (1, "info", "252 of 400 tasks, 1.7 GiB written"),
+        ):
+            JobEvent.objects.create(
+                job=running, at=self.ago(seconds=seconds), level=level, message=message
+            )
+        for name, kind, stage, done, total, unit in (
+            ("inventory.stock_levels", "merge", "check and commit", 22, 25, "tasks"),
+            ("web.visits", "optimize", "rewrite", 34, 83, "bins"),
+            ("finance.ledger", "vacuum", "delete", 1811, 1866, "files"),
+        ):
+            make_job(
+                by_name[name], kind, state=Job.State.RUNNING, progress_stage=stage,
+                progress_done=done, progress_total=total, progress_unit=unit, attempts=1,
+                statement=f"{kind.upper()} {name}", started_at=self.ago(minutes=done % 13 + 1),
+                created_at=self.ago(minutes=done % 13 + 2), worker="spark-1",
+                sent_at=self.ago(minutes=done % 13 + 2),
+            )  # fmt: skip
+        for name, kind in (("crm.customers", "optimize"), ("web.events", "vacuum")):
+            make_job(by_name[name], kind, state=Job.State.QUEUED, statement=f"{kind.upper()} {name}",
+                     created_at=self.ago(seconds=14), sent_at=self.ago(seconds=14))  # fmt: skip
+        self._ended_jobs(by_name)
+        return running
+
+    def _ended_jobs(self, by_name: dict[str, Table]) -> None:
+        for i in range(38):
+            table = self.random.choice([self.orders, *by_name.values()])
+            kind = ("append", "update", "delete", "optimize", "vacuum")[i % 5]
+            state = Job.State.SUCCEEDED if i % 9 else Job.State.CONFLICTED
+            made = self.ago(minutes=40 + 31 * i)
+            make_job(
+                table, kind, state=state, requested_by=self.owner if i % 3 else None, attempts=1,
+                statement={"update": f"UPDATE {table.name} SET discount = 0.15 WHERE status = 'open'",
+                           "delete": f"DELETE FROM {table.name} WHERE customer_id = {81204 + i}"}.get(
+                               kind, f"{kind.upper()} {table.name}"),
+                created_at=made, started_at=made + timedelta(seconds=2),
+                finished_at=made + timedelta(seconds=40 + 37 * i),
+                committed_version=(table.version or 0) - i if state == Job.State.SUCCEEDED else None,
+                error_code="" if i % 9 else "DELTA_CONCURRENT_APPEND",
+                error_message="" if i % 9 else "Version 2201 (MERGE) added 3 files. Nothing was written.",
+            )  # fmt: skip
+        make_job(
+            by_name["crm.customers"], "append", state=Job.State.FAILED, attempts=1,
+            statement="INSERT INTO crm.customers SELECT * FROM read_files('customers.csv')",
+            created_at=self.ago(hours=2), started_at=self.ago(hours=2),
+            finished_at=self.ago(hours=1, minutes=59), error_code="LAKE_BAD_ROWS",
+            error_message="customers.csv holds 4 rows that do not fit: line 118 has 'n/a' for a long. "
+            "Correct them, or load with bad_rows = drop.", requested_by=self.owner,
+        )  # fmt: skip
+        make_job(
+            by_name["finance.ledger"], "vacuum", dry_run=True, statement="VACUUM finance.ledger",
+            state=Job.State.SUCCEEDED, created_at=self.ago(minutes=6), attempts=1,
+            started_at=self.ago(minutes=6), finished_at=self.ago(minutes=5), requested_by=self.owner,
+            plan={"files": 1866, "size_bytes": int(12.4 * GIB), "retention_hours": 168,
+                  "versions_lost": [1102, 1298]},
+        )  # fmt: skip
+
+    def _conflicts(self) -> Conflict:
+        lost = make_job(
+            self.orders, "update", state=Job.State.SUCCEEDED, attempts=2, committed_version=4799,
+            statement="UPDATE sales.orders\nSET discount = 0.15\nWHERE status = 'open' AND channel = 'web'",
+            created_at=self.ago(hours=1, minutes=47), started_at=self.ago(hours=1, minutes=47),
+            finished_at=self.ago(hours=1, minutes=13), requested_by=self.owner,
+        )  # fmt: skip
+        story = make_conflict(self.orders, job=lost, occurred_at=self.ago(hours=1, minutes=23))
+        CommitFile.objects.create(
+            commit=self.orders.commits.get(version=4797), action="add", row_count=1_630_208,
+            path=story.facts["files"][0]["path"], size_bytes=70 * MIB,
+        )  # fmt: skip
+        make_conflict(
+            self.orders, job=self.running, occurred_at=self.ago(minutes=8),
+            exception="ConcurrentAppendException", code="DELTA_CONCURRENT_APPEND", rule="data_added",
+            current_operation="MERGE", current_user_name="etl-nightly", winner_operation="MERGE",
+            winner_user_name="cdc-merge", read_version=4808, winning_version=4812, row_count=17,
+            wasted_ms=1_061_000, wasted_bytes=int(2.6 * GIB),
+        )  # fmt: skip
+        for who, operation, wasted in (("cdc-merge", "MERGE", 586_000), ("opt-scheduler", "OPTIMIZE", 943_000)):  # fmt: skip
+            make_conflict(
+                self.orders, occurred_at=self.ago(minutes=47), exception="MetadataChangedException",
+                code="DELTA_METADATA_CHANGED", subclass="WITHOUT_HINT", rule="metadata_changed",
+                current_operation=operation, current_user_name=who, winner_operation="SET TBLPROPERTIES",
+                winner_user_name="schema-bot", read_version=4802, winning_version=4805, row_count=None,
+                file_count=0, wasted_ms=wasted, facts={}, message="Version 4805 (SET TBLPROPERTIES) "
+                "changed the metadata of sales.orders. Nothing was written. Retry it.",
+            )  # fmt: skip
+        by_name = {table.name: table for table in self.others}
+        pairs = [("MERGE", "MERGE"), ("MERGE", "DELETE"), ("UPDATE", "MERGE"), ("UPDATE", "DELETE")]
+        for i in range(26):
+            current, winner = pairs[i % 4]
+            table = by_name[
+                ("sales.order_items", "inventory.stock_levels", "finance.ledger")[i % 3]
+            ]
+            make_conflict(
+                table, occurred_at=self.ago(minutes=20 + 57 * i), current_operation=current,
+                winner_operation=winner, wasted_ms=self.random.randint(200, 1700) * 1000,
+                winning_version=(table.version or 0) - i, read_version=(table.version or 0) - i - 2,
+                rule="data_added" if i % 3 == 0 else "read_file_removed",
+                subclass="WITH_PARTITION_HINT" if i % 3 == 0 else "ROW_LEVEL_CHANGES",
+                partitions=["event_date=2026-11-19"] if i % 3 == 0 else [],
+                exception="ConcurrentAppendException" if i % 3 == 0 else "ConcurrentDeleteReadException",
+            )  # fmt: skip
+        for i in range(60):
+            make_conflict(
+                self.orders if i % 2 else by_name["inventory.stock_levels"],
+                kind=Conflict.Kind.ABSORBED, occurred_at=self.ago(minutes=9 + 23 * i), exception="",
+                code="", subclass="", message="", rule="read_file_removed", row_count=1871 + i,
+                attempted_version=4810 - i, winning_version=4807 - i, wasted_ms=0, wasted_bytes=0,
+                current_operation=("OPTIMIZE", "MERGE")[i % 2], winner_operation=("MERGE", "DELETE")[i % 2],
+                current_user_name=("opt-scheduler", "cdc-merge")[i % 2], winner_user_name="gdpr-eraser",
+                facts={"how": "2,377 deleted rows were carried over by a row map", "duration_ms": 812,
+                       "files": [f"part-{i:05d}.parquet"], "winner": {"operation": "MERGE"}},
+            )  # fmt: skip
+        return story
