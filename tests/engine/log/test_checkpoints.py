@@ -1,0 +1,176 @@
+import uuid
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.actions.files import RemoveFile
+from engine.errors import EngineError, MalformedLogError
+from engine.log.checkpoint_reader import read_checkpoint
+from engine.log.checkpoint_writer import write_checkpoint
+from engine.log.cleanup import clean_log
+from engine.log.paths import checkpoint_path
+from engine.log.replay import TableState, load_state
+from engine.log.segment import list_log_files, list_segment, read_hint
+from engine.protocol.properties import TableProperties
+from engine.storage.base import FileStatus, Store
+from engine.storage.memory import MemoryStore
+from tests.engine.made_tables import add, remove, write_commit, write_first
+
+DAY = 24 * 3600 * 1000
+
+
+def made(versions: int = 3) -> Store:
+    store = MemoryStore(f"memory://{uuid.uuid4()}")
+    write_first(store)
+    for version in range(1, versions + 1):
+        write_commit(store, version, add(f"f{version}"), remove(f"f{version - 2}"))
+    return store
+
+
+def state_of(store: Store, version: int | None = None) -> TableState:
+    return load_state(store, list_segment(store, version))
+
+
+def test_a_checkpoint_is_pointed_at():
+    store = made()
+    written = write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
+    assert written.path == checkpoint_path(3)
+    assert written.add_count == 2
+    assert read_hint(store) == 3
+
+
+def test_an_older_checkpoint_does_not_move_the_pointer_back():
+    store = made()
+    write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
+    write_checkpoint(store, state_of(store, 1), TableProperties(), now_ms=0)
+    assert read_hint(store) == 3
+
+
+def test_tombstones_past_their_retention_are_left_out():
+    store = made(0)
+    write_commit(
+        store, 1, remove("old", deletion_timestamp=0), remove("new", deletion_timestamp=8 * DAY)
+    )
+    write_commit(store, 2, RemoveFile(path="timeless", data_change=True))
+    write_checkpoint(store, state_of(store), TableProperties(), now_ms=10 * DAY)
+    assert state_of(store).tombstones.column("path").to_pylist() == ["new"]
+
+
+def test_the_columns_are_what_other_engines_read():
+    store = made()
+    write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
+    with store.open_input(checkpoint_path(3)) as source:
+        schema = pq.read_schema(source)
+    assert schema.names == ["protocol", "metaData", "txn", "domainMetadata", "add", "remove"]
+    vector = schema.field("add").type.field("deletionVector").type
+    assert vector.field("offset").type == pa.int32()
+    assert vector.field("sizeInBytes").type == pa.int32()
+    assert vector.field("cardinality").type == pa.int64()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        pa.table({"x": [1]}),
+        pa.table({"add": [1]}),
+        pa.table(
+            {"add": [{"path": 1}], "protocol": [{"minReaderVersion": 1, "minWriterVersion": 1}]}
+        ),
+        pa.table({"protocol": [{"minReaderVersion": "x"}]}),
+        pa.table({"metaData": [{"id": "x"}]}),
+        pa.table(
+            {"sidecar": [{"path": "../../x.parquet", "sizeInBytes": 1, "modificationTime": 1}]}
+        ),
+        pa.table(
+            {"sidecar": [{"path": "missing.parquet", "sizeInBytes": 1, "modificationTime": 1}]}
+        ),
+        pa.table({"add": [{"path": "x", "size": "many"}]}),
+        pa.table({"add": [{"path": "x", "deletionVector": {"storageType": 1}}]}),
+    ],
+)
+def test_a_file_that_is_no_checkpoint_is_refused(table: pa.Table):
+    store = made()
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    store.put(checkpoint_path(3), sink.getvalue().to_pybytes())
+    with pytest.raises(EngineError):
+        state_of(store)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", b"PAR1PAR1", b"PAR1" + b"\0" * 100 + b"PAR1"])
+def test_damaged_bytes_are_refused_with_their_file(data: bytes):
+    store = made()
+    store.put(checkpoint_path(3), data)
+    with pytest.raises(MalformedLogError, match=r"checkpoint\.parquet"):
+        state_of(store)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 255))
+def test_a_changed_byte_is_a_state_or_a_typed_error(at: int, value: int):
+    data = bytearray(_CHECKPOINT)
+    data[at % len(data)] = value
+    store = MemoryStore(f"memory://{uuid.uuid4()}")
+    store.put(checkpoint_path(3), bytes(data))
+    checkpoint = list_segment(store).checkpoint
+    assert checkpoint is not None
+    try:
+        read_checkpoint(store, checkpoint)
+    except EngineError:
+        return
+
+
+def _one_checkpoint() -> bytes:
+    store = made()
+    write_checkpoint(store, state_of(store), TableProperties(), now_ms=0)
+    return store.read(checkpoint_path(3))
+
+
+_CHECKPOINT = _one_checkpoint()
+
+
+class AgedStore(MemoryStore):
+    """A store whose files carry the age of their version: a day each."""
+
+    def list_all(self, prefix: str = ""):
+        for each in super().list_all(prefix):
+            digits = each.name[:20]
+            yield replace_time(each, int(digits) * DAY if digits.isdigit() else each.modified_ms)
+
+
+def replace_time(status: FileStatus, modified_ms: int) -> FileStatus:
+    return replace(status, modified_ms=modified_ms)
+
+
+def aged(versions: int, checkpoints: list[int]) -> Store:
+    store = AgedStore(f"memory://{uuid.uuid4()}")
+    write_first(store)
+    for version in range(1, versions + 1):
+        write_commit(store, version, add(f"f{version}"))
+    for version in checkpoints:
+        write_checkpoint(store, state_of(store, version), TableProperties(), now_ms=0)
+    return store
+
+
+def test_cleaning_keeps_everything_from_the_last_expired_checkpoint_on():
+    store = aged(40, [10, 20, 30])
+    before = state_of(store)
+    deleted = clean_log(store, retention_ms=15 * DAY, now_ms=40 * DAY)
+    assert deleted == sorted(deleted)
+    assert min(each.version for each in list_log_files(store)) == 20
+    assert state_of(store) == before
+    assert state_of(store, 20).version == 20
+
+
+def test_cleaning_without_an_expired_checkpoint_deletes_nothing():
+    store = aged(40, [30])
+    assert clean_log(store, retention_ms=30 * DAY, now_ms=40 * DAY) == []
+
+
+def test_cleaning_twice_is_cleaning():
+    store = aged(40, [10, 20])
+    assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY)
+    assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY) == []

@@ -1,0 +1,115 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.actions.commit_info import CommitInfo
+from engine.errors import TableNotFoundError, TimestampOutOfRangeError
+from engine.log.history import iter_history, version_at
+from engine.log.replay import load_state
+from engine.log.segment import list_segment
+from engine.snapshot.snapshot import load_snapshot
+from engine.storage.local import LocalStore
+from engine.storage.memory import MemoryStore
+from tests.engine.made_tables import add, metadata, write_commit, write_first, write_lines
+
+
+def made(tmp_path: Path, file_times: list[int], own_from: int | None = None) -> LocalStore:
+    """A table whose commits have these file times in ms, and their own times from a version on."""
+    store = LocalStore(tmp_path)
+    write_first(store)
+    for version in range(1, len(file_times)):
+        own = None if own_from is None or version < own_from else version * 1000
+        info = CommitInfo(operation="WRITE", in_commit_timestamp=own)
+        actions = [info, add(f"f{version}")]
+        if version == own_from:
+            configuration = {
+                "delta.enableInCommitTimestamps": "true",
+                "delta.inCommitTimestampEnablementVersion": str(version),
+                "delta.inCommitTimestampEnablementTimestamp": str(version * 1000),
+            }
+            actions.append(metadata(configuration=configuration))
+        write_commit(store, version, *actions)
+    for version, ms in enumerate(file_times):
+        os.utime(tmp_path / f"_delta_log/{version:020}.json", ns=(ms * 10**6, ms * 10**6))
+    return store
+
+
+def at(store: LocalStore, timestamp_ms: int) -> int:
+    return version_at(store, load_state(store, list_segment(store)).metadata, timestamp_ms)
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "version"), [(1000, 0), (1999, 0), (2000, 1), (2500, 1), (3000, 2), (4000, 3)]
+)
+def test_a_time_has_the_newest_version_committed_until_then(
+    tmp_path: Path, timestamp_ms: int, version: int
+):
+    assert at(made(tmp_path, [1000, 2000, 3000, 4000]), timestamp_ms) == version
+
+
+def test_file_times_that_go_back_are_made_to_go_on(tmp_path: Path):
+    store = made(tmp_path, [5000, 1000, 1000, 9000])
+    assert at(store, 5000) == 0
+    assert at(store, 5001) == 1
+    assert at(store, 8999) == 2
+    assert load_snapshot(store, 2).timestamp_ms == 5002
+
+
+@pytest.mark.parametrize("timestamp_ms", [999, 4001, -1, 10**15])
+def test_a_time_out_of_range_is_refused_with_the_range(tmp_path: Path, timestamp_ms: int):
+    with pytest.raises(TimestampOutOfRangeError) as caught:
+        at(made(tmp_path, [1000, 2000, 3000, 4000]), timestamp_ms)
+    assert caught.value.earliest == "1970-01-01T00:00:01.000Z"
+    assert caught.value.latest == "1970-01-01T00:00:04.000Z"
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "version"),
+    [(100, 0), (199, 0), (200, 1), (1999, 1), (2000, 2), (2999, 2), (3000, 3), (4000, 4)],
+)
+def test_commits_carry_their_own_time_once_that_is_enabled(
+    tmp_path: Path, timestamp_ms: int, version: int
+):
+    store = made(tmp_path, [100, 200, 7, 8, 9], own_from=2)
+    assert at(store, timestamp_ms) == version
+
+
+def test_a_snapshot_has_the_time_of_its_commit(tmp_path: Path):
+    store = made(tmp_path, [100, 200, 7, 8, 9], own_from=2)
+    assert load_snapshot(store, 1).timestamp_ms == 200
+    assert load_snapshot(store).timestamp_ms == 4000
+    assert load_snapshot(store).timestamp.isoformat() == "1970-01-01T00:00:04+00:00"
+
+
+def test_history_is_newest_first_and_knows_versions_and_times(tmp_path: Path):
+    store = made(tmp_path, [100, 200, 300], own_from=2)
+    history = list(iter_history(store))
+    assert [info.version for info in history] == [2, 1, 0]
+    assert [info.timestamp for info in history] == [2000, 200, 100]
+    assert [info.version for info in iter_history(store, 2)] == [2, 1]
+    assert list(iter_history(store, 0)) == []
+
+
+def test_a_commit_info_far_down_a_large_commit_is_found(tmp_path: Path):
+    store = made(tmp_path, [100])
+    filler = json.dumps({"txn": {"appId": "x" * 100_000, "version": 1}})
+    write_lines(store, 1, filler, '{"commitInfo":{"operation":"MERGE","timestamp":5}}')
+    newest = next(iter_history(store))
+    assert (newest.operation, newest.timestamp) == ("MERGE", 5)
+
+
+def test_a_commit_without_or_with_odd_info_is_still_a_version(tmp_path: Path):
+    store = made(tmp_path, [100])
+    write_lines(store, 1, '{"txn":{"appId":"commitInfo","version":1}}')
+    write_lines(store, 2, '{"commitInfo":[1]}')
+    history = list(iter_history(store))
+    assert [info.version for info in history] == [2, 1, 0]
+    assert all(info.timestamp is not None for info in history)
+    assert history[0].operation is None
+
+
+def test_no_log_has_no_history():
+    with pytest.raises(TableNotFoundError):
+        next(iter_history(MemoryStore("memory://nothing-here")))

@@ -1,0 +1,199 @@
+"""Replay against a model: the newest action wins, however the log is cut."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.actions.codec import Action, encode
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddFile, FileKey, RemoveFile
+from engine.actions.table import DomainMetadata, SetTransaction
+from engine.errors import MalformedLogError
+from engine.log.checkpoint_writer import write_checkpoint
+from engine.log.file_table import adds_of, removes_of
+from engine.log.paths import commit_path, compacted_path
+from engine.log.replay import TableState, load_state
+from engine.log.segment import list_newer, list_segment
+from engine.protocol.properties import TableProperties
+from engine.storage.base import Store
+from engine.storage.memory import MemoryStore
+from tests.engine.made_tables import (
+    LEGACY,
+    add,
+    metadata,
+    remove,
+    write_commit,
+    write_first,
+    write_lines,
+)
+
+PATHS = st.sampled_from(["a", "b", "c%20d", "p=1/x", "ü"])
+VECTORS = st.none() | st.builds(
+    DeletionVectorDescriptor,
+    storage_type=st.sampled_from("uip"),
+    path_or_inline_dv=st.sampled_from(["one", "two"]),
+    size_in_bytes=st.just(4),
+    cardinality=st.integers(0, 3),
+    offset=st.none() | st.integers(0, 1),
+)
+FILES = st.builds(
+    add,
+    PATHS,
+    st.dictionaries(st.sampled_from("pq"), st.none() | st.sampled_from(["", "1"])),
+    size=st.integers(0, 9),
+    stats=st.none() | st.just('{"numRecords":1}'),
+    tags=st.none() | st.dictionaries(st.sampled_from("tu"), st.none() | st.just("v"), max_size=2),
+    deletion_vector=VECTORS,
+    base_row_id=st.none() | st.integers(0, 5),
+    data_change=st.just(False),
+)
+REMOVES = st.builds(
+    remove,
+    PATHS,
+    deletion_vector=VECTORS,
+    size=st.none() | st.integers(0, 9),
+    partition_values=st.none() | st.just({"p": None}),
+    data_change=st.just(False),
+)
+OTHERS = st.one_of(
+    st.builds(SetTransaction, app_id=st.sampled_from("xy"), version=st.integers(0, 9)),
+    st.builds(
+        DomainMetadata,
+        domain=st.sampled_from("de"),
+        configuration=st.just("{}"),
+        removed=st.booleans(),
+    ),
+)
+COMMITS = st.lists(st.lists(FILES | REMOVES | OTHERS, max_size=4), max_size=6)
+
+
+class Model:
+    """What a log means, in the plainest way."""
+
+    def __init__(self, commits: Sequence[Sequence[Action]]) -> None:
+        self.files: dict[FileKey, AddFile | RemoveFile] = {}
+        self.transactions: dict[str, SetTransaction] = {}
+        self.domains: dict[str, DomainMetadata] = {}
+        for action in (action for commit in commits for action in commit):
+            if isinstance(action, AddFile | RemoveFile):
+                self.files[action.key] = action
+            elif isinstance(action, SetTransaction):
+                self.transactions[action.app_id] = action
+            elif isinstance(action, DomainMetadata):
+                self.domains[action.domain] = action
+
+    def assert_is(self, state: TableState) -> None:
+        live = {k: f for k, f in self.files.items() if isinstance(f, AddFile)}
+        gone = {k: f for k, f in self.files.items() if isinstance(f, RemoveFile)}
+        assert {each.key: each for each in adds_of(state.files)} == live
+        assert state.files.num_rows == len(live)
+        assert {each.key: each for each in removes_of(state.tombstones)} == gone
+        assert state.tombstones.num_rows == len(gone)
+        assert state.set_transactions == self.transactions
+        assert state.domains == {k: d for k, d in self.domains.items() if not d.removed}
+
+
+def fresh() -> Store:
+    return MemoryStore(f"memory://{uuid.uuid4()}")
+
+
+def written(commits: Sequence[Sequence[Action]]) -> Store:
+    store = fresh()
+    write_first(store)
+    for version, actions in enumerate(commits, 1):
+        write_commit(store, version, *actions)
+    return store
+
+
+def current(store: Store, version: int | None = None) -> TableState:
+    return load_state(store, list_segment(store, version))
+
+
+@given(COMMITS)
+def test_replay_is_what_the_model_says(commits: list[list[Action]]):
+    Model(commits).assert_is(current(written(commits)))
+
+
+@given(COMMITS, st.data())
+def test_replay_from_a_checkpoint_is_replay_from_zero(commits: list[list[Action]], data: Any):
+    store = written(commits)
+    policy = data.draw(st.sampled_from(["classic", "v2"]))
+    at = data.draw(st.integers(0, len(commits)))
+    state = current(store, at)
+    if policy == "v2":
+        protocol = replace_protocol(state)
+        state = replace(state, protocol=protocol)
+    write_checkpoint(store, state, replace(TableProperties(), checkpoint_policy=policy), now_ms=0)
+    for version in range(at + 1):
+        store.delete(commit_path(version))
+    found = current(store)
+    assert found.checkpoint_version == at
+    Model(commits).assert_is(found)
+    assert found.metadata == state.metadata
+
+
+def replace_protocol(state: TableState) -> Any:
+    return type(state.protocol)(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=["v2Checkpoint"],
+        writer_features=["v2Checkpoint"],
+    )
+
+
+@given(COMMITS, st.data())
+def test_refreshing_is_replay_from_zero(commits: list[list[Action]], data: Any):
+    store = written(commits)
+    known = current(store, data.draw(st.integers(0, len(commits))))
+    newer = list_newer(store, known.version)
+    assert newer is not None
+    Model(commits).assert_is(load_state(store, newer, known))
+
+
+@given(COMMITS, st.data())
+def test_a_log_compaction_changes_nothing(commits: list[list[Action]], data: Any):
+    store = written(commits)
+    start = data.draw(st.integers(0, len(commits)))
+    end = data.draw(st.integers(start, len(commits)))
+    model = Model(commits[max(start - 1, 0) : end])
+    compacted = [*model.files.values(), *model.transactions.values(), *model.domains.values()]
+    first = [LEGACY, metadata()] if start == 0 else []
+    lines = "".join(f"{encode(each)}\n" for each in [*first, *compacted])
+    store.put(compacted_path(start, end), lines.encode())
+    if end < len(commits) and start < end:
+        for version in range(start, end + 1):
+            write_lines(store, version, "this commit is not read")
+    Model(commits).assert_is(current(store))
+
+
+@pytest.mark.parametrize(("lacks", "actions"), [("protocol", [metadata()]), ("metaData", [LEGACY])])
+def test_a_log_without_protocol_or_metadata_is_refused(lacks: str, actions: list[Action]):
+    store = fresh()
+    write_commit(store, 0, *actions)
+    with pytest.raises(MalformedLogError, match=lacks):
+        current(store)
+
+
+def test_a_line_that_is_no_action_is_refused_with_its_file():
+    store = written([[]])
+    write_lines(store, 1, '{"add":{"path":"a"}}')
+    with pytest.raises(MalformedLogError, match=r"0{19}1\.json"):
+        current(store)
+
+
+def test_statistics_that_are_the_text_null_are_none():
+    store = written([[add("a", stats="null")]])
+    assert adds_of(current(store).files)[0].stats is None
+
+
+def test_the_commit_info_of_the_newest_version_is_known():
+    store = written([[], []])
+    write_lines(store, 2, '{"commitInfo":{"operation":"DELETE","inCommitTimestamp":5}}')
+    info = current(store).commit_info
+    assert info is not None
+    assert (info.version, info.operation, info.in_commit_timestamp) == (2, "DELETE", 5)
