@@ -26,7 +26,7 @@ class CommandForm(forms.Form):
         self,
         kind: str,
         data: Mapping[str, Any] | None = None,
-        files: MultiValueDict[str, UploadedFile[Any]] | None = None,
+        files: "MultiValueDict[str, UploadedFile[Any]] | None" = None,
         initial: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(data, files, initial=initial)
