@@ -19,8 +19,13 @@ class ChangesAllowed(BasePermission):
     def has_permission(self, request: Request, view: View) -> bool:
         if request.method in SAFE_METHODS or getattr(view, "changes_nothing", False):
             return True
-        if settings.READ_ONLY:
-            raise ReadOnly
-        if isinstance(request.auth, ApiToken) and request.auth.role < Role.OPERATOR:
-            raise TokenTooWeak
+        refuse_changes(request)
         return True
+
+
+def refuse_changes(request: Request) -> None:
+    """Raise ReadOnly or TokenTooWeak where nothing may be changed."""
+    if settings.READ_ONLY:
+        raise ReadOnly
+    if isinstance(request.auth, ApiToken) and request.auth.role < Role.OPERATOR:
+        raise TokenTooWeak

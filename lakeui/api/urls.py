@@ -4,6 +4,7 @@ from django.urls import URLPattern, path, re_path
 
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
+from lakeui.api.views.explain import ConflictExplain
 from lakeui.api.views.jobs import (
     JobCancel,
     JobDetail,
@@ -43,6 +44,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<uuid:job_id>:cancel", JobCancel.as_view(), name="job-cancel"),
     path("jobs/<uuid:job_id>:retry", JobRetry.as_view(), name="job-retry"),
     path("conflicts/", ConflictList.as_view(), name="conflicts"),
+    path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
     path("tokens/", TokenList.as_view(), name="tokens"),
     path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),

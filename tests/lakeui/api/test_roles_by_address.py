@@ -33,6 +33,7 @@ ROWS = [
     ("post", "jobs/{job}:cancel", None, (401, 404, 403, 403, 409, 409)),
     ("post", "jobs/{job}:retry", None, (401, 404, 403, 403, 202, 202)),
     ("get", "conflicts/", None, (401, 200, 200, 200, 200, 200)),
+    ("post", "conflicts/explain/", {"text": "x"}, (401, 200, 200, 200, 200, 200)),
     ("get", "conflicts/{conflict}/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tokens/", None, (401, 200, 200, 200, 200, 200)),
     ("post", "tokens/", TOKEN, (401, 403, 201, 201, 201, 201)),

@@ -1,0 +1,101 @@
+"""`manage.py explain FILE|-`: what a conflict error means. Exit status 3 when there is one."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from engine.errors import RequestError
+from lakeui.catalog.models import Table
+from lakeui.conflicts.report_links import LinkedReport, explain_report
+from lakeui.conflicts.reports import MAX_REPORT_CHARS, parse_report
+
+CONFLICT_FOUND = 3
+
+
+class Command(BaseCommand):
+    help = (
+        "Explain a conflict error of delta-spark, Databricks or delta-rs, or a log that holds one."
+    )
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", help="a file that holds the error; - for standard input")
+        parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+
+    def handle(self, *args: object, **options: object) -> None:
+        del args
+        linked = _explained(_read(str(options["file"])))
+        facts = _facts(linked)
+        if options["output"] == "json":
+            self.stdout.write(json.dumps(facts, indent=2))
+        else:
+            for line in _lines(facts):
+                self.stdout.write(line)
+        if linked.report.conflict is not None:
+            sys.exit(CONFLICT_FOUND)
+
+
+def _read(name: str) -> str:
+    try:
+        if name == "-":
+            return sys.stdin.read(MAX_REPORT_CHARS + 1)
+        with Path(name).open(encoding="utf-8", errors="replace") as file:
+            return file.read(MAX_REPORT_CHARS + 1)
+    except OSError as error:
+        msg = f"{name} cannot be read: {error.strerror}."
+        raise CommandError(msg) from error
+
+
+def _explained(text: str) -> LinkedReport:
+    """With the winner from the mirror, or without where there is no database to ask."""
+    try:
+        return explain_report(text, Table.objects.all())
+    except DatabaseError:
+        return LinkedReport(parse_report(text))
+    except RequestError as error:
+        raise CommandError(str(error)) from error
+
+
+def _facts(linked: LinkedReport) -> dict[str, Any]:
+    report = linked.report
+    return {
+        "conflict": report.conflict.as_dict() if report.conflict else None,
+        "more": report.more,
+        "recognised": list(report.recognised),
+        "table": linked.table.name if linked.table else None,
+        "winning_version": linked.winning_version,
+        "found_by": linked.how,
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    found = facts["conflict"]
+    if found is None:
+        known = "; ".join(facts["recognised"]) or "nothing"
+        return [f"No write conflict was found in it. What was recognised: {known}."]
+    shown = {
+        "conflict": found["exception"] or found["code"],
+        "code": ".".join(part for part in (found["code"], found["subclass"]) if part),
+        "written by": found["source"],
+        "table": facts["table"] or found["table"],
+        "winner": _winner(facts, found),
+        "partitions": ", ".join(found["partitions"]),
+        "file": found["file"],
+    }
+    lines = [f"{name:11} {value}" for name, value in shown.items() if value]
+    remedies = [f"  {n}. {r['action']}: {r['reason']}" for n, r in enumerate(found["remedies"], 1)]
+    return [*lines, "", found["meaning"], "", "What helps:", *remedies]
+
+
+def _winner(facts: dict[str, Any], found: dict[str, Any]) -> str:
+    version = facts["winning_version"]
+    parts = [
+        f"version {version}" if version is not None else "",
+        found["winner_operation"] or "",
+        f"(found by {facts['found_by']})" if facts["found_by"] else "",
+    ]
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,173 @@
+"""By what a conflict is known in text: class names, error classes and sentences of each writer.
+
+Formats: delta-spark 0.x to 3.x ("… by a concurrent update … Conflicting commit: {…}"), delta-spark
+4.x and Databricks ("[CLASS.SUB_CLASS] Transaction conflict detected …"), delta-rs ("Commit failed:
+a concurrent transaction …"), Delta Kernel, and this engine ("Version 7 (DELETE) of t …").
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Source(StrEnum):
+    """Who wrote the message, as far as its wording tells."""
+
+    DELTA_SPARK = "delta-spark"
+    DATABRICKS = "Databricks"
+    DELTA_RS = "delta-rs"
+    DELTA_KERNEL = "Delta Kernel"
+    THIS_ENGINE = "this engine"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A conflict by its class name and error class, with the sentences that tell it from others."""
+
+    exception: str
+    code: str
+    can_retry: bool
+    meaning: str
+    sentences: tuple[str, ...]
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        "ConcurrentAppendException",
+        "DELTA_CONCURRENT_APPEND",
+        True,
+        "Another commit added files that this write should have read.",
+        (
+            r"files were added to .{1,400}? by a concurrent update",
+            r"a concurrent .{1,80}? added data to",
+            r"a concurrent transactions? added new data",
+            r"version \d+ \([^)]{1,60}\).{0,300}? should have seen",
+        ),
+    ),
+    Kind(
+        "ConcurrentDeleteReadException",
+        "DELTA_CONCURRENT_DELETE_READ",
+        True,
+        "Another commit deleted or rewrote files that this write had read.",
+        (
+            r"attempted to read one or more files that were deleted",
+            r"a concurrent .{1,80}? deleted data .{1,400}? that this transaction read",
+            r"a concurrent transaction deleted data this operation read",
+            r"version \d+ \([^)]{1,60}\).{0,300}? had read",
+        ),
+    ),
+    Kind(
+        "ConcurrentDeleteDeleteException",
+        "DELTA_CONCURRENT_DELETE_DELETE",
+        True,
+        "Another commit deleted or rewrote the same files that this write deletes.",
+        (
+            r"attempted to delete one or more files that were deleted",
+            r"a concurrent .{1,80}? deleted data .{1,400}? that this transaction attempted to delete",
+            r"a concurrent transaction deleted the same data your transaction deletes",
+            r"version \d+ \([^)]{1,60}\).{0,300}? removes too",
+        ),
+    ),
+    Kind(
+        "MetadataChangedException",
+        "DELTA_METADATA_CHANGED",
+        True,
+        "Another commit changed the table's metadata: schema, properties or partitioning.",
+        (
+            r"metadata of the delta table has been changed by a concurrent update",
+            r"metadata changed since last commit",
+            r"changed the metadata of the table after this",
+        ),
+    ),
+    Kind(
+        "ConcurrentTransactionException",
+        "DELTA_CONCURRENT_TRANSACTION",
+        False,
+        "Two writers used one application id: most often two streaming queries share a checkpoint.",
+        (
+            r"multiple streaming queries are using the same checkpoint",
+            r"concurrent transaction failed",
+            r"committed for the application .{1,200}? whose progress this",
+        ),
+    ),
+    Kind(
+        "ProtocolChangedException",
+        "DELTA_PROTOCOL_CHANGED",
+        True,
+        "Another commit changed the table's protocol, or created the table first.",
+        (
+            r"protocol version of the delta table has been changed by a concurrent update",
+            r"protocol changed since last commit",
+            r"changed the protocol of the table after this",
+            r"created the table while this",
+        ),
+    ),
+    Kind(
+        "ConcurrentWriteException",
+        "DELTA_CONCURRENT_WRITE",
+        True,
+        "Another commit landed after this write had read the table.",
+        (
+            r"a concurrent transaction has written new data since the current transaction",
+            r"transaction has encountered a conflict and can ?not be committed",
+        ),
+    ),
+    Kind(
+        "",
+        "DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
+        True,
+        "The commit lost the race for the next version too often.",
+        (r"commit has failed as it has been tried \d+ times",),
+    ),
+)
+
+SUBCLASSES: dict[str, str] = {
+    "WITHOUT_HINT": "Nothing more is said of where they met.",
+    "WITH_PARTITION_HINT": "They met in the partitions named.",
+    "ROW_LEVEL_CHANGES": "They touched the same rows.",
+    "WHOLE_TABLE_READ": "This write read the whole table.",
+    "EMPTY_READ_PREDICATES": "This write had no condition, and so read everything.",
+    "ALLOTTED_TIME_EXCEEDED": "Their rows could not be told apart in the time allowed.",
+    "CHANGE_TYPE_COLUMN": "A column named _change_type keeps rows from being told apart.",
+    "METADATA_CHANGE": "The winner changed the metadata too.",
+    "PROTOCOL_CHANGE": "The winner changed the protocol too.",
+    "PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE": "Rows could not be told apart on a partitioned table.",
+    "PREDICATES_NEED_REWRITE": "The conditions could not be applied to single rows.",
+    "WHOLE_TABLE_REPLACE": "The winner replaced the whole table.",
+}
+
+SOURCE_SIGNS: tuple[tuple[Source, re.Pattern[str]], ...] = (
+    (
+        Source.DATABRICKS,
+        re.compile(r"com\.databricks\.|databricks\.com/|Transaction conflict detected"),
+    ),
+    (Source.DELTA_KERNEL, re.compile(r"io\.delta\.kernel\.")),
+    (
+        Source.DELTA_SPARK,
+        re.compile(r"io\.delta\.exceptions|org\.apache\.spark\.sql\.delta|delta\.exceptions"),
+    ),
+    (
+        Source.DELTA_RS,
+        re.compile(
+            r"CommitFailedError|Commit failed: a concurrent|since last commit|Concurrent transaction failed\."
+        ),
+    ),
+    (Source.THIS_ENGINE, re.compile(r"Nothing was written\.|Version \d+ \([^)]{1,60}\) of ")),
+    (
+        Source.DELTA_SPARK,
+        re.compile(r"by a concurrent update|Conflicting commit: \{|docs\.delta\.io"),
+    ),
+)
+
+OTHER_SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("the SQLSTATE 2D521 of a transaction that was ended", re.compile(r"\b2D521\b")),
+    ("a Delta error class, {0}, that is not a conflict", re.compile(r"\b(DELTA_[A-Z_]{3,60})\b")),
+    (
+        "a Java exception, {0}",
+        re.compile(r"\b((?:[a-z]\w{0,30}\.){2,8}[A-Z]\w{0,60}(?:Exception|Error))\b"),
+    ),
+    ("a Python traceback", re.compile(r"Traceback \(most recent call last\)")),
+    ("a commit's information", re.compile(r'"operation"\s*:\s*"')),
+    ("a Spark log", re.compile(r"\b(?:INFO|WARN|ERROR) [A-Z]\w{2,40}:")),
+)
