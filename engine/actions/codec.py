@@ -29,7 +29,7 @@ Action: TypeAlias = (
     | UnknownAction
 )
 
-MAX_LINE_BYTES = 256 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 
 _NAMES: dict[type[Any], str] = {
     AddFile: "add",

@@ -100,10 +100,10 @@ def _decode_portable(body: bytes) -> BitMap64:
 def _decode_native(payload: bytes) -> BitMap64:
     """Big-endian magic, count; each bitmap's size before it; keys are their places."""
     count, offset = struct.unpack_from(">I", payload, 4)[0], 8
-    rows = BitMap64()
-    for bucket in range(count):
+    buckets = []
+    for key in range(count):
         size = struct.unpack_from(">I", payload, offset)[0]
         bitmap = BitMap.deserialize(payload[offset + 4 : offset + 4 + size])
-        rows.update(BitMap64((bucket << 32) + row for row in bitmap))
+        buckets.append(struct.pack("<I", key) + bitmap.serialize())
         offset += 4 + size
-    return rows
+    return BitMap64.deserialize(struct.pack("<Q", count) + b"".join(buckets))

@@ -21,7 +21,7 @@ from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.errors import FileMissingError, MalformedLogError
-from engine.log.commits import read_actions
+from engine.log.commits import iter_actions
 from engine.log.file_table import (
     DELETION_VECTOR,
     FILES,
@@ -82,7 +82,7 @@ def read_manifest(store: Store, path: str) -> list[Action]:
     """
     with _damage_named(path):
         if path.endswith(".json"):
-            return _from_actions(read_actions(store.read(path), path)).actions
+            return _from_actions(iter_actions(store, path, _size_of(store, path))).actions
         with store.open_input(path) as source:
             return _small_actions_of(pq.ParquetFile(source), path)
 
@@ -111,9 +111,14 @@ def _sidecar_path(store: Store, sidecar: Sidecar) -> str:
 def _read_file(store: Store, path: str) -> CheckpointContent:
     with _damage_named(path):
         if path.endswith(".json"):
-            return _from_actions(read_actions(store.read(path), path))
+            return _from_actions(iter_actions(store, path, _size_of(store, path)))
         with store.open_input(path) as source:
             return _from_parquet(source, path)
+
+
+def _size_of(store: Store, path: str) -> int:
+    status = store.stat(path)
+    return 0 if status is None else status.size_bytes
 
 
 def _from_actions(actions: Iterable[Action]) -> CheckpointContent:

@@ -20,10 +20,10 @@ from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.errors import MalformedLogError
 from engine.log.checkpoint_reader import read_checkpoint
-from engine.log.commits import iter_commit_actions
+from engine.log.commits import iter_commits
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
 from engine.log.segment import LogFile, LogSegment
-from engine.storage.base import Store
+from engine.storage.base import FileStatus, Store
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ def load_state(store: Store, segment: LogSegment, previous: TableState | None = 
         replay.start_from(previous)
     elif segment.checkpoint is not None:
         replay.start_from_checkpoint(store, segment)
-    for actions in iter_commit_actions(store, _commit_paths(segment)):
+    for actions in iter_commits(store, _commit_files(segment)):
         replay.apply(actions)
     return replay.state(store.root, segment.version)
 
 
-def _commit_paths(segment: LogSegment) -> list[str]:
+def _commit_files(segment: LogSegment) -> list[FileStatus]:
     """The files to read: compactions where they cover more than one commit, commits elsewhere.
 
     The newest commit is always read itself: it alone holds its `commitInfo`.
@@ -69,15 +69,15 @@ def _commit_paths(segment: LogSegment) -> list[str]:
             known = best.get(each.version)
             if known is None or known.name.end_version < each.name.end_version:
                 best[each.version] = each
-    paths: list[str] = []
+    files: list[FileStatus] = []
     reached = -1
     for commit in segment.commits:
         if commit.version <= reached:
             continue
         compaction = best.get(commit.version)
-        paths.append(commit.path if compaction is None else compaction.path)
+        files.append(commit.status if compaction is None else compaction.status)
         reached = commit.version if compaction is None else compaction.name.end_version
-    return paths
+    return files
 
 
 class _Replay:
