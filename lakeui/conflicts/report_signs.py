@@ -77,7 +77,7 @@ KINDS: tuple[Kind, ...] = (
         (
             r"metadata of the delta table has been changed by a concurrent update",
             r"metadata changed since last commit",
-            r"changed the metadata of the table after this",
+            r"version \d+ \([^)]{1,60}\).{0,300}? changed the metadata of the table after this",
         ),
     ),
     Kind(
@@ -88,7 +88,7 @@ KINDS: tuple[Kind, ...] = (
         (
             r"multiple streaming queries are using the same checkpoint",
             r"concurrent transaction failed",
-            r"committed for the application .{1,200}? whose progress this",
+            r"version \d+ \([^)]{1,60}\).{0,300}? committed for the application .{1,200}? whose progress this",
         ),
     ),
     Kind(
@@ -99,8 +99,8 @@ KINDS: tuple[Kind, ...] = (
         (
             r"protocol version of the delta table has been changed by a concurrent update",
             r"protocol changed since last commit",
-            r"changed the protocol of the table after this",
-            r"created the table while this",
+            r"version \d+ \([^)]{1,60}\).{0,300}? changed the protocol of the table after this",
+            r"version \d+ \([^)]{1,60}\).{0,300}? created the table while this",
         ),
     ),
     Kind(

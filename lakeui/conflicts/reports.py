@@ -20,7 +20,7 @@ from lakeui.conflicts.report_signs import (
 )
 
 MAX_REPORT_CHARS = 1_000_000
-_QUOTED = re.compile(r'\{(\\{1,7})"')  # an object inside a string, one level a doubling
+_QUOTED = re.compile(r'onflicting commit:(?:\\{1,8}[nrt]|\s){0,9}\{(\\{1,7})"')  # levels: 1, 3, 7
 _SPAN = 6_000  # how far after its first sign a message's details are looked for
 
 
@@ -86,7 +86,7 @@ def _flat(text: str) -> str:
     quoted = _QUOTED.search(text)
     for _ in range(len(quoted[1]).bit_length() if quoted else 0):
         text = re.sub(r'\\(["\\/])', r"\1", text)
-    return re.sub(r"(?:\\[nrt]|[\s\u2028])+(?:\|\s)?", " ", text)
+    return re.sub(r"(?:\\{1,8}[nrt]|[\s\u2028])+(?:\|\s)?", " ", text)
 
 
 def _signs(flat: str) -> list[tuple[int, Kind]]:
