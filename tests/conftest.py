@@ -23,6 +23,8 @@ os.environ.update(
     DATABASE_URL=os.environ.get("TEST_DATABASE_URL", f"sqlite:///{_HOME / 'lakeui.sqlite3'}"),
 )
 
+os.environ.setdefault("XDG_RUNTIME_DIR", str(_HOME))  # PostgreSQL's wheel asks for one
+
 import django  # noqa: E402 - the environment comes first
 from django.conf import settings  # noqa: E402
 

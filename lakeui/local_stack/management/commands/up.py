@@ -42,19 +42,18 @@ class Command(BaseCommand):
         if found := list(problems(port, spark=spark)):
             raise CommandError("\n".join(found))
         call_command("migrate", verbosity=0, interactive=False)
+        link = reverse("login-link", args=[make_link_token(_admin())])
         stack = Stack(programs(port, spark=spark, demo=demo), report=self._say)
         try:
             stack.start()
-            self._welcome(port, demo=demo)
+            self._welcome(f"http://{HOST}:{port}", link, demo=demo)
             stack.run()
         finally:
             self._say("Stopping …")
             left = stack.stop()
         self._say(f"These processes would not end: {left}" if left else "Everything has stopped.")
 
-    def _welcome(self, port: int, *, demo: bool) -> None:
-        url = f"http://{HOST}:{port}"
-        link = reverse("login-link", args=[make_link_token(_admin())])
+    def _welcome(self, url: str, link: str, *, demo: bool) -> None:
         self._say(f"lakeui answers at {url}/ in a few seconds.")
         self._say(f"Sign in with this link (once, within an hour): {url}{link}")
         self._say(f"Logs: {settings.LAKEUI_HOME / 'logs'}")

@@ -1,0 +1,45 @@
+"""A login link signs its user in, once, and not for long."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import signing
+from django.urls import reverse
+from django.utils import timezone
+
+from lakeui.local_stack.login_links import make_link_token, redeem
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def user() -> User:
+    return User.objects.create_superuser("admin")
+
+
+def test_a_link_signs_in_once(client, user):
+    address = reverse("login-link", args=[make_link_token(user)])
+    assert client.get(address).headers["Location"] == reverse("overview")
+    assert client.session["_auth_user_id"] == str(user.pk)
+    client.logout()
+    assert client.get(address).headers["Location"] == reverse("login")
+    assert "_auth_user_id" not in client.session
+
+
+@pytest.mark.parametrize("token", ["x", "", "a:b:c", signing.dumps("forged", salt="other")])
+def test_a_token_that_is_not_ours_signs_nobody_in(user, token):
+    assert redeem(token) is None
+
+
+def test_an_old_link_signs_nobody_in(user, monkeypatch):
+    token = make_link_token(user)
+    later = (timezone.now() + timedelta(hours=2)).timestamp()
+    monkeypatch.setattr("django.core.signing.time.time", lambda: later)
+    assert redeem(token) is None
+
+
+def test_a_link_of_someone_who_was_locked_out_signs_nobody_in(user):
+    token = make_link_token(user)
+    User.objects.update(is_active=False)
+    assert redeem(token) is None

@@ -1,0 +1,112 @@
+"""`manage.py up` answers within seconds, keeps its children alive and leaves nothing behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from lakeui.local_stack.child import _pids, _session_of
+from lakeui.local_stack.preflight import free_port
+from tests.services import ROOT, wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class Up:
+    """A running stack without Spark."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.port = home, free_port()
+        self.log = home.parent / "up.log"
+        self.process = self.start()
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        environment = {k: v for k, v in os.environ.items() if k not in _OURS}
+        with self.log.open("w") as out:
+            return subprocess.Popen(  # noqa: S603
+                [sys.executable, "manage.py", "up", "--no-spark", "--port", str(self.port)],
+                cwd=ROOT,
+                env={**environment, "LAKEUI_HOME": str(self.home)},
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
+    def answers(self, path: str = "/login/") -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as page:
+                return page.status == 200
+        except OSError:
+            return False
+
+    def children(self) -> dict[int, str]:
+        """The processes below it, by their sessions: each child leads one."""
+        parents = {pid: _parent_of(pid) for pid in _pids()}
+        leaders = [pid for pid, parent in parents.items() if parent == self.process.pid]
+        return {pid: _command_of(pid) for pid in _pids() if _session_of(pid) in leaders}
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(40)
+
+
+_OURS = {"SECRET_KEY", "DATABASE_URL", "BROKER_URL", "LAKEUI_EMBEDDED", "DJANGO_SETTINGS_MODULE"}
+
+
+@pytest.fixture
+def up(tmp_path):
+    stack = Up(tmp_path / "home")
+    yield stack
+    if stack.process.poll() is None:
+        stack.stop()
+
+
+def test_the_stack_answers_heals_and_leaves_nothing_behind(up):
+    wait_until(up.answers, "the first page", 30)
+    link = re.search(r"(/login/\S+)", up.log.read_text())
+    assert link is not None
+    assert up.answers(link[1])
+
+    web = next(pid for pid, command in up.children().items() if "uvicorn" in command)
+    os.kill(web, signal.SIGKILL)
+    wait_until(lambda: "web ended with -9" in up.log.read_text(), "the report of its death")
+    wait_until(up.answers, "the web server to be back", 30)
+
+    wait_until(lambda: "ready" in _log(up, "light-worker"), "the light worker", 30)
+    children = up.children()
+    assert len(children) >= 4
+    up.stop()
+    assert up.process.returncode == 0
+    assert "Everything has stopped." in up.log.read_text()
+    assert [pid for pid in children if _session_of(pid) is not None] == []
+    assert not (up.home / "run/broker_url").exists()
+
+
+def test_a_second_stack_of_the_same_directory_is_refused(up):
+    wait_until(up.answers, "the first page", 30)
+    second = Up.start(up)
+    assert second.wait(30) == 1
+    assert "runs already" in up.log.read_text()
+
+
+def _log(up: Up, name: str) -> str:
+    return (up.home / "logs" / f"{name}.log").read_text()
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
+def _command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""

