@@ -41,7 +41,8 @@ def prune_partitions(
 def is_on_partitions_alone(condition: Expression, partition_columns: Sequence[str]) -> bool:
     """Whether a condition looks at nothing but partition columns."""
     names = {name.lower() for name in partition_columns}
-    return all(path[0].lower() in names for path in columns_of(condition))
+    found = columns_of(condition)
+    return bool(found) and all(path[0].lower() in names for path in found)
 
 
 def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from engine.actions.files import AddFile
 from engine.errors import UnknownColumnError
 from engine.expressions.evaluate import matching_rows
-from engine.expressions.traits import columns_of
+from engine.expressions.traits import columns_of, conjunction, split_conjuncts
 from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
 from engine.log.replay import TableState
@@ -39,9 +39,15 @@ def prune(table: Scannable, files: pa.Table, condition: Expression | None) -> pa
     left = prune_partitions(
         files, condition, table.schema, table.partition_columns, table.mapping_mode
     )
-    if is_on_partitions_alone(condition, table.partition_columns):
+    rest = [
+        each
+        for each in split_conjuncts(condition)
+        if not is_on_partitions_alone(each, table.partition_columns)
+    ]
+    if not rest:
         return left
-    return left.filter(may_match_each(left, condition, table.schema, table.partition_columns))
+    kept = may_match_each(left, conjunction(rest), table.schema, table.partition_columns)
+    return left.filter(kept)
 
 
 def scan(
