@@ -50,6 +50,16 @@ class Range:
         alone = not self.null and not self.nan and self.values
         return alone and self.low is not None and bool(self.low == self.high)
 
+    @property
+    def known(self) -> bool:
+        """Whether it is one value, null or NaN."""
+        return self.point or (not self.values and self.null != self.nan)
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401 - any value
+        """The one value of a known range."""
+        return float("nan") if self.nan else self.low
+
 
 UNKNOWN = Range()
 NULL = Range(values=False, nan=False)
@@ -315,8 +325,8 @@ def _call(call: Call, bounds: Bounds) -> Range:
     """A function of one value each is evaluated; year and truncation keep the order of time."""
     at = _ORDER_KEEPING.get(call.function)
     ranges = [_argument(each, bounds) for each in call.arguments]
-    if all(each is None or each.point for each in ranges):
-        return _at(call, [None if each is None else each.low for each in ranges])
+    if all(each is None or each.known for each in ranges):
+        return _at(call, [None if each is None else each.value for each in ranges])
     moving = ranges[at] if at is not None else None
     others = [each for index, each in enumerate(ranges) if index != at]
     if moving is None or not all(each is None or each.point for each in others):

@@ -92,12 +92,12 @@ _DAYS = [
     dt.date(2025, 1, 1),
 ]
 _MOMENTS = [
-    dt.datetime(1969, 12, 31, 23, 59, 59, 999999),
-    dt.datetime(1970, 1, 1),
-    dt.datetime(2024, 2, 29, 12, 30, 15, 123456),
-    dt.datetime(2024, 2, 29),
-    dt.datetime(2024, 3, 1, 0, 0, 0, 1),
-    dt.datetime(2025, 1, 1),
+    dt.datetime.fromisoformat("1969-12-31T23:59:59.999999"),
+    dt.datetime.fromisoformat("1970-01-01T00:00:00"),
+    dt.datetime.fromisoformat("2024-02-29T12:30:15.123456"),
+    dt.datetime.fromisoformat("2024-02-29T00:00:00"),
+    dt.datetime.fromisoformat("2024-03-01T00:00:00.000001"),
+    dt.datetime.fromisoformat("2025-01-01T00:00:00"),
 ]
 
 

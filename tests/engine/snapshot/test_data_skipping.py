@@ -1,0 +1,365 @@
+"""A file is ruled out only with proof."""
+
+import datetime as dt
+import json
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.actions.files import AddFile
+from engine.errors import CannotEvaluateError, ExpressionError
+from engine.expressions.evaluate import matching_rows
+from engine.expressions.parse import parse_condition
+from engine.log.file_table import files_table
+from engine.schema.partition_values import format_partition_value
+from engine.schema.types import (
+    DATE,
+    DOUBLE,
+    FLOAT,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    DecimalType,
+    StructField,
+    StructType,
+)
+from engine.snapshot.data_skipping import add_may_match, may_match, parse_stats, prune
+from tests.engine.expressions.generated import SCHEMA, rows, skippable_conditions
+
+PHYSICAL = "delta.columnMapping.physicalName"
+MAPPED = StructType(
+    tuple(replace(each, metadata={PHYSICAL: f"col-{n}"}) for n, each in enumerate(SCHEMA.fields))
+)
+
+
+# --- what a writer would say of a table's rows ---
+
+
+@st.composite
+def habits(draw: st.DrawFn) -> dict[str, Any]:
+    """How a writer takes statistics."""
+    return {
+        "left_out": draw(st.frozensets(st.sampled_from(SCHEMA.names), max_size=4)),
+        "nan_is_maximum": draw(st.booleans()),
+        "cut": draw(st.sampled_from([0, 1, 32])),
+        "no_counts": draw(st.booleans()),
+    }
+
+
+def _statistic(value: Any, *, upper: bool, habit: dict[str, Any]) -> Any:  # noqa: PLR0911
+    if isinstance(value, dt.datetime):
+        floored = value.replace(microsecond=value.microsecond // 1000 * 1000, tzinfo=None)
+        return floored.isoformat(timespec="milliseconds") + "Z"
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, float) and abs(value) == float("inf"):
+        return "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, str) and habit["cut"] and len(value) > habit["cut"]:
+        return value[: habit["cut"]] + (chr(0x10FFFF) if upper else "")
+    return value
+
+
+def _bounds(values: list[Any], habit: dict[str, Any]) -> tuple[Any, Any]:
+    numbers = [each for each in values if each is not None and each == each]
+    low = _statistic(min(numbers), upper=False, habit=habit) if numbers else None
+    high = _statistic(max(numbers), upper=True, habit=habit) if numbers else None
+    nan = any(each is not None and each != each for each in values)
+    return low, "NaN" if nan and habit["nan_is_maximum"] else high
+
+
+def stats_of(table: pa.Table, schema: StructType, habit: dict[str, Any]) -> str:
+    """Statistics in JSON, as a writer of those habits takes them."""
+    found: dict[str, Any] = {"numRecords": table.num_rows}
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    for field in schema:
+        if field.name in habit["left_out"]:
+            continue
+        key = field.metadata.get(PHYSICAL, field.name)
+        values = table.column(field.name).to_pylist()
+        if isinstance(field.type, StructType):
+            parts = {
+                each.name: [None if row is None else row[each.name] for row in values]
+                for each in field.type
+            }
+            pairs = {name: _bounds(part, habit) for name, part in parts.items()}
+            low[key] = {name: pair[0] for name, pair in pairs.items() if pair[0] is not None}
+            high[key] = {name: pair[1] for name, pair in pairs.items() if pair[1] is not None}
+            nulls[key] = {name: part.count(None) for name, part in parts.items()}
+            continue
+        least, most = _bounds(values, habit)
+        if least is not None:
+            low[key] = least
+        if most is not None:
+            high[key] = most
+        nulls[key] = values.count(None)
+    found |= {"minValues": low, "maxValues": high}
+    if not habit["no_counts"]:
+        found["nullCount"] = nulls
+    return json.dumps(found)
+
+
+def _matches(text: str, table: pa.Table, schema: StructType) -> tuple[Any, bool]:
+    """The condition and whether a row of the table matches; None where that cannot be told."""
+    try:
+        tree = parse_condition(text, schema, now_ms=0)
+        return tree, bool(pc.any(matching_rows(tree, table)).as_py())
+    except (ExpressionError, CannotEvaluateError):
+        return None, False
+
+
+@settings(max_examples=400, deadline=None)
+@given(rows(4), skippable_conditions(), habits())
+def test_a_file_that_holds_a_match_is_never_denied(table, text, habit):
+    tree, matches = _matches(text, table, SCHEMA)
+    if tree is not None and matches:
+        stats = parse_stats(stats_of(table, SCHEMA, habit))
+        assert may_match(tree, {}, stats, SCHEMA, ())
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rows(4),
+    skippable_conditions(),
+    habits(),
+    st.sampled_from(["b", "l", "n", "s", "day", "ts", "wall", "ok", "f", "d"]),
+)
+def test_a_partition_that_holds_a_match_is_never_denied(table, text, habit, column):
+    index = table.schema.get_field_index(column)
+    value = table.column(index)[0].as_py()
+    value = None if value == "" else value
+    arrow_type = table.schema.field(index).type
+    table = table.set_column(index, column, pa.array([value] * table.num_rows, arrow_type))
+    tree, matches = _matches(text, table, MAPPED)
+    if tree is None or not matches:
+        return
+    field = MAPPED.get(column)
+    key = field.metadata[PHYSICAL]
+    values = {key: format_partition_value(value, field.type)}
+    stats = stats_of(table, MAPPED, {**habit, "left_out": habit["left_out"] | {column}})
+    assert may_match(tree, values, parse_stats(stats), MAPPED, (column,))
+    add = AddFile(
+        path="a",
+        partition_values=values,
+        size=1,
+        modification_time=0,
+        data_change=True,
+        stats=stats,
+    )
+    assert add_may_match(tree, add, MAPPED, (column,))
+    assert prune(files_table([add]), tree, MAPPED, (column,)).to_pylist() == [True]
+
+
+# --- what is ruled out, and what only seems to be ---
+
+TABLE = StructType(
+    (
+        StructField("id", LONG),
+        StructField("date", DATE),
+        StructField("country", STRING),
+        StructField("name", STRING),
+        StructField("ts", TIMESTAMP),
+        StructField("d", DOUBLE),
+        StructField("f", FLOAT),
+        StructField("inner", StructType((StructField("x", LONG),))),
+    )
+)
+PARTITION = {"date": "2026-11-02", "country": None}
+STATS = {
+    "numRecords": 10,
+    "minValues": {
+        "id": 5,
+        "name": "b",
+        "ts": "2024-01-01T00:00:00.000Z",
+        "d": 1.5,
+        "f": 0.1,
+        "inner": {"x": 3},
+    },
+    "maxValues": {
+        "id": 9,
+        "name": "d",
+        "ts": "2024-01-02T00:00:00.000Z",
+        "d": 2.5,
+        "f": 0.1,
+        "inner": {"x": 4},
+    },
+    "nullCount": {"id": 0, "name": 3, "ts": 0, "d": 0, "f": 0, "inner": {"x": 0}},
+}
+
+_ROWS = [
+    ("id = 4", False),
+    ("id = 5", True),
+    ("id > 9", False),
+    ("id >= 9", True),
+    ("id < 5", False),
+    ("4 >= id", False),
+    ("id <> 5", True),
+    ("NOT id >= 5", False),
+    ("NOT (id >= 5 AND id <= 9)", False),
+    ("id IN (1, 2, 3)", False),
+    ("id IN (1, 7)", True),
+    ("id NOT IN (5)", True),
+    ("id BETWEEN 10 AND 20", False),
+    ("id = '4'", False),
+    ("id = 4.5", False),
+    ("id = 8.5", True),
+    ("id IS NULL", False),
+    ("id <=> NULL", False),
+    ("id = NULL", False),
+    ("NULL", False),
+    ("FALSE", False),
+    ("1 = 2", False),
+    ("name IS NULL", True),
+    ("name = 'a'", False),
+    ("name LIKE 'x%'", False),
+    ("name LIKE 'c%'", True),
+    ("name LIKE '%x'", True),
+    ("startswith(name, 'e')", False),
+    ("upper(name) = 'X'", True),
+    ("ts < TIMESTAMP '2024-01-01 00:00:00'", False),
+    ("ts > TIMESTAMP '2024-01-02 00:00:00'", True),
+    ("ts > TIMESTAMP '2024-01-02 00:00:00.001'", False),
+    ("CAST(ts AS DATE) = DATE '2023-12-31'", False),
+    ("year(ts) = 2023", False),
+    ("year(ts) = 2024", True),
+    ("ts >= '2024-02-01'", False),
+    ("d = 3", False),
+    ("d < 1", False),
+    ("d > 3", True),
+    ("d = CAST('NaN' AS DOUBLE)", True),
+    ("f > 0.1", True),
+    ("f = 0.2D", False),
+    ("inner.x = 9", False),
+    ("inner.x IS NULL", True),
+    ("date = '2026-11-02'", True),
+    ("date = DATE '2026-11-03'", False),
+    ("date >= '2026-11-03' OR id = 5", True),
+    ("date >= '2026-11-03' AND id = 5", False),
+    ("date_add(date, 1) = '2026-11-02'", False),
+    ("month(date) = 12", False),
+    ("date_format(date, 'yyyy') = '1999'", True),
+    ("country IS NULL", True),
+    ("country IS NOT NULL", False),
+    ("country = 'DE'", False),
+    ("country <> 'DE'", False),
+    ("coalesce(country, 'DE') = 'DE'", True),
+    ("coalesce(country, 'DE') = 'FR'", False),
+    ("rand() < 0 AND id = 5", True),
+    ("rand() < 0 AND id = 4", False),
+    ("rand() < 0 OR id = 4", True),
+    ("1 / 0 = 1 OR id = 4", True),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), _ROWS, ids=[text for text, _ in _ROWS])
+def test_a_file_is_ruled_out_where_it_can_be(text, expected):
+    tree = parse_condition(text, TABLE)
+    assert may_match(tree, PARTITION, STATS, TABLE, ("date", "country")) is expected
+
+
+@pytest.mark.parametrize(
+    "stats", [None, {}, {"numRecords": 3}, {"minValues": None, "maxValues": 7}]
+)
+def test_without_statistics_only_partitions_rule_out(stats):
+    condition = parse_condition("id = 4", TABLE)
+    assert may_match(condition, PARTITION, stats, TABLE, ("date", "country"))
+    partition = parse_condition("date = '2000-01-01' AND id = 4", TABLE)
+    assert not may_match(partition, PARTITION, stats, TABLE, ("date", "country"))
+
+
+@pytest.mark.parametrize("text", [None, "", "null", "[]", "7", "{", '"x"', "[" * 100_000])
+def test_statistics_that_are_none_say_nothing(text):
+    assert parse_stats(text) is None
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"id": "x"},
+        {"id": True},
+        {"id": None},
+        {"id": {"a": 1}},
+        {"id": [1]},
+        {"ts": "yesterday"},
+        {"ts": 7},
+        {"d": "x"},
+        {"inner": 5},
+        {"name": 5},
+    ],
+)
+def test_a_statistic_of_the_wrong_type_is_no_bound(bad):
+    stats = {"numRecords": 1, "minValues": bad, "maxValues": bad}
+    for text in ("id = 1", "ts = TIMESTAMP '2000-01-01'", "d = 1", "inner.x = 1", "name = 'a'"):
+        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, ())
+
+
+def test_an_absent_partition_value_is_not_null_but_unknown():
+    condition = parse_condition("country = 'DE'", TABLE)
+    assert may_match(condition, {}, None, TABLE, ("country",))
+    assert not may_match(condition, {"country": ""}, None, TABLE, ("country",))
+
+
+def test_a_partition_value_that_cannot_be_read_is_unknown():
+    condition = parse_condition("date = '2000-01-01'", TABLE)
+    assert may_match(condition, {"date": "soon"}, None, TABLE, ("date",))
+
+
+def test_a_file_of_nulls_matches_only_what_nulls_match():
+    stats = {"numRecords": 4, "nullCount": {"id": 4}}
+    for text, expected in (("id = 1", False), ("id IS NULL", True), ("NOT id = 1", False)):
+        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, ()) is expected
+
+
+def test_a_cut_maximum_does_not_rule_out_what_it_was_cut_from():
+    longest = "m" * 32
+    stats = {"numRecords": 1, "minValues": {"name": longest}, "maxValues": {"name": longest}}
+    for text, expected in ((longest + "zz", True), ("m" * 31 + "n" + "a", False)):
+        condition = parse_condition(f"name = '{text}'", TABLE)
+        assert may_match(condition, {}, stats, TABLE, ()) is expected
+
+
+def test_a_decimal_that_went_through_a_double_keeps_its_neighbours():
+    schema = StructType((StructField("n", DecimalType(38, 2)),))
+    stats = parse_stats(
+        '{"numRecords": 1, "minValues": {"n": 1.2345678901234568e16}, "maxValues": {"n": 1.2345678901234568e16}}'
+    )
+    condition = parse_condition("n = 12345678901234567.89", schema)
+    assert may_match(condition, {}, stats, schema, ())
+
+
+def test_names_in_statistics_are_physical():
+    schema = StructType(
+        (
+            StructField("a", LONG, True, {PHYSICAL: "b"}),
+            StructField("b", LONG, True, {PHYSICAL: "a"}),
+        )
+    )
+    stats = {"numRecords": 1, "minValues": {"a": 1, "b": 2}, "maxValues": {"a": 1, "b": 2}}
+    assert may_match(parse_condition("a = 2", schema), {}, stats, schema, ())
+    assert not may_match(parse_condition("a = 1", schema), {}, stats, schema, ())
+
+
+def test_pruning_parses_statistics_only_where_the_partition_stays():
+    adds = [
+        AddFile(
+            path=str(n),
+            partition_values={"date": f"2026-11-0{n % 3 + 1}", "country": "DE"},
+            size=1,
+            modification_time=0,
+            data_change=True,
+            stats=json.dumps({"numRecords": 1, "minValues": {"id": n}, "maxValues": {"id": n}}),
+        )
+        for n in range(9)
+    ]
+    condition = parse_condition("date = '2026-11-02' AND id > 3", TABLE)
+    kept = prune(files_table(adds), condition, TABLE, ("date", "country"))
+    assert [n for n, keep in enumerate(kept.to_pylist()) if keep] == [4, 7]
