@@ -46,6 +46,7 @@ _ALL = (
     Feature("rowTracking", needs=("domainMetadata",)),
     Feature("clustering", needs=("domainMetadata",)),
     Feature("inCommitTimestamp"),
+    Feature("checkpointProtection"),
     Feature("timestampNtz", reader=True),
     Feature("v2Checkpoint", reader=True),
     Feature("vacuumProtocolCheck", reader=True),

@@ -10,6 +10,7 @@ import pyarrow as pa
 from engine.errors import EngineError
 from engine.log.checkpoint_writer import WrittenCheckpoint, write_checkpoint
 from engine.log.cleanup import clean_log
+from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.storage.base import Store
 
@@ -46,9 +47,15 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
         StorageError: the checkpoint could not be written.
     """
     written = write_checkpoint(snapshot.store, snapshot.state, snapshot.properties, now_ms)
-    if snapshot.properties.enable_expired_log_cleanup:
+    if may_clean(snapshot):
         clean_log(snapshot.store, snapshot.properties.log_retention_ms, now_ms)
     return written
+
+
+def may_clean(snapshot: Snapshot) -> bool:
+    """Whether expired commits may go: the table wants it, and none is protected."""
+    protected = has_feature(snapshot.protocol, "checkpointProtection")
+    return snapshot.properties.enable_expired_log_cleanup and not protected
 
 
 def _is_due(version: int, previous: Snapshot | None) -> bool:

@@ -1,13 +1,16 @@
 """Tables that other engines wrote, read exactly: versions, files, rows, and refusals that say why."""
 
 import importlib.util
+import shutil
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from engine.actions.files import AddFile
 from engine.errors import (
     EngineError,
+    PathOutsideRootError,
     TableNotFoundError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -141,6 +144,38 @@ def test_a_version_beyond_the_newest_is_refused_with_the_range(expected):
     with pytest.raises(VersionNotFoundError) as caught:
         open_table(expected).snapshot(version=expected["version"] + 1)
     assert caught.value.latest == expected["version"]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [each for each in EXPECTED if each["expect_write_error"] and each["tier"] == "read"],
+    ids=name_of,
+)
+def test_a_table_that_may_only_be_read_refuses_every_write(expected, tmp_path):
+    shutil.copytree(TABLES / expected["table"], tmp_path / "t", copy_function=shutil.copyfile)
+    txn = DeltaTable.open(str(tmp_path / "t")).start_transaction()
+    txn.stage(AddFile(path="x", partition_values={}, size=1, modification_time=1, data_change=True))
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        txn.commit("WRITE")
+    assert caught.value.features == [expected["expect_write_error"].partition(":")[2]]
+    assert DeltaTable.open(str(tmp_path / "t")).version() == expected["version"]
+
+
+def test_a_shallow_clone_is_read_from_an_allowed_root(tmp_path):
+    clone = next(each for each in EXPECTED if each.get("template"))
+    shutil.copytree(TABLES / clone["table"], tmp_path / "t", copy_function=shutil.copyfile)
+    (original,) = clone["template"]["replace_in_log"]
+    source = TABLES / "trino" / f"deltalake__clone_merge__{original.rpartition('/')[2]}"
+    for path in (tmp_path / "t" / "_delta_log").iterdir():
+        if path.suffix == ".json":
+            path.write_text(path.read_text("utf-8").replace(original, source.as_uri()), "utf-8")
+        else:
+            path.unlink()
+    with pytest.raises(PathOutsideRootError):
+        DeltaTable.open(str(tmp_path / "t")).snapshot().to_arrow()
+    rows = DeltaTable.open(str(tmp_path / "t"), allowed_roots=[str(source)]).snapshot().to_arrow()
+    assert rows.num_rows == clone["template"]["num_live_rows"]
+    assert canon.content_hash(rows) == clone["template"]["content_sha"]
 
 
 def changes_of(expected: dict[str, Any]) -> Any:
