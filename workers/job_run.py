@@ -9,6 +9,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db.models import Min
 from django.utils import timezone
 
 from engine.commands.model import Command
@@ -87,7 +88,7 @@ def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
 
 def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
     command = _checked_command(job)
-    table = _open(job)
+    table = _open(job.table.uri)
     return run(
         command,
         table,
@@ -96,6 +97,8 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
         retries=job.max_retries,
         observer=JobObserver(job, lease, heartbeat, table.store),
         progress=heartbeat.progress,
+        running_since_ms=_oldest_other_start_ms(job),
+        resolve=_open,
         dry_run=job.dry_run,
         user_name=job.requested_by.get_username() if job.requested_by else None,
     )
@@ -111,9 +114,18 @@ def _checked_command(job: Job) -> Command:
     return with_places(command, job.requested_by)
 
 
-def _open(job: Job) -> DeltaTable:
-    uri = allowed_table_uri(job.table.uri)
-    return DeltaTable(open_store(uri, storage_options(uri)))
+def _open(uri: str) -> DeltaTable:
+    """A handle on a table that may not be there yet, its place checked at this use."""
+    place = allowed_table_uri(uri)
+    options = storage_options(place)
+    return DeltaTable(open_store(place, options), storage_options=options)
+
+
+def _oldest_other_start_ms(job: Job) -> int | None:
+    """Since when other jobs on the table may have staged files that no log names yet."""
+    others = Job.objects.filter(table=job.table, state__in=Job.ACTIVE).exclude(pk=job.pk)
+    oldest = others.aggregate(oldest=Min("started_at"))["oldest"]
+    return None if oldest is None else int(oldest.timestamp() * 1000)
 
 
 def _done(result: OperationResult, *, dry_run: bool) -> Ending:

@@ -44,6 +44,9 @@ class Table(models.Model):
     row_tracking = models.BooleanField(default=False)
     row_level_eligible = models.BooleanField(default=False)
     row_level_reason = models.CharField(max_length=200, blank=True)
+    row_level_conditions = models.JSONField(  # of engine.conflicts.eligibility, one by one
+        default=list, blank=True
+    )
 
     file_count = models.BigIntegerField(default=0)
     size_bytes = models.BigIntegerField(default=0)

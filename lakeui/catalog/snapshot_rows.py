@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from django.conf import settings
 
+from engine.conflicts.eligibility import table_eligibility
 from engine.snapshot.snapshot import Snapshot
 from lakeui.catalog import log_values
 from lakeui.catalog.models import LiveFile, Table
@@ -64,14 +66,17 @@ def _identity(snapshot: Snapshot) -> dict[str, Any]:
 
 def _settings(snapshot: Snapshot) -> dict[str, Any]:
     properties = snapshot.properties
-    eligible, reason = _row_level(snapshot)
+    row_level = table_eligibility(snapshot.metadata, snapshot.protocol, snapshot.clustering_columns)
     return {
         "isolation_level": str(properties.isolation_level),
         "isolation_level_is_set": "delta.isolationLevel" in snapshot.metadata.configuration,
         "deletion_vectors": properties.enable_deletion_vectors,
         "row_tracking": properties.row_tracking,
-        "row_level_eligible": eligible,
-        "row_level_reason": reason[:200],
+        "row_level_eligible": row_level.eligible,
+        "row_level_reason": log_values.text(row_level.obstacle, 200),
+        "row_level_conditions": log_values.json_value(
+            [asdict(condition) for condition in row_level.conditions]
+        ),
     }
 
 
@@ -102,10 +107,3 @@ def _total(column: "pa.ChunkedArray[Any]") -> int:
 
 def _dotted(column: str | Sequence[str]) -> str:
     return log_values.text(column if isinstance(column, str) else ".".join(column))
-
-
-def _row_level(snapshot: Snapshot) -> tuple[bool, str]:
-    vectors = snapshot.properties.enable_deletion_vectors
-    if snapshot.metadata.partition_columns:
-        return False, "The table is partitioned."
-    return (True, "") if vectors else (False, "Deletion vectors are off.")
