@@ -8,6 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
 from engine.errors import EngineError, RequestError
+from engine.expressions.literals import is_whole
 from engine.schema.types import StructType, parse_schema, type_to_json
 
 MAX_TEXT = 65_536
@@ -178,7 +179,7 @@ def _scalar(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _integer(value: Any) -> int:  # noqa: ANN401 - JSON
-    if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) < 20:
+    if isinstance(value, str) and is_whole(value.strip().removeprefix("-")) and len(value) < 20:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
         what = f"{str(value)[:60]!r}"

@@ -3,6 +3,7 @@
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
+from engine.expressions.literals import is_whole
 
 
 def optimize(cursor: StatementCursor) -> Optimize:
@@ -15,7 +16,7 @@ def optimize(cursor: StatementCursor) -> Optimize:
     columns = cursor.columns() if cursor.take("ZORDER", "BY") else ()
     position, options = cursor.position, cursor.options("targetSizeBytes")
     size = options.get("targetSizeBytes")
-    if size is not None and (not size.isdigit() or len(size) > 18 or int(size) == 0):
+    if size is not None and (not is_whole(size) or len(size) > 18 or int(size) == 0):
         what = f"targetSizeBytes cannot be {size[:100]}."
         raise StatementError(what, "Use a whole number of bytes.", position=position)
     return Optimize(where, columns, full, int(size) if size else None, table=table)

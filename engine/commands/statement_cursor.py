@@ -3,6 +3,7 @@
 from engine.errors import StatementError
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token, tokenize
+from engine.expressions.literals import is_whole
 
 MAX_CHARACTERS = 1_000_000
 _CLOSERS = {"(": ")", "[": "]", "CASE": "END"}
@@ -178,7 +179,7 @@ class StatementCursor(Cursor):
         if (
             token is None
             or token.kind != "number"
-            or not token.value.isdigit()
+            or not is_whole(token.value)
             or len(token.value) > 18
         ):
             self.refuse("a whole number was expected")

@@ -56,8 +56,8 @@ _ARROW: dict[DataType, pa.DataType] = {
     TIMESTAMP_NTZ: pa.timestamp("us"),
     VOID: pa.null(),
 }
-_INTEGER = re.compile(r"[+-]?\d{1,40}\Z")
-_FLOATING = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}\Z")
+_FLOATING = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 _BOOLEANS = {
     **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),

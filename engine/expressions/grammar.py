@@ -11,7 +11,7 @@ from engine.expressions import build
 from engine.expressions.cursor import Cursor
 from engine.expressions.functions import find_callable
 from engine.expressions.lexer import Token
-from engine.expressions.literals import interval_literal, number_literal, typed_literal
+from engine.expressions.literals import interval_literal, is_whole, number_literal, typed_literal
 from engine.expressions.scope import Scope
 from engine.expressions.tree import FALSE, TRUE, VOID, Expression, Literal
 from engine.expressions.types import NAMED_TYPES
@@ -398,7 +398,7 @@ class Grammar(Cursor):
 
     def _digits(self) -> int:
         token = self.token(0)
-        if token is None or not token.value.isdigit() or len(token.value) > 3:
+        if token is None or not is_whole(token.value) or len(token.value) > 3:
             self.refuse("a number of digits was expected")
         self.index += 1
         return int(token.value)

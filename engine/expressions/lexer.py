@@ -18,7 +18,7 @@ _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a"}
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[0-3][0-7]{2}|.)|''|\"\"", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _QUOTED = re.compile(r"`(?:[^`]|``)+`\Z", re.DOTALL)
-_NUMBER = re.compile(r"\.?\d")
+_NUMBER = re.compile(r"\.?[0-9]")
 
 
 class _Tokenizer(Databricks.Tokenizer):

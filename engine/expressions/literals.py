@@ -20,11 +20,11 @@ from engine.schema.types import (
     DecimalType,
 )
 
-_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(E[+-]?\d+)?(L|S|Y|D|F|BD)?\Z")
+_NUMBER = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(E[+-]?[0-9]+)?(L|S|Y|D|F|BD)?\Z")
 _INTEGERS = {"Y": (BYTE, 7), "S": (SHORT, 15), "L": (LONG, 63)}
-_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
-_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?")
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2}):?(\d{2})?\Z")
+_DATE = re.compile(r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})")
+_TIME = re.compile(r"([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?)?")
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])([0-9]{1,2}):?([0-9]{2})?\Z")
 _UNITS = {
     "YEAR": ("MONTH", 12),
     "MONTH": ("MONTH", 1),
@@ -54,9 +54,14 @@ def number_literal(text: str, *, negative: bool = False) -> Literal | None:
         return _floating(sign * float(digits + (exponent or "")), suffix)
     if suffix in _INTEGERS:
         return _integer(sign, digits, exponent, suffix)
-    if suffix is None and digits.isdigit():
+    if suffix is None and is_whole(digits):
         return _plain_integer(sign * int(digits))
     return _decimal(sign * Decimal(digits + (exponent or "")))
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is ASCII digits and nothing else."""
+    return text.isascii() and text.isdigit()
 
 
 def _floating(value: float, suffix: str | None) -> Literal | None:
@@ -67,7 +72,7 @@ def _floating(value: float, suffix: str | None) -> Literal | None:
 
 def _integer(sign: int, digits: str, exponent: str | None, suffix: str) -> Literal | None:
     data_type, bits = _INTEGERS[suffix]
-    if exponent or not digits.isdigit():
+    if exponent or not is_whole(digits):
         return None
     value = sign * int(digits)
     return Literal(value, data_type) if -(2**bits) <= value < 2**bits else None
@@ -163,7 +168,7 @@ def typed_literal(kind: str, text: str) -> Literal | None:
 def interval_literal(amount: str, unit: str) -> Literal | None:
     """`INTERVAL amount unit`; None for a unit or amount that is none."""
     found = _UNITS.get(unit.upper().removesuffix("S"))
-    if not found or not re.fullmatch(r"[+-]?\d{1,12}(\.\d{1,6})?", amount.strip()):
+    if not found or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,6})?", amount.strip()):
         return None
     name, factor = found
     total = Decimal(amount.strip()) * factor

@@ -1,0 +1,86 @@
+"""Nothing that is not on the list becomes a tree, however it is written."""
+
+import pytest
+
+from engine.commands.model import Delete, Optimize, Update
+from engine.errors import EngineError, ExpressionError
+from engine.expressions.parse import parse_condition, parse_expression
+from engine.schema.types import (
+    BOOLEAN,
+    DATE,
+    INTEGER,
+    LONG,
+    STRING,
+    ArrayType,
+    MapType,
+    StructField,
+    StructType,
+)
+from tests.engine.expressions.hostile import HOSTILE
+
+SCHEMA = StructType(
+    (
+        StructField("id", LONG),
+        StructField("name", STRING),
+        StructField("date", DATE),
+        StructField("ok", BOOLEAN),
+        StructField("arr", ArrayType(LONG)),
+        StructField("m", MapType(STRING, LONG)),
+        StructField("st", StructType((StructField("x", INTEGER),))),
+    )
+)
+
+_IDS = [f"{n}-{each[:40]!r}" for n, each in enumerate(HOSTILE)]
+
+
+def test_there_are_enough_of_them():
+    assert len(set(HOSTILE)) == len(HOSTILE) >= 200
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("text", HOSTILE, ids=_IDS)
+def test_hostile_conditions_are_refused(text):
+    with pytest.raises(ExpressionError):
+        parse_condition(text, SCHEMA)
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("text", HOSTILE, ids=_IDS)
+def test_hostile_conditions_are_refused_inside_commands(text):
+    if not text.strip():
+        pytest.skip("no condition at all means every row")
+    for command in (Delete(text), Optimize(where=text), Update({"ok": "TRUE"}, text)):
+        with pytest.raises(EngineError):
+            command.validate(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id = 1 AND name IN ('a', \"b\")",
+        "name = 'it''s; -- /* not */ a comment ${x}'",
+        "st.x > 0 OR arr[0] = 1 OR m['k'] = 2 OR element_at(m, 'k') = 2",
+        "`id` = 1 AND `st`.`x` = 2",
+        "date >= current_date() - INTERVAL 7 DAYS",
+        "lpad(name, 1000, 'x') = ''",
+        "(" * 60 + "id = 1" + ")" * 60,
+        "id IN (" + ", ".join(map(str, range(5000))) + ")",
+        "id = 1" + " OR id = 2" * 2000,
+    ],
+    ids=lambda text: text[:40],
+)
+def test_what_people_write_is_not_refused(text):
+    assert parse_condition(text, SCHEMA)
+
+
+def test_a_refusal_says_where_and_what_to_do():
+    with pytest.raises(ExpressionError) as caught:
+        parse_condition("id = 1 AND reflect('a', 'b') = ''", SCHEMA)
+    assert caught.value.position == 11
+    assert "reflect" in str(caught.value)
+    assert caught.value.remedy
+
+
+def test_an_expression_is_held_to_the_same_list():
+    with pytest.raises(ExpressionError):
+        parse_expression("reflect('java.lang.System', 'getenv', 'PATH')", SCHEMA)
