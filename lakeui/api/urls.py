@@ -5,6 +5,7 @@ from django.urls import URLPattern, path, re_path
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.views.explain import ConflictExplain
+from lakeui.api.views.health import HealthView
 from lakeui.api.views.jobs import (
     JobCancel,
     JobDetail,
@@ -48,6 +49,7 @@ urlpatterns: list[URLPattern] = [
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
     path("tokens/", TokenList.as_view(), name="tokens"),
     path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),
+    path("health/", HealthView.as_view(), name="health"),
     path("schema/", SchemaView.as_view(), name="schema"),
     path("docs/", SwaggerPage.as_view(), name="swagger"),
     path("redoc/", RedocPage.as_view(), name="redoc"),

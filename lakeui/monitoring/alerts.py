@@ -1,0 +1,130 @@
+"""What needs somebody's attention now, on the tables that the reader may see.
+
+The same conditions are in docs/monitoring/alerts.yml, for Prometheus to watch over time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from lakeui.catalog.access import Person, visible_tables
+from lakeui.catalog.health import Health, with_health
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.models import Job
+from lakeui.monitoring.operations import stale_jobs
+
+MAX_MIRROR_LAG = timedelta(minutes=15)
+MAX_WAIT = timedelta(minutes=10)
+MANY_CONFLICTS = 10  # lost on one table within the hour
+
+
+class Severity(StrEnum):
+    """How soon."""
+
+    CRITICAL = "critical"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """One thing that is wrong, and what to do. `table_id` and `job_id` say where, if anywhere."""
+
+    code: str
+    severity: Severity
+    title: str
+    remedy: str
+    table_id: int | None = None
+    job_id: str | None = None
+    since: datetime | None = None
+
+
+def current_alerts(user: Person) -> list[Alert]:
+    """The alerts a person may see, critical ones first."""
+    now = timezone.now()
+    found = [*_of_tables(user, now), *_of_jobs(user, now), *_of_conflicts(user, now)]
+    return sorted(found, key=lambda alert: (alert.severity != Severity.CRITICAL, alert.code))
+
+
+def _of_tables(user: Person, now: datetime) -> Iterator[Alert]:
+    for table in with_health(visible_tables(user)).filter(health=Health.UNREACHABLE):
+        yield Alert(
+            code="TABLE_UNREACHABLE",
+            severity=Severity.CRITICAL,
+            title=f"The log of {table.name} cannot be read ({table.mirror_error_code}).",
+            remedy="Open the table to see the error, then check the storage and its credentials.",
+            table_id=table.pk,
+            since=table.mirror_failed_at,
+        )
+    for table in visible_tables(user).filter(mirrored_at__lt=now - MAX_MIRROR_LAG):
+        yield Alert(
+            code="MIRROR_LAGS",
+            severity=Severity.WARNING,
+            title=f"{table.name} was last mirrored {_ago(now, table.mirrored_at)} ago.",
+            remedy="Check that a light worker and the beat run.",
+            table_id=table.pk,
+            since=table.mirrored_at,
+        )
+
+
+def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
+    jobs = visible_jobs(user).select_related("table")
+    for job in jobs.filter(pk__in=stale_jobs().values("pk")):
+        yield Alert(
+            code="WORKER_LOST",
+            severity=Severity.WARNING,
+            title=f"The worker of a {job.kind} on {job.table.name} is silent.",
+            remedy="The sweeper gives the job to another worker; check that a light worker runs.",
+            table_id=job.table_id,
+            job_id=str(job.pk),
+            since=job.heartbeat_at,
+        )
+    waiting = jobs.filter(state=Job.State.QUEUED, created_at__lt=now - MAX_WAIT)
+    if oldest := waiting.order_by("created_at").first():
+        yield Alert(
+            code="JOBS_WAIT",
+            severity=Severity.CRITICAL,
+            title=f"{waiting.count()} jobs wait, the oldest for {_ago(now, oldest.created_at)}.",
+            remedy="Check that the broker and a worker of their queue run, or add workers.",
+            job_id=str(oldest.pk),
+            since=oldest.created_at,
+        )
+    unknown = Q(error_code="LAKE_COMMIT_OUTCOME_UNKNOWN", finished_at__gte=now - timedelta(days=7))
+    for job in jobs.filter(unknown, state=Job.State.FAILED, reruns__isnull=True):
+        yield Alert(
+            code="OUTCOME_UNKNOWN",
+            severity=Severity.CRITICAL,
+            title=f"Whether a {job.kind} on {job.table.name} was committed is not known.",
+            remedy="Look at the table's history, then retry the job: it finds its own commit.",
+            table_id=job.table_id,
+            job_id=str(job.pk),
+            since=job.finished_at,
+        )
+
+
+def _of_conflicts(user: Person, now: datetime) -> Iterator[Alert]:
+    lost = Q(
+        conflicts__kind=Conflict.Kind.ESCAPED,
+        conflicts__occurred_at__gte=now - timedelta(hours=1),
+    )
+    tables = visible_tables(user).annotate(lost=Count("conflicts", filter=lost))
+    for table in tables.filter(lost__gte=MANY_CONFLICTS):
+        yield Alert(
+            code="MANY_CONFLICTS",
+            severity=Severity.WARNING,
+            title=f"{table.lost} writes to {table.name} lost in the last hour.",
+            remedy="Open its conflicts: the pair of operations that meets most names the remedy.",
+            table_id=table.pk,
+        )
+
+
+def _ago(now: datetime, then: datetime | None) -> str:
+    minutes = int((now - then).total_seconds() // 60) if then else 0
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    shown = [(days, "d"), (hours, "h"), (minutes, "min")]
+    return " ".join(f"{count} {unit}" for count, unit in shown if count) or "a moment"

@@ -1,0 +1,63 @@
+"""Whether the installation can do its work: what must answer, and whether it does."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from amqp.exceptions import AMQPError
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from kombu.exceptions import KombuError, OperationalError
+
+from lakeui.celery import app
+
+BROKER_TIMEOUT_S = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One part, whether it answers, and what to do if it does not. No address, no secret."""
+
+    name: str
+    ok: bool
+    remedy: str = ""
+
+
+def readiness() -> tuple[Check, ...]:
+    """Database, migrations and broker, asked now."""
+    return tuple(
+        Check(name, ok := answers(), "" if ok else remedy) for name, answers, remedy in _PARTS
+    )
+
+
+def broker_answers() -> bool:
+    """Whether a message could be sent."""
+    try:
+        with app.connection_for_write() as broker:
+            broker.ensure_connection(max_retries=1, timeout=BROKER_TIMEOUT_S)
+    except (OSError, OperationalError, KombuError, AMQPError):
+        return False
+    return True
+
+
+def _database_answers() -> bool:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return False
+    return True
+
+
+def _is_migrated() -> bool:
+    try:
+        executor = MigrationExecutor(connection)
+        return not executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError:
+        return False
+
+
+_PARTS: tuple[tuple[str, Callable[[], bool], str], ...] = (
+    ("database", _database_answers, "Check DATABASE_URL and that the database runs."),
+    ("migrations", _is_migrated, "Run manage.py migrate."),
+    ("broker", broker_answers, "Check BROKER_URL and that the broker runs; jobs wait meanwhile."),
+)

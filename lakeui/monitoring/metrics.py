@@ -1,0 +1,188 @@
+"""Prometheus metrics, computed from the database when they are scraped.
+
+Nothing is counted in memory, so any number of web processes answers alike, and a restart loses
+nothing. A conflict is an outcome, not an error: alert on rates of escaped ones, not on single ones.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from django.db.models import Count, F, Max, Q, Sum
+from django.utils import timezone
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job, JobAttempt
+from lakeui.monitoring.operations import mirror_lag_s, queues, stale_jobs, workers
+from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
+
+MAINTENANCE = {"optimize": ("OPTIMIZE",), "vacuum": ("VACUUM END", "VACUUM START")}
+
+
+def exposition() -> bytes:
+    """All metrics in Prometheus' text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(LakeCollector())
+    return generate_latest(registry)
+
+
+class LakeCollector(Collector):
+    """Every metric, a handful of queries whatever the number of rows."""
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing ahead of time: the database may not be there yet."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _transactions()
+        yield from _conflicts()
+        yield from _cost()
+        yield from _tables()
+        yield from _jobs()
+
+
+def _transactions() -> Iterator[Metric]:
+    family = CounterMetricFamily(
+        "lakeui_transactions",
+        "Attempts to commit by how they ended; absorbed ones are committed too.",
+        labels=["table", "outcome"],
+    )
+    attempts = JobAttempt.objects.filter(job__dry_run=False).values(name=F("job__table__name"))
+    ended = attempts.annotate(
+        committed=Count("id", filter=Q(outcome=JobAttempt.Outcome.COMMITTED)),
+        escaped=Count("id", filter=Q(outcome=JobAttempt.Outcome.CONFLICTED)),
+        failed=Count(
+            "id", filter=Q(outcome__in=[JobAttempt.Outcome.FAILED, JobAttempt.Outcome.LOST])
+        ),
+    ).order_by("name")
+    for row in ended:
+        for outcome in ("committed", "escaped", "failed"):
+            family.add_metric([row["name"], outcome], row[outcome])
+    absorbed = (
+        Conflict.objects.filter(kind=Conflict.Kind.ABSORBED, table__isnull=False)
+        .values(name=F("table__name"))
+        .annotate(count=Count("job_id", distinct=True))
+        .order_by("name")
+    )
+    for row in absorbed:
+        family.add_metric([row["name"], "absorbed"], row["count"])
+    yield family
+
+
+def _conflicts() -> Iterator[Metric]:
+    labels = ["kind", "code", "subclass", "current_operation", "winner_operation"]
+    family = CounterMetricFamily(
+        "lakeui_conflicts", "Conflicts by class, sub-class and pair of operations.", labels=labels
+    )
+    for row in Conflict.objects.values(*labels).annotate(count=Count("id")).order_by(*labels):
+        family.add_metric([row[label] for label in labels], row["count"])
+    yield family
+
+
+def _cost() -> Iterator[Metric]:
+    retries = CounterMetricFamily("lakeui_retries", "Attempts after the first.", labels=["table"])
+    repeated = JobAttempt.objects.filter(number__gt=1).values(name=F("job__table__name"))
+    for row in repeated.annotate(count=Count("id")).order_by("name"):
+        retries.add_metric([row["name"]], row["count"])
+    yield retries
+    seconds = CounterMetricFamily(
+        "lakeui_wasted_seconds", "Work thrown away by lost writes.", labels=["table"]
+    )
+    size = CounterMetricFamily(
+        "lakeui_wasted_bytes", "Bytes written by lost writes.", labels=["table"]
+    )
+    lost = Conflict.objects.filter(kind=Conflict.Kind.ESCAPED, table__isnull=False)
+    sums = lost.values(name=F("table__name")).annotate(
+        ms=Sum("wasted_ms"), bytes=Sum("wasted_bytes")
+    )
+    for row in sums.order_by("name"):
+        seconds.add_metric([row["name"]], (row["ms"] or 0) / 1000)
+        size.add_metric([row["name"]], row["bytes"] or 0)
+    yield seconds
+    yield size
+
+
+TABLE_GAUGES = {
+    "version": "Latest mirrored version.",
+    "file_count": "Live files.",
+    "size_bytes": "Bytes of live files.",
+    "small_file_count": "Live files below the small-file size.",
+    "deleted_row_count": "Rows that deletion vectors hide.",
+}
+
+
+def _tables() -> Iterator[Metric]:
+    now = timezone.now()
+    tables = list(Table.objects.defer("schema", "properties", "mirror_error").order_by("name"))
+    for field, words in TABLE_GAUGES.items():
+        family = GaugeMetricFamily(f"lakeui_table_{field}", words, labels=["table"])
+        for table in tables:
+            if (value := getattr(table, field)) is not None:
+                family.add_metric([table.name], value)
+        yield family
+    yield _ages("commit", {table.name: table.last_commit_at for table in tables}, now)
+    for what, operations in MAINTENANCE.items():
+        done = Commit.objects.filter(operation__in=operations).values(name=F("table__name"))
+        latest = done.annotate(at=Max("committed_at")).order_by("name")
+        yield _ages(what, {row["name"]: row["at"] for row in latest}, now)
+    yield from _mirror(tables, now)
+
+
+def _ages(what: str, moments: dict[str, datetime | None], now: datetime) -> Metric:
+    family = GaugeMetricFamily(
+        f"lakeui_table_seconds_since_{what}", f"Since the last {what} on record.", labels=["table"]
+    )
+    for name, at in moments.items():
+        if at is not None:
+            family.add_metric([name], max(0.0, (now - at).total_seconds()))
+    return family
+
+
+def _mirror(tables: list[Table], now: datetime) -> Iterator[Metric]:
+    lag = GaugeMetricFamily(
+        "lakeui_mirror_lag_seconds", "Since the mirror last saw the log.", labels=["table"]
+    )
+    failed = GaugeMetricFamily(
+        "lakeui_mirror_failed", "1 where the log cannot be read.", labels=["table", "code"]
+    )
+    for table in tables:
+        if (seconds := mirror_lag_s(table, now)) is not None:
+            lag.add_metric([table.name], seconds)
+        if table.mirror_error_code:
+            failed.add_metric([table.name, table.mirror_error_code], 1)
+    yield lag
+    yield failed
+
+
+def _jobs() -> Iterator[Metric]:
+    jobs = GaugeMetricFamily("lakeui_jobs", "Jobs by kind and state.", labels=["kind", "state"])
+    counted = Job.objects.values("kind", "state").annotate(count=Count("id"))
+    for row in counted.order_by("kind", "state"):
+        jobs.add_metric([row["kind"], row["state"]], row["count"])
+    yield jobs
+    depth = GaugeMetricFamily("lakeui_queue_depth", "Jobs that wait.", labels=["queue"])
+    oldest = GaugeMetricFamily(
+        "lakeui_queue_oldest_seconds", "Age of the job that waits longest.", labels=["queue"]
+    )
+    now = timezone.now()
+    for queue in queues():
+        depth.add_metric([queue.name], queue.waiting)
+        waited = (now - queue.oldest_waiting_at).total_seconds() if queue.oldest_waiting_at else 0
+        oldest.add_metric([queue.name], waited)
+    yield depth
+    yield oldest
+    stale = GaugeMetricFamily("lakeui_jobs_stale", "Running jobs whose lease ran out.")
+    stale.add_metric([], stale_jobs().count())
+    yield stale
+    yield _workers()
+
+
+def _workers() -> Metric:
+    family = GaugeMetricFamily("lakeui_workers", "Workers that answer.", labels=["queue"])
+    answering = [worker.queue for worker in workers() if worker.answers]
+    for queue in sorted({LIGHT_QUEUE, SPARK_QUEUE, *answering}):
+        family.add_metric([queue], answering.count(queue))
+    return family

@@ -1,0 +1,129 @@
+"""The state of workers, queues and the mirror, for the monitoring page, alerts and metrics."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.core.cache import cache
+from django.db.models import Count, Max, Min, Q, QuerySet
+from django.utils import timezone
+from kombu.exceptions import KombuError, OperationalError
+
+from lakeui.catalog.models import Table
+from lakeui.celery import app
+from lakeui.jobs.models import Job
+from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
+
+PING_TIMEOUT_S = 0.5
+PING_KEPT_S = 5
+_PING_KEY = "lakeui.monitoring.workers"
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Jobs that wait for one kind of worker, and those that run there."""
+
+    name: str
+    waiting: int
+    running: int
+    oldest_waiting_at: datetime | None
+    last_heartbeat_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker that answered just now, or one whose job's lease is alive."""
+
+    name: str
+    queue: str
+    answers: bool
+    running: int = 0
+    last_heartbeat_at: datetime | None = None
+
+
+def queues() -> tuple[Queue, ...]:
+    """Every queue, as the job rows have it: they are the truth, the broker's messages a wake-up."""
+    running = Q(state__in=[Job.State.RUNNING, Job.State.COMMITTING])
+    waiting = Q(state=Job.State.QUEUED)
+    rows = (
+        Job.objects.filter(state__in=Job.ACTIVE)
+        .values("queue")
+        .annotate(
+            waiting=Count("id", filter=waiting),
+            running=Count("id", filter=running),
+            oldest=Min("created_at", filter=waiting),
+            beat=Max("heartbeat_at", filter=running),
+        )
+    )
+    found = {row["queue"]: row for row in rows}
+    return tuple(
+        _queue(name, found.get(name)) for name in sorted({SPARK_QUEUE, LIGHT_QUEUE, *found})
+    )
+
+
+def workers() -> tuple[Worker, ...]:
+    """Workers that answer a ping (asked at most every few seconds), and those that hold a lease."""
+    answering = _answering()
+    held = (
+        Job.objects.filter(state__in=[Job.State.RUNNING, Job.State.COMMITTING])
+        .exclude(worker="")
+        .values("worker", "queue")
+        .annotate(running=Count("id"), beat=Max("heartbeat_at"))
+    )
+    busy = {row["worker"]: row for row in held}
+    return tuple(
+        Worker(
+            name,
+            busy[name]["queue"] if name in busy else queue_of_worker(name),
+            answers=name in answering,
+            running=busy[name]["running"] if name in busy else 0,
+            last_heartbeat_at=busy[name]["beat"] if name in busy else None,
+        )
+        for name in sorted(answering | busy.keys())
+    )
+
+
+def stale_jobs() -> QuerySet[Job]:
+    """Running jobs whose lease ran out: the sweeper has not yet found them, or does not run."""
+    running = [Job.State.RUNNING, Job.State.COMMITTING]
+    return Job.objects.filter(state__in=running, lease_expires_at__lt=timezone.now())
+
+
+def mirror_lag_s(table: Table, now: datetime | None = None) -> float | None:
+    """Seconds since the mirror last saw the table's log; None: never."""
+    if table.mirrored_at is None:
+        return None
+    return ((now or timezone.now()) - table.mirrored_at).total_seconds()
+
+
+def queue_of_worker(name: str) -> str:
+    """Workers are called after their queue: light@host serves light."""
+    return name.partition("@")[0]
+
+
+def _answering() -> set[str]:
+    known: set[str] | None = cache.get(_PING_KEY)
+    if known is None:
+        known = _ping()
+        cache.set(_PING_KEY, known, PING_KEPT_S)
+    return known
+
+
+def _ping() -> set[str]:
+    try:
+        answers = app.control.ping(timeout=PING_TIMEOUT_S)
+    except (OSError, OperationalError, KombuError):
+        return set()
+    return {str(name) for answer in answers or [] for name in answer}
+
+
+def _queue(name: str, row: Mapping[str, object] | None) -> Queue:
+    known = row or {}
+    oldest, beat = known.get("oldest"), known.get("beat")
+    return Queue(
+        name,
+        waiting=int(str(known.get("waiting", 0))),
+        running=int(str(known.get("running", 0))),
+        oldest_waiting_at=oldest if isinstance(oldest, datetime) else None,
+        last_heartbeat_at=beat if isinstance(beat, datetime) else None,
+    )

@@ -1,0 +1,134 @@
+"""Addresses that machines watch, and what needs attention."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import override_settings
+from django.utils import timezone
+
+from lakeui.celery import app
+from lakeui.jobs.models import Job
+from lakeui.monitoring.alerts import current_alerts
+from lakeui.monitoring.operations import queues, workers
+from tests.lakeui.people import grant, make_conflict, make_job, make_table, person
+
+CLOSED = {"METRICS_OPEN": False, "METRICS_TOKEN": "scrape-me-scrape-me"}
+
+
+def test_livez_asks_nothing_but_the_process(client):
+    response = client.get("/livez")
+    assert (response.status_code, response.text) == (200, "ok\n")
+
+
+def test_readyz_names_what_is_there(client, db):
+    response = client.get("/readyz")
+    assert response.status_code == 200
+    assert response.json()["checks"] == {"database": "ok", "migrations": "ok", "broker": "ok"}
+
+
+def test_readyz_says_503_and_the_remedy_without_an_address(client, db):
+    kept = app.conf.broker_url
+    app.conf.broker_url = app.conf.broker_write_url = "redis://:secret@127.0.0.1:1/0"
+    try:
+        response = client.get("/readyz")
+    finally:
+        app.conf.broker_url = app.conf.broker_write_url = kept
+    assert response.status_code == 503
+    assert response.json()["checks"]["broker"].startswith("Check BROKER_URL")
+    assert "secret" not in response.text
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
+def test_nobody_caches_or_posts_to_them(client, db, path):
+    assert "no-store" in client.get(path).headers["Cache-Control"]
+    assert client.post(path).status_code == 405
+
+
+@override_settings(**CLOSED)
+@pytest.mark.parametrize(
+    ("authorization", "status"),
+    [
+        ("", 401),
+        ("Bearer wrong", 401),
+        ("Bearer ", 401),
+        ("Bearer ü", 401),
+        ("Bearer scrape-me-scrape-me", 200),
+    ],
+)
+def test_closed_metrics_need_their_token(client, db, authorization, status):
+    headers = {"Authorization": authorization} if authorization else {}
+    assert client.get("/metrics", headers=headers).status_code == status
+
+
+@override_settings(METRICS_OPEN=False, METRICS_TOKEN="")
+def test_an_empty_token_opens_nothing(client, db):
+    assert client.get("/metrics", headers={"Authorization": "Bearer "}).status_code == 401
+
+
+@override_settings(**CLOSED)
+def test_closed_metrics_are_for_who_may_see_all_tables(client, db):
+    table, guest = make_table(), person("guest")
+    grant(guest, table, "admin")
+    client.force_login(guest)
+    assert client.get("/metrics").status_code == 401
+    client.force_login(person("viewer", "viewer"))
+    assert client.get("/metrics").status_code == 200
+
+
+def test_queues_are_listed_even_when_empty(db):
+    assert {queue.name: queue.waiting for queue in queues()} == {"light": 0, "spark": 0}
+
+
+def test_a_worker_that_holds_a_lease_is_listed(db):
+    make_job(make_table(), state=Job.State.RUNNING, worker="spark@host", queue="spark")
+    [worker] = workers()
+    assert (worker.name, worker.queue, worker.answers, worker.running) == (
+        "spark@host",
+        "spark",
+        False,
+        1,
+    )
+
+
+@pytest.fixture
+def trouble(db):
+    now = timezone.now()
+    table = make_table(mirror_error_code="X", mirrored_at=now - timedelta(hours=30))
+    make_job(table, state=Job.State.RUNNING, lease_expires_at=now - timedelta(minutes=1))
+    waiting = make_job(table, state=Job.State.QUEUED)
+    Job.objects.filter(pk=waiting.pk).update(created_at=now - timedelta(minutes=90))
+    make_job(
+        table,
+        state=Job.State.FAILED,
+        error_code="LAKE_COMMIT_OUTCOME_UNKNOWN",
+        finished_at=now,
+    )
+    for _ in range(10):
+        make_conflict(table, occurred_at=now)
+    return table
+
+
+def test_everything_that_needs_attention_is_told_critical_first(trouble):
+    alerts = current_alerts(person("ann", "viewer"))
+    assert [alert.code for alert in alerts] == [
+        "JOBS_WAIT",
+        "OUTCOME_UNKNOWN",
+        "TABLE_UNREACHABLE",
+        "MANY_CONFLICTS",
+        "MIRROR_LAGS",
+        "WORKER_LOST",
+    ]
+    assert all(alert.remedy for alert in alerts)
+    assert "1 d 6 h" in next(a.title for a in alerts if a.code == "MIRROR_LAGS")
+
+
+def test_a_stranger_is_told_of_nothing_and_a_guest_of_their_table(trouble):
+    guest = person("guest")
+    assert current_alerts(guest) == []
+    grant(guest, trouble, "viewer")
+    assert len(current_alerts(guest)) == 6
+
+
+def test_a_quiet_installation_has_no_alerts(db):
+    make_table(mirrored_at=timezone.now())
+    assert current_alerts(person("ann", "viewer")) == []

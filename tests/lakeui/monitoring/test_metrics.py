@@ -1,0 +1,153 @@
+"""Metrics from the database, and the rules and panels that use them."""
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+
+from lakeui.catalog.models import Commit
+from lakeui.jobs.models import Job, JobAttempt
+from lakeui.monitoring.metrics import exposition
+from tests.lakeui.people import NOON, make_conflict, make_job, make_table
+
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "monitoring"
+pytestmark = pytest.mark.django_db
+
+
+def samples():
+    """{name: {labels in order of their names: value}}."""
+    found = {}
+    for family in text_string_to_metric_families(exposition().decode()):
+        for sample in family.samples:
+            labels = tuple(value for _, value in sorted(sample.labels.items()))
+            found.setdefault(sample.name, {})[labels] = sample.value
+    return found
+
+
+def test_an_empty_installation_has_metrics_too():
+    assert samples()["lakeui_jobs_stale"] == {(): 0}
+
+
+def test_transactions_are_counted_by_how_they_ended():
+    table = make_table()
+    job = make_job(table)
+    JobAttempt.objects.create(job=job, number=2, started_at=NOON, outcome="committed")
+    JobAttempt.objects.create(job=make_job(table), number=2, started_at=NOON, outcome="lost")
+    make_conflict(table, job, kind="absorbed")
+    make_conflict(table, job, kind="absorbed")
+    found = samples()
+    assert found["lakeui_transactions_total"] == {
+        ("committed", "sales.orders"): 1,
+        ("escaped", "sales.orders"): 2,
+        ("failed", "sales.orders"): 1,
+        ("absorbed", "sales.orders"): 1,
+    }
+    assert found["lakeui_retries_total"] == {("sales.orders",): 2}
+
+
+def test_dry_runs_are_no_transactions():
+    make_job(make_table(), dry_run=True)
+    assert "lakeui_transactions_total" not in samples()
+
+
+def test_conflicts_are_counted_by_class_and_pair():
+    make_conflict(make_table(), subclass="ROW_LEVEL_CHANGES", wasted_ms=1500, wasted_bytes=7)
+    found = samples()
+    [labels] = found["lakeui_conflicts_total"]
+    assert set(labels) == {
+        "DELTA_CONCURRENT_APPEND",
+        "ROW_LEVEL_CHANGES",
+        "UPDATE",
+        "DELETE",
+        "escaped",
+    }
+    assert found["lakeui_wasted_seconds_total"] == {("sales.orders",): 1.5}
+    assert found["lakeui_wasted_bytes_total"] == {("sales.orders",): 7}
+
+
+def test_tables_tell_sizes_and_ages():
+    table = make_table(last_commit_at=timezone.now() - timedelta(hours=1))
+    Commit.objects.filter(version=2).update(operation="OPTIMIZE", committed_at=timezone.now())
+    found = samples()
+    assert found["lakeui_table_size_bytes"] == {(table.name,): float(3 * 2**53)}
+    assert found["lakeui_table_seconds_since_commit"][(table.name,)] == pytest.approx(3600, abs=60)
+    assert found["lakeui_table_seconds_since_optimize"][(table.name,)] == pytest.approx(0, abs=60)
+    assert "lakeui_table_seconds_since_vacuum" not in found
+
+
+def test_an_unreadable_table_says_so_with_its_code():
+    make_table(mirror_error_code="LAKE_STORAGE_ERROR")
+    assert samples()["lakeui_mirror_failed"] == {("LAKE_STORAGE_ERROR", "sales.orders"): 1}
+
+
+def test_queues_tell_depth_and_the_longest_wait():
+    job = make_job(make_table(), state=Job.State.QUEUED)
+    Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(minutes=5))
+    found = samples()
+    assert found["lakeui_queue_depth"][("spark",)] == 1
+    assert found["lakeui_queue_oldest_seconds"][("spark",)] == pytest.approx(300, abs=30)
+    assert found["lakeui_queue_depth"][("light",)] == 0
+    assert found["lakeui_jobs"] == {("optimize", "queued"): 1}
+
+
+def test_a_job_whose_lease_ran_out_is_stale():
+    make_job(make_table(), state=Job.State.RUNNING, lease_expires_at=NOON)
+    assert samples()["lakeui_jobs_stale"] == {(): 1}
+
+
+def test_a_tables_name_cannot_break_the_format():
+    make_table('a"b\\c\nd')
+    assert samples()["lakeui_table_version"] == {('a"b\\c\nd',): 2}
+
+
+def test_a_scrape_costs_the_same_however_many_rows(django_assert_max_num_queries):
+    for n in range(15):
+        table = make_table(f"t{n}")
+        make_conflict(table, make_job(table))
+    with django_assert_max_num_queries(20):
+        exposition()
+
+
+def known_metrics():
+    text = (DOCS / "README.md").read_text("utf-8")
+    names = set(re.findall(r"`(lakeui_\w+)`", text))
+    for line in re.findall(r"^\| (`lakeui_table_.*?) \|", text, re.MULTILINE):
+        first, *rest = re.findall(r"`(\w+)`", line)
+        stem = re.sub(r"_(version|commit)$", "", first)
+        names |= {stem + tail for tail in rest if tail.startswith("_")}
+    return names
+
+
+def exported_metrics():
+    table = make_table(mirror_error_code="X", last_commit_at=NOON)
+    Commit.objects.filter(version=1).update(operation="OPTIMIZE")
+    Commit.objects.filter(version=2).update(operation="VACUUM END")
+    job = make_job(table)
+    JobAttempt.objects.create(job=job, number=2, started_at=NOON, outcome="committed")
+    make_conflict(table, job)
+    return set(samples())
+
+
+def test_the_documented_metrics_are_those_that_are_exported():
+    assert known_metrics() == exported_metrics()
+
+
+def test_alert_rules_and_panels_use_metrics_that_exist():
+    rules = yaml.safe_load((DOCS / "alerts.yml").read_text("utf-8"))
+    dashboard = json.loads((DOCS / "dashboard.json").read_text("utf-8"))
+    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    expressions += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    used = {name for text in expressions for name in re.findall(r"\blakeui_\w+", text)}
+    assert used <= exported_metrics()
+
+
+def test_every_alert_says_what_to_do():
+    rules = yaml.safe_load((DOCS / "alerts.yml").read_text("utf-8"))
+    for rule in rules["groups"][0]["rules"]:
+        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["labels"]["severity"] in ("warning", "critical")
