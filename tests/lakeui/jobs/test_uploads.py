@@ -1,0 +1,74 @@
+"""Uploads are kept under their root with harmless names, and nothing else is."""
+
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from engine.errors import RequestError
+from lakeui.catalog.roots import allowed_source_uri
+from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
+from lakeui.jobs.uploads import store_upload
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def home(tmp_path, settings) -> Path:
+    settings.UPLOAD_HOME = tmp_path / "uploads"
+    settings.SOURCE_ROOTS = [str(settings.UPLOAD_HOME)]
+    return tmp_path / "uploads"
+
+
+@pytest.fixture
+def operator() -> User:
+    user = User.objects.create_user("operator")
+    user.groups.add(Group.objects.get(name="operator"))
+    return user
+
+
+def test_an_upload_can_be_named_as_a_source(home, operator):
+    place = store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), operator)
+    assert allowed_source_uri(place) == place
+    assert Path(place).read_bytes() == b"id\n1\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../etc/cron.d/x.csv", "..\\..\\x.csv", "a b;c$(d).csv", ".csv.csv", "x" * 250 + ".csv"],
+)
+def test_a_hostile_name_stays_inside(home, operator, name):
+    file = SimpleUploadedFile("x.csv", b"1")
+    file._name = name
+    place = Path(store_upload(file, operator))
+    assert place.is_relative_to(home)
+    assert place.parent.parent == home
+    assert place.suffix == ".csv"
+
+
+def test_two_uploads_of_one_name_do_not_meet(home, operator):
+    places = {store_upload(SimpleUploadedFile("a.csv", b"1"), operator) for _ in range(2)}
+    assert len(places) == 2
+
+
+@pytest.mark.parametrize("name", ["x.exe", "x", "csv", "x.csv.gz"])
+def test_a_format_that_no_source_has_is_refused(home, operator, name):
+    with pytest.raises(RequestError, match="format"):
+        store_upload(SimpleUploadedFile(name, b"1"), operator)
+
+
+def test_an_empty_or_too_large_file_is_refused(home, operator, settings):
+    settings.MAX_UPLOAD_BYTES = 3
+    for content in (b"", b"1234"):
+        with pytest.raises(RequestError):
+            store_upload(SimpleUploadedFile("x.csv", content), operator)
+    assert not home.exists()
+
+
+def test_who_may_write_nowhere_may_not_upload(home, operator, settings):
+    with pytest.raises(NotPermittedError):
+        store_upload(SimpleUploadedFile("x.csv", b"1"), User.objects.create_user("nobody"))
+    settings.READ_ONLY = True
+    with pytest.raises(ReadOnlyError):
+        store_upload(SimpleUploadedFile("x.csv", b"1"), operator)

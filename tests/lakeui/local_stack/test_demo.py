@@ -1,0 +1,95 @@
+"""The demo goes step by step, and goes on where it stopped."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from engine.commands.model import Command
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+from lakeui.local_stack.context import demo as demo_context
+from lakeui.local_stack.demo import advance, prepare
+from lakeui.local_stack.demo_steps import ACCOUNTS, STEPS
+from lakeui.local_stack.models import DemoStep
+
+pytestmark = pytest.mark.django_db
+
+State = DemoStep.State
+
+
+@pytest.fixture
+def lake(tmp_path, settings, monkeypatch):
+    monkeypatch.setattr("lakeui.local_stack.demo_data.ORDERS_A_DAY", 20)
+    settings.LAKE_HOME, settings.UPLOAD_HOME = tmp_path / "lake", tmp_path / "uploads"
+    settings.TABLE_ROOTS = [str(settings.LAKE_HOME)]
+    settings.SOURCE_ROOTS = [str(settings.UPLOAD_HOME)]
+
+
+def end_jobs(state: Job.State = Job.State.SUCCEEDED) -> None:
+    Job.objects.filter(state__in=Job.ACTIVE).update(state=state)
+
+
+def test_every_step_is_a_command_whose_predecessors_come_before_it():
+    seen: set[str] = set()
+    for step in STEPS:
+        Command.from_parameters(step.kind, step.parameters)
+        assert seen.issuperset(step.after), step.key
+        assert step.commit_after in {*seen, ""}, step.key
+        assert step.account in ACCOUNTS
+        seen.add(step.key)
+    assert len(seen) == len(STEPS)
+
+
+def test_steps_are_requested_as_the_ones_before_them_end_until_all_are_done(lake):
+    prepare()
+    rounds = 0
+    while advance():
+        end_jobs()
+        rounds += 1
+        assert rounds < len(STEPS)
+    assert set(DemoStep.objects.values_list("state", flat=True)) == {State.DONE}
+    assert Job.objects.count() == len(STEPS)
+    assert Table.objects.count() == 3
+    assert set(Job.objects.values_list("requested_by__username", flat=True)) == set(ACCOUNTS)
+
+
+def test_a_finished_demo_is_not_done_again(lake):
+    prepare()
+    while advance():
+        end_jobs()
+    jobs = Job.objects.count()
+    prepare()
+    assert advance() is False
+    assert (Job.objects.count(), User.objects.count()) == (jobs, len(ACCOUNTS))
+
+
+def test_a_step_that_fails_holds_back_its_successors_and_is_tried_again_next_time(lake):
+    prepare()
+    advance()
+    end_jobs(Job.State.FAILED)
+    assert advance() is False
+    assert DemoStep.objects.filter(state=State.FAILED).count() == 3
+    assert not DemoStep.objects.filter(state=State.RUNNING).exists()
+    prepare()
+    assert advance() is True
+    assert Job.objects.filter(retry_of__isnull=False).count() == 3
+
+
+def test_a_job_that_was_to_lose_may_lose(lake):
+    prepare()
+    while advance():
+        losers = Job.objects.filter(commit_after__isnull=False, state__in=Job.ACTIVE)
+        losers.update(state=Job.State.CONFLICTED)
+        end_jobs()
+    assert set(DemoStep.objects.values_list("state", flat=True)) == {State.DONE}
+
+
+def test_pages_can_show_how_far_it_is(lake, rf, settings):
+    request = rf.get("/")
+    assert not demo_context(request)["demo"]
+    prepare()
+    advance()
+    progress = demo_context(request)["demo"]
+    assert (progress["done"], progress["total"]) == (0, len(STEPS))
+    assert "Create sales.orders" in progress["current"]
+    settings.EMBEDDED = False
+    assert demo_context(request)["demo"] is None
