@@ -9,6 +9,8 @@ from structlog.contextvars import get_contextvars
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if not hasattr(request, "user"):  # refused before anyone asked who it is: a foreign host, say
+        return HttpResponse("That request cannot be read.\n", "text/plain", 400)
     return render(request, "400.html", {"reason": _said(exception)}, status=400)
 
 
