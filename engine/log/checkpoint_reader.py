@@ -234,7 +234,9 @@ def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     columns["dv_id"] = _unique_ids(columns["deletion_vector"])
     if "stats" in columns:
         columns["stats"] = pc.if_else(pc.equal(columns["stats"], "null"), None, columns["stats"])
-    return pa.table([columns[name] for name in schema.names], schema=schema)
+    table = pa.table([columns[name] for name in schema.names], schema=schema)
+    table.validate(full=True)  # text that is no UTF-8 among it
+    return table
 
 
 def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:

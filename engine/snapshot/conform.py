@@ -56,7 +56,7 @@ def conform_column(column: pa.ChunkedArray, wanted: StructField, mode: str) -> p
     try:
         chunks = [_conform(chunk, wanted.type, mode) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=target)
-    except (pa.ArrowException, ValueError, TypeError) as error:
+    except (pa.ArrowException, ValueError, TypeError, AttributeError) as error:
         msg = f"Column {wanted.name} of a data file is {column.type}, which cannot be read as {target}: {error}."
         raise DataFileError(msg, "Rewrite the file with the engine that wrote it.") from error
 
@@ -77,6 +77,9 @@ def _conform(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
 
 
 def _conform_inside(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
+    if pa.types.is_nested(array.type) != isinstance(wanted, StructType | ArrayType | MapType):
+        msg = "one is nested, the other is not"
+        raise TypeError(msg)
     match wanted:
         case StructType():
             return _conform_struct(array, wanted, mode)

@@ -37,4 +37,8 @@ def parse_stats(text: str | None) -> dict[str, Any] | None:
 
 def _parsed(text: str) -> int | None:
     count = (parse_stats(text) or {}).get("numRecords")
-    return count if isinstance(count, int) and not isinstance(count, bool) and count >= 0 else None
+    return (
+        count
+        if isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**63
+        else None
+    )
