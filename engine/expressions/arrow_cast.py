@@ -58,6 +58,11 @@ _ARROW: dict[DataType, pa.DataType] = {
 }
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}\Z")
 _FLOATING = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
+_NAMED_FLOATS = {
+    "nan": float("nan"),
+    **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), float("inf")),
+    **dict.fromkeys(("-inf", "-infinity"), float("-inf")),
+}
 _BOOLEANS = {
     **dict.fromkeys(("t", "true", "y", "yes", "1"), True),
     **dict.fromkeys(("f", "false", "n", "no", "0"), False),
@@ -168,7 +173,8 @@ def _parsed(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of 
     if target in INTEGRALS:
         found = int(trimmed) if _INTEGER.match(trimmed) else None
     elif target in FLOATS:
-        found = float(trimmed) if _FLOATING.match(trimmed) else None
+        exact = target == DOUBLE and _FLOATING.match(trimmed)
+        found = float(trimmed) if exact else _NAMED_FLOATS.get(trimmed.lower())
     elif target == BOOLEAN:
         found = _BOOLEANS.get(trimmed.lower())
     elif target == DATE:

@@ -29,7 +29,7 @@ _REFLECT = [
     "id BETWEEN 1 AND java_method('a', 'b')",
     "name LIKE reflect('a', 'b')",
     "NOT reflect('a', 'b') IS NULL",
-    "ｒeflect('a', 'b') = ''",
+    "ｒeflect('a', 'b') = ''",  # noqa: RUF001
     "reflect\u200b('a', 'b') = ''",
     "REFLEcT\t('a', 'b') = ''",
     "coalesce(name, java_method('java.lang.System', 'getenv', 'HOME')) = ''",
@@ -411,8 +411,8 @@ _MALFORMED = [
     "r'a' = name",
     "'a' 'b' = name",
     "é = 1",
-    "id = １",
-    "id ＝ 1",
+    "id = １",  # noqa: RUF001
+    "id ＝ 1",  # noqa: RUF001
     "\u202eid = 1",
     "id = 1\u0000",
     "id\u2028=\u20281 OR reflect('a')",

@@ -1,0 +1,171 @@
+"""Values over Arrow data, as Spark has them."""
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import CannotEvaluateError
+from engine.expressions.evaluate import evaluate_arrow, evaluate_partition, matching_rows
+from engine.expressions.parse import parse_condition, parse_expression
+from engine.schema.types import LONG, StructField, StructType
+from tests.engine.expressions.generated import ARROW, SCHEMA
+
+NAN = float("nan")
+TABLE = pa.Table.from_pylist(
+    [
+        {
+            "b": 1,
+            "i": 1,
+            "l": 2**53 + 1,
+            "f": 0.1,
+            "d": NAN,
+            "n": Decimal("1.50"),
+            "s": "a",
+            "day": dt.date(2024, 2, 29),
+            "ts": dt.datetime(2024, 2, 29, 23, 59, 59, 999999, tzinfo=dt.UTC),
+            "ok": True,
+            "st": {"x": 5, "y": None},
+        },
+        {"b": -1, "i": -7, "l": 0, "f": -0.0, "d": 1.0, "n": Decimal(-1), "s": "", "ok": False},
+        {},
+    ],
+    schema=ARROW,
+)
+
+_ROWS = [
+    ("d = d", [True, True, None]),
+    ("d = CAST('NaN' AS DOUBLE)", [True, False, None]),
+    ("d > 1e300", [True, False, None]),
+    ("d < CAST('NaN' AS DOUBLE)", [False, True, None]),
+    ("NOT d < 5", [True, False, None]),
+    ("d IN (CAST('NaN' AS DOUBLE), 2)", [True, False, None]),
+    ("f = 0.1", [False, False, None]),
+    ("f = 0.1F", [True, False, None]),
+    ("f = 0", [False, True, None]),
+    ("l = 9007199254740992D", [True, False, None]),
+    ("l = 9007199254740992", [False, False, None]),
+    ("n = 1.5 AND n = i + 0.5", [True, False, None]),
+    ("i <=> NULL", [False, False, True]),
+    ("i = NULL", [None, None, None]),
+    ("i IN (1, NULL)", [True, None, None]),
+    ("i NOT IN (1, NULL)", [False, None, None]),
+    ("i IN (1, 2, 3, 4, 5, 6, 7, 8, 9, NULL)", [True, None, None]),
+    ("i IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)", [True, False, None]),
+    ("ok OR i = NULL", [True, None, None]),
+    ("ok AND i = NULL", [None, False, None]),
+    ("NOT (ok AND i = NULL)", [None, True, None]),
+    ("s = '' OR s IS NULL", [False, True, True]),
+    ("i % 3 = -1", [False, True, None]),
+    ("pmod(i, 3) = 2", [False, True, None]),
+    ("i DIV 2 = -3", [False, True, None]),
+    ("i / 2 = -3.5", [False, True, None]),
+    ("day = '2024-02-29'", [True, None, None]),
+    ("ts > day", [True, None, None]),
+    ("CAST(ts AS DATE) = day", [True, None, None]),
+    ("add_months(day, 12) = '2025-02-28'", [True, None, None]),
+    ("day + INTERVAL 1 YEAR = '2025-02-28'", [True, None, None]),
+    ("date_trunc('month', ts) = '2024-02-01'", [True, None, None]),
+    ("st.x = 5 AND st.y IS NULL", [True, None, None]),
+    ("st IS NULL", [False, True, True]),
+    ("coalesce(s, 'none') = 'none'", [False, False, True]),
+    ("CASE WHEN i > 0 THEN 'p' WHEN i < 0 THEN 'n' END = 'n'", [False, True, None]),
+    ("nullif(i, 1) IS NULL", [True, False, True]),
+    ("greatest(i, NULL, 0) = 0", [False, True, True]),
+    ("least(d, 2) = 2", [True, False, True]),
+    ("substring(s, 0, 1) = 'a'", [True, False, None]),
+    ("s LIKE '_'", [True, False, None]),
+    ("TRUE", [True, True, True]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), _ROWS, ids=[text for text, _ in _ROWS])
+def test_conditions_have_sparks_values(text, expected):
+    assert evaluate_arrow(parse_condition(text, SCHEMA), TABLE).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i / (b - 1) = 1",
+        "i DIV 0 = 1",
+        "l + 9223372036854775807 > 0",
+        "b + 127Y > 0",
+        "CAST(l AS INT) = 1",
+        "CAST(d AS INT) = 1",
+        "CAST(s AS INT) = 1",
+        "s = 5",
+        "upper('ß') = s",
+        "date_format(day, 'yyyy') = '2024'",
+        "rand() < 2",
+        "s LIKE s",
+        "s LIKE 'a\\\\'",
+        "hash(i) = 1",
+        "n / 3 = 1",
+        "date_trunc('eon', ts) = ts",
+    ],
+)
+def test_what_cannot_be_exact_is_not_evaluated(text):
+    with pytest.raises(CannotEvaluateError):
+        evaluate_arrow(parse_condition(text, SCHEMA), TABLE)
+
+
+def test_the_type_of_the_result_is_that_of_the_expression():
+    found = evaluate_arrow(parse_expression("i + 1L", SCHEMA), TABLE)
+    assert found.type == pa.int64()
+    assert found.to_pylist() == [2, -6, None]
+
+
+def test_a_table_without_rows_or_columns_still_has_a_value():
+    condition = parse_condition("i = 1 OR s = 'a'", SCHEMA)
+    assert evaluate_arrow(condition, TABLE.slice(0, 0)).to_pylist() == []
+    assert evaluate_arrow(condition, TABLE.select(["d"])).to_pylist() == [None] * 3
+
+
+def test_other_arrow_types_of_the_same_values_are_taken():
+    schema = pa.schema(
+        [
+            ("s", pa.dictionary(pa.int32(), pa.string())),
+            ("ts", pa.timestamp("ns", "Europe/Berlin")),
+            ("i", pa.int64()),
+            ("n", pa.decimal128(20, 2)),
+        ]
+    )
+    table = pa.Table.from_pylist(
+        [{"s": "a", "ts": dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "i": 1, "n": Decimal(1)}],
+        schema=schema,
+    )
+    condition = parse_condition("s = 'a' AND ts = '2024-01-01' AND i = 1 AND n = 1", SCHEMA)
+    assert matching_rows(condition, table).to_pylist() == [True]
+
+
+def test_chunks_are_evaluated_one_by_one():
+    table = pa.concat_tables([TABLE, TABLE])
+    found = evaluate_arrow(parse_condition("ok", SCHEMA), table)
+    assert found.to_pylist() == [True, False, None] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "expected"),
+    [
+        ("day = '2024-02-29'", {"day": dt.date(2024, 2, 29)}, True),
+        ("day > '2024-02-29' OR i = 1", {"day": dt.date(2024, 2, 29), "i": None}, None),
+        ("i IS NULL", {"i": None}, True),
+        ("1 = 1", {}, True),
+    ],
+)
+def test_a_partition_has_one_truth(text, values, expected):
+    assert evaluate_partition(parse_condition(text, SCHEMA), values) is expected
+
+
+def test_a_partition_does_not_know_other_columns():
+    with pytest.raises(CannotEvaluateError):
+        evaluate_partition(parse_condition("i = 1 AND s = 'a'", SCHEMA), {"i": 1})
+
+
+def test_a_column_may_be_called_anything():
+    schema = StructType((StructField("a.b `c`", LONG),))
+    table = pa.table({"a.b `c`": [1, 2]})
+    condition = parse_condition("`a.b ``c``` = 2", schema)
+    assert evaluate_arrow(condition, table).to_pylist() == [False, True]
