@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -27,6 +27,7 @@ from engine.errors import (
     StorageOutcomeUnknownError,
     TableNotFoundError,
 )
+from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.result import OperationResult
@@ -116,8 +117,16 @@ class Execution:
         )
 
     def condition(self, command: Command, snapshot: Snapshot) -> Expression | None:
-        """The tree of the command's condition, the time of day fixed once."""
-        return command.condition(snapshot.schema, now_ms=self.now_ms)
+        """The tree of the command's condition, the time of day fixed once.
+
+        Raises:
+            RequestError: the same row would not give the same answer each time.
+        """
+        found = command.condition(snapshot.schema, now_ms=self.now_ms)
+        if found is not None and not is_deterministic(found):
+            msg = "The condition gives another answer each time it is asked."
+            raise RequestError(msg, "Leave out rand and its like.", field="where")
+        return found
 
     @contextmanager
     def spark_stage(self, stage: str) -> Iterator[None]:

@@ -79,7 +79,7 @@ def _replace_where(
     kept, changes = rewrite_without(execution, snapshot, condition, gone)
     terms = Terms.of(snapshot)
     rows = source_rows(execution, command.source, terms.schema, txn)
-    written = write_rows(execution, terms, _held_to(rows, terms.schema, condition))
+    written = write_rows(execution, terms, _held_to(rows, condition))
     txn.stage(*gone.actions(), *kept.adds, *written.adds, *changes)
     metrics = {
         **file_metrics(written + kept),
@@ -130,7 +130,7 @@ def _partition_condition(snapshot: Snapshot, adds: Sequence[AddFile]) -> Express
     return clauses[0] if len(clauses) == 1 else Call("or", tuple(clauses), BOOLEAN)
 
 
-def _held_to(rows: SourceRows, schema: StructType, condition: Expression) -> SourceRows:
+def _held_to(rows: SourceRows, condition: Expression) -> SourceRows:
     """The rows, failing at one that the condition of replaceWhere does not match."""
     names = sorted({path[0] for path in columns_of(condition)})
     have = {name.lower(): name for name in rows.schema.names}

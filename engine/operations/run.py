@@ -13,8 +13,12 @@ from engine.commands.model import (
     Delete,
     Optimize,
     Overwrite,
+    Reorg,
+    Restore,
     SetProperties,
+    Truncate,
     UnsetProperties,
+    Update,
     Vacuum,
 )
 from engine.errors import ConflictError, FileMissingError, RequestError
@@ -25,8 +29,12 @@ from engine.operations.delete import delete
 from engine.operations.execution import Execution, Resolve
 from engine.operations.optimize import optimize
 from engine.operations.overwrite import overwrite
+from engine.operations.reorg import reorg
+from engine.operations.restore import restore
 from engine.operations.result import OperationResult
 from engine.operations.set_properties import set_properties, unset_properties
+from engine.operations.truncate import truncate
+from engine.operations.update import update
 from engine.operations.vacuum import vacuum
 from engine.spark.jobs import ProgressCallback, no_progress
 from engine.table import DeltaTable
@@ -39,11 +47,15 @@ OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] 
     Delete: delete,
     Optimize: optimize,
     Overwrite: overwrite,
+    Reorg: reorg,
+    Restore: restore,
     SetProperties: set_properties,
+    Truncate: truncate,
     UnsetProperties: unset_properties,
+    Update: update,
     Vacuum: vacuum,
 }
-_SEVERAL_COMMITS = (Optimize, Vacuum)
+_SEVERAL_COMMITS = (Optimize, Reorg, Vacuum)
 
 
 def run(  # noqa: PLR0913 - one door, everything else by name

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.sources import FileSource, RowsSource, Source, TableSource
@@ -20,6 +21,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import from_spark_schema, is_true, to_column, to_spark_type
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows, read_files
+from engine.spark.table_files import TableFiles
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -86,7 +88,7 @@ def _version(
     return other.snapshot()
 
 
-def other_files(execution: Execution, other: DeltaTable, snapshot: Snapshot):  # noqa: ANN201
+def other_files(execution: Execution, other: DeltaTable, snapshot: Snapshot) -> TableFiles:
     """What reading another table's files needs."""
     return Execution(other, execution.session).files_of(snapshot)
 
@@ -133,7 +135,7 @@ def _written_out(execution: Execution, source: RowsSource, wanted: StructType | 
     schema = StructType(tuple(fields))
     table = _evaluated(trees, schema)
     if table is not None:
-        return SourceRows(execution.spark.createDataFrame(table), schema)
+        return SourceRows(execution.spark.createDataFrame(table).coalesce(1), schema)
     rows = [
         F.struct(
             *[_cast(tree, each).alias(each.name) for tree, each in zip(row, schema, strict=True)]
@@ -156,7 +158,7 @@ def _typed(name: str, wanted: StructType | None, values: Sequence[Expression]) -
     return StructField(name, found)
 
 
-def _cast(tree: Expression, each: StructField):  # noqa: ANN202 - a Column
+def _cast(tree: Expression, each: StructField) -> SparkColumn:
     return to_column(tree).cast(to_spark_type(each.type))
 
 
@@ -189,6 +191,5 @@ def _is_plain(source: pa.DataType, target: pa.DataType) -> bool:
     """Casts that Arrow does as Spark does, failing where a value does not fit."""
     if source == target:
         return True
-    return pa.types.is_integer(source) and (
-        pa.types.is_integer(target) or pa.types.is_floating(target)
-    )
+    numeric = pa.types.is_integer(target) or pa.types.is_floating(target)
+    return bool(pa.types.is_integer(source) and numeric)

@@ -172,12 +172,16 @@ def _belongs_to(name: str, running: set[str]) -> bool:
 def _reason(file: FileStatus, needs: Needs) -> str:
     if file.path in needs.expired:
         return "removed from the table before the retention"
-    if _MARKER.match(file.name):
-        return "a marker of a job that ended"
-    if _TEMPORARY.match(file.name):
-        return "a temporary file of a write that failed"
     if file.path.startswith(f"{CHANGE_DIRECTORY}/"):
         return "row changes of a version before the retention"
-    if _VECTOR.match(file.name):
-        return "a deletion vector that no retained version uses"
+    for pattern, reason in _REASONS:
+        if pattern.match(file.name):
+            return reason
     return "no retained version uses it"
+
+
+_REASONS = (
+    (_MARKER, "a marker of a job that ended"),
+    (_TEMPORARY, "a temporary file of a write that failed"),
+    (_VECTOR, "a deletion vector that no retained version uses"),
+)

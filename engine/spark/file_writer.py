@@ -102,7 +102,7 @@ class OpenFile:
         """Whether it is about as large as the target wants."""
         written = self._sink.tell()
         ratio = written / self._raw_bytes if self._raw_bytes else 0.5
-        return written + self._pending_bytes * ratio >= self._target.target_size_bytes
+        return bool(written + self._pending_bytes * ratio >= self._target.target_size_bytes)
 
     def finish(self) -> AddFile:
         """Close the file; its action, with statistics from its footer."""

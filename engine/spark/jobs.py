@@ -5,8 +5,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> It
             raise
     finally:
         watcher.stop()
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type] - clears it
+        context.setLocalProperty("spark.jobGroup.id", cast("str", None))  # None clears it
     if watcher.error is not None:
         raise watcher.error
 

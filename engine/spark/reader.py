@@ -213,7 +213,7 @@ def _is_live(table: TableFiles, files: Mapping[int, AddFile]):  # type: ignore[n
         return mask.live(file.to_numpy(zero_copy_only=False), row.to_numpy(zero_copy_only=False))
 
     live.__annotations__ = {"file": pa.Array, "row": pa.Array, "return": pa.Array}
-    return F.arrow_udf(live, "boolean")
+    return F.arrow_udf(live, "boolean")  # type: ignore[attr-defined] # missing in its stubs
 
 
 @dataclass

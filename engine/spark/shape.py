@@ -42,19 +42,19 @@ def check_assignable(table: StructType, data: StructType) -> None:
 
 def is_assignable(data: DataType, table: DataType) -> bool:
     """Whether values of a type may be stored in a column; some may still be out of range."""
-    if data == table or data == PrimitiveType("void"):
-        return True
     match data, table:
         case StructType(), StructType():
             pairs = [(each, table.get(each.name)) for each in data]
-            return all(target and is_assignable(each.type, target.type) for each, target in pairs)
+            fits = all(target and is_assignable(each.type, target.type) for each, target in pairs)
         case ArrayType(), ArrayType():
-            return is_assignable(data.element, table.element)
+            fits = is_assignable(data.element, table.element)
         case MapType(), MapType():
-            return is_assignable(data.key, table.key) and is_assignable(data.value, table.value)
+            fits = is_assignable(data.key, table.key) and is_assignable(data.value, table.value)
         case PrimitiveType() | DecimalType(), PrimitiveType() | DecimalType():
-            return _is_plain_assignable(_name(data), _name(table))
-    return False
+            fits = _is_plain_assignable(_name(data), _name(table))
+        case _:
+            fits = False
+    return fits or data == table or data == PrimitiveType("void")
 
 
 def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> DataFrame:
@@ -63,11 +63,12 @@ def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> 
     for each in table:
         source = data.get(each.name)
         if source is not None:
-            columns.append(_shaped(column(source.name), source.type, each.type).alias(each.name))
+            columns.append(reshaped(column(source.name), source.type, each.type).alias(each.name))
     return frame.select(*columns)
 
 
-def _shaped(value: Column, data: DataType, table: DataType) -> Column:
+def reshaped(value: Column, data: DataType, table: DataType) -> Column:
+    """A value of an assignable type as the column's type; structs by the names of their fields."""
     if data == table:
         return value
     match data, table:
@@ -75,10 +76,10 @@ def _shaped(value: Column, data: DataType, table: DataType) -> Column:
             fields = [_field(value, data, each).alias(each.name) for each in table]
             return F.when(value.isNotNull(), F.struct(*fields))
         case ArrayType(), ArrayType():
-            return F.transform(value, lambda item: _shaped(item, data.element, table.element))
+            return F.transform(value, lambda item: reshaped(item, data.element, table.element))
         case MapType(), MapType():
-            keys = F.transform_keys(value, lambda k, _: _shaped(k, data.key, table.key))
-            return F.transform_values(keys, lambda _, v: _shaped(v, data.value, table.value))
+            keys = F.transform_keys(value, lambda k, _: reshaped(k, data.key, table.key))
+            return F.transform_values(keys, lambda _, v: reshaped(v, data.value, table.value))
         case _:
             return value.cast(to_spark_type(table))
 
@@ -87,7 +88,7 @@ def _field(value: Column, data: StructType, each: StructField) -> Column:
     source = data.get(each.name)
     if source is None:
         return F.lit(None).cast(to_spark_type(each.type))
-    return _shaped(value.getField(source.name), source.type, each.type)
+    return reshaped(value.getField(source.name), source.type, each.type)
 
 
 def _is_plain_assignable(data: str, table: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from engine.actions.codec import decode, encode
 from engine.actions.files import AddCDCFile, AddFile
@@ -119,7 +119,7 @@ def _writing(target: FileTarget) -> Callable[[Iterable[pa.RecordBatch]], Iterato
     return write_task
 
 
-def _physical_frame(frame: DataFrame, table: TableFiles, extra: list[object]) -> DataFrame:
+def _physical_frame(frame: DataFrame, table: TableFiles, extra: list[Column]) -> DataFrame:
     """Data columns in the files' order, extra ones, then the partition columns by their names."""
     data = [
         column(each.name).cast(to_spark_type(physical.type)).alias(physical.name)

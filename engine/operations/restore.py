@@ -1,0 +1,104 @@
+"""RESTORE: an earlier version becomes the newest, as a new commit. It needs no Spark."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile
+from engine.actions.table import DomainMetadata
+from engine.commands.model import Restore
+from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
+from engine.errors import DataFileError
+from engine.operations.execution import Execution, removal
+from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.vacuum_plan import paths_of
+from engine.protocol.features import supported_features, upgrade
+from engine.snapshot.snapshot import Snapshot
+
+_TIMES = (
+    "delta.enableInCommitTimestamps",
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+
+
+def restore(command: Restore, execution: Execution) -> OperationResult:
+    """Run a RESTORE.
+
+    Raises:
+        VersionNotFoundError, TimestampOutOfRangeError: the log does not hold what was asked.
+        DataFileError: files of that version have been vacuumed.
+        ConflictError: anything landed in between.
+    """
+    wanted = execution.table.snapshot(version=command.version, timestamp=command.timestamp)
+    txn = execution.begin()
+    current = execution.snapshot_of(txn)
+    before = {add.key: add for add in current.add_files()}
+    after = {add.key: add for add in wanted.add_files()}
+    added = [add for key, add in after.items() if key not in before]
+    removed = [add for key, add in before.items() if key not in after]
+    _check_present(execution, wanted, added)
+    if execution.dry_run:
+        return _plan(wanted, added, removed)
+    txn.read_whole_table()
+    txn.stage(*_terms(current, wanted), *map(removal, removed))
+    txn.stage(*[msgspec.structs.replace(add, data_change=True) for add in added])
+    metrics: dict[str, int | str] = {
+        "tableSizeAfterRestore": wanted.size_bytes,
+        "numOfFilesAfterRestore": wanted.file_count,
+        "numRemovedFiles": len(removed),
+        "numRestoredFiles": len(added),
+        "removedFilesSize": sum(add.size for add in removed),
+        "restoredFilesSize": sum(add.size for add in added),
+    }
+    parameters = {"version": command.version, "timestamp": command.timestamp}
+    same = not txn.actions
+    result = execution.commit(txn, "RESTORE", parameters, metrics)
+    return result.saying(f"Version {wanted.version} is what the table holds.") if same else result
+
+
+def _terms(current: Snapshot, wanted: Snapshot) -> Iterator[Action]:
+    """Metadata and domains of then; the protocol never loses a feature; times stay as they are."""
+    missing = supported_features(wanted.protocol) - supported_features(current.protocol)
+    if missing:
+        yield upgrade(current.protocol, missing)
+    now = current.metadata.configuration
+    configuration = {k: v for k, v in wanted.metadata.configuration.items() if k not in _TIMES}
+    configuration.update({key: now[key] for key in _TIMES if key in now})
+    metadata = msgspec.structs.replace(wanted.metadata, configuration=configuration)
+    if metadata != current.metadata:
+        yield metadata
+    yield from _domains(current, wanted)
+
+
+def _domains(current: Snapshot, wanted: Snapshot) -> Iterator[DomainMetadata]:
+    for name, domain in wanted.domains.items():
+        if name != ROW_TRACKING_DOMAIN and current.domains.get(name) != domain:
+            yield domain
+    for name, domain in current.domains.items():
+        if name != ROW_TRACKING_DOMAIN and name not in wanted.domains:
+            yield msgspec.structs.replace(domain, removed=True)
+
+
+def _check_present(execution: Execution, wanted: Snapshot, added: Sequence[AddFile]) -> None:
+    store = execution.table.store
+    needed = sorted({path for add in added for path in paths_of(wanted.table_uri, add)})
+    missing = [path for path in needed if store.stat(path) is None]
+    if missing:
+        msg = (
+            f"Version {wanted.version} of {wanted.table_uri} cannot be restored:"
+            f" {len(missing)} of its files are gone, {missing[0]} among them."
+        )
+        raise DataFileError(msg, "Restore a later version, or the files from a backup.")
+
+
+def _plan(
+    wanted: Snapshot, added: Sequence[AddFile], removed: Sequence[AddFile]
+) -> OperationResult:
+    files = [PlannedFile(add.path, add.size, "removed") for add in removed]
+    files += [PlannedFile(add.path, add.size, "brought back") for add in added]
+    summary = (
+        f"Version {wanted.version}: {len(added)} files would come back, {len(removed)} would go."
+    )
+    return OperationResult(plan=plan_of(summary, files, version=wanted.version))

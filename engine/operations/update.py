@@ -1,0 +1,139 @@
+"""UPDATE: columns of rows that match are set; rows that do not match stay where they are.
+
+With deletion vectors the old rows are marked deleted and only the new images are written.
+"""
+
+from collections.abc import Sequence
+from time import monotonic
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.actions.files import AddCDCFile, AddFile
+from engine.commands.model import Update
+from engine.expressions.render import to_sql
+from engine.expressions.tree import TRUE, Expression
+from engine.operations.execution import Execution, keeps_row_ids
+from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.row_deletion import RowDeletion, find_rows
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.assignment import (
+    Assignments,
+    assigned_columns,
+    check_assignments,
+    regenerated,
+)
+from engine.spark.columns import column, is_true
+from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
+from engine.spark.table_files import TableFiles
+from engine.spark.table_rules import enforce
+from engine.spark.writer import CHANGE_TYPE, Written, write, write_changes
+
+_MATCH = "__lake_match"
+
+
+def update(command: Update, execution: Execution) -> OperationResult:
+    """Run an UPDATE.
+
+    Raises:
+        SchemaMismatchError: a value that its column cannot store.
+        InvariantViolationError: a new row that breaks a rule of the table.
+        ConflictError: a concurrent commit won.
+    """
+    started = monotonic()
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    condition = execution.condition(command, snapshot)
+    assignments = command.assigned(snapshot.schema, now_ms=execution.now_ms)
+    check_assignments(snapshot.schema, assignments)
+    txn.read_where(condition, every_match_changes=True)
+    candidates = snapshot.add_files(condition)
+    if execution.dry_run:
+        return _plan(snapshot, candidates)
+    gone = find_rows(execution, snapshot, condition, candidates)
+    scanned = monotonic()
+    written, changes = _images(execution, snapshot, condition or TRUE, assignments, gone)
+    txn.stage(*gone.actions(), *written.adds, *changes)
+    updated = gone.rows if gone.rows is not None else written.rows
+    metrics: dict[str, int | str] = {
+        "numRemovedFiles": len(gone.removed),
+        "numRemovedBytes": sum(add.size for add in gone.removed),
+        "numAddedFiles": len(written.adds),
+        "numAddedBytes": written.size_bytes,
+        **gone.vector_metrics(),
+        "numAddedChangeFiles": len(changes),
+        "numUpdatedRows": updated,
+        "numCopiedRows": max(0, written.rows - updated),
+        "executionTimeMs": _ms(started, monotonic()),
+        "scanTimeMs": _ms(started, scanned),
+        "rewriteTimeMs": _ms(scanned, monotonic()),
+    }
+    predicate = [to_sql(condition)] if condition is not None else []
+    result = execution.commit(txn, "UPDATE", {"predicate": predicate}, metrics)
+    return result if not gone.is_empty else result.saying("No row matches: nothing was changed.")
+
+
+def _images(
+    execution: Execution,
+    snapshot: Snapshot,
+    condition: Expression,
+    assignments: Assignments,
+    gone: RowDeletion,
+) -> tuple[Written, list[AddCDCFile]]:
+    """The new images, and with them the rows of rewritten files that stay as they are."""
+    touched = (*gone.removed, *(each.add for each in gone.masked))
+    if not touched:
+        return Written(), []
+    table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
+    with execution.spark_stage("write new rows"):
+        rows = scan(execution.spark, table, ScanRequest(touched, row_ids=kept))
+        rows = rows.withColumn(_MATCH, is_true(condition))
+        if gone.masked:
+            rows = rows.filter(column(_MATCH))
+        images = _assigned(rows, snapshot, assignments, kept=kept)
+        images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
+        written = write(images, table, keep_row_ids=kept)
+        execution.wrote(written.adds)
+        changes: list[AddCDCFile] = []
+        if snapshot.properties.enable_change_data_feed:
+            changes = _changes(rows, snapshot, assignments, table)
+            execution.wrote(changes)
+    return written, changes
+
+
+def _assigned(
+    rows: DataFrame, snapshot: Snapshot, assignments: Assignments, *, kept: bool
+) -> DataFrame:
+    """Each row as it will be; a changed row keeps its id and gets the commit's version."""
+    new = assigned_columns(snapshot.schema, assignments)
+    columns: list[Column] = []
+    for each in snapshot.schema:
+        old = column(each.name)
+        value = F.when(column(_MATCH), new[each.name]).otherwise(old) if each.name in new else old
+        columns.append(value.alias(each.name))
+    if kept:
+        stays = F.when(~column(_MATCH), column(ROW_COMMIT_VERSION))
+        columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
+    return regenerated(rows.select(*columns), snapshot.table_uri, snapshot.schema, assignments)
+
+
+def _changes(
+    rows: DataFrame, snapshot: Snapshot, assignments: Assignments, table: TableFiles
+) -> list[AddCDCFile]:
+    matched = rows.filter(column(_MATCH))
+    before = matched.select(*[column(n) for n in snapshot.schema.names])
+    after = _assigned(matched, snapshot, assignments, kept=False)
+    both = before.withColumn(CHANGE_TYPE, F.lit("update_preimage")).unionByName(
+        after.withColumn(CHANGE_TYPE, F.lit("update_postimage"))
+    )
+    return write_changes(both, table)
+
+
+def _plan(snapshot: Snapshot, candidates: Sequence[AddFile]) -> OperationResult:
+    files = [PlannedFile(add.path, add.size, "may hold matching rows") for add in candidates]
+    summary = f"{len(files)} of {snapshot.file_count} files would be read for rows that match."
+    return OperationResult(plan=plan_of(summary, files))
+
+
+def _ms(start: float, end: float) -> int:
+    return round((end - start) * 1000)

@@ -1,0 +1,73 @@
+"""Values set to columns by UPDATE and MERGE: checked against the schema, cast, generated anew."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+
+from engine.errors import RequestError, SchemaMismatchError
+from engine.expressions.tree import Expression
+from engine.schema.types import DataType, PrimitiveType, StructType
+from engine.spark.columns import column, quoted, to_column, to_spark_type
+from engine.spark.shape import is_assignable, reshaped
+from engine.spark.table_rules import GENERATED, IDENTITY, generated_value
+
+Assignments = Mapping[tuple[str, ...], Expression]
+"""Expressions by the path of the column that each is for."""
+
+
+def check_assignments(schema: StructType, assignments: Assignments) -> None:
+    """Refuse values that columns cannot store, and columns set twice.
+
+    Raises:
+        SchemaMismatchError: a value of a type that its column cannot store.
+        RequestError: a column and a field inside it are both set, or an identity column is.
+    """
+    for path, value in assignments.items():
+        target = target_type(schema, path)
+        if not is_assignable(value.type, target):
+            shown = to_spark_type(target).simpleString()
+            msg = f"{'.'.join(path)} is a {shown}, and its value is not."
+            raise SchemaMismatchError(msg, "Cast the value.", field="assignments")
+        nested = [other for other in assignments if other != path and other[: len(path)] == path]
+        if nested:
+            msg = f"{'.'.join(path)} and {'.'.join(nested[0])} are both set."
+            raise RequestError(msg, "Set one of them.", field="assignments")
+        top = schema.get(path[0])
+        if top is not None and IDENTITY in top.metadata:
+            msg = f"{path[0]} is an identity column, which cannot be changed."
+            raise RequestError(msg, "Leave it as it is.", field="assignments")
+
+
+def assigned_columns(schema: StructType, assignments: Assignments) -> dict[str, Column]:
+    """The new values of top-level columns, over the row as it was."""
+    found: dict[str, Column] = {}
+    for path, value in assignments.items():
+        new = reshaped(to_column(value), value.type, target_type(schema, path))
+        top = found.get(path[0], column(path[0]))
+        found[path[0]] = new if len(path) == 1 else top.withField(_dotted(path[1:]), new)
+    return found
+
+
+def regenerated(
+    frame: DataFrame, table: str, schema: StructType, assignments: Assignments
+) -> DataFrame:
+    """The rows with generated columns that were not set themselves computed from the others."""
+    set_columns = {path[0] for path in assignments}
+    for each in schema:
+        if GENERATED in each.metadata and each.name not in set_columns:
+            value = generated_value(table, schema, each).cast(to_spark_type(each.type))
+            frame = frame.withColumn(each.name, value)
+    return frame
+
+
+def target_type(schema: StructType, path: tuple[str, ...]) -> DataType:
+    """The type of the column at a path."""
+    inside: DataType = schema
+    for name in path:
+        each = inside.get(name) if isinstance(inside, StructType) else None
+        inside = each.type if each is not None else PrimitiveType("void")
+    return inside
+
+
+def _dotted(path: tuple[str, ...]) -> str:
+    return ".".join(quoted(name) for name in path)

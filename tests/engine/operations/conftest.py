@@ -1,0 +1,38 @@
+"""Operations as statements: `do(sql)` at a table, with or without Spark."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.commands.command import Command
+from engine.commands.sql import parse_statement
+from engine.operations.result import OperationResult
+from engine.operations.run import run
+from engine.table import DeltaTable
+
+Do = Callable[..., OperationResult]
+
+
+@pytest.fixture
+def do(spark: SparkSession, empty_table: DeltaTable) -> Do:
+    """Runs a statement or command on the test's table."""
+
+    def perform(command: str | Command, **options: Any) -> OperationResult:
+        table = options.pop("table", empty_table)
+        parsed = parse_statement(command) if isinstance(command, str) else command
+        return run(parsed, table, options.pop("spark", spark), **options)
+
+    return perform
+
+
+@pytest.fixture
+def do_lightly(empty_table: DeltaTable) -> Do:
+    """The same without Spark."""
+
+    def perform(command: str | Command, **options: Any) -> OperationResult:
+        parsed = parse_statement(command) if isinstance(command, str) else command
+        return run(parsed, options.pop("table", empty_table), None, **options)
+
+    return perform

@@ -1,0 +1,99 @@
+import json
+
+import pytest
+
+from engine.errors import AppendOnlyError
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+VALUES = "VALUES (1, 'a', 1.5), (2, 'b', 2.5), (3, 'a', NULL), (4, NULL, 4.5), (5, 'b', 5.5)"
+LAYOUTS = (
+    "",
+    "PARTITIONED BY (p)",
+    "CLUSTER BY (id)",
+    "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')",
+    "TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+)
+
+
+def _created(do, layout):
+    do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
+    do(f"INSERT INTO t {VALUES}")
+    do("INSERT INTO t VALUES (6, 'c', 6.5), (7, 'c', NULL)")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ("id IN (2, 6)", {1, 3, 4, 5, 7}),
+        ("p = 'a'", {2, 4, 5, 6, 7}),
+        ("v > 2 OR p IS NULL", {1, 3, 7}),
+    ],
+)
+def test_delete_removes_exactly_the_matching_rows(
+    do, empty_table, rows_elsewhere, layout, where, left
+):
+    _created(do, layout)
+    result = do(f"DELETE FROM t WHERE {where}")
+    found = rows_elsewhere(empty_table)
+    assert {row[0] for row in found["engine"]} == left
+    assert found["engine"] == found["deltalake"] == found["duckdb"]
+    assert result.metrics["numDeletedRows"] == 7 - len(left)
+
+
+def test_a_second_delete_extends_the_vector(do, empty_table):
+    _created(do, "")
+    do("DELETE FROM t WHERE id = 1")
+    result = do("DELETE FROM t WHERE id = 2")
+    assert result.metrics["numDeletionVectorsUpdated"] == 1
+    vectors = [add.deletion_vector for add in empty_table.snapshot().add_files()]
+    assert [each.cardinality for each in vectors if each] == [2]
+    assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == [3, 4, 5, 6, 7]
+
+
+def test_a_masked_file_has_loose_bounds_and_its_physical_row_count(do, empty_table):
+    _created(do, "")
+    do("DELETE FROM t WHERE id = 1")
+    masked = next(add for add in empty_table.snapshot().add_files() if add.deletion_vector)
+    stats = json.loads(masked.stats)
+    assert stats["tightBounds"] is False
+    assert stats["numRecords"] == 5
+
+
+def test_a_partition_condition_reads_no_data(do, do_lightly, empty_table):
+    _created(do, "PARTITIONED BY (p)")
+    result = do_lightly("DELETE FROM t WHERE p = 'b'")
+    assert result.metrics["numRemovedFiles"] == 1
+    assert result.metrics["numDeletedRows"] == 2
+
+
+def test_a_delete_that_matches_nothing_makes_no_commit(do, empty_table):
+    _created(do, "")
+    result = do("DELETE FROM t WHERE id = 99")
+    assert result.version is None
+    assert empty_table.version() == 2
+
+
+def test_a_dry_run_says_what_it_would_read_and_writes_nothing(do, do_lightly, empty_table):
+    _created(do, "")
+    plan = do_lightly("DELETE FROM t WHERE id = 6", dry_run=True).plan.as_dict()
+    assert plan["file_count"] == 1
+    assert empty_table.version() == 2
+
+
+def test_an_append_only_table_refuses(do):
+    _created(do, "TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    with pytest.raises(AppendOnlyError):
+        do("DELETE FROM t WHERE id = 1")
+
+
+def test_rewriting_with_a_change_feed_writes_the_deleted_rows(do, empty_table):
+    _created(
+        do,
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false',"
+        " 'delta.enableChangeDataFeed' = 'true')",
+    )
+    result = do("DELETE FROM t WHERE id = 1")
+    assert result.metrics["numAddedChangeFiles"] == 1
+    assert result.metrics["numCopiedRows"] == 4

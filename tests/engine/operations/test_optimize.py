@@ -1,0 +1,87 @@
+import pyarrow.parquet as pq
+import pytest
+
+from engine.actions.compaction import CompactionInfo
+from engine.actions.files import RemoveFile
+from engine.commands.model import Optimize
+from engine.errors import RequestError
+from engine.log.commits import read_commit
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+def _created(do, layout=""):
+    do(f"CREATE TABLE t (id BIGINT, p STRING) USING DELTA {layout}")
+    for n in range(4):
+        do(f"INSERT INTO t VALUES ({2 * n}, 'a'), ({2 * n + 1}, 'b')")
+
+
+@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)", "CLUSTER BY (id)"])
+def test_optimize_joins_files_and_changes_no_row(do, empty_table, rows_elsewhere, layout):
+    _created(do, layout)
+    do("DELETE FROM t WHERE id = 5")
+    before = rows_elsewhere(empty_table)["engine"]
+    result = do("OPTIMIZE t")
+    after = rows_elsewhere(empty_table)
+    assert after["engine"] == after["deltalake"] == after["duckdb"] == before
+    assert result.metrics["numAddedFiles"] == (2 if "PART" in layout else 1)
+    assert empty_table.history(1)[0].isolation_level == "SnapshotIsolation"
+
+
+def test_optimize_again_has_nothing_to_do_and_says_so(do, empty_table):
+    _created(do)
+    do("OPTIMIZE t")
+    again = do("OPTIMIZE t")
+    assert again.version is None
+    assert "nothing to do" in again.message
+
+
+def test_every_removed_file_says_where_its_rows_went(do, empty_table):
+    _created(do)
+    do("DELETE FROM t WHERE id = 2")
+    version = do("OPTIMIZE t").version
+    actions = read_commit(empty_table.store, version).actions
+    removes = [each for each in actions if isinstance(each, RemoveFile)]
+    infos = sorted((CompactionInfo.of(each) for each in removes), key=lambda info: info.offset)
+    assert [info.offset for info in infos] == [
+        sum(each.live_count for each in infos[:i]) for i in range(len(infos))
+    ]
+    assert sum(info.live_count for info in infos) == 7
+    assert not any(each.data_change for each in removes)
+
+
+def test_rows_keep_their_order(do, empty_table):
+    _created(do)
+    do("OPTIMIZE t")
+    assert empty_table.snapshot().to_arrow()["id"].to_pylist() == list(range(8))
+
+
+def test_only_the_partitions_asked_for(do, empty_table):
+    _created(do, "PARTITIONED BY (p)")
+    result = do("OPTIMIZE t WHERE p = 'a'")
+    assert (result.metrics["numAddedFiles"], result.metrics["numRemovedFiles"]) == (1, 4)
+    with pytest.raises(RequestError, match="partition column"):
+        do("OPTIMIZE t WHERE id = 1")
+
+
+def test_a_target_size_makes_several_files(do, empty_table):
+    _created(do)
+    size = max(add.size for add in empty_table.snapshot().add_files())
+    result = do(Optimize(target_size_bytes=2 * size + 1))
+    assert result.metrics["numAddedFiles"] == 2
+
+
+def test_a_dry_run_lists_the_files(do, do_lightly, empty_table):
+    _created(do)
+    plan = do_lightly("OPTIMIZE t", dry_run=True).plan.as_dict()
+    assert (plan["file_count"], plan["new_files"]) == (4, 1)
+    assert empty_table.version() == 4
+
+
+def test_row_ids_survive(do, empty_table):
+    _created(do, "CLUSTER BY (id)")
+    do("OPTIMIZE t")
+    column = empty_table.snapshot().properties.row_id_column
+    add = empty_table.snapshot().add_files()[0]
+    stored = pq.read_table(f"{empty_table.uri}/{add.path}")
+    assert stored[column].to_pylist() == list(range(8))
