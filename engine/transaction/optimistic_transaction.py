@@ -31,6 +31,7 @@ from engine.transaction.contender import Contender, high_water_mark
 from engine.transaction.durability import make_staged_durable
 from engine.transaction.observer import NO_OBSERVER, TransactionObserver
 from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
+from engine.transaction.post_commit import checkpoint_if_due
 from engine.transaction.provenance import Provenance
 from engine.transaction.readded import find_readded, read_by_staging, with_known_identity
 from engine.transaction.row_resolver import SnapshotRowResolver
@@ -132,6 +133,10 @@ class OptimisticTransaction:
         self._existing()
         self._read_entirely.update(paths)
 
+    def observe(self, observer: TransactionObserver) -> None:
+        """Have another observer told of the phases from here on."""
+        self._observer = observer
+
     def match_rows_with(self, matcher: RowMatcher) -> None:
         """Say which rows of the target a MERGE reads, beyond what its conditions tell."""
         self._matcher = matcher
@@ -192,6 +197,8 @@ class OptimisticTransaction:
             raise
         if self.outcome.committed:
             self._observer.committed(self, self.outcome.version)
+            now_ms = self._clock.now_ms()
+            checkpoint_if_due(self.table.store, self.outcome.version, self.snapshot, now_ms)
         return self.outcome.version
 
     def _commit(self, provenance: Provenance) -> CommitOutcome:
@@ -252,11 +259,6 @@ class OptimisticTransaction:
         table = table_eligibility(read.metadata, read.protocol, read.clustering_columns)
         of_command = next((r.row_obstacle for r in self._reads if r.row_obstacle), None)
         return RowScope(table.obstacle or of_command or self._obstacle, table.traces_moves)
-
-    def _properties(self) -> TableProperties:
-        before = self._terms_before()
-        after = TableTerms.after(self.table.uri, before, self._actions)
-        return TableProperties.parse(after.metadata.configuration)
 
     def _level(
         self, terms: TableTerms, actions: tuple[Action, ...], operation: str

@@ -1,0 +1,49 @@
+"""Generated histories: whatever was interleaved, the rows are those of an order the level allows.
+
+Serializable: the order of the history. WriteSerializable: an order that differs from it only by
+moving blind appends later. A failing seed prints its history, shrunk.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.stateful.history import Played, forget, generate, is_sound, play, shrink
+
+CHUNK = 100
+CHUNKS = int(os.environ.get("HISTORIES", "2000")) // CHUNK
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_every_history_has_an_order_that_its_level_allows(chunk: int):
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        history = generate(seed)
+        if is_sound(history) is not None:
+            smallest = shrink(history)
+            steps = "\n".join(map(str, smallest.steps))
+            pytest.fail(f"seed {seed}: {smallest.setup}\n{steps}\n{is_sound(smallest)}")
+
+
+def test_histories_meet_every_way_to_absorb_and_to_lose():
+    """The generator reaches what it is there to test."""
+    absorbed: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    for seed in range(150):
+        played = play(generate(seed))
+        absorbed.update(_means(played))
+        lost.update(type(error).__name__ for error in played.lost.values())
+        forget(played)
+    assert {"row map", "row ids", "rows read", "deletion vectors merged"} <= set(absorbed)
+    assert {
+        "ConcurrentAppendException",
+        "ConcurrentDeleteReadException",
+        "ConcurrentDeleteDeleteException",
+    } <= set(lost)
+
+
+def _means(played: Played) -> list[str]:
+    outcomes = [each.txn.outcome for each in played.landed.values()]
+    found = [conflict for each in outcomes if each is not None for conflict in each.absorbed]
+    return [means for each in found for means in each.how.split(", ")]

@@ -1,0 +1,299 @@
+"""Histories with a name: each was, or nearly was, somebody's lost update."""
+
+import pytest
+
+from tests.stateful import commands as c
+from tests.stateful.history import History, Played, Setup, Step, check, play
+
+ROWS = (("a", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5))
+
+
+def _history(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> History:
+    """Commands open, numbers commit, pairs commit the second inside the first."""
+    made = []
+    for step in steps:
+        if isinstance(step, c.Command):
+            made.append(Step(opens=step))
+        elif isinstance(step, tuple):
+            made.append(Step(commits=step[0], inside=step[1]))
+        else:
+            made.append(Step(commits=step))
+    return History(setup, tuple(made))
+
+
+def _played(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> Played:
+    played = play(_history(setup, *steps))
+    check(played)
+    return played
+
+
+def _lost(played: Played) -> dict[int, str]:
+    return {number: type(error).__name__ for number, error in played.lost.items()}
+
+
+@pytest.mark.parametrize("stats", [True, False])
+@pytest.mark.parametrize("vectors", [True, False])
+def test_22_30_5_cannot_happen(vectors: bool, stats: bool):
+    """The first update must not come before an append that the second one has read."""
+    setup = Setup("WriteSerializable", vectors=vectors, stats=stats)
+    played = _played(
+        setup,
+        c.Append(1, (("a", 1),)),
+        1,
+        c.Update(2, c.Range(1, 2, also=30), 22),
+        c.Append(3, (("a", 30), ("a", 20))),
+        3,
+        c.Update(4, c.Range(20, 26), 5),
+        4,
+        2,
+    )
+    assert set(played.lost) == {2}
+    assert "may have read what version 2 appended" in str(played.lost[2])
+
+
+def test_delete_is_validated_like_update():
+    setup = Setup("Serializable", vectors=False)
+    for command in (c.Delete(2, c.Range(0, 2)), c.Update(2, c.Range(0, 2), 7)):
+        played = _played(setup, c.Append(1, ROWS), 1, command, c.Update(3, c.Range(4, 6), 1), 3, 2)
+        assert 2 in played.lost, command
+
+
+def test_an_update_moves_a_row_into_what_a_delete_selects():
+    """Positions alone would let both pass: the image must be tested."""
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Delete(2, c.Range(4, 9)),
+        c.Update(3, c.Range(1, 2), 5),
+        3,
+        2,
+    )
+    assert _lost(played) == {2: "ConcurrentAppendException"}
+    assert played.lost[2].conflict.subclass == "ROW_LEVEL_CHANGES"
+
+
+def test_an_update_moves_a_row_out_of_what_a_delete_selected():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Delete(2, c.Range(4, 9)),
+        c.Update(3, c.Range(5, 6), 1),
+        3,
+        2,
+    )
+    assert _lost(played) == {2: "ConcurrentDeleteReadException"}
+    assert played.lost[2].conflict.files[0].rows == (5,)
+
+
+@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
+def test_two_deletes_of_different_rows_of_one_file_both_land(level: str):
+    played = _played(
+        Setup(level),
+        c.Append(1, ROWS),
+        1,
+        c.Delete(2, c.Range(0, 1)),
+        c.Delete(3, c.Range(3, 4)),
+        3,
+        2,
+    )
+    assert not played.lost
+    outcome = played.landed[3].txn.outcome
+    assert outcome is not None
+    assert "deletion vectors merged" in outcome.absorbed[0].how
+    files = played.table.snapshot().add_files()
+    assert [add.deletion_vector.cardinality for add in files if add.deletion_vector] == [2]
+    assert '"tightBounds":false' in (files[0].stats or "")
+
+
+def test_three_deletes_inside_each_other_merge_into_one_vector():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Delete(2, c.Range(0, 1)),
+        c.Delete(3, c.Range(2, 3)),
+        c.Delete(4, c.Range(4, 5)),
+        (2, 3),
+        4,
+    )
+    assert not played.lost
+
+
+def test_a_delete_follows_the_rows_that_optimize_moved():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Append(2, ROWS),
+        2,
+        c.Delete(3, c.Range(2, 4)),
+        c.Optimize(4, (0, 1)),
+        4,
+        3,
+    )
+    assert not played.lost
+    assert played.table.snapshot().file_count == 1
+
+
+def test_optimize_masks_what_a_delete_took_from_its_sources():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Append(2, ROWS),
+        2,
+        c.Optimize(4, (0, 1)),
+        c.Delete(3, c.Range(2, 4)),
+        3,
+        4,
+    )
+    assert not played.lost
+    assert played.table.snapshot().file_count == 1
+
+
+def test_optimize_rebased_over_a_delete_and_compacted_again_is_still_traced():
+    """The row map counts the vector that a source was read with, not the one its remove names."""
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Append(2, ROWS),
+        2,
+        c.Delete(8, c.Range(5, 6)),
+        c.Optimize(4, (0, 1)),
+        c.Delete(3, c.Range(2, 4)),
+        3,
+        4,
+        c.Optimize(5, (0, 1)),
+        5,
+        8,
+    )
+    assert not played.lost
+    assert played.landed[max(played.landed)].command.number == 8
+
+
+def test_two_compactions_that_share_a_file_both_land():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Append(2, ROWS),
+        2,
+        c.Append(3, ROWS),
+        3,
+        c.Optimize(4, (0, 1)),
+        c.Optimize(5, (1, 2)),
+        5,
+        4,
+    )
+    assert not played.lost
+
+
+def test_sorting_is_not_traced_without_row_ids():
+    for tracked, lost in ((False, {3}), (True, set())):
+        played = _played(
+            Setup(row_tracking=tracked),
+            c.Append(1, ROWS),
+            1,
+            c.Delete(3, c.Range(2, 4)),
+            c.Optimize(4, (0,), sort=True),
+            4,
+            3,
+        )
+        assert set(played.lost) == lost
+
+
+def test_restore_brings_a_row_back_that_a_delete_should_have_seen():
+    """RESTORE shrinks a deletion vector: the rows it brings back are new to whoever read before."""
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Delete(2, c.Range(2, 3)),
+        2,
+        c.Delete(3, c.Range(2, 6)),
+        c.Restore(4, 1),
+        4,
+        3,
+    )
+    assert 3 in played.lost
+
+
+def test_restore_of_a_vector_lets_a_delete_of_other_rows_pass():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Delete(2, c.Range(2, 3)),
+        2,
+        c.Delete(3, c.Range(4, 6)),
+        c.Restore(4, 1),
+        4,
+        3,
+    )
+    assert not played.lost
+
+
+def test_restore_loses_to_anything():
+    played = _played(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
+    assert 2 in played.lost
+
+
+def test_an_insert_only_merge_has_read_the_row_that_it_matched():
+    """Nothing of it changes the row: only the row's content tells."""
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Merge(2, (3, 7), "nothing"),
+        c.Delete(3, c.Range(3, 4)),
+        3,
+        2,
+    )
+    assert _lost(played) == {2: "ConcurrentDeleteReadException"}
+
+
+def test_two_insert_only_merges_of_one_key_do_not_double_it():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Merge(2, (7,), "nothing"),
+        c.Merge(3, (7,), "nothing"),
+        3,
+        2,
+    )
+    assert _lost(played) == {2: "ConcurrentAppendException"}
+
+
+def test_a_row_of_an_append_that_was_compacted_is_still_tested_as_it_was_written():
+    played = _played(
+        Setup("WriteSerializable"),
+        c.Append(1, ROWS),
+        1,
+        c.Update(2, c.Range(4, 9), 0),
+        c.Append(3, (("a", 6), ("a", 7))),
+        3,
+        c.Optimize(4, (0, 1)),
+        4,
+        c.Update(5, c.Range(7, 8), 1),
+        5,
+        2,
+    )
+    assert 2 in played.lost
+
+
+def test_whole_file_removal_does_not_ignore_a_vector():
+    for first, second in ((2, 3), (3, 2)):
+        played = _played(
+            Setup(),
+            c.Append(1, ROWS),
+            1,
+            c.Delete(2, c.Range(0, 9)),
+            c.Update(3, c.Range(1, 2), 4),
+            first,
+            second,
+        )
+        assert second in played.lost
