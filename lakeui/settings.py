@@ -77,7 +77,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "lakeui.pages.preferences.ZoneMiddleware",
-    "auditlog.middleware.AuditlogMiddleware",
+    "lakeui.monitoring.audit.AuditMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
 
@@ -169,6 +169,7 @@ SMALL_FILE_BYTES = env.int("SMALL_FILE_BYTES", default=32 * 1024 * 1024)
 JOB_LEASE_SECONDS = env.int("JOB_LEASE_SECONDS", default=30)
 JOB_HEARTBEAT_SECONDS = env.int("JOB_HEARTBEAT_SECONDS", default=5)
 REHEARSAL_LIMIT_SECONDS = env.int("REHEARSAL_LIMIT_SECONDS", default=120)
+JOB_MAX_LOSSES = env.int("JOB_MAX_LOSSES", default=5)
 JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
 SPARK_MASTER = env.str("SPARK_MASTER", default="local[2]")
 

@@ -7,6 +7,7 @@ from rest_framework.exceptions import AuthenticationFailed
 
 from lakeui.api.models import ApiToken
 from lakeui.catalog.roles import Role
+from lakeui.monitoring.audit import name_actor
 
 
 class BearerAuthentication(TokenAuthentication):
@@ -20,6 +21,7 @@ class BearerAuthentication(TokenAuthentication):
             raise AuthenticationFailed(detail) from error
         user, api_token = super().authenticate_credentials(token)
         user.role_ceiling = Role(api_token.role)
+        name_actor(user)
         return user, api_token
 
     def _cleanup_token(self, auth_token: ApiToken) -> bool:

@@ -11,14 +11,18 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
+from rest_framework.permissions import SAFE_METHODS
 
 from engine import errors as engine_errors
 from lakeui.api.rendering import json_safe
 from lakeui.jobs import errors as job_errors
+from lakeui.monitoring.audit import record_refusal
 
+READ_ONLY_CODES = frozenset({"READ_ONLY", "LAKE_READ_ONLY"})
 _TOLD = ("sqlstate", "remedy", "conflict")  # facts that have a place of their own
 CONTENT_TYPE = "application/problem+json"
 logger = logging.getLogger(__name__)
@@ -71,7 +75,14 @@ def handle_exception(error: Exception, context: Mapping[str, Any]) -> HttpRespon
     problem = problem_of(error)
     if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         logger.error("%s %s failed", request.method, request.path, exc_info=error)
+    _keep_refusal(request, problem)
     return problem_response(request, problem)
+
+
+def _keep_refusal(request: HttpRequest, problem: Problem) -> None:
+    refused = problem.status == HTTPStatus.FORBIDDEN and problem.code not in READ_ONLY_CODES
+    if refused and request.method not in SAFE_METHODS and isinstance(request.user, User):
+        record_refusal(request, request.user, problem.code)
 
 
 def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:

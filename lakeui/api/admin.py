@@ -1,0 +1,34 @@
+"""Tokens to revoke, never to make or read here; answers kept for repeated requests, to look at."""
+
+from auditlog.registry import auditlog
+from django.contrib import admin
+from django.http import HttpRequest
+
+from lakeui.api.models import ApiToken, IdempotentAnswer
+from lakeui.catalog.read_only_admin import ReadOnlyAdmin
+
+auditlog.register(ApiToken, include_fields=["name", "role", "user", "expiry", "public_id"])
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin):
+    """Deleting a token revokes it."""
+
+    list_display = ["name", "user", "role", "created", "expiry"]
+    list_filter = ["role"]
+    search_fields = ["name", "user__username"]
+    date_hierarchy = "created"
+    list_select_related = ["user"]
+    fields = ["public_id", "name", "user", "role", "created", "expiry"]
+
+    def has_delete_permission(self, request: HttpRequest, obj: ApiToken | None = None) -> bool:
+        return admin.ModelAdmin.has_delete_permission(self, request, obj)
+
+
+@admin.register(IdempotentAnswer)
+class IdempotentAnswerAdmin(ReadOnlyAdmin):
+    list_display = ["created_at", "user", "key", "status", "location"]
+    list_filter = ["status"]
+    search_fields = ["key", "user__username"]
+    date_hierarchy = "created_at"
+    list_select_related = ["user"]

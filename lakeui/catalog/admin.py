@@ -1,0 +1,128 @@
+"""The mirror to look at, grants to edit, and the audit trail of both and of people's roles."""
+
+from auditlog.registry import auditlog
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.forms import ModelForm
+from django.http import HttpRequest
+
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
+from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
+
+EDITABLE = ("name", "description")
+
+auditlog.register(Table, include_fields=["name", "uri", "description"])
+auditlog.register(TableGrant, include_fields=["table", "user", "role"])
+auditlog.register(
+    User,
+    include_fields=["username", "is_active", "is_staff", "is_superuser"],
+    m2m_fields={"groups"},
+)
+
+
+class GrantInline(admin.TabularInline):
+    """Who has a role on this table alone."""
+
+    model = TableGrant
+    fk_name = "table"
+    extra = 0
+    fields = ["user", "role", "granted_at", "granted_by"]
+    readonly_fields = ["granted_at", "granted_by"]
+    autocomplete_fields = ["user"]
+
+
+@admin.register(Table)
+class TableAdmin(admin.ModelAdmin):
+    """Tables are registered by form, REST or command. Deleting one would take its jobs' history."""
+
+    list_display = [
+        "name",
+        "version",
+        "isolation_level",
+        "row_level_eligible",
+        "file_count",
+        "size_bytes",
+        "last_commit_at",
+        "mirrored_at",
+        "mirror_error_code",
+    ]
+    list_filter = ["isolation_level", "row_level_eligible", "deletion_vectors", "mirror_error_code"]
+    search_fields = ["name", "uri", "description"]
+    date_hierarchy = "registered_at"
+    inlines = [GrantInline]
+    list_per_page = 50
+
+    def get_readonly_fields(self, _request: HttpRequest, _obj: Table | None = None) -> list[str]:
+        return [field.name for field in Table._meta.fields if field.name not in EDITABLE]
+
+    def has_add_permission(self, _request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, _request: HttpRequest, _obj: Table | None = None) -> bool:
+        return False
+
+    def save_formset(
+        self, request: HttpRequest, _form: ModelForm, formset: object, _change: bool
+    ) -> None:
+        for grant in formset.save(commit=False):  # type: ignore[attr-defined]
+            grant.granted_by = grant.granted_by or request.user
+            grant.save()
+        for grant in formset.deleted_objects:  # type: ignore[attr-defined]
+            grant.delete()
+
+
+@admin.register(TableGrant)
+class TableGrantAdmin(admin.ModelAdmin):
+    list_display = ["table", "user", "role", "granted_at", "granted_by"]
+    list_filter = ["role"]
+    search_fields = ["table__name", "user__username"]
+    list_select_related = ["table", "user", "granted_by"]
+    autocomplete_fields = ["table", "user"]
+    readonly_fields = ["granted_at", "granted_by"]
+
+    def save_model(
+        self, request: HttpRequest, obj: TableGrant, form: ModelForm, change: bool
+    ) -> None:
+        if not change and isinstance(request.user, User):
+            obj.granted_by = request.user
+        super().save_model(request, obj, form, change)
+
+
+class CommitFileInline(ReadOnlyInline):
+    model = CommitFile
+    fields = ["action", "path", "size_bytes", "row_count", "deleted_row_count"]
+
+
+@admin.register(Commit)
+class CommitAdmin(ReadOnlyAdmin):
+    list_display = [
+        "table",
+        "version",
+        "committed_at",
+        "operation",
+        "user_name",
+        "isolation_level",
+        "files_added",
+        "files_removed",
+    ]
+    list_filter = ["operation", "isolation_level", "is_blind_append", "changes_metadata"]
+    search_fields = ["table__name", "user_name", "txn_id", "predicate", "user_metadata"]
+    date_hierarchy = "committed_at"
+    list_select_related = ["table"]
+    inlines = [CommitFileInline]
+
+
+@admin.register(CommitFile)
+class CommitFileAdmin(ReadOnlyAdmin):
+    list_display = ["commit", "action", "path", "size_bytes", "row_count", "data_change"]
+    list_filter = ["action", "data_change"]
+    search_fields = ["path", "commit__table__name"]
+    list_select_related = ["commit"]
+
+
+@admin.register(LiveFile)
+class LiveFileAdmin(ReadOnlyAdmin):
+    list_display = ["table", "path", "size_bytes", "row_count", "deleted_row_count", "modified_at"]
+    list_filter = ["table"]
+    search_fields = ["path", "table__name"]
+    list_select_related = ["table"]

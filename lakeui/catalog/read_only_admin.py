@@ -1,0 +1,32 @@
+"""Admin pages that only show: the log is the truth of the mirror, and history is not edited."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+
+
+class _ShowsOnly:
+    def has_add_permission(self, _request: HttpRequest, _obj: Any = None) -> bool:  # noqa: ANN401
+        return False
+
+    def has_change_permission(self, _request: HttpRequest, _obj: Any = None) -> bool:  # noqa: ANN401
+        return False
+
+    def has_delete_permission(self, _request: HttpRequest, _obj: Any = None) -> bool:  # noqa: ANN401
+        return False
+
+
+class ReadOnlyAdmin(_ShowsOnly, admin.ModelAdmin):
+    """Listed, filtered, searched and opened; never added, changed or deleted."""
+
+    show_full_result_count = False
+    list_per_page = 50
+
+
+class ReadOnlyInline(_ShowsOnly, admin.TabularInline):
+    """Rows below another row's page, to read."""
+
+    extra = 0
+    can_delete = False
+    show_change_link = True

@@ -1,0 +1,25 @@
+"""Conflicts to look at: the only record of writes that lost, so nobody edits it."""
+
+from django.contrib import admin
+
+from lakeui.catalog.read_only_admin import ReadOnlyAdmin
+from lakeui.conflicts.models import Conflict
+
+
+@admin.register(Conflict)
+class ConflictAdmin(ReadOnlyAdmin):
+    list_display = [
+        "occurred_at",
+        "kind",
+        "exception",
+        "subclass",
+        "table",
+        "current_operation",
+        "winner_operation",
+        "winning_version",
+        "can_retry",
+    ]
+    list_filter = ["kind", "exception", "subclass", "current_operation", "winner_operation"]
+    search_fields = ["table__name", "message", "current_user_name", "winner_user_name"]
+    date_hierarchy = "occurred_at"
+    list_select_related = ["table"]

@@ -1,0 +1,62 @@
+"""Jobs to look at: they are asked for, cancelled and retried elsewhere, and never edited."""
+
+from auditlog.registry import auditlog
+from django.contrib import admin
+
+from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
+from lakeui.jobs.models import Job, JobAttempt, JobEvent
+
+auditlog.register(
+    Job,
+    include_fields=["table", "kind", "statement", "dry_run", "requested_by", "reason", "retry_of"],
+)
+
+
+class JobAttemptInline(ReadOnlyInline):
+    model = JobAttempt
+    fields = ["number", "worker", "started_at", "finished_at", "outcome", "read_version", "message"]
+
+
+class JobEventInline(ReadOnlyInline):
+    model = JobEvent
+    fields = ["at", "level", "message"]
+
+
+@admin.register(Job)
+class JobAdmin(ReadOnlyAdmin):
+    list_display = [
+        "id",
+        "table",
+        "kind",
+        "state",
+        "dry_run",
+        "requested_by",
+        "created_at",
+        "finished_at",
+        "attempts",
+        "committed_version",
+        "error_code",
+    ]
+    list_filter = ["state", "kind", "queue", "dry_run", "error_code"]
+    search_fields = ["id", "table__name", "requested_by__username", "statement", "reason"]
+    date_hierarchy = "created_at"
+    list_select_related = ["table", "requested_by"]
+    inlines = [JobAttemptInline, JobEventInline]
+
+
+@admin.register(JobAttempt)
+class JobAttemptAdmin(ReadOnlyAdmin):
+    list_display = ["job", "number", "outcome", "worker", "started_at", "finished_at"]
+    list_filter = ["outcome"]
+    search_fields = ["job__id", "worker", "message"]
+    date_hierarchy = "started_at"
+    list_select_related = ["job"]
+
+
+@admin.register(JobEvent)
+class JobEventAdmin(ReadOnlyAdmin):
+    list_display = ["at", "job", "level", "message"]
+    list_filter = ["level"]
+    search_fields = ["job__id", "message"]
+    date_hierarchy = "at"
+    list_select_related = ["job"]

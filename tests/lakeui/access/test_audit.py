@@ -1,0 +1,108 @@
+"""The audit trail: who, what, when, on which table; refusals too."""
+
+import pytest
+from auditlog.models import LogEntry
+from rest_framework.test import APIClient
+
+from lakeui.api.models import ApiToken
+from lakeui.catalog.models import TableGrant
+from lakeui.catalog.roles import Role
+from lakeui.jobs.models import Job
+from tests.lakeui.people import grant, make_table, person
+
+pytestmark = pytest.mark.django_db
+OPTIMIZE = {"kind": "optimize", "parameters": {}, "reason": "Monday's compaction"}
+
+
+def entries(model):
+    return LogEntry.objects.filter(content_type__model=model.__name__.lower())
+
+
+@pytest.fixture
+def table():
+    return make_table()
+
+
+@pytest.fixture
+def ann():
+    return person("ann", "maintainer")
+
+
+@pytest.fixture
+def by_session(ann):
+    caller = APIClient()
+    caller.force_login(ann)
+    return caller
+
+
+@pytest.fixture
+def by_token(ann):
+    _, secret = ApiToken.objects.create(user=ann, name="ci", role=Role.MAINTAINER)
+    return APIClient(headers={"Authorization": f"Bearer {secret}"})
+
+
+@pytest.mark.parametrize("how", ["by_session", "by_token"])
+def test_a_job_is_on_record_with_who_asked_and_why(request, table, ann, how):
+    caller = request.getfixturevalue(how)
+    response = caller.post(f"/api/v1/tables/{table.pk}/jobs/", OPTIMIZE, format="json")
+    entry = entries(Job).get(object_pk=response.json()["id"])
+    assert entry.actor == ann
+    assert entry.action == LogEntry.Action.CREATE
+    assert entry.changes["reason"] == ["None", "Monday's compaction"]
+    assert entry.remote_addr == "127.0.0.1"
+
+
+@pytest.mark.parametrize("how", ["by_session", "by_token"])
+def test_a_refusal_is_on_record_too(request, table, ann, how):
+    caller = request.getfixturevalue(how)
+    path = f"/api/v1/tables/{table.pk}/jobs/"
+    caller.post(path, {"kind": "restore", "parameters": {"version": 0}}, format="json")
+    [entry] = LogEntry.objects.filter(action=LogEntry.Action.ACCESS)
+    assert (entry.actor, entry.object_repr) == (ann, path)
+    assert entry.additional_data["refused"] in ("LAKE_NOT_PERMITTED", "PERMISSION_DENIED")
+
+
+def test_looking_leaves_no_entry(table, by_session):
+    before = LogEntry.objects.count()
+    by_session.get("/api/v1/tables/")
+    by_session.get("/api/v1/tables/99999/")
+    assert LogEntry.objects.count() == before
+
+
+def test_grants_and_groups_are_on_record(table, ann):
+    grant(ann, table, "admin")
+    assert entries(TableGrant).get().changes["role"][1] == str(int(Role.ADMIN))
+    ann.groups.clear()
+    last = LogEntry.objects.filter(content_type__model="user").first()
+    assert "groups" in last.changes
+
+
+def test_the_mirror_at_work_is_not_on_record(table):
+    before = LogEntry.objects.count()
+    table.version, table.size_bytes = 9, 1
+    table.save()
+    assert LogEntry.objects.count() == before
+
+
+def test_a_description_is_on_record_with_what_was_there(table, by_session):
+    path = f"/api/v1/tables/{table.pk}/"
+    seen = by_session.get(path).headers["ETag"]
+    by_session.patch(path, {"description": "new"}, format="json", headers={"If-Match": seen})
+    entry = LogEntry.objects.filter(content_type__model="table").first()
+    assert entry.changes["description"][1] == "new"
+
+
+def test_what_a_header_claims_is_not_believed_without_a_proxy(table, by_session):
+    headers = {"X-Forwarded-For": "6.6.6.6, not-an-address", "X-Forwarded-Port": "99999999999"}
+    path = f"/api/v1/tables/{table.pk}/jobs/"
+    by_session.post(path, OPTIMIZE, format="json", headers=headers)
+    assert entries(Job).get().remote_addr == "127.0.0.1"
+
+
+def test_no_secret_is_on_record(ann, by_session):
+    made = by_session.post("/api/v1/tokens/", {"name": "x", "role": "viewer"}, format="json").json()
+    ann.set_password("another horse")
+    ann.save()
+    told = str(list(LogEntry.objects.values()))
+    assert made["token"] not in told
+    assert "password" not in told
