@@ -9,6 +9,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.conf import settings
 from django.db.models import Min
 from django.utils import timezone
 
@@ -25,7 +26,7 @@ from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.jobs import leases
 from lakeui.jobs.command_rules import check_command, command_of, with_places
-from lakeui.jobs.errors import LeaseLostError, NotPermittedError
+from lakeui.jobs.errors import LeaseLostError, NotPermittedError, ReadOnlyError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
@@ -106,6 +107,8 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
 
 def _checked_command(job: Job) -> Command:
     """The command, checked again as the person who asked: roles and roots may have changed."""
+    if settings.READ_ONLY:
+        raise ReadOnlyError
     command = command_of(job)
     action = action_for_kind(job.kind, job.parameters)
     if job.requested_by is not None and not may(job.requested_by, action, job.table):

@@ -2,10 +2,12 @@
 
 from django.utils import timezone
 
+from engine.actions.files import AddFile
 from engine.errors import ConflictError
 from engine.log.commits import Commit
 from engine.storage.base import Store
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
+from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.transaction.outcome import AbsorbedConflict
 from engine.transaction.self_recognition import find_own_commit
 from lakeui.conflicts.recording import record_absorbed, record_escaped
@@ -86,7 +88,11 @@ class JobObserver(TransactionObserver):
             self._rehearsal.hold()
             leases.to_committing(self._lease)
             self._committing = True
-        self._update_attempt(read_version=txn.read_version, attempted_version=attempt_version)
+        self._update_attempt(
+            read_version=txn.read_version,
+            attempted_version=attempt_version,
+            bytes_written=_staged_bytes(txn),
+        )
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
         """Write a lost commit down; the operation may try again with a new transaction."""
@@ -99,6 +105,7 @@ class JobObserver(TransactionObserver):
             job_id=self._job.pk,
             attempt=self._attempt,
             wasted_ms=int((now - self._started_at).total_seconds() * 1000),
+            wasted_bytes=_staged_bytes(txn),
         )
         self._update_attempt(
             outcome=JobAttempt.Outcome.CONFLICTED, finished_at=now, message=str(error)
@@ -136,3 +143,9 @@ class JobObserver(TransactionObserver):
 
     def _update_attempt(self, **fields: object) -> None:
         JobAttempt.objects.filter(job=self._job, number=self._attempt).update(**fields)
+
+
+def _staged_bytes(txn: ObservedTransaction) -> int:
+    """The size of the data files that the transaction wrote."""
+    actions = txn.actions if isinstance(txn, OptimisticTransaction) else ()
+    return sum(each.size for each in actions if isinstance(each, AddFile))

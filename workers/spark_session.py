@@ -1,6 +1,7 @@
 """The one SparkSession of a worker, shared by its threads."""
 
 from django.conf import settings
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from engine.spark.session import build_session
@@ -22,6 +23,17 @@ def stop() -> None:
     if _Held.session is not None:
         _Held.session.stop()
         _Held.session = None
+
+
+def has_died() -> bool:
+    """Spark was started and answers no more: only a new process can start it again."""
+    if _Held.session is None:
+        return False
+    try:
+        _Held.session.sparkContext.statusTracker().getActiveJobsIds()
+    except (Py4JError, OSError):
+        return True
+    return False
 
 
 def current() -> SparkSession | None:

@@ -120,7 +120,10 @@ def finish(lease: Lease, state: Job.State, **fields: object) -> None:
 
 
 def requeue_expired() -> list[UUID]:
-    """Give up leases whose workers fell silent; the jobs that are queued again."""
+    """Give up leases whose workers fell silent; the jobs that are queued again.
+
+    A job that lost its worker too often fails instead: it may be what ends them.
+    """
     now = timezone.now()
     expired = Job.objects.filter(state__in=_HELD, lease_expires_at__lt=now)
     return [job.pk for job in expired if _requeue(job)]
@@ -128,14 +131,14 @@ def requeue_expired() -> list[UUID]:
 
 def _requeue(job: Job) -> bool:
     with transaction.atomic():
+        losses = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST).count() + 1
+        gives_up = losses >= settings.JOB_MAX_LOSSES
         lost = Job.objects.filter(
             pk=job.pk, fence=job.fence, state__in=_HELD, lease_expires_at=job.lease_expires_at
         ).update(
-            state=Job.State.QUEUED,
             fence=F("fence") + 1,
-            worker="",
-            sent_at=None,
             lease_expires_at=None,
+            **(_given_up(losses) if gives_up else _queued_again()),
         )
         if not lost:
             return False
@@ -146,11 +149,27 @@ def _requeue(job: Job) -> bool:
         )
         log_event(
             job.pk,
-            f"{job.worker} fell silent: the job is queued again",
+            f"{job.worker} fell silent: the job {'fails' if gives_up else 'is queued again'}",
             JobEvent.Level.WARNING,
             fence=job.fence,
         )
-    return True
+    return not gives_up
+
+
+def _queued_again() -> dict[str, Any]:
+    return {"state": Job.State.QUEUED, "worker": "", "sent_at": None}
+
+
+def _given_up(losses: int) -> dict[str, Any]:
+    return {
+        "state": Job.State.FAILED,
+        "finished_at": timezone.now(),
+        "error_code": "LAKE_WORKER_LOST",
+        "error_message": (
+            f"{losses} workers fell silent while they ran this job. Look at their logs, then retry "
+            "it: a commit that it may have made is recognised."
+        ),
+    }
 
 
 def _rows(lease: Lease) -> QuerySet[Job]:

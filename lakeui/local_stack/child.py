@@ -13,6 +13,8 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _STEADY_S = 60.0
 _PROC = Path("/proc")
+MARK = "LAKEUI_STACK"
+"""A variable of every process of a stack; its value is the stack's directory."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,10 @@ class Child:
         session = self._process.pid
         return [pid for pid in _pids() if _session_of(pid) == session]
 
+    def pids(self) -> list[int]:
+        """The process of the program, if it runs."""
+        return [self._process.pid] if self._process is not None and self.is_running() else []
+
     def last_lines(self, count: int = 5) -> str:
         """The end of the log."""
         try:
@@ -130,6 +136,30 @@ class Child:
             return
 
 
+def remember(children: Sequence[Child], home: Path) -> None:
+    """Write down the processes of a stack: one that hides its environment is found by this."""
+    pids = [pid for child in children for pid in child.pids()]
+    lines = [f"{pid} {_start_of(pid)}" for pid in pids]
+    _pid_file(home).write_text("\n".join(lines), "utf-8")
+
+
+def end_orphans(home: Path) -> list[int]:
+    """End what a stack of this directory left when it was killed itself; their process ids.
+
+    Only the holder of the directory's lock may ask: to anyone else they are not orphans.
+    """
+    mark = f"{MARK}={home}".encode()
+    known = _remembered(home)
+    found = [
+        pid
+        for pid in _pids()
+        if mark in _environment_of(pid) or known.get(pid, "") == _start_of(pid)
+    ]
+    for pid in found:
+        _kill(pid)
+    return found
+
+
 def _kill(pid: int) -> None:
     try:
         os.kill(pid, signal.SIGKILL)
@@ -141,10 +171,41 @@ def _pids() -> list[int]:
     return [int(each.name) for each in _PROC.glob("[0-9]*")] if _PROC.is_dir() else []
 
 
-def _session_of(pid: int) -> int | None:
-    """The session of a live process; None for a zombie or one that is gone."""
+def _pid_file(home: Path) -> Path:
+    return home / "run" / "children"
+
+
+def _remembered(home: Path) -> dict[int, str]:
+    try:
+        lines = _pid_file(home).read_text("utf-8").splitlines()
+    except OSError:
+        return {}
+    return {int(pid): start for pid, _, start in (line.partition(" ") for line in lines)}
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process began: with its id, its identity. None for one that is gone."""
+    fields = _stat_of(pid)
+    return fields[19] if fields else None
+
+
+def _stat_of(pid: int) -> list[str]:
+    """The fields after the name, from the state on; none for a zombie or one that is gone."""
     try:
         fields = (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
-        return None
-    return None if fields[0] == "Z" else int(fields[3])
+        return []
+    return [] if fields[0] == "Z" else fields
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _session_of(pid: int) -> int | None:
+    """The session of a live process; None for one that is gone."""
+    fields = _stat_of(pid)
+    return int(fields[3]) if fields else None

@@ -17,7 +17,7 @@ from types import FrameType
 from django.conf import settings
 
 from engine.clock import SystemClock
-from lakeui.local_stack.child import Child, Program
+from lakeui.local_stack.child import MARK, Child, Program, remember
 from lakeui.local_stack.preflight import HOST, free_port, redis_server
 
 SPARK_WORKER = "spark-worker"
@@ -86,20 +86,24 @@ class Stack:
         broker_port, password = free_port(), secrets.token_urlsafe(24)
         url = f"redis://:{password}@{HOST}:{broker_port}/0"
         _write_private(settings.LAKEUI_HOME / "run" / "broker_url", url)
-        os.environ["BROKER_URL"] = url
+        os.environ |= {"BROKER_URL": url, MARK: str(settings.LAKEUI_HOME)}
         for program in (broker_program(broker_port, password), *self._beside):
             child = Child(program, settings.LAKEUI_HOME / "logs" / f"{program.name}.log")
             child.start()
             self._children.append(child)
+        remember(self._children, settings.LAKEUI_HOME)
 
     def run(self) -> None:
         """Keep everything running until SIGINT or SIGTERM."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop_later)
         while not self._asked_to_stop.wait(_TICK_S):
+            before = self._pids()
             for child in self._children:
                 if report := child.supervise():
                     self._report(report)
+            if self._pids() != before:
+                remember(self._children, settings.LAKEUI_HOME)
 
     def stop(self) -> list[int]:
         """End every process that was started; the ids of those that would not (none)."""
@@ -113,6 +117,9 @@ class Stack:
             child.kill()
         (settings.LAKEUI_HOME / "run" / "broker_url").unlink(missing_ok=True)
         return [pid for child in self._children for pid in child.leftovers()]
+
+    def _pids(self) -> list[int]:
+        return [pid for child in self._children for pid in child.pids()]
 
     def _stop_later(self, number: int, frame: FrameType | None) -> None:
         del number, frame

@@ -51,6 +51,17 @@ def test_an_expired_lease_queues_the_job_and_marks_the_attempt_lost(job, lease):
     assert job.attempt_rows.get().outcome == JobAttempt.Outcome.LOST
 
 
+def test_a_job_that_loses_its_worker_again_and_again_fails(job, settings):
+    settings.JOB_MAX_LOSSES = 2
+    for _ in range(2):
+        leases.claim(job.pk, "spark@here")
+        expire(job)
+        leases.requeue_expired()
+    job.refresh_from_db()
+    assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_WORKER_LOST")
+    assert leases.claim(job.pk, "spark@here") is None
+
+
 def test_a_lease_in_time_is_left_alone(job, lease):
     assert leases.requeue_expired() == []
 

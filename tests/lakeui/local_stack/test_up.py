@@ -87,6 +87,17 @@ def test_the_stack_answers_heals_and_leaves_nothing_behind(up):
     assert not (up.home / "run/broker_url").exists()
 
 
+def test_a_stack_that_was_killed_is_cleared_away_by_the_next_one(up):
+    wait_until(up.answers, "the first page", 30)
+    orphans = up.children()
+    up.process.kill()
+    up.process.wait(10)
+    up.process = up.start()
+    wait_until(lambda: "answers at" in up.log.read_text(), "the second start", 30)
+    assert [pid for pid in orphans if _session_of(pid) is not None] == []
+    wait_until(up.answers, "the first page", 30)
+
+
 def test_a_second_stack_of_the_same_directory_is_refused(up):
     wait_until(up.answers, "the first page", 30)
     second = Up.start(up)

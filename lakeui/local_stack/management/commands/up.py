@@ -8,6 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
+from lakeui.local_stack.child import end_orphans
 from lakeui.local_stack.login_links import make_link_token
 from lakeui.local_stack.preflight import HOST, problems
 from lakeui.local_stack.stack import AlreadyRunningError, Stack, only_one, programs
@@ -39,6 +40,7 @@ class Command(BaseCommand):
             raise CommandError(msg) from None
 
     def _run(self, port: int, *, spark: bool, demo: bool) -> None:
+        end_orphans(settings.LAKEUI_HOME)
         if found := list(problems(port, spark=spark)):
             raise CommandError("\n".join(found))
         call_command("migrate", verbosity=0, interactive=False)
