@@ -19,6 +19,7 @@ from engine.snapshot.conform import target_type
 from engine.snapshot.data_skipping import prune as may_match_each
 from engine.snapshot.partition_pruning import is_on_partitions_alone, prune_partitions
 from engine.snapshot.reader import TableShape, read_file
+from engine.snapshot.simple_comparisons import as_comparison, prune_by
 
 _THREADS = min(8, 2 * (os.cpu_count() or 1))
 
@@ -44,9 +45,24 @@ def prune(table: Scannable, files: pa.Table, condition: Expression | None) -> pa
         for each in split_conjuncts(condition)
         if not is_on_partitions_alone(each, table.partition_columns)
     ]
-    if not rest:
+    return _prune_by_statistics(table, left, rest)
+
+
+def _prune_by_statistics(
+    table: Scannable, files: pa.Table, conjuncts: Sequence[Expression]
+) -> pa.Table:
+    """Comparisons with constants first, since they are quick; then what is left to ask."""
+    simple, others = [], []
+    for each in conjuncts:
+        comparison = as_comparison(each, table.schema, table.mapping_mode)
+        if comparison is None:
+            others.append(each)
+        else:
+            simple.append(comparison)
+    left = prune_by(files, simple) if simple else files
+    if not others or left.num_rows == 0:
         return left
-    kept = may_match_each(left, conjunction(rest), table.schema, table.partition_columns)
+    kept = may_match_each(left, conjunction(others), table.schema, table.partition_columns)
     return left.filter(kept)
 
 

@@ -1,0 +1,150 @@
+"""The commonest conditions over many files: a column compared with constants.
+
+Statistics of a million files are decoded for the compared columns alone and looked at once. What is
+more than `column = 5`, `name < 'x'` or `day IN (…)` is left to `engine.snapshot.data_skipping`.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from engine.expressions.tree import Call, Column, Expression, Literal
+from engine.expressions.types import INTEGRALS
+from engine.schema.column_mapping import physical_name
+from engine.schema.types import DATE, STRING, DataType, StructType
+
+_CUT_LENGTH = 32  # a text of that length may have been cut, which leaves no upper bound
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_MAY_HOLD: dict[str, Callable[[Any, Any, Any], bool]] = {
+    "=": lambda low, high, value: low <= value and (high is None or value <= high),
+    "<": lambda low, _, value: low < value,
+    "<=": lambda low, _, value: low <= value,
+    ">": lambda _, high, value: high is None or high > value,
+    ">=": lambda _, high, value: high is None or high >= value,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column against one value, or several for IN. Dates are ISO texts, as in statistics."""
+
+    name: str  # physical
+    kind: DataType
+    operator: str
+    values: tuple[Any, ...]
+
+    def may_hold(self, low: Any, high: Any) -> bool:  # noqa: ANN401 - JSON
+        """Whether a value between two bounds of statistics may make it true."""
+        low, high = self._bound(low), self._bound(high)
+        if low is None or high is None:
+            return True
+        if self.kind == STRING and len(high) >= _CUT_LENGTH:
+            high = None
+        test = _MAY_HOLD[self.operator]
+        return any(test(low, high, value) for value in self.values)
+
+    def _bound(self, value: Any) -> Any:  # noqa: ANN401 - JSON
+        """The bound if it is a value of the column's type, else None: no bound."""
+        if self.kind in INTEGRALS:
+            return value if type(value) is int else None
+        if not isinstance(value, str):
+            return None
+        return value if self.kind == STRING or _ISO_DATE.fullmatch(value) else None
+
+
+def as_comparison(condition: Expression, schema: StructType, mode: str) -> Comparison | None:
+    """The condition as a comparison, None if it is more than that."""
+    if not isinstance(condition, Call):
+        return None
+    if condition.function == "in":
+        return _compared(condition.arguments[0], "=", condition.arguments[1:], schema, mode)
+    if condition.function not in _MIRRORED:
+        return None
+    left, right = condition.arguments
+    if isinstance(left, Literal):
+        return _compared(right, _MIRRORED[condition.function], (left,), schema, mode)
+    return _compared(left, condition.function, (right,), schema, mode)
+
+
+def prune_by(files: pa.Table, comparisons: Sequence[Comparison]) -> pa.Table:
+    """The files whose statistics leave every comparison possible."""
+    names = list(dict.fromkeys(each.name for each in comparisons))
+    decode = _decoder(names)
+    placed = [(f"f{names.index(each.name)}", each) for each in comparisons]
+    keep = np.ones(files.num_rows, dtype=bool)
+    for row, text in enumerate(files.column("stats").to_pylist()):
+        if text is None:
+            continue
+        try:
+            stats = decode(text)
+        except (msgspec.MsgspecError, RecursionError, UnicodeError):
+            continue
+        keep[row] = _all_possible(stats, placed)
+    return files if keep.all() else files.filter(pa.array(keep))
+
+
+def _all_possible(stats: Any, comparisons: Sequence[tuple[str, Comparison]]) -> bool:  # noqa: ANN401 - generated
+    lows, highs, nulls = stats.minValues, stats.maxValues, stats.nullCount
+    for field, comparison in comparisons:
+        if nulls is not None and stats.numRecords is not None:
+            count = getattr(nulls, field)
+            if type(count) is int and count == stats.numRecords:
+                return False  # null alone makes no comparison true
+        if lows is None or highs is None:
+            continue
+        if not comparison.may_hold(getattr(lows, field), getattr(highs, field)):
+            return False
+    return True
+
+
+def _decoder(names: Sequence[str]) -> Callable[[str], Any]:
+    """Decodes the statistics of the compared columns and skips all others."""
+    fields = [(f"f{place}", Any, None) for place in range(len(names))]
+    bounds = msgspec.defstruct(
+        "_Bounds", fields, rename=dict(zip((f[0] for f in fields), names, strict=True))
+    )
+    stats = msgspec.defstruct(
+        "_Stats",
+        [
+            ("numRecords", int | None, None),
+            ("minValues", bounds | None, None),
+            ("maxValues", bounds | None, None),
+            ("nullCount", bounds | None, None),
+        ],
+    )
+    return msgspec.json.Decoder(stats).decode
+
+
+def _compared(
+    column: Expression, operator: str, values: Sequence[Expression], schema: StructType, mode: str
+) -> Comparison | None:
+    if not isinstance(column, Column) or len(column.path) != 1 or column.relation:
+        return None
+    field = schema.get(column.path[0])
+    if field is None or "__COLLATIONS" in field.metadata:
+        return None
+    constants = tuple(_constant(each, field.type) for each in values)
+    if not constants or any(each is None for each in constants):
+        return None
+    return Comparison(physical_name(field, mode), field.type, operator, constants)
+
+
+def _constant(expression: Expression, kind: DataType) -> int | str | None:
+    """The value in the form of statistics, None where it is not of the column's own type."""
+    if not isinstance(expression, Literal) or expression.value is None:
+        return None
+    value = expression.value
+    if kind in INTEGRALS and expression.type in INTEGRALS:
+        return value if type(value) is int else None
+    if kind == STRING and expression.type == STRING:
+        return str(value)
+    if kind == DATE and expression.type == DATE and isinstance(value, date):
+        return value.isoformat()
+    return None
