@@ -75,7 +75,7 @@ def _escaped(tables: Iterable[Table], losses: Mapping[int, Losses]) -> Iterator[
         cost = losses.get(table.pk, Losses())
         if cost.escaped >= MANY_ESCAPED:
             why = (
-                f"{format_count(cost.absorbed)} more were resolved by rows."
+                f"{format_count(cost.absorbed) if cost.absorbed else 'No'} more were resolved by rows."
                 if table.row_level_eligible
                 else f"No row-level concurrency: {table.row_level_reason or 'not eligible'}."
             )

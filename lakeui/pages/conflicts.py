@@ -113,11 +113,13 @@ def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
     visible = visible_conflicts(request.user)
     conflict = get_object_or_404(visible.select_related("table", "job"), pk=pk)
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
+    winner, commit = facts.get("winner") or {}, _winning_commit(conflict)
     context = {
         "conflict": conflict,
         "facts": facts,
         "current": facts.get("current") or {},
-        "winner": facts.get("winner") or {},
+        "winner": winner,
+        "winner_predicate": winner.get("predicate") or (commit.predicate if commit else ""),
         "headline": _headline(conflict),
         "rule_text": RULES.get(conflict.rule, conflict.rule),
         "checks": list(_checks(conflict)),
@@ -127,7 +129,7 @@ def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
         "files": [file for file in facts.get("files") or [] if isinstance(file, dict)][:50],
         "paths": [file for file in facts.get("files") or [] if isinstance(file, str)][:50],
         "remedies": facts.get("remedies") or [],
-        "winning_commit": _winning_commit(conflict),
+        "winning_commit": commit,
         **_around(visible, conflict),
         "twin": f"/api/v1/conflicts/{conflict.pk}/",
     }

@@ -31,7 +31,9 @@ def export(
 
 def spreadsheet_safe(value: object) -> object:
     """Text that a spreadsheet would run as a formula, with an apostrophe before it."""
-    if isinstance(value, str) and value.lstrip().startswith(_FORMULA):
+    if isinstance(value, str) and (
+        value.startswith(_FORMULA) or value.lstrip().startswith(_FORMULA)
+    ):
         return f"'{value}"
     return value
 

@@ -25,6 +25,11 @@ from lakeui.pages.plans import plan_lines
 
 SQL = "sql"
 _HIDDEN_KINDS = frozenset({"create"})  # a new table is made under Tables
+GROUPS = {
+    "Rows": frozenset({"append", "overwrite", "update", "delete", "merge", "truncate"}),
+    "Shape": frozenset({"optimize", "reorg", "vacuum", "restore"}),
+    "Definition": frozenset(),
+}
 EXAMPLES = (
     "DELETE FROM {table} WHERE status = 'cancelled'",
     "UPDATE {table} SET discount = 0.15 WHERE status = 'open'",
@@ -38,6 +43,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
+    group: str
     kind: str
     label: str
     help: str
@@ -89,11 +95,7 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
     context |= {
         "table": table,
         "kind": kind,
-        "kinds": [
-            _Kind(k.kind, k.label, k.help)
-            for k in COMMANDS.values()
-            if _is_offered(request, table, k)
-        ],
+        "kinds": _kinds(request, table),
         "is_sql_only": kind in SQL_ONLY,
         "understood": understood,
         "problem": problem,
@@ -220,6 +222,17 @@ def _posted(request: HttpRequest) -> Table | None:
 
 def _writable(request: HttpRequest) -> list[Table]:
     return [table for table in visible_tables(request.user) if may(request.user, "write", table)]
+
+
+def _kinds(request: HttpRequest, table: Table) -> list[_Kind]:
+    """What the person may ask for, in groups: rows, shape, definition."""
+    offered = [command for command in COMMANDS.values() if _is_offered(request, table, command)]
+    kinds = [_Kind(_group(c.kind), c.kind, c.label, c.help) for c in offered]
+    return sorted(kinds, key=lambda kind: list(GROUPS).index(kind.group))
+
+
+def _group(kind: str) -> str:
+    return next((name for name, kinds in GROUPS.items() if kind in kinds), "Definition")
 
 
 def _is_offered(request: HttpRequest, table: Table, command: type[Command]) -> bool:

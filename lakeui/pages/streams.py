@@ -60,13 +60,16 @@ async def _job_state(pk: UUID) -> tuple[object, bool]:
 
 def _stream(fingerprint: Fingerprint) -> StreamingHttpResponse:
     return StreamingHttpResponse(
-        _events(fingerprint),
+        events(fingerprint),
         content_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
-async def _events(fingerprint: Fingerprint) -> AsyncIterator[bytes]:
+async def events(
+    fingerprint: Fingerprint, look_seconds: float = _LOOK_SECONDS
+) -> AsyncIterator[bytes]:
+    """What a stream sends while the fingerprint changes, and once it says that it is over."""
     seen, has_ended = await fingerprint()
     yield b": open\n\n"
     for look in range(_LOOKS):
@@ -79,4 +82,4 @@ async def _events(fingerprint: Fingerprint) -> AsyncIterator[bytes]:
             yield b"event: changed\ndata: now\n\n"
         elif look % _QUIET_LOOKS == 0:
             yield b": quiet\n\n"
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(look_seconds)

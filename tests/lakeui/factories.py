@@ -231,7 +231,7 @@ class Story:
 
     def __init__(self, now: datetime | None = None) -> None:
         self.now = now or timezone.now()
-        self.random = random.Random(4813)
+        self.random = random.Random(4813)  # noqa: S311 - the same lake each time
         self.owner = make_user("ops-oncall", Role.ADMIN, is_staff=True, is_superuser=True)
         self.viewer = make_user("auditor", Role.VIEWER)
         self.orders = self._orders()
@@ -455,7 +455,11 @@ class Story:
             (461, "info", "snapshot v4812: 1,204 files, 212 left by t.order_date >= '2026-10-01'"),
             (280, "info", "71 files hold 1,102,336 matches; 208,451 rows to insert"),
             (279, "info", "writing 400 tasks, deletion vectors on the executors"),
-            (176, "warning", "task 118 reads 9.4 × the median: one day holds 31 % of the source"),
+            (
+                176,
+                "warning",
+                "task 118 reads 9.4 times the median: one day holds 31 % of the source",
+            ),
             (125, "info", "200 of 400 tasks, 1.3 GiB written"),
             (64, "info", "v4813 landed: STREAMING UPDATE by stream-orders, blind append"),
             (27, "warning", "heartbeat to the database took 1.9 s"),
@@ -488,11 +492,13 @@ class Story:
             kind = ("append", "update", "delete", "optimize", "vacuum")[i % 5]
             state = Job.State.SUCCEEDED if i % 9 else Job.State.CONFLICTED
             made = self.ago(minutes=40 + 31 * i)
+            text = {
+                "update": "UPDATE {} SET discount = 0.15 WHERE status = 'open'",
+                "delete": "DELETE FROM {} WHERE customer_id = 81204",
+            }.get(kind, kind.upper() + " {}")
             make_job(
                 table, kind, state=state, requested_by=self.owner if i % 3 else None, attempts=1,
-                statement={"update": f"UPDATE {table.name} SET discount = 0.15 WHERE status = 'open'",
-                           "delete": f"DELETE FROM {table.name} WHERE customer_id = {81204 + i}"}.get(
-                               kind, f"{kind.upper()} {table.name}"),
+                statement=text.format(table.name),
                 created_at=made, started_at=made + timedelta(seconds=2),
                 finished_at=made + timedelta(seconds=40 + 37 * i),
                 committed_version=(table.version or 0) - i if state == Job.State.SUCCEEDED else None,

@@ -1,0 +1,244 @@
+"""Asking for a job, watching it, cancelling and retrying it."""
+
+import asyncio
+import json
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import override_settings
+
+from engine.commands.model import COMMANDS
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+from lakeui.pages import streams
+from tests.lakeui.factories import make_job
+
+HTMX = {"headers": {"HX-Request": "true"}}
+
+
+def new(client, table, **fields):
+    return client.post("/jobs/new/", {"table": table.pk, "kind": "sql"} | fields)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in COMMANDS if kind != "create"])
+def test_every_kind_of_job_has_a_form(as_, lake, kind):
+    response = as_("owner").get(f"/jobs/new/?table={lake.table.pk}&kind={kind}")
+    assert response.status_code == 200
+    body = response.content.decode()
+    assert COMMANDS[kind].label in body
+    assert "Show what it does" in body or "written as a statement" in body
+
+
+def test_a_statement_is_shown_as_it_was_understood(as_, lake):
+    body = new(as_("owner"), lake.table, step="check", sql="optimize sales.orders").content.decode()
+    assert "is what was understood" in body
+    assert "OPTIMIZE sales.orders" in body
+    assert not Job.objects.exclude(pk=lake.job.pk).exists()
+
+
+def test_htmx_gets_the_fragment_alone(as_, lake):
+    response = as_("owner").post(
+        "/jobs/new/",
+        {"table": lake.table.pk, "kind": "sql", "sql": "OPTIMIZE sales.orders"},
+        **HTMX,
+    )
+    body = response.content.decode()
+    assert "is what was understood" in body
+    assert "<html" not in body
+
+
+def test_a_statement_with_a_fault_shows_where(as_, lake):
+    body = new(as_("owner"), lake.table, step="check", sql="OPTIMISE sales.orders").content.decode()
+    assert "Not understood" in body
+    assert "LAKE_STATEMENT_NOT_UNDERSTOOD" in body
+
+
+def test_a_job_is_queued_and_its_page_opened(as_, lake):
+    client = as_("owner")
+    response = new(client, lake.table, step="run", sql="OPTIMIZE sales.orders", retries="2")
+    job = Job.objects.exclude(pk=lake.job.pk).get()
+    assert response["Location"] == f"/jobs/{job.pk}/"
+    assert (job.kind, job.max_retries, job.dry_run) == ("optimize", 2, False)
+
+
+def test_a_form_becomes_the_parameters_of_the_command(as_, lake):
+    client = as_("owner")
+    body = client.post(
+        "/jobs/new/",
+        {
+            "table": lake.table.pk,
+            "kind": "optimize",
+            "step": "check",
+            "zorder_by": "order_id, status",
+        },
+    ).content.decode()
+    assert "ZORDER BY (order_id, status)" in body
+    parameters = {"zorder_by": ["order_id", "status"]}
+    new(client, lake.table, kind="optimize", step="run", parameters=json.dumps(parameters))
+    job = Job.objects.exclude(pk=lake.job.pk).get()
+    assert job.parameters["zorder_by"] == ["order_id", "status"]
+
+
+def test_a_fault_in_a_form_stands_at_its_field(as_, lake):
+    body = (
+        as_("owner")
+        .post(
+            "/jobs/new/",
+            {
+                "table": lake.table.pk,
+                "kind": "optimize",
+                "step": "check",
+                "zorder_by": "no_such_column",
+            },
+        )
+        .content.decode()
+    )
+    assert 'id="id_zorder_by_error"' in body or "Not understood" in body
+
+
+def test_what_destroys_asks_for_the_name_of_the_table(as_, lake):
+    client, sql = as_("owner"), "DELETE FROM sales.orders WHERE order_id = 1"
+    refused = new(client, lake.table, step="run", sql=sql, confirm="sales.order")
+    assert refused.status_code == 400
+    assert "nothing was queued" in refused.content.decode()
+    assert new(client, lake.table, step="run", sql=sql, confirm="sales.orders").status_code == 302
+
+
+def test_a_dry_run_asks_for_nothing(as_, lake):
+    sql = "DELETE FROM sales.orders WHERE order_id = 1"
+    new(as_("owner"), lake.table, step="dry_run", sql=sql)
+    assert Job.objects.exclude(pk=lake.job.pk).get().dry_run
+
+
+def test_an_earlier_dry_run_of_the_same_is_shown(as_, lake):
+    statement = "DELETE FROM sales.orders WHERE order_id = 1"
+    make_job(lake.table, "delete", statement=statement, dry_run=True, plan={"files": 7})
+    body = new(as_("owner"), lake.table, step="check", sql=statement).content.decode()
+    assert "A dry run of exactly this" in body
+
+
+def test_an_operator_is_told_what_a_role_lacks(as_, lake):
+    client = as_("operator")
+    body = new(client, lake.table, step="check", sql="OPTIMIZE sales.orders").content.decode()
+    assert "Your role does not allow it" in body
+    assert new(client, lake.table, step="run", sql="OPTIMIZE sales.orders").status_code == 400
+    assert not Job.objects.exclude(pk=lake.job.pk).exists()
+
+
+@override_settings(READ_ONLY=True)
+def test_read_only_offers_and_takes_nothing(as_, lake):
+    client = as_("owner")
+    assert "New job" not in client.get(f"/tables/{lake.table.pk}/").content.decode()
+    assert new(client, lake.table, step="run", sql="OPTIMIZE sales.orders").status_code == 400
+
+
+@pytest.mark.parametrize("damaged", [{"parameters": "{"}, {"retries": "-1"}, {"retries": "9999"}])
+def test_a_damaged_form_queues_nothing(as_, lake, damaged):
+    fields = {"kind": "optimize", "step": "run", "parameters": "{}"} | damaged
+    assert new(as_("owner"), lake.table, **fields).status_code == 400
+    assert not Job.objects.exclude(pk=lake.job.pk).exists()
+
+
+def test_a_file_is_kept_and_becomes_the_source_of_an_append(as_, lake):
+    body = as_("owner").post(
+        "/jobs/new/",
+        {
+            "table": lake.table.pk, "kind": "append", "step": "check",
+            "source.file": SimpleUploadedFile("orders.csv", b"order_id\n1\n"),
+        },
+    ).content.decode()  # fmt: skip
+    assert "INSERT INTO" in body
+    assert "orders.csv" in body
+
+
+def test_a_file_becomes_a_new_table_by_a_job(as_, db):
+    response = as_("owner").post(
+        "/tables/upload/",
+        {"name": "web.clicks", "bad_rows": "fail", "delimiter": ",", "header": "on",
+         "file": SimpleUploadedFile("clicks.csv", b"id,at\n1,2\n")},
+    )  # fmt: skip
+    job = Job.objects.get()
+    assert response["Location"] == f"/jobs/{job.pk}/"
+    assert (job.kind, job.table.name, job.table.version) == ("create", "web.clicks", None)
+    assert job.parameters["source"]["format"] == "csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("web.clicks", "clicks.exe"), ("../clicks", "clicks.csv"), ("", "clicks.csv")],
+)
+def test_an_upload_that_cannot_be_is_refused_at_its_field(as_, db, name, file):
+    sent = {"name": name, "bad_rows": "fail", "file": SimpleUploadedFile(file, b"id\n1\n")}
+    assert as_("owner").post("/tables/upload/", sent).status_code == 400
+    assert not Table.objects.exists()
+
+
+def test_a_place_without_a_table_is_not_registered(as_, db, settings):
+    response = as_("owner").post("/tables/register/", {"uri": f"{settings.LAKE_HOME}/nothing"})
+    assert response.status_code == 400
+    assert not Table.objects.exists()
+
+
+def test_a_place_outside_the_roots_is_refused(as_, db):
+    response = as_("owner").post("/tables/register/", {"uri": "/etc"})
+    assert response.status_code == 400
+    assert "TABLE_ROOTS" in response.content.decode()
+
+
+def test_a_running_job_is_live_and_an_ended_one_still(as_, lake):
+    client = as_("viewer")
+    assert "sse-connect" in client.get(f"/jobs/{lake.job.pk}/").content.decode()
+    Job.objects.update(state=Job.State.SUCCEEDED)
+    assert "sse-connect" not in client.get(f"/jobs/{lake.job.pk}/").content.decode()
+
+
+def test_the_fragment_of_an_ended_job_stops_the_asking(as_, lake):
+    client, path = as_("viewer"), f"/jobs/{lake.job.pk}/?seen=running"
+    assert client.get(path, **HTMX).status_code == 200
+    Job.objects.update(state=Job.State.FAILED, error_message="The disk is full.")
+    response = client.get(path, **HTMX)
+    assert response.status_code == 286
+    body = response.content.decode()
+    assert "The disk is full." in body
+    assert "<html" not in body
+    assert 'hx-swap-oob="true"' in body
+
+
+def test_cancelling_asks_the_worker_to_stop(as_, lake):
+    as_("owner").post(f"/jobs/{lake.job.pk}/cancel/")
+    lake.job.refresh_from_db()
+    assert lake.job.cancel_requested_at is not None
+
+
+def test_retrying_makes_a_job_of_its_own(as_, lake):
+    client = as_("owner")
+    failed = make_job(lake.table, state=Job.State.FAILED)
+    response = client.post(f"/jobs/{failed.pk}/retry/")
+    again = Job.objects.get(retry_of=failed)
+    assert response["Location"] == f"/jobs/{again.pk}/"
+
+
+def test_a_job_that_succeeded_is_not_run_again(as_, lake):
+    done = make_job(lake.table)
+    response = as_("owner").post(f"/jobs/{done.pk}/retry/", follow=True)
+    assert "cannot be retried" in response.content.decode()
+
+
+def test_the_log_is_text_to_keep(as_, lake):
+    response = as_("viewer").get(f"/jobs/{lake.job.pk}/log/")
+    assert response["Content-Type"].startswith("text/plain")
+    assert "Attempt 1 started" in response.content.decode()
+
+
+def test_a_stream_says_what_changed_and_that_it_is_over():
+    states = iter([(1, False), (1, False), (2, False), (2, True)])
+
+    async def fingerprint():
+        return next(states)
+
+    async def collect():
+        return [event async for event in streams.events(fingerprint, look_seconds=0)]
+
+    sent = b"".join(asyncio.run(collect())).decode()
+    assert sent.count("event: changed") == 2
+    assert sent.endswith("event: ended\ndata: last\n\n")

@@ -1,0 +1,173 @@
+"""Lists: narrowed, paged, exported, and what they say when there is nothing."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from lakeui.catalog.models import Table
+from lakeui.pages.exports import spreadsheet_safe
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
+
+
+def text_of(response):
+    return b"".join(response.streaming_content).decode()
+
+
+def test_an_export_holds_every_row_that_matches_not_one_page(as_, db):
+    for number in range(60):
+        make_table(f"sales.t{number}")
+    make_table("crm.customers")
+    rows = list(
+        csv.DictReader(io.StringIO(text_of(as_("viewer").get("/tables/?q=sales&export=csv"))))
+    )
+    assert len(rows) == 60
+    assert {row["name"].partition(".")[0] for row in rows} == {"sales"}
+
+
+def test_an_export_as_json_is_json(as_, lake):
+    rows = json.loads(text_of(as_("viewer").get(f"/tables/{lake.table.pk}/history/?export=json")))
+    assert [row["version"] for row in rows] == [3, 2, 1, 0]
+
+
+def test_an_export_of_nothing_is_an_empty_list(as_, db):
+    assert json.loads(text_of(as_("viewer").get("/jobs/?export=json"))) == []
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", " ="])
+def test_text_that_a_spreadsheet_would_run_is_disarmed(start):
+    assert spreadsheet_safe(f"{start}cmd()") == f"'{start}cmd()"
+
+
+def test_numbers_and_plain_text_stay_as_they_are():
+    assert [spreadsheet_safe(value) for value in (-3, "a=b", None)] == [-3, "a=b", None]
+
+
+def test_a_hostile_predicate_is_disarmed_in_the_file(as_, lake):
+    make_commit(lake.table, 4, "DELETE", predicate='=HYPERLINK("http://evil")')
+    body = text_of(as_("viewer").get(f"/tables/{lake.table.pk}/history/?export=csv"))
+    assert "'=HYPERLINK" in body
+
+
+def test_markup_in_a_name_is_text(as_, db):
+    make_table("<script>alert(1)</script>", description='"><img src=x>')
+    body = as_("viewer").get("/tables/").content.decode()
+    assert "<script>alert" not in body
+    assert "&lt;script&gt;" in body
+
+
+def test_a_list_tells_its_totals_and_the_next_page_keeps_the_filter(as_, db):
+    for number in range(60):
+        make_table(f"sales.t{number}")
+    body = as_("viewer").get("/tables/?q=sales").content.decode()
+    assert "1 to 50 of 60 tables" in body
+    assert "?q=sales&amp;page=2" in body
+
+
+def test_an_empty_lake_names_the_next_step(as_, db):
+    assert "Register a table" in as_("owner").get("/tables/").content.decode()
+    body = as_("viewer").get("/tables/").content.decode()
+    assert "Register a table" not in body
+    assert "Registering needs the role maintainer" in body
+
+
+def test_a_stranger_is_told_that_a_role_is_missing(as_, db):
+    assert "without a role" in as_("stranger").get("/").content.decode()
+
+
+def test_filtered_away_reads_unlike_nothing_yet(as_, lake):
+    client = as_("viewer")
+    assert "Nothing matches 1 filter" in client.get("/conflicts/?exception=Nope").content.decode()
+    lake.table.conflicts.all().delete()
+    assert "No conflicts yet" in client.get("/conflicts/").content.decode()
+
+
+def test_a_removed_filter_leaves_the_others(as_, lake):
+    body = as_("viewer").get("/jobs/?state=failed&kind=vacuum").content.decode()
+    assert "?kind=vacuum" in body
+    assert "?state=failed" in body
+
+
+def test_the_history_puts_a_lost_attempt_above_the_version_it_lost_to(as_, lake):
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/history/").content.decode()
+    rows = body.partition("data-rows")[2]
+    assert rows.index("is-lost") < rows.index(">v3</a>") < rows.index(">v2</a>")
+
+
+def test_lost_attempts_can_be_left_out(as_, lake):
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/history/?lost=off").content.decode()
+    assert "is-lost" not in body
+
+
+def test_a_table_that_does_not_answer_says_how_old_it_is(as_, lake):
+    Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403 Forbidden.")
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/").content.decode()
+    assert "does not answer" in body
+    assert "What you see is version 3 as mirrored" in body
+    assert "Try now" not in body
+    assert "Try now" in as_("owner").get(f"/tables/{lake.table.pk}/").content.decode()
+
+
+def test_a_table_that_was_never_read_says_so(as_, db):
+    table = Table.objects.create(name="new.one", uri="memory://new")
+    for path in ("", "history/"):
+        body = as_("viewer").get(f"/tables/{table.pk}/{path}").content.decode()
+        assert "Not created yet" in body
+
+
+def test_what_a_writer_left_out_is_not_guessed(as_, lake):
+    make_commit(
+        lake.table, 4, "WRITE", user_name="", read_version=None, isolation_level="",
+        is_blind_append=None, txn_id="", committed_at=None,
+    )  # fmt: skip
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/history/4/").content.decode()
+    assert body.count("not recorded") >= 6
+
+
+def test_a_conflict_of_no_known_table_has_a_page(as_, db):
+    conflict = make_conflict(None, kind="reported", facts={})
+    assert as_("viewer").get(f"/conflicts/{conflict.pk}/").status_code == 200
+
+
+def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
+    body = as_("viewer").get(f"/conflicts/{lake.conflict.pk}/").content.decode()
+    for said in (
+        "price-fixer lost", "gdpr-eraser won", "Check 6 of 7", "227,904", "1,007,318",
+        "status = &#x27;open&#x27;", "customer_id IN (81204", "What would have helped",
+        "<code>order_date &gt;= &#x27;2026-11-01&#x27;</code>",
+    ):  # fmt: skip
+        assert said in body, said
+
+
+def test_an_absorbed_conflict_says_that_both_landed(as_, lake):
+    absorbed = make_conflict(
+        lake.table, kind="absorbed", facts={"how": "by row map", "files": ["p"]}
+    )
+    body = as_("viewer").get(f"/conflicts/{absorbed.pk}/").content.decode()
+    assert "both landed" in body
+    assert "by row map" in body
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("sales.orders", "/tables/{table}/"), ("orders v2", "/tables/{table}/history/2/"), ("{job}", "/jobs/{job}/")],
+)  # fmt: skip
+def test_a_search_for_one_thing_goes_there(as_, lake, text, place):
+    named = {"table": lake.table.pk, "job": lake.job.pk}
+    response = as_("viewer").get("/search/", {"q": text.format(**named)})
+    assert response.status_code == 302
+    assert response["Location"] == place.format(**named)
+
+
+def test_a_search_that_finds_nothing_says_so(as_, lake):
+    assert "Nothing found" in as_("viewer").get("/search/?q=zzzz").content.decode()
+
+
+def test_the_overview_names_what_needs_attention(as_, lake):
+    make_job(lake.table, "append", state="failed", error_message="4 rows do not fit.")
+    make_table("web.events", file_count=100, small_file_count=80)
+    body = as_("viewer").get("/").content.decode()
+    assert "APPEND failed" in body
+    assert "4 rows do not fit." in body
+    assert "80 % of its files are small" in body

@@ -1,0 +1,84 @@
+"""What a browser keeps for its reader, and signing in."""
+
+import pytest
+from django.test import Client
+
+from lakeui.pages.errors import server_error
+from tests.lakeui.factories import make_user
+
+
+def test_a_theme_is_kept_and_drawn(as_, lake):
+    client = as_("viewer")
+    client.post("/preferences/", {"theme": "dark"})
+    assert 'data-theme="dark"' in client.get("/tables/").content.decode()
+
+
+def test_a_zone_governs_what_is_shown_and_what_is_read(as_, lake):
+    client = as_("viewer")
+    client.post("/preferences/", {"zone": "local", "zone_name": "Asia/Tokyo"})
+    body = client.get("/jobs/").content.decode()
+    assert "Asked for, JST" in body
+    client.post("/preferences/", {"zone": "UTC"})
+    assert "Asked for, UTC" in client.get("/jobs/").content.decode()
+
+
+@pytest.mark.parametrize("name", ["Mars/Olympus", "../../etc/passwd", "", "A" * 500])
+def test_a_zone_that_is_none_is_not_kept(as_, lake, name):
+    client = as_("viewer")
+    client.post("/preferences/", {"zone": "local", "zone_name": name})
+    assert "zone" not in client.cookies
+    client.cookies["zone"] = "Mars/Olympus"
+    assert "Asked for, UTC" in client.get("/jobs/").content.decode()
+
+
+def test_preferences_lead_back_but_never_away(as_, lake):
+    client = as_("viewer")
+    assert (
+        client.post("/preferences/", {"next": "/jobs/?state=failed"})["Location"]
+        == "/jobs/?state=failed"
+    )
+    assert client.post("/preferences/", {"next": "https://evil.example/"})["Location"] == "/"
+    assert client.post("/preferences/", {"next": "//evil.example/"})["Location"] == "/"
+
+
+def test_a_watched_table_is_in_the_sidebar_until_it_is_not(as_, lake):
+    client = as_("viewer")
+    client.post("/preferences/", {"watch": lake.table.pk})
+    assert "Watched tables" in client.get("/jobs/").content.decode()
+    client.post("/preferences/", {"watch": lake.table.pk})
+    assert "Watched tables" not in client.get("/jobs/").content.decode()
+
+
+@pytest.mark.parametrize("cookie", ["x.y", "9" * 400, "1.1.1", "\x00"])
+def test_a_watch_list_that_was_tampered_with_shows_nothing(as_, lake, cookie):
+    client = as_("stranger")
+    client.cookies["watched"] = cookie
+    body = client.get("/jobs/").content.decode()
+    assert "sales.orders" not in body
+
+
+def test_a_wrong_password_is_told_without_telling_which_half(db):
+    make_user("ops")
+    response = Client().post("/login/", {"username": "ops", "password": "wrong"})
+    assert response.status_code == 400
+    body = response.content.decode()
+    assert "That did not match" in body
+    assert 'aria-invalid="true"' in body
+
+
+def test_a_right_password_leads_to_the_page_that_was_asked_for(db):
+    make_user("ops")
+    fields = {"username": "ops", "password": "correct horse battery", "next": "/jobs/"}
+    assert Client().post("/login/", fields)["Location"] == "/jobs/"
+
+
+def test_a_form_without_its_token_is_told_plainly(db):
+    response = Client(enforce_csrf_checks=True).post("/login/", {"username": "ops"})
+    assert response.status_code == 403
+    assert "too old" in response.content.decode()
+
+
+def test_an_error_on_our_side_is_drawn_without_the_database(rf):
+    response = server_error(rf.get("/"))
+    assert response.status_code == 500
+    assert "has been logged" in response.content.decode()

@@ -1,0 +1,91 @@
+"""Numbers, families and charts: pure."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lakeui.pages.charts.histogram import draw_histogram
+from lakeui.pages.charts.ruler import draw_ruler
+from lakeui.pages.charts.timeline import draw_timeline
+from lakeui.pages.operations import family_of
+from lakeui.pages.units import MINUS, format_ago, format_bytes, format_duration
+
+NOW = datetime(2026, 11, 20, 14, 32, 7, tzinfo=UTC)
+MIB = 1024**2
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1,023 B"), (1024, "1 KiB"), (9_856_000, "9.4 MiB"), (-66_900_000, f"{MINUS}63.8 MiB"),
+     (103_508_711_424, "96.4 GiB"), (4_155_366_490_112, "3.78 TiB"), (2**70, "1,024 EiB")],
+)  # fmt: skip
+def test_bytes_are_iec(size, text):
+    assert format_bytes(size) == text
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [(0, "0 ms"), (812, "812 ms"), (9_400, "9.4 s"), (59_400, "59 s"), (462_000, "7 min 42 s"),
+     (9_684_000, "2 h 41 min"), (93_600_000, "1 d 2 h"), (60_000, "1 min")],
+)  # fmt: skip
+def test_spans_have_two_units_at_most(ms, text):
+    assert format_duration(ms) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "just now"), (12, "12 s ago"), (65, "1 min 5 s ago"), (1500, "25 min ago"), (5000, "1 h 23 min ago"),
+     (20_000, "5 h ago"), (300_000, "3 d ago"), (-240, "in 4 min")],
+)  # fmt: skip
+def test_relative_times_are_coarse_where_they_are_old(seconds, text):
+    assert format_ago(NOW - timedelta(seconds=seconds), NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("operation", "family"),
+    [("WRITE", "write"), ("STREAMING UPDATE", "write"), ("UPDATE", "update"), ("MERGE", "merge"),
+     ("DELETE", "delete"), ("OPTIMIZE", "optimize"), ("VACUUM END", "vacuum"), ("SET TBLPROPERTIES", "meta"),
+     ("CREATE TABLE AS SELECT", "write"), ("CREATE TABLE", "meta"), ("set_properties", "meta"),
+     ("append", "write"), ("", "other"), ("Frobnicate", "other"), ("UPGRADE PROTOCOL", "meta")],
+)  # fmt: skip
+def test_every_operation_has_its_family(operation, family):
+    assert family_of(operation) == family
+
+
+def test_a_full_ruler_has_a_tick_each_version_and_a_cross_each_loss():
+    commits = [(v, "WRITE") for v in range(4654, 4814)]
+    ruler = draw_ruler(commits, [4797, 4797, 12, None], here=4813)
+    assert (len(ruler.ticks), ruler.first, ruler.last) == (160, 4654, 4813)
+    assert [(c.version, c.count) for c in ruler.crosses] == [(4797, 2)]
+    assert ruler.ticks[-1].left == pytest.approx(99.6875)
+
+
+def test_a_young_table_fills_the_ruler_from_the_left():
+    ruler = draw_ruler([(0, "CREATE TABLE"), (1, "WRITE")], [], here=1)
+    assert ruler.ticks[1].left < 5
+
+
+def test_a_table_without_versions_has_no_ruler():
+    assert draw_ruler([], [], here=None) is None
+
+
+def test_a_timeline_counts_what_falls_into_its_span_and_nothing_else():
+    commits = [(NOW - timedelta(minutes=m), "MERGE") for m in (1, 2, 40, 3000)]
+    drawn = draw_timeline([*commits, (None, "WRITE")], [NOW - timedelta(minutes=2)], "24h", NOW)
+    assert (drawn.commit_count, drawn.lost_count) == (3, 1)
+    assert [dict(bucket.counts) for bucket in drawn.buckets] == [{"merge": 2}, {"merge": 1}]
+
+
+@pytest.mark.parametrize("name", ["6h", "24h", "7d", "30d"])
+def test_bars_stay_inside_the_chart(name):
+    commits = [(NOW - timedelta(hours=h), "WRITE") for h in range(700)] * 7
+    drawn = draw_timeline(commits, [], name, NOW)
+    assert all(bar.x >= 0 and bar.x + drawn.bar_width <= 100.01 for bar in drawn.bars)
+    assert all(0 <= bar.y <= 80 and bar.height > 0 for bar in drawn.bars)
+
+
+def test_files_are_counted_once_in_bins_that_cover_every_size():
+    sizes = [0, 1, 65_536, 31 * MIB, 32 * MIB, 5 * 1024**3]
+    drawn = draw_histogram(sizes, small_bytes=32 * MIB)
+    assert sum(b.count for b in drawn.bins) == len(sizes)
+    assert sum(b.count for b in drawn.bins if b.is_small) == 4
