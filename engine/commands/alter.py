@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from engine.commands.column_sql import column_sql
-from engine.commands.command import Command, check_columns, column_path
+from engine.commands.command import Command, check_columns, check_new_columns, column_path
 from engine.commands.fields import parameter
 from engine.commands.names import column_list, name_sql, table_sql
 from engine.commands.sql_columns import type_definition
@@ -52,6 +52,7 @@ class AddColumns(_Alter):
         if self.first and self.after:
             what = "FIRST and AFTER exclude one another."
             raise RequestError(what, "Choose one.", field="first")
+        check_new_columns(self.columns, "columns")
         if schema is not None and self.parent:
             Scope.of(schema).resolve(column_path(self.parent))
 

@@ -99,6 +99,22 @@ def check_source(source: FileSource | RowsSource | TableSource | None) -> None:
         source.validate()
 
 
+def check_new_columns(columns: StructType, field: str) -> None:
+    """Refuse columns without a name, and names that differ in case alone.
+
+    Raises:
+        RequestError: which one; `field` is the parameter.
+    """
+    seen: set[str] = set()
+    for each in columns:
+        if not each.name or each.name.lower() in seen:
+            what = (
+                f"The column {each.name!r} comes twice." if each.name else "A column has no name."
+            )
+            raise RequestError(what, "Give each a name of its own.", field=field)
+        seen.add(each.name.lower())
+
+
 def check_columns(columns: tuple[str, ...], schema: StructType | None, field: str) -> None:
     """Refuse columns that a schema does not have, and columns named twice.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from engine.commands.column_sql import columns_sql
-from engine.commands.command import Command, check_columns, check_source
+from engine.commands.command import Command, check_columns, check_new_columns, check_source
 from engine.commands.fields import parameter
 from engine.commands.names import column_list, properties_sql, table_sql
 from engine.commands.sources import Source
@@ -48,6 +48,8 @@ class Create(Command):
         if self.if_not_exists and self.replace:
             what = "IF NOT EXISTS and OR REPLACE exclude one another."
             raise RequestError(what, "Choose one.", field="replace")
+        if self.schema is not None:
+            check_new_columns(self.schema, "schema")
         check_columns(self.partition_columns, self.schema, "partition_columns")
         check_columns(self.clustering_columns, self.schema, "clustering_columns")
 

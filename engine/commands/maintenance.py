@@ -141,6 +141,9 @@ class Restore(Command):
         if (self.version is None) == (self.timestamp is None):
             what = "RESTORE takes either a version or a time."
             raise RequestError(what, "Give one of them.", field="version")
+        if self.version is not None and self.version < 0:
+            what = f"RESTORE cannot go to version {self.version}."
+            raise RequestError(what, "Versions begin at 0.", field="version")
         if self.timestamp is not None and parse_timestamp(self.timestamp) is None:
             what = f"{self.timestamp[:100]!r} is not a time."
             raise RequestError(what, "Write it as 2026-11-02 12:00:00.", field="timestamp")

@@ -120,7 +120,7 @@ def _set_or_drop(cursor: StatementCursor, column: str, table: str) -> Command:
     cursor.need("DEFAULT")
     if not sets:
         return ChangeColumn(column, drop_default=True, table=table)
-    return ChangeColumn(column, new_default=cursor.until("DRY", ";"), table=table)
+    return ChangeColumn(column, new_default=cursor.until("DRY RUN", ";"), table=table)
 
 
 def _add_constraint(cursor: StatementCursor, table: str) -> Command:

@@ -12,7 +12,7 @@ def optimize(cursor: StatementCursor) -> Optimize:
     cursor.take("TABLE")
     table = cursor.table()
     full = cursor.take("FULL")
-    where = cursor.until("ZORDER", "DRY", "WITH", ";") if cursor.take("WHERE") else None
+    where = cursor.until("ZORDER BY", "DRY RUN", "WITH (", ";") if cursor.take("WHERE") else None
     columns = cursor.columns() if cursor.take("ZORDER", "BY") else ()
     position, options = cursor.position, cursor.options("targetSizeBytes")
     size = options.get("targetSizeBytes")
@@ -26,7 +26,7 @@ def reorg(cursor: StatementCursor) -> Reorg:
     """REORG TABLE t [WHERE c] APPLY (PURGE | UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = n))."""
     cursor.need("REORG", "TABLE")
     table = cursor.table()
-    where = cursor.until("APPLY", ";") if cursor.take("WHERE") else None
+    where = cursor.until("APPLY (", ";") if cursor.take("WHERE") else None
     cursor.need("APPLY", "(")
     if cursor.take("UPGRADE", "UNIFORM", "(", "ICEBERG_COMPAT_VERSION"):
         cursor.take("=")

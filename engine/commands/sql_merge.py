@@ -68,7 +68,7 @@ def _clause(cursor: StatementCursor) -> MergeClause:
         cursor.need("SET")
         if cursor.take("*"):
             return MergeClause(when, UPDATE_ALL, condition)
-        return MergeClause(when, UPDATE, condition, assignments(cursor, "WHEN", "DRY", ";"))
+        return MergeClause(when, UPDATE, condition, assignments(cursor, "WHEN", "DRY RUN", ";"))
     cursor.need("INSERT")
     if cursor.take("*"):
         return MergeClause(when, INSERT_ALL, condition)

@@ -5,21 +5,18 @@ from engine.commands.sources import FileSource, RowsSource, Source, TableSource,
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
 
-_CLAUSES = [
-    "JOIN",
-    "LEFT",
-    "RIGHT",
-    "INNER",
-    "FULL",
-    "CROSS",
-    "GROUP",
-    "HAVING",
-    "ORDER",
-    "LIMIT",
-    "UNION",
-    "EXCEPT",
-    "INTERSECT",
-]
+_JOINS = ("JOIN", "INNER JOIN", "CROSS JOIN", "LEFT JOIN", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI")
+_MORE_JOINS = (
+    "RIGHT JOIN",
+    "RIGHT OUTER",
+    "FULL JOIN",
+    "FULL OUTER",
+    "NATURAL JOIN",
+    "LATERAL VIEW",
+)
+_ENDINGS = ("GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW")
+_CLAUSES = (*_JOINS, *_MORE_JOINS, *_ENDINGS)
+_FIRST_WORDS = tuple({each.split()[0] for each in _CLAUSES})
 
 
 def source(
@@ -56,9 +53,9 @@ def select(cursor: StatementCursor, *, by_position: bool = False) -> Source:
         return files(cursor, columns, by_position=by_position)
     table = cursor.table()
     version = cursor.integer() if cursor.take("VERSION", "AS", "OF") else None
-    alias = cursor.alias("WHERE", "DRY", "ON", "WHEN", ")", *_CLAUSES)
-    where = cursor.until(")", ";", "DRY", *_CLAUSES) if cursor.take("WHERE") else None
-    if cursor.peek() in _CLAUSES:
+    alias = cursor.alias("WHERE", "DRY", "ON", "WHEN", ")", *_FIRST_WORDS)
+    where = cursor.until(")", ";", "DRY RUN", *_CLAUSES) if cursor.take("WHERE") else None
+    if cursor.peek() in _FIRST_WORDS:
         what = f"{cursor.peek()} is not understood in a source."
         remedy = "Select from one table with a WHERE; prepare anything more in another table."
         raise StatementError(what, remedy, position=cursor.position)

@@ -19,7 +19,7 @@ def insert(cursor: StatementCursor) -> Append | Overwrite:
     if overwrite:
         return _overwrite(cursor, table, columns, by_name=by_name)
     if cursor.take("REPLACE", "WHERE"):
-        condition = cursor.until("BY", "VALUES", "SELECT", "TABLE")
+        condition = cursor.until("BY NAME", "VALUES", "SELECT", "TABLE")
         rows = source(cursor, columns, by_position=not by_name)
         return Overwrite(rows, replace_where=condition, table=table)
     options = cursor.options("mergeSchema")
@@ -58,7 +58,7 @@ def delete(cursor: StatementCursor) -> Delete:
     """DELETE FROM t [AS a] [WHERE c]."""
     cursor.need("DELETE", "FROM")
     table, alias = cursor.table(), cursor.alias("WHERE", "DRY", "USING")
-    where = cursor.until("DRY", ";") if cursor.take("WHERE") else None
+    where = cursor.until("DRY RUN", ";") if cursor.take("WHERE") else None
     return Delete(where, alias=alias, table=table)
 
 
@@ -67,8 +67,8 @@ def update(cursor: StatementCursor) -> Update:
     cursor.need("UPDATE")
     table, alias = cursor.table(), cursor.alias("SET")
     cursor.need("SET")
-    assigned = assignments(cursor, "WHERE", "DRY", ";")
-    where = cursor.until("DRY", ";") if cursor.take("WHERE") else None
+    assigned = assignments(cursor, "WHERE", "DRY RUN", ";")
+    where = cursor.until("DRY RUN", ";") if cursor.take("WHERE") else None
     return Update(assigned, where, alias=alias, table=table)
 
 

@@ -87,13 +87,16 @@ class StatementCursor(Cursor):
         return self.text[self.tokens[start].position : self.tokens[self.index - 1].end]
 
     def until(self, *stops: str) -> str:
-        """The text up to one of these words or symbols outside brackets and CASE, or to the end.
+        """The text up to one of these stops outside brackets and CASE, or to the end.
+
+        A stop is a word or symbol, or several with blanks between.
 
         Raises:
             StatementError: there is none.
         """
         start, closers = self.index, list[str]()
-        while not self.at_end and (closers or self.peek() not in stops):
+        wanted = [stop.split() for stop in stops]
+        while not self.at_end and (closers or not any(map(self._ahead, wanted))):
             ahead = self.peek()
             if ahead in _CLOSERS:
                 closers.append(_CLOSERS[ahead])
@@ -106,6 +109,9 @@ class StatementCursor(Cursor):
             why = f"{closers[-1]} was expected" if closers else "a condition or value was expected"
             self.refuse(why)
         return self.slice(start)
+
+    def _ahead(self, words: list[str]) -> bool:
+        return all(self.peek(offset) == word for offset, word in enumerate(words))
 
     def properties(self) -> dict[str, str]:
         """`('key' = 'value', key.part = 1, …)`.

@@ -1,0 +1,92 @@
+"""Statements become commands, and say the same again."""
+
+import pytest
+
+from engine.commands.model import COMMANDS, Command
+from engine.commands.sql import parse_request, parse_statement
+from engine.errors import ExpressionError, RequestError, StatementError
+from engine.schema.types import LONG, STRING, StructField, StructType
+from tests.engine.commands.statements import REFUSED, UNDERSTOOD
+
+SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    UNDERSTOOD,
+    ids=[f"{n}-{row[0][:40]}" for n, row in enumerate(UNDERSTOOD)],
+)
+def test_a_statement_and_its_command_say_the_same(text, kind, said):
+    command = parse_statement(text)
+    assert command.kind == kind
+    assert parse_statement(command.statement()) == command
+    assert Command.from_parameters(kind, command.parameters()) == command
+    if said is not None:
+        assert command.statement() == said
+
+
+def test_every_kind_can_be_said():
+    assert {kind for _, kind, _ in UNDERSTOOD} == set(COMMANDS)
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    ("text", "position", "why"),
+    REFUSED,
+    ids=[f"{n}-{row[0][:40]}" for n, row in enumerate(REFUSED)],
+)
+def test_anything_else_is_refused_with_the_reason(text, position, why):
+    with pytest.raises(RequestError) as caught:
+        parse_statement(text)
+    assert why in str(caught.value)
+    assert caught.value.remedy
+    if position is not None:
+        assert isinstance(caught.value, StatementError)
+        assert caught.value.position == position
+
+
+@pytest.mark.parametrize(
+    ("text", "dry"),
+    [
+        ("VACUUM t DRY RUN", True),
+        ("VACUUM t RETAIN 5 HOURS DRY RUN;", True),
+        ("OPTIMIZE t WHERE a = 1 DRY RUN", True),
+        ("DELETE FROM t WHERE dry = 1", False),
+        ("DELETE FROM t AS x WHERE x.a = 1 DRY RUN", True),
+        ("INSERT INTO t SELECT * FROM s DRY RUN", True),
+        ("DELETE FROM t", False),
+    ],
+)
+def test_dry_run_stands_beside_the_command(text, dry):
+    command, dry_run = parse_request(text)
+    assert dry_run is dry
+    assert "DRY" not in command.statement()
+
+
+def test_comments_in_a_statement_are_nothing():
+    text = "DELETE /* all? */ FROM t -- the table\nWHERE id = 1 /* AND FALSE */ AND name = '-- not'"
+    command = parse_statement(text)
+    assert command.condition(SCHEMA) is not None
+    assert command == parse_statement(command.statement())
+
+
+def test_keywords_are_names_in_backticks():
+    command = parse_statement("DELETE FROM `where` WHERE `id` = 1")
+    assert command.table == "where"
+
+
+def test_a_condition_is_checked_when_the_schema_is_known():
+    command = parse_statement("DELETE FROM t WHERE reflect('a', 'b') = ''")
+    with pytest.raises(ExpressionError):
+        command.validate(SCHEMA)
+
+
+def test_the_tables_name_and_alias_may_stand_before_columns():
+    for text in (
+        "DELETE FROM db.t WHERE t.id = 1",
+        "DELETE FROM db.t AS x WHERE x.id = 1",
+        "UPDATE t AS x SET x.name = x.name WHERE id = 1",
+    ):
+        parse_statement(text).validate(SCHEMA)
+    with pytest.raises(ExpressionError):
+        parse_statement("DELETE FROM t AS x WHERE y.id = 1").validate(SCHEMA)
