@@ -25,13 +25,13 @@ from engine.expressions.tree import Expression
 from engine.protocol.properties import TableProperties
 from engine.schema.types import parse_schema
 from engine.snapshot.snapshot import Snapshot
+from engine.snapshot.upkeep import after_commit
 from engine.storage.base import Store
 from engine.transaction.committer import Committer
 from engine.transaction.contender import Contender, high_water_mark
 from engine.transaction.durability import make_staged_durable
 from engine.transaction.observer import NO_OBSERVER, TransactionObserver
 from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
-from engine.transaction.post_commit import checkpoint_if_due
 from engine.transaction.provenance import Provenance
 from engine.transaction.readded import find_readded, read_by_staging, with_known_identity
 from engine.transaction.row_resolver import SnapshotRowResolver
@@ -198,7 +198,7 @@ class OptimisticTransaction:
         if self.outcome.committed:
             self._observer.committed(self, self.outcome.version)
             now_ms = self._clock.now_ms()
-            checkpoint_if_due(self.table.store, self.outcome.version, self.snapshot, now_ms)
+            after_commit(self.table.store, self.outcome.version, self.snapshot, now_ms)
         return self.outcome.version
 
     def _commit(self, provenance: Provenance) -> CommitOutcome:
