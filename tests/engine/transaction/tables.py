@@ -1,0 +1,145 @@
+"""Small tables in memory, stores that fail when told to, and a clock that nobody waits for."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.errors import StorageError, StorageOutcomeUnknownError
+from engine.schema.types import LONG, StructField, StructType
+from engine.storage.base import FileStatus, Store
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+
+SCHEMA = StructType((StructField("x", LONG),))
+
+
+def new_table(**properties: str) -> DeltaTable:
+    named = {f"delta.{key}": value for key, value in properties.items()}
+    return DeltaTable.create(f"memory://transactions/{uuid.uuid4()}", SCHEMA, properties=named)
+
+
+def data_file(path: str, **rest: object) -> AddFile:
+    values = {"stats": '{"numRecords":1}', "data_change": True} | rest
+    return AddFile(path=path, partition_values={}, size=1, modification_time=1, **values)
+
+
+def taken(path: str, **rest: object) -> RemoveFile:
+    return RemoveFile(path=path, **({"data_change": True} | rest))
+
+
+def append(table: DeltaTable, *paths: str, txn_id: str | None = None) -> int:
+    txn = table.start_transaction(txn_id=txn_id)
+    txn.stage(*map(data_file, paths))
+    return txn.commit("WRITE")
+
+
+def paths_of(table: DeltaTable) -> set[str]:
+    return {each.path for each in DeltaTable.open(table.uri).snapshot().add_files()}
+
+
+@dataclass
+class FakeClock:
+    """Time that moves only when told, or by the step it takes at each look."""
+
+    ms: int = 1_700_000_000_000
+    seconds: float = 0.0
+    step_s: float = 0.0
+    pauses: list[float] = field(default_factory=list)
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_s(self) -> float:
+        self.seconds += self.step_s
+        return self.seconds
+
+    def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+@dataclass
+class FailingStore:
+    """A store whose `fail_at`-th call fails: before its effect, after it, or without saying which.
+
+    `calls` counts, `fired` tells whether the failure came to pass. `times` more calls fail after it.
+    """
+
+    inner: Store
+    fail_at: int = -1
+    mode: str = "before"
+    times: int = 1
+    calls: int = 0
+    fired: int = 0
+
+    @property
+    def root(self) -> str:
+        return self.inner.root
+
+    def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
+        self._maybe_fail()
+        return self.inner.read(path, start, length)
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
+        self._maybe_fail()
+        return self.inner.list_from(directory, start)
+
+    def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
+        self._maybe_fail()
+        return self.inner.list_all(prefix)
+
+    def stat(self, path: str) -> FileStatus | None:
+        self._maybe_fail()
+        return self.inner.stat(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        due = self._due()
+        if due and self.mode == "before":
+            raise self._failure()
+        if due and self.mode == "unknown, not written":
+            raise self._unknown()
+        self.inner.put_if_absent(path, data)
+        if due:
+            raise self._unknown()
+
+    def put(self, path: str, data: bytes) -> None:
+        self._maybe_fail()
+        self.inner.put(path, data)
+
+    def delete(self, path: str) -> None:
+        self._maybe_fail()
+        self.inner.delete(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        self._maybe_fail()
+        return self.inner.open_input(path)
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        self._maybe_fail()
+        self.inner.make_durable(paths)
+
+    def _due(self) -> bool:
+        self.calls += 1
+        due = self.fail_at <= self.calls < self.fail_at + self.times and self.fail_at > 0
+        self.fired += due
+        return due
+
+    def _maybe_fail(self) -> None:
+        if self._due():
+            raise self._failure()
+
+    def _failure(self) -> StorageError:
+        what = f"Call {self.calls} failed."
+        return StorageError(what)
+
+    def _unknown(self) -> StorageOutcomeUnknownError:
+        what = f"Call {self.calls} timed out."
+        return StorageOutcomeUnknownError(what)
+
+
+def failing(table: DeltaTable, **faults: object) -> tuple[DeltaTable, FailingStore]:
+    """Another handle on a table, over a store that fails."""
+    store = FailingStore(open_store(table.uri), **faults)
+    return DeltaTable(store, clock=FakeClock(ms=1_700_000_000_000)), store
