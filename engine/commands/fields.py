@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any
 
-from engine.errors import EngineError, RequestError
+from engine.errors import InvalidSchemaError, RequestError
 from engine.expressions.literals import is_whole
 from engine.schema.types import StructType, parse_schema, type_to_json
 
@@ -135,7 +135,8 @@ def _checked(
     convert = parse.get(declared.kind) or _CONVERTERS.get(declared.kind, _text)
     try:
         found = convert(value)
-    except EngineError:
+    except RequestError as error:
+        error.field = _inside(declared.name, error.field)
         raise
     except (TypeError, ValueError) as error:
         what = f"{declared.label} is not {_WANTED.get(declared.kind, 'a text')}: {error}."
@@ -147,6 +148,10 @@ def _checked(
         what = f"{declared.label} cannot be {found}."
         raise RequestError(what, f"Use at least {declared.minimum}.", field=declared.name)
     return found
+
+
+def _inside(outer: str, inner: str) -> str:
+    return inner if inner.partition(".")[0] == outer else f"{outer}.{inner}".rstrip(".")
 
 
 def _text(value: Any) -> str:  # noqa: ANN401 - JSON
@@ -208,6 +213,14 @@ def _boolean(value: Any) -> bool:  # noqa: ANN401 - JSON
     return value
 
 
+def _schema(value: Any) -> StructType:  # noqa: ANN401 - JSON
+    try:
+        return parse_schema(value)
+    except InvalidSchemaError as error:
+        remedy = error.remedy or "Send a struct type as Delta's schema JSON has it."
+        raise InvalidSchemaError(error.what, remedy) from error
+
+
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "columns": _texts,
     "texts": _texts,
@@ -215,7 +228,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "integer": _integer,
     "number": _number,
     "boolean": _boolean,
-    "schema": parse_schema,
+    "schema": _schema,
 }
 _WANTED = {
     "columns": "a list of columns",

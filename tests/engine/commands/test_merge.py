@@ -1,0 +1,119 @@
+"""What a MERGE reads and writes, as trees."""
+
+import pytest
+
+from engine.commands.sql import parse_statement
+from engine.errors import EngineError, ExpressionError, UnknownColumnError
+from engine.expressions.render import to_sql
+from engine.expressions.tree import TRUE
+from engine.schema.types import DATE, LONG, STRING, StructField, StructType
+
+TARGET = StructType((StructField("id", LONG), StructField("date", DATE), StructField("v", STRING)))
+SOURCE = StructType(
+    (
+        StructField("ID", LONG),
+        StructField("date", DATE),
+        StructField("v", STRING),
+        StructField("op", STRING),
+    )
+)
+
+
+def _analysed(clauses, on="t.id = s.id"):
+    text = f"MERGE INTO db.t USING src AS s ON {on} {clauses}"
+    return parse_statement(text).analysed(TARGET, SOURCE, now_ms=0)
+
+
+UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+
+
+@pytest.mark.parametrize(
+    ("on", "read"),
+    [
+        ("t.id = s.id", None),
+        ("t.id = s.id AND t.date = DATE '2026-11-02'", "`date` = DATE '2026-11-02'"),
+        (
+            "t.date IN ('2026-11-02') AND t.v = 'DE' AND s.op = 'x'",
+            "(`date` IN ('2026-11-02')) AND (`v` = 'DE')",
+        ),
+        ("t.id = s.id OR t.date = DATE '2026-11-02'", None),
+        ("t.id = s.id AND (t.v = 'a' OR s.v = 'a')", None),
+        ("t.id = s.id AND rand() < 0.5 AND t.v = 'a'", "`v` = 'a'"),
+        ("t.id = s.id AND FALSE", "FALSE"),
+        ("op = 'x' AND t.v = uuid()", None),
+    ],
+)
+def test_a_merge_reads_what_its_target_conditions_say(on, read):
+    found = _analysed(UPSERT, on).target_condition()
+    assert found == TRUE if read is None else to_sql(found) == read
+
+
+def test_not_matched_by_source_reads_every_row():
+    merge = _analysed("WHEN NOT MATCHED BY SOURCE THEN DELETE", "t.id = s.id AND t.v = 'a'")
+    assert merge.reads_whole_target
+    assert merge.target_condition() == TRUE
+
+
+def test_an_insert_only_merge_still_reads_the_target():
+    merge = _analysed("WHEN NOT MATCHED THEN INSERT *", "t.id = s.id AND t.v = 'a'")
+    assert merge.inserts_only
+    assert to_sql(merge.target_condition()) == "`v` = 'a'"
+
+
+def test_stars_are_written_out_by_name():
+    update, insert = _analysed(UPSERT).clauses
+    assert {path: to_sql(each) for path, each in update.assignments.items()} == {
+        ("id",): "`source`.`ID`",
+        ("date",): "`source`.`date`",
+        ("v",): "`source`.`v`",
+    }
+    assert insert.assignments == update.assignments
+
+
+def test_clauses_see_the_sides_they_may():
+    merge = _analysed(
+        "WHEN MATCHED AND t.v <> s.v THEN UPDATE SET t.v = concat(t.v, s.v) "
+        "WHEN NOT MATCHED AND op = 'i' THEN INSERT (id, v) VALUES (id, v) "
+        "WHEN NOT MATCHED BY SOURCE AND v = 'x' THEN UPDATE SET v = 'y'"
+    )
+    conditions = [to_sql(each.condition) for each in merge.clauses]
+    assert conditions == [
+        "`target`.`v` <> `source`.`v`",
+        "`source`.`op` = 'i'",
+        "`target`.`v` = 'x'",
+    ]
+    assert to_sql(merge.clauses[1].assignments[("id",)]) == "`source`.`ID`"
+    assert len(merge.expressions()) == 8
+
+
+@pytest.mark.parametrize(
+    ("clauses", "on", "error"),
+    [
+        (UPSERT, "id = s.id", ExpressionError),
+        (UPSERT, "t.nope = s.id", UnknownColumnError),
+        (UPSERT, "x.id = s.id", UnknownColumnError),
+        ("WHEN NOT MATCHED AND t.v = 'a' THEN INSERT *", "t.id = s.id", UnknownColumnError),
+        ("WHEN NOT MATCHED THEN INSERT (id) VALUES (t.id)", "t.id = s.id", UnknownColumnError),
+        ("WHEN NOT MATCHED BY SOURCE AND s.v = 'a' THEN DELETE", "t.id = s.id", UnknownColumnError),
+        ("WHEN MATCHED THEN UPDATE SET op = 'a'", "t.id = s.id", UnknownColumnError),
+        ("WHEN MATCHED THEN UPDATE SET s.v = 'a'", "t.id = s.id", UnknownColumnError),
+        ("WHEN MATCHED THEN UPDATE SET v = 'a', t.v = 'b'", "t.id = s.id", EngineError),
+        ("WHEN MATCHED THEN UPDATE SET v = reflect('a', 'b')", "t.id = s.id", ExpressionError),
+        (UPSERT, "t.id = (SELECT 1)", ExpressionError),
+        (UPSERT, "t.id", ExpressionError),
+    ],
+)
+def test_a_part_that_does_not_fit_is_refused(clauses, on, error):
+    with pytest.raises(error):
+        _analysed(clauses, on)
+
+
+def test_a_star_needs_every_column_unless_the_schema_evolves():
+    merge = parse_statement(f"MERGE INTO t USING s ON t.id = s.id {UPSERT}")
+    narrow = StructType((StructField("id", LONG),))
+    with pytest.raises(ExpressionError):
+        merge.analysed(TARGET, narrow)
+    evolving = parse_statement(
+        f"MERGE WITH SCHEMA EVOLUTION INTO t USING s ON t.id = s.id {UPSERT}"
+    )
+    assert set(evolving.analysed(TARGET, narrow).clauses[0].assignments) == {("id",)}
