@@ -2,8 +2,8 @@
 
 from django.utils import timezone
 
-from engine.actions.files import AddFile
-from engine.errors import ConflictError
+from engine.actions.files import AddFile, RemoveFile
+from engine.errors import ConflictError, ConflictSide
 from engine.log.commits import Commit
 from engine.storage.base import Store
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
@@ -16,6 +16,14 @@ from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers.heartbeat import Heartbeat
 from workers.rehearsal import Rehearsal
+
+_OPERATIONS = {
+    "append": "WRITE",
+    "overwrite": "WRITE",
+    "set_properties": "SET TBLPROPERTIES",
+    "unset_properties": "UNSET TBLPROPERTIES",
+}
+"""Delta's names of the kinds that are called otherwise there."""
 
 
 class OwnCommitFoundError(Exception):
@@ -70,11 +78,10 @@ class JobObserver(TransactionObserver):
         """Write the absorbed conflict down."""
         record_absorbed(
             conflict,
+            self._current_side(txn),
             table=self._job.table,
             job_id=self._job.pk,
             attempt=self._attempt,
-            read_version=txn.read_version,
-            operation=self._job.kind,
         )
         log_event(
             self._job.pk,
@@ -104,6 +111,7 @@ class JobObserver(TransactionObserver):
             table=self._job.table,
             job_id=self._job.pk,
             attempt=self._attempt,
+            user_name=self._user_name,
             wasted_ms=int((now - self._started_at).total_seconds() * 1000),
             wasted_bytes=_staged_bytes(txn),
         )
@@ -118,6 +126,20 @@ class JobObserver(TransactionObserver):
             read_version=txn.read_version,
         )
         self._ended_attempt = True
+
+    @property
+    def _user_name(self) -> str:
+        return self._job.requested_by.get_username() if self._job.requested_by else ""
+
+    def _current_side(self, txn: ObservedTransaction) -> ConflictSide:
+        return ConflictSide(
+            operation=_OPERATIONS.get(self._job.kind, self._job.kind.upper()),
+            read_version=txn.read_version,
+            predicate=self._job.parameters.get("where"),
+            isolation_level=self._job.table.isolation_level,
+            txn_id=txn.txn_id,
+            user=self._user_name,
+        )
 
     def _look_for_own_commit(self, txn: ObservedTransaction) -> None:
         base_version = self._job.base_version
@@ -146,6 +168,8 @@ class JobObserver(TransactionObserver):
 
 
 def _staged_bytes(txn: ObservedTransaction) -> int:
-    """The size of the data files that the transaction wrote."""
+    """The size of the data files that the transaction wrote; a new vector is no new file."""
     actions = txn.actions if isinstance(txn, OptimisticTransaction) else ()
-    return sum(each.size for each in actions if isinstance(each, AddFile))
+    before = {each.path for each in actions if isinstance(each, RemoveFile)}
+    adds = (each for each in actions if isinstance(each, AddFile))
+    return sum(add.size for add in adds if add.path not in before)

@@ -1,6 +1,6 @@
 """Conflicts of our own workers, written down: a loser leaves no trace in the log."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -31,19 +31,22 @@ class Absorbed(Protocol):
     def duration_ms(self) -> int: ...
 
 
-def record_escaped(
+def record_escaped(  # noqa: PLR0913 - all but the error by name
     error: ConflictError,
     *,
     table: Table,
     job_id: UUID,
     attempt: int,
+    user_name: str = "",
     wasted_ms: int = 0,
     wasted_bytes: int = 0,
 ) -> Conflict:
-    """A write that lost."""
+    """A write that lost; `user_name` is who asked for it, where the engine does not know."""
     facts = error.conflict
+    current = replace(facts.current, user=facts.current.user or user_name or None)
+    facts = replace(facts, current=current)
     return Conflict.objects.create(
-        **_fields(facts),
+        **_fields(facts, current),
         table=table,
         job_id=job_id,
         attempt=attempt,
@@ -58,58 +61,52 @@ def record_escaped(
 
 
 def record_absorbed(
-    absorbed: Absorbed,
-    *,
-    table: Table,
-    job_id: UUID,
-    attempt: int,
-    read_version: int,
-    operation: str,
+    absorbed: Absorbed, current: ConflictSide, *, table: Table, job_id: UUID, attempt: int
 ) -> Conflict:
     """Two writes that touched the same files and both landed."""
-    winner = absorbed.winner
+    facts = {
+        "current": asdict(current),
+        "winner": asdict(absorbed.winner),
+        "files": list(absorbed.files[:_MAX_FILES]),
+        "how": absorbed.how,
+        "duration_ms": absorbed.duration_ms,
+    }
     return Conflict.objects.create(
+        **_sides(current, absorbed.winner),
         table=table,
         job_id=job_id,
         attempt=attempt,
         kind=Conflict.Kind.ABSORBED,
-        occurred_at=timezone.now(),
         rule=log_values.text(absorbed.rule, 60),
-        read_version=read_version,
-        winning_version=winner.version,
-        current_operation=log_values.text(operation, 100),
-        winner_operation=log_values.text(winner.operation, 100),
-        winner_user_name=log_values.text(winner.user, 255),
-        winner_at=log_values.moment(winner.timestamp_ms),
         file_count=len(absorbed.files),
         row_count=absorbed.row_count,
-        facts=log_values.json_value(
-            {
-                "winner": asdict(winner),
-                "files": list(absorbed.files[:_MAX_FILES]),
-                "how": absorbed.how,
-                "duration_ms": absorbed.duration_ms,
-            }
-        ),
+        facts=log_values.json_value(facts),
     )
 
 
-def _fields(facts: ConflictFacts) -> dict[str, Any]:
-    rows = [each.row_count for each in facts.files if each.row_count is not None]
+def _sides(current: ConflictSide, winner: ConflictSide) -> dict[str, Any]:
     return {
         "occurred_at": timezone.now(),
+        "read_version": current.read_version,
+        "winning_version": winner.version,
+        "current_operation": log_values.text(current.operation, 100),
+        "current_predicate": log_values.text(current.predicate),
+        "current_user_name": log_values.text(current.user, 255),
+        "isolation_level": log_values.text(current.isolation_level, 30),
+        "winner_operation": log_values.text(winner.operation, 100),
+        "winner_user_name": log_values.text(winner.user, 255),
+        "winner_at": log_values.moment(winner.timestamp_ms),
+    }
+
+
+def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
+    rows = [each.row_count for each in facts.files if each.row_count is not None]
+    return {
+        **_sides(current, facts.winner),
         "subclass": log_values.text(facts.subclass, 60),
         "rule": log_values.text(facts.rule, 60),
         "read_version": facts.read_version,
         "attempted_version": facts.attempted_version,
-        "winning_version": facts.winner.version,
-        "current_operation": log_values.text(facts.current.operation, 100),
-        "current_predicate": log_values.text(facts.current.predicate),
-        "current_user_name": log_values.text(facts.current.user, 255),
-        "isolation_level": log_values.text(facts.current.isolation_level, 30),
-        "winner_operation": log_values.text(facts.winner.operation, 100),
-        "winner_user_name": log_values.text(facts.winner.user, 255),
-        "winner_at": log_values.moment(facts.winner.timestamp_ms),
         "partitions": log_values.json_value(list(facts.partitions)),
         "file_count": facts.file_count,
         "row_count": sum(rows) if rows else None,

@@ -114,7 +114,13 @@ def finish(lease: Lease, state: Job.State, **fields: object) -> None:
     Raises:
         LeaseLostError: another worker has the job; its own ending will stand.
     """
-    ended = {"state": state, "finished_at": timezone.now(), "lease_expires_at": None, **fields}
+    ended = {
+        "state": state,
+        "finished_at": timezone.now(),
+        "lease_expires_at": None,
+        "progress_stage": "",
+        **fields,
+    }
     if not _rows(lease).update(**ended):
         raise LeaseLostError
 

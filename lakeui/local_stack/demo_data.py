@@ -48,12 +48,14 @@ def schema_json(columns: dict[str, str]) -> str:
 
 
 def make_files(directory: Path) -> None:
-    """Write what is not there yet: per day a CSV of orders and a Parquet of items; six event files."""
+    """Write what is not there yet: orders as CSV, items and events as Parquet."""
     directory.mkdir(parents=True, exist_ok=True)
     for day in range(DAYS):
         orders = list(_orders(day))
         _keep(directory / f"orders-{day + 1}.csv", _orders_table(orders))
-        _keep(directory / f"items-{day + 1}.parquet", _items_table(day, orders))
+        _keep(directory / f"items-{day + 1}.parquet", _items_table([(day, orders)]))
+    late = [(100 + day, list(_orders(day))[::9]) for day in range(DAYS)]
+    _keep(directory / "items-late.parquet", _items_table(late))
     for part in range(6):
         _keep(directory / f"events-{part + 1}.parquet", _events_table(part))
 
@@ -89,26 +91,28 @@ def _orders_table(orders: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows)
 
 
-def _items_table(day: int, orders: list[dict[str, Any]]) -> pa.Table:
-    chance = random.Random(1000 + day)  # noqa: S311 - sample rows
-    rows = [
-        {
-            "order_id": order["order_id"],
-            "position": position,
-            "product": f"P-{chance.randrange(100, 400)}",
-            "quantity": chance.randrange(1, 5),
-            "price": chance.randrange(100, 9_000) / 100,
-            "ordered_on": order["ordered_on"],
-        }
-        for order in orders
-        for position in range(1, chance.randrange(2, 4))
-    ]
+def _items_table(batches: list[tuple[int, list[dict[str, Any]]]]) -> pa.Table:
+    rows = [row for seed, orders in batches for row in _items(seed, orders)]
     table = pa.Table.from_pylist(rows)
     types = {"position": pa.int32(), "quantity": pa.int32(), "price": pa.decimal128(10, 2)}
     for name, kind in types.items():
         index = table.column_names.index(name)
         table = table.set_column(index, name, table.column(name).cast(kind, safe=False))
     return table
+
+
+def _items(seed: int, orders: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    chance = random.Random(1000 + seed)  # noqa: S311 - sample rows
+    for order in orders:
+        for position in range(1, chance.randrange(2, 4)):
+            yield {
+                "order_id": order["order_id"],
+                "position": position,
+                "product": f"P-{chance.randrange(100, 400)}",
+                "quantity": chance.randrange(1, 5),
+                "price": chance.randrange(100, 9_000) / 100,
+                "ordered_on": order["ordered_on"],
+            }
 
 
 def _events_table(part: int) -> pa.Table:

@@ -11,6 +11,7 @@ ACCOUNTS: Mapping[str, str] = {
     "price-fixer": "operator",
     "gdpr-eraser": "operator",
     "opt-scheduler": "maintainer",
+    "etl-compactor": "maintainer",
     "schema-bot": "maintainer",
 }
 """Service accounts of the demo and their roles."""
@@ -48,9 +49,9 @@ def _create(key: str, table: str, columns: dict[str, str], **more: Any) -> Step:
     return Step(key, f"Create {table}", "schema-bot", table, "create", parameters)
 
 
-def _append(key: str, table: str, file: str, after: str) -> Step:
+def _append(key: str, table: str, file: str, *after: str) -> Step:
     title = f"Load {file} into {table}"
-    return Step(key, title, "etl-nightly", table, "append", {"source": _files(file)}, (after,))
+    return Step(key, title, "etl-nightly", table, "append", {"source": _files(file)}, after)
 
 
 _ORDERS_STEPS = (
@@ -94,12 +95,43 @@ _ORDERS_STEPS = (
         may_lose=True,
     ),
     Step(
+        "orders-open",
+        "Delete open orders of Italy while another delete meets them",
+        "price-fixer",
+        ORDERS_TABLE,
+        "delete",
+        {"where": "country = 'IT' AND status = 'open'"},
+        ("orders-returned", "orders-erase-again"),
+    ),
+    Step(
+        "orders-erase-same",
+        "Erase a customer some of whose rows are being deleted: loses, row against row",
+        "gdpr-eraser",
+        ORDERS_TABLE,
+        "delete",
+        {"where": "customer_id BETWEEN 100 AND 160"},
+        ("orders-returned", "orders-erase-again"),
+        commit_after="orders-open",
+        may_lose=True,
+    ),
+    Step(
         "orders-optimize",
         "Compact sales.orders",
         "opt-scheduler",
         ORDERS_TABLE,
         "optimize",
-        after=("orders-erase-again", "orders-returned"),
+        after=("orders-open", "orders-erase-same"),
+    ),
+    Step(
+        "orders-erase-moved",
+        "Erase a customer whose rows the compaction moves: absorbed by the row map",
+        "gdpr-eraser",
+        ORDERS_TABLE,
+        "delete",
+        {"where": "customer_id = 99"},
+        ("orders-open", "orders-erase-same"),
+        commit_after="orders-optimize",
+        may_lose=True,
     ),
     Step(
         "orders-vacuum",
@@ -107,7 +139,7 @@ _ORDERS_STEPS = (
         "opt-scheduler",
         ORDERS_TABLE,
         "vacuum",
-        after=("orders-optimize",),
+        after=("orders-optimize", "orders-erase-moved"),
         dry_run=True,
     ),
 )
@@ -164,13 +196,34 @@ _ITEMS_STEPS = (
         commit_after="items-4",
         may_lose=True,
     ),
+    _append("items-late", ITEMS_TABLE, "items-late.parquet", "items-4", "items-cheap"),
+    Step(
+        "items-drop-day",
+        "Delete the first day of sales.order_items",
+        "gdpr-eraser",
+        ITEMS_TABLE,
+        "delete",
+        {"where": "ordered_on = DATE '2026-11-02'"},
+        ("items-late",),
+    ),
+    Step(
+        "items-fix-day",
+        "Delete some rows of the day that is being dropped: loses, its files are gone",
+        "price-fixer",
+        ITEMS_TABLE,
+        "delete",
+        {"where": "ordered_on = DATE '2026-11-02' AND quantity = 4"},
+        ("items-late",),
+        commit_after="items-drop-day",
+        may_lose=True,
+    ),
     Step(
         "items-optimize",
         "Compact sales.order_items",
         "opt-scheduler",
         ITEMS_TABLE,
         "optimize",
-        after=("items-4", "items-cheap"),
+        after=("items-drop-day", "items-fix-day"),
     ),
 )
 
@@ -213,6 +266,16 @@ _EVENTS_STEPS = (
         EVENTS_TABLE,
         "optimize",
         after=("events-errors", "events-retention"),
+    ),
+    Step(
+        "events-optimize-twice",
+        "Compact ops.events at the same time: loses, both remove the same files",
+        "etl-compactor",
+        EVENTS_TABLE,
+        "optimize",
+        after=("events-errors", "events-retention"),
+        commit_after="events-optimize",
+        may_lose=True,
     ),
 )
 
