@@ -1,34 +1,85 @@
-"""Statistics that a checkpoint holds as structs alone, as the JSON text that `add.stats` would be."""
+"""Statistics that a checkpoint holds as structs alone, as the JSON text that `add.stats` would be.
+
+Whole columns at a time: such checkpoints may name a million files.
+"""
 
 import json
-from datetime import UTC, date, datetime
-from decimal import Decimal
-from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+_CONTROL = "[\x00-\x1f]"
 
 
 def stats_as_json(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`stats_parsed` as JSON text, null where it is null."""
-    texts = [
-        None if row is None else json.dumps(_json(row))
-        for row in column.to_pylist(maps_as_pydicts="lossy")
-    ]
-    return pa.chunked_array([pa.array(texts, pa.string())])
+    """`stats_parsed` as JSON text, null where it is null. What JSON cannot say is left out."""
+    return pa.chunked_array([_struct(chunk) for chunk in column.chunks], pa.string())
 
 
-def _json(value: Any) -> Any:  # noqa: ANN401 - a Parquet value
-    """The JSON of a statistic; what has none, such as binary, is left out."""
-    match value:
-        case dict():
-            return {
-                name: found for name, each in value.items() if (found := _json(each)) is not None
-            }
-        case Decimal():
-            return float(value) if value != value.to_integral_value() else int(value)
-        case datetime() if value.tzinfo is not None:
-            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        case date():
-            return value.isoformat()
-        case _:
-            return None if isinstance(value, bytes) else value
+def _json(array: pa.Array) -> pa.Array:
+    """The JSON text of every value, null for null and for what has none, such as binary."""
+    kind = array.type
+    for matches, write in _WRITERS:
+        if matches(kind):
+            return write(array)
+    return pa.nulls(len(array), pa.string())
+
+
+def _struct(array: pa.StructArray) -> pa.Array:
+    """`{"a":1,"b":2}`, fields that are null left out."""
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    parts = []
+    for name, child in zip(names, array.flatten(), strict=True):
+        parts.append(pc.binary_join_element_wise(f"{json.dumps(name)}:", _json(child), ""))
+    head = pa.repeat(pa.scalar(""), len(array))  # a row of nulls alone would vanish in the join
+    inside = pc.binary_join_element_wise(head, *parts, ",", null_handling="skip")
+    inside = pc.utf8_ltrim(inside, characters=",")
+    whole = pc.binary_join_element_wise("{", inside, "}", "")
+    return pc.if_else(array.is_valid(), whole, None)
+
+
+def _text(array: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring_regex(array, _CONTROL)).as_py():
+        return pa.array(
+            [None if text is None else json.dumps(text) for text in array.to_pylist()], pa.string()
+        )
+    escaped = pc.replace_substring(pc.replace_substring(array, "\\", "\\\\"), '"', '\\"')
+    return _quoted(escaped)
+
+
+def _moment(array: pa.Array) -> pa.Array:
+    """ISO 8601 to the microsecond, `Z` where it is a moment and not a wall clock."""
+    zone = "" if array.type.tz is None else "Z"
+    wall = pc.floor_temporal(array, unit="microsecond").cast(pa.int64())
+    scale = {"s": 1_000_000, "ms": 1000, "us": 1}.get(array.type.unit)
+    micros = pc.multiply(wall, scale) if scale else pc.divide(wall, 1000)
+    text = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
+    return pc.binary_join_element_wise('"', text, f'{zone}"', "")
+
+
+def _quoted(array: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise('"', array, '"', "")
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.cast(pa.string())
+
+
+def _floating(array: pa.Array) -> pa.Array:
+    return pc.if_else(pc.is_finite(array), array.cast(pa.string()), None)
+
+
+def _date(array: pa.Array) -> pa.Array:
+    return _quoted(array.cast(pa.date32()).cast(pa.string()))
+
+
+_WRITERS = (
+    (pa.types.is_struct, _struct),
+    (pa.types.is_string, _text),
+    (pa.types.is_floating, _floating),
+    (pa.types.is_timestamp, _moment),
+    (pa.types.is_date, _date),
+    (pa.types.is_integer, _plain),
+    (pa.types.is_boolean, _plain),
+    (pa.types.is_decimal, _plain),
+)
