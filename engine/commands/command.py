@@ -9,6 +9,8 @@ from engine.commands.sources import FileSource, RowsSource, TableSource, source_
 from engine.errors import RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.scope import Relation, Scope
+from engine.expressions.subqueries import Tables, nested_in
+from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
 from engine.schema.types import StructType
 
@@ -25,12 +27,14 @@ class Command:
     Attributes:
         table: the name or URI in the statement, "" where the job names it.
         destructive: whether rows or history may be gone afterwards.
+        subqueries: whether its condition may hold them.
     """
 
     kind: ClassVar[str] = ""
     label: ClassVar[str] = ""
     help: ClassVar[str] = ""
     destructive: ClassVar[bool] = False
+    subqueries: ClassVar[bool] = False
     table: str = parameter("Table", "text", default="", help="Left out where the job names it.")
 
     def __init_subclass__(cls) -> None:
@@ -76,17 +80,28 @@ class Command:
         """SQL that says the same; `parse_statement` of it equals the command."""
         raise NotImplementedError
 
-    def condition(self, schema: StructType, *, now_ms: int | None = None) -> Expression | None:
-        """Its WHERE over the table's schema; None where it has none."""
+    def condition(
+        self, schema: StructType, *, now_ms: int | None = None, tables: Tables | None = None
+    ) -> Expression | None:
+        """Its WHERE over the table's schema; None where it has none.
+
+        With `tables` it may hold subqueries; then its own columns carry the relation "target".
+        """
         where = getattr(self, "where", None)
         if not where:
             return None
-        return parse_condition(where, self.scope(schema), now_ms=now_ms)
+        if tables is None or not self.subqueries:
+            return parse_condition(where, self.scope(schema), now_ms=now_ms)
+        nested, scope = nested_in(tables), self.scope(schema)
+        found = parse_condition(where, scope, now_ms=now_ms, nested=nested)
+        if not has_subquery(found):
+            return found
+        return parse_condition(where, self.scope(schema, "target"), now_ms=now_ms, nested=nested)
 
-    def scope(self, schema: StructType) -> Scope:
+    def scope(self, schema: StructType, side: str = "") -> Scope:
         """What its conditions may name: the table's columns, after its name or alias too."""
         names = (getattr(self, "alias", ""), self.table.rpartition(".")[2])
-        return Scope((Relation(schema, "", tuple(each for each in names if each)),))
+        return Scope((Relation(schema, side, tuple(each for each in names if each)),))
 
 
 def check_source(source: FileSource | RowsSource | TableSource | None) -> None:

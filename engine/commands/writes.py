@@ -108,6 +108,7 @@ class Delete(Command):
     label: ClassVar[str] = "Delete"
     help: ClassVar[str] = "Remove the rows that match a condition."
     destructive: ClassVar[bool] = True
+    subqueries: ClassVar[bool] = True
     where: str | None = parameter(
         "Where", "condition", default=None, help="Left out, every row goes."
     )
@@ -131,6 +132,7 @@ class Update(Command):
     label: ClassVar[str] = "Update"
     help: ClassVar[str] = "Set columns of the rows that match a condition."
     destructive: ClassVar[bool] = True
+    subqueries: ClassVar[bool] = True
     assignments: Mapping[str, str] = parameter(
         "Set", "mapping", help="Column to expression, over the row as it was."
     )

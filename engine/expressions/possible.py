@@ -209,7 +209,8 @@ def _in(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:
     found = [_inverse(equal((arguments[0], each), bounds)) for each in arguments[1:]]
     same_type = common_type([each.type for each in arguments])
     pairwise = all(common_type([arguments[0].type, e.type]) == same_type for e in arguments[1:])
-    return _inverse(_all(found)) if pairwise and found else ANY
+    has_rows = not any(isinstance(each, Subquery) for each in arguments)
+    return _inverse(_all(found)) if pairwise and found and has_rows else ANY
 
 
 def _is_null(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:

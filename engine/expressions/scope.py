@@ -24,9 +24,13 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The relations of a statement; names are matched ignoring case."""
+    """The relations of a statement; names are matched ignoring case.
+
+    What none of them has is looked for in the `outer` scope, around a subquery.
+    """
 
     relations: tuple[Relation, ...]
+    outer: "Scope | None" = None
 
     @classmethod
     def of(cls, schema: "StructType | Scope") -> "Scope":
@@ -43,6 +47,8 @@ class Scope:
         found = self._qualified(path) or self._unqualified(path)
         if len(found) == 1:
             return found[0]
+        if not found and self.outer is not None:
+            return self.outer.resolve(path, position)
         if not found:
             raise self._unknown(path, position)
         what = f"The column {'.'.join(path)} is ambiguous: {len(found)} tables have it."

@@ -62,10 +62,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Subquery:
-    """SELECT `columns` FROM `table` [WHERE `where`], as the operand of IN, EXISTS or a comparison.
+    """SELECT `columns` FROM `table` [WHERE `where`], as the operand of IN or EXISTS.
 
-    `kind` is "in", "exists" or "scalar". Inside it, columns of `table` carry the relation
-    `subquery`; those without that relation belong to the statement around it.
+    `kind` is "in" or "exists", `table` a name or URI as written. Columns of `table` carry the
+    relation "subquery", those of the statement around it "target".
     """
 
     kind: str

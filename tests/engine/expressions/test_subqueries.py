@@ -1,0 +1,120 @@
+"""Subqueries: allowed where a command asks for them, one table deep, and never proof of anything."""
+
+import pytest
+
+from engine.commands.model import Delete, Optimize
+from engine.errors import CannotEvaluateError, EngineError, ExpressionError, TableNotFoundError
+from engine.expressions.evaluate import evaluate_arrow
+from engine.expressions.parse import parse_condition
+from engine.expressions.possible import ANY, NULL, possible
+from engine.expressions.render import to_sql
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.subqueries import nested_in
+from engine.expressions.traits import has_subquery, is_deterministic, subquery_tables
+from engine.schema.types import LONG, STRING, StructField, StructType
+from tests.engine.expressions.generated import SCHEMA
+from tests.engine.expressions.hostile import HOSTILE
+from tests.engine.expressions.test_evaluate import TABLE
+
+OTHER = StructType((StructField("i", LONG), StructField("word", STRING)))
+
+
+def _tables(name):
+    if name in {"other", "db.other", "/lake/other"}:
+        return OTHER
+    what = f"There is no table {name}."
+    raise TableNotFoundError(what, "Register it.")
+
+
+SCOPE = Scope((Relation(SCHEMA, "target", ("t",)),))
+
+
+def _tree(text):
+    return parse_condition(text, SCOPE, now_ms=0, nested=nested_in(_tables))
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        (
+            "l IN (SELECT i FROM other)",
+            "`target`.`l` IN (SELECT `subquery`.`i` FROM `other` AS `subquery`)",
+        ),
+        (
+            "NOT EXISTS (SELECT 1 FROM db.other AS o WHERE o.i = t.i AND word = s)",
+            "NOT EXISTS (SELECT 1 FROM `db.other` AS `subquery` WHERE "
+            "(`subquery`.`i` = `target`.`i`) AND (`subquery`.`word` = `target`.`s`))",
+        ),
+        (
+            "EXISTS (SELECT * FROM delta.`/lake/other` WHERE i > 1) OR ok",
+            "EXISTS (SELECT TRUE FROM `/lake/other` AS `subquery` WHERE `subquery`.`i` > 1) OR `target`.`ok`",
+        ),
+    ],
+)
+def test_a_subquery_names_its_side_of_every_column(text, sql):
+    assert to_sql(_tree(text)) == sql
+
+
+def test_what_a_subquery_reads_is_known():
+    tree = _tree("l IN (SELECT i FROM other WHERE rand() < 0.5) AND ok")
+    assert has_subquery(tree)
+    assert subquery_tables(tree) == {"other"}
+    assert not is_deterministic(tree)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "l = (SELECT i FROM other)",
+        "l IN (SELECT i, word FROM other)",
+        "l IN (SELECT * FROM other)",
+        "l IN (SELECT i)",
+        "l IN (SELECT i FROM missing)",
+        "l IN (SELECT i FROM other JOIN other)",
+        "l IN (SELECT i FROM other, other)",
+        "l IN (SELECT i FROM other WHERE)",
+        "l IN (SELECT i FROM other WHERE i)",
+        "l IN (SELECT i FROM other WHERE i IN (SELECT i FROM other))",
+        "l IN (SELECT i FROM other GROUP BY i)",
+        "l IN (SELECT i FROM other LIMIT 1)",
+        "l IN (SELECT i FROM other UNION SELECT 1)",
+        "l IN (SELECT DISTINCT i FROM other)",
+        "l IN (SELECT max(i) FROM other)",
+        "l IN (SELECT reflect('a', 'b') FROM other)",
+        "l IN (SELECT i FROM other WHERE reflect('a', 'b') = '')",
+        "l IN (SELECT nothing FROM other)",
+        "l IN (WITH a AS (SELECT 1) SELECT i FROM other)",
+        "l IN (SELECT i FROM text.`/etc/passwd`)",
+        "l IN (SELECT i FROM read_files('/etc/passwd'))",
+        "EXISTS (SELECT TRANSFORM(i) USING 'cat' FROM other)",
+    ],
+)
+def test_anything_else_of_select_is_refused(text):
+    with pytest.raises(EngineError):
+        _tree(text)
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[str(n) for n in range(len(HOSTILE))])
+def test_hostile_conditions_are_refused_where_subqueries_are_allowed(text):
+    with pytest.raises(EngineError):
+        _tree(text)
+
+
+def test_only_commands_that_say_so_take_subqueries():
+    text = "l IN (SELECT i FROM other)"
+    assert has_subquery(Delete(text).condition(SCHEMA, tables=_tables))
+    for command, tables in ((Delete(text), None), (Optimize(where=text), _tables)):
+        with pytest.raises(ExpressionError):
+            command.condition(SCHEMA, tables=tables)
+
+
+def test_columns_say_no_side_without_a_subquery():
+    condition = Delete("l = 1").condition(SCHEMA, tables=_tables)
+    assert condition == parse_condition("l = 1", SCHEMA)
+
+
+def test_a_subquery_proves_nothing():
+    for text in ("l IN (SELECT i FROM other)", "l NOT IN (SELECT i FROM other)"):
+        assert possible(_tree(text), lambda _: NULL) == ANY
+    with pytest.raises(CannotEvaluateError):
+        evaluate_arrow(_tree("EXISTS (SELECT 1 FROM other)"), TABLE)
