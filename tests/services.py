@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from django.db import connection
 
 from engine.clock import SystemClock
 from lakeui.celery import app
-from lakeui.local_stack.preflight import free_port, redis_server
+from lakeui.local_stack.preflight import free_port, listens, redis_server
 
 ROOT = Path(__file__).resolve().parents[1]
 CLOCK = SystemClock()
@@ -40,7 +39,7 @@ def running_redis() -> Iterator[str]:
             [*command, "--dir", directory], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            wait_until(lambda: _listens(port), "redis-server")
+            wait_until(lambda: listens(port), "redis-server")
             yield f"redis://127.0.0.1:{port}/0"
         finally:
             process.terminate()
@@ -107,8 +106,3 @@ def _database_url() -> str:
         return f"sqlite:///{connection.settings_dict['NAME']}"
     parts = urlsplit(os.environ["TEST_DATABASE_URL"])
     return urlunsplit(parts._replace(path=f"/{connection.settings_dict['NAME']}"))
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -59,7 +59,10 @@ def _guarded(table: Table, *, rebuild: bool) -> int:
 def _refresh(table: Table, *, rebuild: bool) -> int:
     uri = allowed_table_uri(table.uri)
     store = open_store(uri, storage_options(uri))
-    if rebuild:
+    if not rebuild and _is_current(table, store):
+        _record_success(table)
+        return 0
+    if rebuild and list_versions(store):  # a store that cannot be reached forgets nothing
         _forget(table)
     mirrored = _mirror_commits(table, store)  # first: readable even where the snapshot is not
     snapshot = DeltaTable(store).snapshot()
@@ -72,6 +75,16 @@ def _refresh(table: Table, *, rebuild: bool) -> int:
         _write_snapshot(table, table_fields(snapshot, files), live_file_rows(table, files))
     _record_success(table)
     return mirrored
+
+
+def _is_current(table: Table, store: Store) -> bool:
+    """The log ends where the mirror does, with the same commit: a look at the directory tells."""
+    if table.version is None or table.mirror_error_code:
+        return False
+    status = store.stat(commit_path(table.version))
+    newest = Commit.objects.filter(table=table, version=table.version)
+    same = status is not None and newest.filter(raw_bytes=status.size_bytes).exists()
+    return same and list_versions(store, table.version) == [table.version]
 
 
 def _mirror_commits(table: Table, store: Store) -> int:

@@ -42,7 +42,7 @@ def send_overdue() -> int:
 
     A job waiting behind others is sent again too; its second delivery will lose the claim.
     """
-    stale = timezone.now() - timedelta(seconds=10 * settings.JOB_LEASE_SECONDS)
+    stale = timezone.now() - timedelta(seconds=2 * settings.JOB_LEASE_SECONDS)
     queued = Job.objects.filter(state=Job.State.QUEUED)
     overdue = queued.filter(sent_at__isnull=True) | queued.filter(sent_at__lt=stale)
     return sum(send_job(pk) for pk in overdue.values_list("pk", flat=True))

@@ -12,6 +12,7 @@ from engine.clock import Clock, SystemClock
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _STEADY_S = 60.0
+_LONG_LOG_BYTES = 10 * 1024 * 1024
 _PROC = Path("/proc")
 MARK = "LAKEUI_STACK"
 """A variable of every process of a stack; its value is the stack's directory."""
@@ -49,6 +50,7 @@ class Child:
         """Run the program."""
         self._start_at = None
         self._started_at = self._clock.monotonic_s()
+        self._turn_log()
         with self.log.open("a", encoding="utf-8") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the stack's own programs
                 list(self.program.command),
@@ -126,6 +128,11 @@ class Child:
         )
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         return report
+
+    def _turn_log(self) -> None:
+        """Keep one older log beside a log that has grown long."""
+        if self.log.exists() and self.log.stat().st_size > _LONG_LOG_BYTES:
+            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is None:

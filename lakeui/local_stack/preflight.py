@@ -88,6 +88,12 @@ def port_problem(port: int) -> str:
     return ""
 
 
+def listens(port: int) -> bool:
+    """Something takes connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
 def free_port() -> int:
     """A port that nobody uses at this moment."""
     with socket.socket() as probe:

@@ -18,11 +18,12 @@ from django.conf import settings
 
 from engine.clock import SystemClock
 from lakeui.local_stack.child import MARK, Child, Program, remember
-from lakeui.local_stack.preflight import HOST, free_port, redis_server
+from lakeui.local_stack.preflight import HOST, free_port, listens, redis_server
 
 SPARK_WORKER = "spark-worker"
 _TICK_S = 0.5
 _GRACE_S = 10.0
+_WEB_START_S = 60.0
 _CELERY = (sys.executable, "-m", "celery", "-A")
 _WORKER = ("worker", "--pool", "threads", "--concurrency", "4", "--loglevel", "INFO")
 _QUIET = ("--without-gossip", "--without-mingle")
@@ -83,6 +84,8 @@ class Stack:
 
     def start(self) -> None:
         """Start everything, the broker and the web server first."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._stop_later)
         broker_port, password = free_port(), secrets.token_urlsafe(24)
         url = f"redis://:{password}@{HOST}:{broker_port}/0"
         _write_private(settings.LAKEUI_HOME / "run" / "broker_url", url)
@@ -93,10 +96,17 @@ class Stack:
             self._children.append(child)
         remember(self._children, settings.LAKEUI_HOME)
 
+    def wait_for_web(self, port: int) -> bool:
+        """Whether the web server took a connection before its time was up."""
+        clock = SystemClock()
+        until = clock.monotonic_s() + _WEB_START_S
+        while clock.monotonic_s() < until and not self._asked_to_stop.wait(0.1):
+            if listens(port):
+                return True
+        return False
+
     def run(self) -> None:
         """Keep everything running until SIGINT or SIGTERM."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, self._stop_later)
         while not self._asked_to_stop.wait(_TICK_S):
             before = self._pids()
             for child in self._children:

@@ -19,10 +19,10 @@ pytestmark = pytest.mark.timeout(120)
 
 
 class Up:
-    """A running stack without Spark."""
+    """A running stack, without Spark unless it is asked for."""
 
-    def __init__(self, home: Path) -> None:
-        self.home, self.port = home, free_port()
+    def __init__(self, home: Path, *options: str) -> None:
+        self.home, self.port, self.options = home, free_port(), options
         self.log = home.parent / "up.log"
         self.process = self.start()
 
@@ -30,7 +30,7 @@ class Up:
         environment = {k: v for k, v in os.environ.items() if k not in _OURS}
         with self.log.open("w") as out:
             return subprocess.Popen(  # noqa: S603
-                [sys.executable, "manage.py", "up", "--no-spark", "--port", str(self.port)],
+                [sys.executable, "manage.py", "up", "--port", str(self.port), *self.options],
                 cwd=ROOT,
                 env={**environment, "LAKEUI_HOME": str(self.home)},
                 stdout=out,
@@ -60,7 +60,7 @@ _OURS = {"SECRET_KEY", "DATABASE_URL", "BROKER_URL", "LAKEUI_EMBEDDED", "DJANGO_
 
 @pytest.fixture
 def up(tmp_path):
-    stack = Up(tmp_path / "home")
+    stack = Up(tmp_path / "home", "--no-spark")
     yield stack
     if stack.process.poll() is None:
         stack.stop()

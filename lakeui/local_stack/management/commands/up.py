@@ -14,6 +14,7 @@ from lakeui.local_stack.preflight import HOST, problems
 from lakeui.local_stack.stack import AlreadyRunningError, Stack, only_one, programs
 
 ADMIN = "admin"
+_LOGS = settings.LAKEUI_HOME / "logs"
 
 
 class Command(BaseCommand):
@@ -48,6 +49,8 @@ class Command(BaseCommand):
         stack = Stack(programs(port, spark=spark, demo=demo), report=self._say)
         try:
             stack.start()
+            if not stack.wait_for_web(port):
+                self._say(f"The web server does not answer yet: see {_LOGS / 'web.log'}.")
             self._welcome(f"http://{HOST}:{port}", link, demo=demo)
             stack.run()
         finally:
@@ -56,9 +59,9 @@ class Command(BaseCommand):
         self._say(f"These processes would not end: {left}" if left else "Everything has stopped.")
 
     def _welcome(self, url: str, link: str, *, demo: bool) -> None:
-        self._say(f"lakeui answers at {url}/ in a few seconds.")
+        self._say(f"lakeui answers at {url}/")
         self._say(f"Sign in with this link (once, within an hour): {url}{link}")
-        self._say(f"Logs: {settings.LAKEUI_HOME / 'logs'}")
+        self._say(f"Logs: {_LOGS}")
         if demo:
             self._say(
                 "The demo lake is filled by real Spark jobs; the overview shows how far it is."

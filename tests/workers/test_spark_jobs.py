@@ -1,0 +1,89 @@
+"""Jobs on rows, in Spark workers: loaded once whatever happens to the worker."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.table import DeltaTable
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_create, request_job
+from tests.workers.test_job_lifecycle import (
+    another_active_job,
+    end,
+    ended,
+    holds,
+    sweep_until_requeued,
+)
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+SPARK_START_S = 120.0
+SCHEMA = (
+    '{"type":"struct","fields":['
+    '{"name":"id","type":"long","nullable":true,"metadata":{}},'
+    '{"name":"country","type":"string","nullable":true,"metadata":{}}]}'
+)
+
+
+@pytest.fixture
+def rows(lake) -> dict[str, object]:
+    """A CSV of three rows, as a source."""
+    path = Path(lake / "uploads/rows.csv")
+    path.write_text("id,country\n1,DE\n2,FR\n3,DE\n")
+    return {"kind": "files", "uri": str(path), "format": "csv"}
+
+
+def load(table: Table, source: dict[str, object], **more) -> Job:
+    return request_job(
+        table=table, kind="append", parameters={"source": source}, requested_by=None, **more
+    )
+
+
+def delete(table: Table, where: str, **more) -> Job:
+    return request_job(
+        table=table, kind="delete", parameters={"where": where}, requested_by=None, **more
+    )
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(DeltaTable.open(table.uri).snapshot().to_arrow().column("id").to_pylist())
+
+
+def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows):
+    first = start_worker("spark", SPARK_START_S)
+    created = ended(
+        request_create(
+            name="sales.orders", parameters={"schema": SCHEMA, "source": rows}, requested_by=None
+        )
+    )
+    assert (created.state, created.error_message) == (Job.State.SUCCEEDED, "")
+    table = Table.objects.get(name="sales.orders")
+    assert (table.row_count, ids(table)) == (3, [1, 2, 3])
+
+    winner = delete(table, "id = 1")
+    other_rows = delete(table, "id = 2", commit_after=winner)
+    assert ended(winner).state == Job.State.SUCCEEDED
+    assert ended(other_rows).state == Job.State.SUCCEEDED
+    assert Conflict.objects.get(job=other_rows).kind == Conflict.Kind.ABSORBED
+    assert ids(table) == [3]
+
+    winner = delete(table, "country = 'DE'")
+    same_rows = delete(table, "id = 3", commit_after=winner)
+    assert ended(winner).state == Job.State.SUCCEEDED
+    lost = ended(same_rows)
+    assert (lost.state, lost.error_code) == (
+        Job.State.CONFLICTED,
+        "DELTA_CONCURRENT_DELETE_READ",
+    )
+
+    blocker = another_active_job(table)
+    job = load(table, rows, commit_after=blocker)
+    holds(job)
+    first.kill()
+    sweep_until_requeued(job)
+    end(blocker)
+    start_worker("spark", SPARK_START_S)
+    assert ended(job).state == Job.State.SUCCEEDED
+    assert ids(table) == [1, 2, 3]
