@@ -30,6 +30,7 @@ from engine.log.file_table import (
     files_table,
     tombstones_table,
 )
+from engine.log.parquet_limits import is_inflated
 from engine.log.paths import SIDECAR_DIRECTORY
 from engine.log.segment import Checkpoint
 from engine.log.struct_stats import stats_as_json
@@ -142,6 +143,9 @@ def _from_actions(actions: Iterable[Action]) -> CheckpointContent:
 
 def _from_parquet(source: pa.NativeFile, path: str) -> CheckpointContent:
     file = pq.ParquetFile(source)
+    if is_inflated(file.metadata.num_rows, source.size()):
+        msg = f"{path} says it holds {file.metadata.num_rows} actions, which its bytes cannot."
+        raise MalformedLogError(msg, _REMEDY)
     present = _actions_present(file)
     if not present:
         msg = f"{path} is no checkpoint: it has no column of an action."

@@ -13,6 +13,7 @@ from pyroaring import BitMap64
 from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.errors import DataFileError, DeletionVectorError, FileMissingError
+from engine.log.parquet_limits import is_inflated
 from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import epoch_micros, parse_partition_value
@@ -73,32 +74,60 @@ def read_file(
         DataFileError: the file or its deletion vector is missing or damaged.
         PathOutsideRootError: one of them lies outside the table and the allowed roots.
     """
-    fields = [each for each in table.schema if columns is None or each.name in columns]
-    rows = read_physical(table, add, StructType(tuple(fields)))
-    if with_positions:
-        rows = rows.append_column(ROW_INDEX, pa.array(np.arange(rows.num_rows), pa.int64()))
-    if add.deletion_vector is None:
-        return rows
-    deleted = read_deletion_vector(table.store, add.deletion_vector, table.allowed_roots)
-    return rows.filter(live_mask(rows.num_rows, deleted, add.path))
+    (rows,) = iter_file(table, add, columns, with_positions=with_positions)
+    return rows
+
+
+def iter_file(
+    table: TableShape,
+    add: AddFile,
+    columns: Sequence[str] | None = None,
+    *,
+    with_positions: bool = False,
+    batch_rows: int | None = None,
+) -> Iterator[pa.Table]:
+    """The same in batches of so many physical rows; in one piece where no number is given."""
+    schema = StructType(tuple(f for f in table.schema if columns is None or f.name in columns))
+    deleted = BitMap64()
+    if add.deletion_vector is not None:
+        deleted = read_deletion_vector(table.store, add.deletion_vector, table.allowed_roots)
+    start = 0
+    for rows in iter_physical(table, add, schema, batch_rows):
+        stop = start + rows.num_rows
+        found = rows
+        if with_positions:
+            found = rows.append_column(ROW_INDEX, pa.array(np.arange(start, stop), pa.int64()))
+        yield found if not deleted else found.filter(_live_between(deleted, start, stop))
+        start = stop
+    _check_within(deleted, start, add.path)
 
 
 def read_physical(table: TableShape, file: AddFile | AddCDCFile, schema: StructType) -> pa.Table:
     """Every physical row of a file, deleted ones too, as the columns of `schema`."""
+    (rows,) = iter_physical(table, file, schema)
+    return rows
+
+
+def iter_physical(
+    table: TableShape, file: AddFile | AddCDCFile, schema: StructType, batch_rows: int | None = None
+) -> Iterator[pa.Table]:
+    """The same in batches of so many rows; in one piece where no number is given."""
+    mode = table.mapping_mode
     stored = [each for each in schema if each.name not in table.partition_columns]
     with _open_parquet(table, file.path) as parquet:
-        found = _read_stored(parquet, stored, table.mapping_mode)
-        count = parquet.metadata.num_rows
-    columns = []
-    for each in schema:
-        if each.name in found:
-            columns.append(found[each.name])
-        else:
-            columns.append(partition_column(each, file.partition_values, table.mapping_mode, count))
-    fields = [pa.field(each.name, target_type(each.type)) for each in schema]
-    if not fields:
-        return pa.table({"_": pa.nulls(count)}).select([])
-    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+        fields = list(parquet.schema_arrow)
+        places = {each.name: find_field(fields, each, mode) for each in stored}
+        names = sorted({fields[place].name for place in places.values() if place is not None})
+        for rows, count in _iter_stored(parquet, names, batch_rows):
+            columns = []
+            for each in schema:
+                if each.name in table.partition_columns:
+                    columns.append(partition_column(each, file.partition_values, mode, count))
+                    continue
+                place = places[each.name]
+                name = None if place is None else fields[place].name
+                columns.append(_stored_column(rows, name, each, mode, count))
+            yield _as_table(schema, columns, count)
 
 
 def count_rows(table: TableShape, path_in_log: str) -> int:
@@ -113,12 +142,8 @@ def live_mask(count: int, deleted: BitMap64, path: str) -> pa.Array:
     Raises:
         DeletionVectorError: it deletes rows that the file does not have.
     """
-    if deleted and deleted.max() >= count:
-        msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
-        raise DeletionVectorError(msg, _REMEDY)
-    mask = np.ones(count, dtype=bool)
-    mask[np.asarray(deleted.to_array(), dtype=np.int64)] = False
-    return pa.array(mask)
+    _check_within(deleted, count, path)
+    return _live_between(deleted, 0, count)
 
 
 def partition_column(
@@ -143,24 +168,50 @@ def partition_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:  # noqa: ANN40
     return pa.scalar(value, kind)
 
 
-def _read_stored(
-    parquet: pq.ParquetFile, stored: list[StructField], mode: str
-) -> dict[str, pa.ChunkedArray]:
-    """The wanted columns that are not partition columns, by logical name."""
-    fields = list(parquet.schema_arrow)
-    places = {each.name: find_field(fields, each, mode) for each in stored}
-    names = sorted({fields[place].name for place in places.values() if place is not None})
-    rows = parquet.read(columns=names) if names else None
-    count = parquet.metadata.num_rows
-    found: dict[str, pa.ChunkedArray] = {}
-    for each in stored:
-        place = places[each.name]
-        if place is None or rows is None:
-            found[each.name] = pa.chunked_array([pa.nulls(count, target_type(each.type))])
-        else:
-            column = rows.column(rows.column_names.index(fields[place].name))
-            found[each.name] = conform_column(column, each, mode)
-    return found
+def _iter_stored(
+    parquet: pq.ParquetFile, names: list[str], batch_rows: int | None
+) -> Iterator[tuple[pa.Table | None, int]]:
+    """Rows of the named columns and their number; no table where no column is wanted."""
+    total = parquet.metadata.num_rows
+    if batch_rows is None:
+        yield parquet.read(columns=names) if names else None, total
+    elif not names:
+        yield from ((None, min(batch_rows, total - at)) for at in range(0, total, batch_rows))
+    else:
+        for batch in parquet.iter_batches(batch_rows, columns=names):
+            yield pa.Table.from_batches([batch]), batch.num_rows
+
+
+def _stored_column(
+    rows: pa.Table | None, name: str | None, each: StructField, mode: str, count: int
+) -> pa.ChunkedArray:
+    if rows is None or name is None:
+        return pa.chunked_array([pa.nulls(count, target_type(each.type))])
+    return conform_column(rows.column(rows.column_names.index(name)), each, mode)
+
+
+def _as_table(
+    schema: StructType, columns: list[pa.ChunkedArray | pa.Array], count: int
+) -> pa.Table:
+    if not columns:
+        return pa.table({"_": pa.nulls(count)}).select([])
+    fields = [pa.field(each.name, target_type(each.type)) for each in schema]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
+    """Which of the rows from `start` to before `stop` are not deleted."""
+    between = BitMap64()
+    between.add_range(start, stop)
+    mask = np.ones(stop - start, dtype=bool)
+    mask[np.asarray((deleted & between).to_array(), dtype=np.int64) - start] = False
+    return pa.array(mask)
+
+
+def _check_within(deleted: BitMap64, count: int, path: str) -> None:
+    if deleted and deleted.max() >= count:
+        msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
+        raise DeletionVectorError(msg, _REMEDY)
 
 
 @contextmanager
@@ -169,7 +220,11 @@ def _open_parquet(table: TableShape, path_in_log: str) -> Iterator[pq.ParquetFil
     store = table.store if place.inside else open_store(place.root)
     try:
         with store.open_input(place.path) as source:
-            yield pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
+            if is_inflated(parquet.metadata.num_rows, source.size()):
+                msg = f"The data file {place.path} says it holds {parquet.metadata.num_rows} rows."
+                raise DataFileError(msg, "Do not trust it: its bytes cannot hold them.")
+            yield parquet
     except FileMissingError as error:
         msg = f"The data file {place.path} of {table.store.root} is missing."
         raise DataFileError(msg, _REMEDY) from error

@@ -18,9 +18,10 @@ from engine.schema.types import StructType
 from engine.snapshot.conform import target_type
 from engine.snapshot.data_skipping import prune as may_match_each
 from engine.snapshot.partition_pruning import is_on_partitions_alone, prune_partitions
-from engine.snapshot.reader import TableShape, read_file
+from engine.snapshot.reader import TableShape, iter_file, read_file
 from engine.snapshot.simple_comparisons import as_comparison, prune_by
 
+_LIMITED_BATCH_ROWS = 16_384
 _THREADS = min(8, 2 * (os.cpu_count() or 1))
 
 
@@ -99,12 +100,15 @@ def scan(
 def _read(
     table: Scannable, adds: list[AddFile], columns: list[str], *, limited: bool
 ) -> Iterator[pa.Table]:
-    """Files in turn: one by one if a limit may end it, else several at a time."""
-    if limited or len(adds) < 2:
+    """Files in turn: in small batches if a limit may end it, else several whole ones at a time."""
+    if limited:
+        for add in adds:
+            yield from iter_file(table, add, columns, batch_rows=_LIMITED_BATCH_ROWS)
+    elif len(adds) < 2:
         yield from (read_file(table, add, columns) for add in adds)
-        return
-    with ThreadPoolExecutor(_THREADS) as pool:
-        yield from pool.map(lambda add: read_file(table, add, columns), adds)
+    else:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            yield from pool.map(lambda add: read_file(table, add, columns), adds)
 
 
 def _wanted(schema: StructType, columns: Sequence[str] | None) -> list[str]:

@@ -1,0 +1,11 @@
+"""Parquet files that say they hold far more than their bytes could: refused before they are decoded."""
+
+_LARGE_BYTES = 1 << 30
+_BYTES_A_ROW = 4
+_MAX_RATIO = 1000
+
+
+def is_inflated(row_count: int, size_bytes: int) -> bool:
+    """Whether a footer promises rows by the hundred million out of next to nothing."""
+    decoded_bytes = row_count * _BYTES_A_ROW
+    return decoded_bytes > _LARGE_BYTES and decoded_bytes > _MAX_RATIO * max(size_bytes, 1)
