@@ -11,7 +11,7 @@ import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from lakeui.task_names import LIGHT_QUEUE, MIRROR_ALL, SWEEP_LEASES
+from lakeui.task_names import FIRE_SCHEDULES, LIGHT_QUEUE, MIRROR_ALL, SWEEP_LEASES
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -199,6 +199,11 @@ CELERY_BEAT_SCHEDULE = {
     "sweep leases": {
         "task": SWEEP_LEASES,
         "schedule": env.float("SWEEP_SECONDS", default=10.0),
+        "options": {"queue": LIGHT_QUEUE, "expires": 30},
+    },
+    "fire schedules": {
+        "task": FIRE_SCHEDULES,
+        "schedule": env.float("SCHEDULE_SECONDS", default=15.0),
         "options": {"queue": LIGHT_QUEUE, "expires": 30},
     },
     "mirror every table": {

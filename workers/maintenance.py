@@ -1,9 +1,10 @@
-"""Tasks that heal what failures leave: expired leases, and jobs that no worker was told of."""
+"""Tasks of the clock: heal what failures leave, and request the jobs of schedules."""
 
 from lakeui.celery import app
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
-from lakeui.task_names import SWEEP_LEASES
+from lakeui.jobs.schedules import fire_due
+from lakeui.task_names import FIRE_SCHEDULES, SWEEP_LEASES
 
 
 @app.task(name=SWEEP_LEASES)
@@ -12,3 +13,9 @@ def sweep_leases() -> None:
     for job_id in requeue_expired():
         send_job(job_id)
     send_overdue()
+
+
+@app.task(name=FIRE_SCHEDULES)
+def fire_schedules() -> None:
+    """Request the jobs of schedules that are due."""
+    fire_due()

@@ -107,6 +107,42 @@ class Job(models.Model):
         return self.state in self.ACTIVE
 
 
+class Schedule(models.Model):
+    """A job asked for again and again, as its owner, who must still be allowed to each time.
+
+    `cron` has five fields, in UTC. `note` says why the last firing made no job, if it made none.
+    """
+
+    name = models.CharField(max_length=200)
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="schedules")
+    cron = models.CharField(max_length=100)
+    kind = models.CharField(max_length=40)
+    parameters = models.JSONField(default=dict, blank=True)
+    statement = models.TextField(blank=True)
+    max_retries = models.PositiveSmallIntegerField(default=0)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="schedules"
+    )
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    next_due_at = models.DateTimeField(null=True, blank=True)
+    last_fired_at = models.DateTimeField(null=True, blank=True)
+    last_job = models.ForeignKey(
+        Job, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    note = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["table", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["table", "name"], name="one_schedule_a_name_and_table"),
+        ]
+        indexes = [models.Index(fields=["enabled", "next_due_at"], name="schedule_by_due")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.cron})"
+
+
 class JobAttempt(models.Model):
     """One try at a job: what it read, how it ended, what it cost."""
 

@@ -70,7 +70,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         RequestError: the command is at fault; `field` names the part.
         PathOutsideRootError: the table or a source lies outside the allowed roots.
     """
-    command = parse_statement(sql) if sql else Command.from_parameters(kind, dict(parameters or {}))
+    command = checked_command(table, requested_by, kind=kind, parameters=parameters, sql=sql)
     options = JobOptions(
         dry_run=dry_run,
         retries=retries,
@@ -78,10 +78,27 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         reason=reason,
         commit_after=commit_after,
     )
-    _check_allowed(requested_by, command, table)
-    check_command(command, table)
-    with_places(command, requested_by)
     return _take(table, command, requested_by, options)
+
+
+def checked_command(
+    table: Table,
+    by: User | None,
+    *,
+    kind: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    sql: str = "",
+) -> Command:
+    """The command that someone asks for, if they may have it done to the table.
+
+    Raises:
+        ReadOnlyError, NotPermittedError, RequestError, PathOutsideRootError: see `request_job`.
+    """
+    command = parse_statement(sql) if sql else Command.from_parameters(kind, dict(parameters or {}))
+    _check_allowed(by, command, table)
+    check_command(command, table)
+    with_places(command, by)
+    return command
 
 
 def request_create(

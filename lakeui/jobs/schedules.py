@@ -1,0 +1,125 @@
+"""Jobs that recur: made once, fired by the clock, each time as their owner."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from celery.schedules import ParseException, crontab
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from engine.errors import EngineError, RequestError
+from lakeui.catalog.models import Table
+from lakeui.jobs.command_rules import statement_of
+from lakeui.jobs.models import Schedule
+from lakeui.jobs.requests import checked_command, request_job
+
+_CRON_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+
+
+def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
+    *,
+    table: Table,
+    name: str,
+    cron: str,
+    owner: User,
+    kind: str = "",
+    parameters: Mapping[str, Any] | None = None,
+    sql: str = "",
+    retries: int = 0,
+) -> Schedule:
+    """A schedule whose command is checked as a job's would be now.
+
+    Raises:
+        RequestError: the name, the cron text or the command is at fault; `field` names the part.
+        NotPermittedError, ReadOnlyError, PathOutsideRootError: see `requests.request_job`.
+    """
+    if not name.strip():
+        msg = "The schedule has no name."
+        raise RequestError(msg, "Give it one.", field="name")
+    command = checked_command(table, owner, kind=kind, parameters=parameters, sql=sql)
+    schedule = Schedule(
+        table=table,
+        name=name.strip()[:200],
+        cron=" ".join(cron.split()),
+        kind=command.kind,
+        parameters=command.parameters(),
+        statement=statement_of(command, table),
+        max_retries=retries,
+        owner=owner,
+        next_due_at=next_due(cron, timezone.now()),
+    )
+    try:
+        with transaction.atomic():
+            schedule.save(force_insert=True)
+    except IntegrityError as error:
+        msg = f"{table.name} has a schedule called {schedule.name} already."
+        raise RequestError(msg, "Choose another name.", field="name") from error
+    return schedule
+
+
+def set_enabled(schedule: Schedule, *, enabled: bool) -> None:
+    """Let a schedule fire from now on, or rest; what it missed while it rested is not made up."""
+    schedule.enabled = enabled
+    schedule.next_due_at = next_due(schedule.cron, timezone.now()) if enabled else None
+    schedule.save(update_fields=["enabled", "next_due_at"])
+
+
+def next_due(cron: str, after: datetime) -> datetime:
+    """When a cron text is due next, in UTC.
+
+    Raises:
+        RequestError: it is no cron text, or never due.
+    """
+    moment = after.astimezone(UTC)
+    try:
+        schedule = crontab(**_fields(cron), nowfun=lambda: moment)
+        last, delta, _ = schedule.remaining_delta(moment, tz=UTC)
+    except (ParseException, ValueError, RuntimeError) as error:
+        msg = f"{cron[:100]!r} is no schedule."
+        remedy = "Write five cron fields, in UTC: 0 3 * * * is every night at three."
+        raise RequestError(msg, remedy, field="cron") from error
+    due: datetime = last + delta
+    return due
+
+
+def fire_due() -> int:
+    """Request a job of every schedule that is due; how many were requested.
+
+    A schedule fires once for all the times it missed, and not while its last job still runs.
+    """
+    now = timezone.now()
+    due = Schedule.objects.filter(enabled=True, next_due_at__lte=now)
+    return sum(
+        _fire(schedule, now) for schedule in due.select_related("table", "owner", "last_job")
+    )
+
+
+def _fire(schedule: Schedule, now: datetime) -> bool:
+    taken = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at).update(
+        next_due_at=next_due(schedule.cron, now), last_fired_at=now
+    )
+    if not taken:
+        return False  # another clock was first
+    note, job = "", None
+    if schedule.last_job is not None and schedule.last_job.is_active:
+        note = "Left out: the job before it had not ended."
+    else:
+        try:
+            job = request_job(
+                table=schedule.table,
+                kind=schedule.kind,
+                parameters=schedule.parameters,
+                requested_by=schedule.owner,
+                retries=schedule.max_retries,
+                reason=f"Schedule {schedule.name}",
+            )
+        except EngineError as error:
+            note = str(error)
+    Schedule.objects.filter(pk=schedule.pk).update(note=note, last_job=job or schedule.last_job)
+    return job is not None
+
+
+def _fields(cron: str) -> dict[str, str]:
+    return dict(zip(_CRON_FIELDS, cron.split(), strict=True))
