@@ -1,0 +1,167 @@
+"""What if: a table's own history, held against another isolation level.
+
+The log records who read which version and, for most commands, by which condition. That is enough to
+run the checks again, with files alone and with a condition that is not recorded, or cannot be
+parsed, taken as a read of everything. So a verdict of "passes" is certain, one of "conflict" may owe
+to what the log does not say.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.conflicts.candidates import is_exempt, matching_reads
+from engine.conflicts.checker import find_conflict
+from engine.conflicts.isolation import IsolationLevel, level_used
+from engine.conflicts.meeting import Meeting
+from engine.conflicts.reads import read_predicate
+from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
+from engine.errors import ConflictFacts, ExpressionError
+from engine.expressions.parse import parse_condition
+from engine.schema.types import StructType
+
+_READ_NOTHING = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"})
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTable:
+    """The table whose history is replayed."""
+
+    name: str
+    schema: StructType
+    partition_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """One commit of the history at the level asked for.
+
+    `met` are the versions that landed between its read version and itself. `conflict` is what would
+    have stopped it, None if nothing. `certain` is false where what it read is not recorded.
+    """
+
+    version: int
+    operation: str
+    met: tuple[int, ...]
+    conflict: ConflictFacts | None
+    certain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnexplainedSnapshot:
+    """Versions that no prefix of the serial order explains.
+
+    The append of `append_version` is ordered after `later_version`, which did not see it. So whoever
+    read a version from the append up to before `later_version` saw the one without the other.
+    """
+
+    append_version: int
+    later_version: int
+
+    @property
+    def versions(self) -> range:
+        """The versions in question."""
+        return range(self.append_version, self.later_version)
+
+
+def replay_history(
+    commits: Sequence[WinningCommit], table: RecordedTable, level: IsolationLevel
+) -> Iterator[WhatIf]:
+    """What would have become of each commit at a level, oldest first; those that met nobody too."""
+    ordered = sorted(commits, key=lambda each: each.version)
+    for commit in ordered:
+        current, certain = as_current(commit, table, level)
+        met = [each for each in ordered if current.read_version < each.version < commit.version]
+        conflict = _first_conflict(current, met, commit.version)
+        versions = tuple(each.version for each in met)
+        yield WhatIf(commit.version, commit.operation, versions, conflict, certain)
+
+
+def unexplained_snapshots(
+    commits: Sequence[WinningCommit], table: RecordedTable
+) -> Iterator[UnexplainedSnapshot]:
+    """The snapshots of a WriteSerializable history that never existed in its serial order."""
+    ordered = sorted(commits, key=lambda each: each.version)
+    for position, append in enumerate(ordered):
+        if not append.is_blind_append:
+            continue
+        for later in reversed(ordered[position + 1 :]):
+            if (
+                later.changes_data
+                and not later.is_blind_append
+                and _passed_over(later, append, table)
+            ):
+                yield UnexplainedSnapshot(append.version, later.version)
+                break
+
+
+def as_current(
+    commit: WinningCommit, table: RecordedTable, level: IsolationLevel
+) -> tuple[CurrentTransaction, bool]:
+    """A commit as the transaction it was, and whether the log says what it read."""
+    reads, certain = _recorded_reads(commit, table.schema)
+    read_version = commit.info.read_version
+    current = CurrentTransaction(
+        table=table.name,
+        read_version=commit.version - 1 if read_version is None else read_version,
+        schema=table.schema,
+        level=level_used(level, commit.actions, commit.operation),
+        operation=commit.operation,
+        partition_columns=table.partition_columns,
+        reads=reads,
+        read_files=frozenset(each.path for each in commit.removes) if reads else frozenset(),
+        actions=commit.actions,
+        txn_id=commit.info.txn_id,
+    )
+    return current, certain and read_version is not None
+
+
+def _first_conflict(
+    current: CurrentTransaction, met: Sequence[WinningCommit], attempted_version: int
+) -> ConflictFacts | None:
+    exempted: tuple[WinningCommit, ...] = ()
+    for winner in met:
+        meeting = Meeting(current, winner, exempted, attempted_version=attempted_version)
+        conflict = find_conflict(meeting)
+        if conflict is not None:
+            return conflict.conflict
+        if is_exempt(current, winner):
+            exempted = (*exempted, winner)
+    return None
+
+
+def _passed_over(later: WinningCommit, append: WinningCommit, table: RecordedTable) -> bool:
+    """Whether a later writer should have read an append that it did not see."""
+    current, _ = as_current(later, table, IsolationLevel.WRITE_SERIALIZABLE)
+    unseen = current.read_version < append.version
+    return unseen and any(matching_reads(current, add) for add in append.adds)
+
+
+def _recorded_reads(
+    commit: WinningCommit, schema: StructType
+) -> tuple[tuple[ReadPredicate, ...], bool]:
+    if commit.is_blind_append or commit.operation in _READ_NOTHING or not commit.changes_data:
+        return (), True
+    texts = _predicates(commit)
+    if commit.operation not in {"DELETE", "UPDATE"} or texts is None:
+        return (read_predicate(None),), False
+    try:
+        return tuple(read_predicate(parse_condition(text, schema)) for text in texts), True
+    except ExpressionError:
+        return (read_predicate(None),), False
+
+
+def _predicates(commit: WinningCommit) -> list[str] | None:
+    """The recorded condition: one text, or a JSON list of texts that AND joins; None if unknown."""
+    recorded = (commit.info.operation_parameters or {}).get("predicate")
+    if not isinstance(recorded, str):
+        return None
+    try:
+        found = json.loads(recorded)
+    except ValueError:
+        found = recorded
+    if isinstance(found, str):
+        found = [found] if found else []
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        return None
+    return [" AND ".join(f"({each})" for each in found) or "TRUE"]

@@ -1,0 +1,83 @@
+"""Which engines give a table row-level concurrency (SEMANTICS: eligibility on other engines)."""
+
+from dataclasses import dataclass
+
+from engine.conflicts.eligibility import VECTORS_PROPERTY, Eligibility
+
+PREVIEW_SETTING = "spark.databricks.delta.rowLevelConcurrencyPreview"
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What one runtime asks for, beyond what it asks of the table.
+
+    `needs_vectors`: also clustered tables must have deletion vectors. `clustered_only`: other tables
+    take part after `setting` alone, or never where that is empty. `limits` are in words.
+    """
+
+    name: str
+    supported: bool = True
+    needs_vectors: bool = False
+    clustered_only: bool = False
+    setting: str = ""
+    limits: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeVerdict:
+    """Whether a table takes part on a runtime, and under which conditions."""
+
+    runtime: str
+    takes_part: bool
+    reason: str
+    limits: str = ""
+
+
+RUNTIMES = (
+    Runtime("this engine"),
+    Runtime("Databricks Runtime 14.3 LTS and later", limits="MERGE without Photon too"),
+    Runtime(
+        "Databricks Runtime 14.2",
+        limits="MERGE needs Photon and an explicit predicate on the target",
+    ),
+    Runtime(
+        "Databricks Runtime 14.0, 14.1",
+        needs_vectors=True,
+        clustered_only=True,
+        setting=PREVIEW_SETTING,
+        limits="without Photon DELETE only",
+    ),
+    Runtime(
+        "Databricks Runtime 13.3 LTS",
+        needs_vectors=True,
+        clustered_only=True,
+        limits="without Photon DELETE only",
+    ),
+    Runtime("delta-spark, delta-rs (open source)", supported=False),
+)
+
+
+def runtime_verdicts(table: Eligibility, *, clustered: bool) -> tuple[RuntimeVerdict, ...]:
+    """For every runtime, whether a table takes part in row-level concurrency there."""
+    return tuple(_verdict(each, table, clustered=clustered) for each in RUNTIMES)
+
+
+def _verdict(runtime: Runtime, table: Eligibility, *, clustered: bool) -> RuntimeVerdict:
+    missing = _missing(runtime, table, clustered=clustered)
+    if missing is not None:
+        return RuntimeVerdict(runtime.name, False, missing, runtime.limits)
+    asked = runtime.clustered_only and not clustered
+    reason = f"with {runtime.setting} = true" if asked else "every condition holds"
+    return RuntimeVerdict(runtime.name, True, reason, runtime.limits)
+
+
+def _missing(runtime: Runtime, table: Eligibility, *, clustered: bool) -> str | None:
+    """What keeps a table out on a runtime, None if nothing does."""
+    if not runtime.supported:
+        return "files decide there, whatever the table is"
+    if table.obstacle is not None:
+        return table.obstacle
+    if runtime.needs_vectors and not table.traces_moves:
+        return f"it needs {VECTORS_PROPERTY} = true there"
+    outside = runtime.clustered_only and not clustered and not runtime.setting
+    return "only liquid-clustered tables take part there" if outside else None

@@ -1,0 +1,27 @@
+"""Looks for a history that no allowed order explains: `python -m tests.stateful.hunt FIRST LAST`.
+
+Ends with 1 and names the seed if it finds one, with 0 if it does not.
+"""
+
+import sys
+
+import pyarrow as pa
+
+from tests.stateful.history import generate, is_sound
+
+
+def hunt(first: int, last: int) -> int | None:
+    """The first seed of a history that is not sound, None if there is none."""
+    return next((seed for seed in range(first, last) if is_sound(generate(seed))), None)
+
+
+def main() -> int:
+    """As a command."""
+    pa.set_cpu_count(1)
+    seed = hunt(int(sys.argv[1]), int(sys.argv[2]))
+    sys.stdout.write("no history found\n" if seed is None else f"seed {seed}\n")
+    return 0 if seed is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
