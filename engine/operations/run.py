@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from engine.commands.command import Command
+from engine.commands.merge import Merge
 from engine.commands.model import (
     Append,
     Create,
@@ -27,6 +28,7 @@ from engine.operations.append import append
 from engine.operations.create import create
 from engine.operations.delete import delete
 from engine.operations.execution import Execution, Resolve
+from engine.operations.merge import merge
 from engine.operations.optimize import optimize
 from engine.operations.overwrite import overwrite
 from engine.operations.reorg import reorg
@@ -45,6 +47,7 @@ OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] 
     Append: append,
     Create: create,
     Delete: delete,
+    Merge: merge,
     Optimize: optimize,
     Overwrite: overwrite,
     Reorg: reorg,

@@ -1,8 +1,9 @@
 """Values set to columns by UPDATE and MERGE: checked against the schema, cast, generated anew."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import RequestError, SchemaMismatchError
 from engine.expressions.tree import Expression
@@ -38,21 +39,24 @@ def check_assignments(schema: StructType, assignments: Assignments) -> None:
             raise RequestError(msg, "Leave it as it is.", field="assignments")
 
 
-def assigned_columns(schema: StructType, assignments: Assignments) -> dict[str, Column]:
-    """The new values of top-level columns, over the row as it was."""
+def assigned_columns(
+    schema: StructType, assignments: Assignments, relation: str = ""
+) -> dict[str, Column]:
+    """The new values of top-level columns, over the row as it was, in a frame of that alias."""
     found: dict[str, Column] = {}
     for path, value in assignments.items():
         new = reshaped(to_column(value), value.type, target_type(schema, path))
-        top = found.get(path[0], column(path[0]))
+        old = F.col(f"{relation}.{quoted(path[0])}") if relation else column(path[0])
+        top = found.get(path[0], old)
         found[path[0]] = new if len(path) == 1 else top.withField(_dotted(path[1:]), new)
     return found
 
 
 def regenerated(
-    frame: DataFrame, table: str, schema: StructType, assignments: Assignments
+    frame: DataFrame, table: str, schema: StructType, assigned: Collection[tuple[str, ...]]
 ) -> DataFrame:
     """The rows with generated columns that were not set themselves computed from the others."""
-    set_columns = {path[0] for path in assignments}
+    set_columns = {path[0] for path in assigned}
     for each in schema:
         if GENERATED in each.metadata and each.name not in set_columns:
             value = generated_value(table, schema, each).cast(to_spark_type(each.type))

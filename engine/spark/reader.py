@@ -6,7 +6,7 @@ The engine chooses the files; Spark neither lists directories nor guesses partit
 import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 import numpy as np
@@ -41,12 +41,16 @@ _ENCODED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u0080-\U0010ffff]")
 
 @dataclass(frozen=True)
 class ScanRequest:
-    """What to read: `positions` adds FILE (index in `files`) and ROW, `row_ids` row tracking's columns."""
+    """What to read: `positions` adds FILE (index in `files`) and ROW, `row_ids` row tracking's columns.
+
+    `only` leaves out files by index; FILE still counts all.
+    """
 
     files: Sequence[AddFile]
     positions: bool = False
     row_ids: bool = False
     columns: frozenset[str] | None = None
+    only: frozenset[int] | None = None
 
 
 def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFrame:
@@ -58,14 +62,15 @@ def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFr
         RequestError: the files are where Spark cannot read.
         PathOutsideRootError: a path that leaves the table.
     """
-    indexed = list(enumerate(request.files))
+    wanted = request.only
+    indexed = [each for each in enumerate(request.files) if wanted is None or each[0] in wanted]
     clean = [each for each in indexed if each[1].deletion_vector is None]
     masked = [each for each in indexed if each[1].deletion_vector is not None]
     frames = []
     if clean or not masked:
         frames.append(_located(spark, table, request, clean))
     if masked:
-        positioned = ScanRequest(request.files, True, request.row_ids, request.columns)
+        positioned = replace(request, positions=True)
         located = _located(spark, table, positioned, masked)
         live = located.filter(_is_live(table, dict(masked))(column(FILE), column(ROW)))
         frames.append(live if request.positions else live.drop(FILE, ROW))

@@ -34,7 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def empty_table(tmp_path: Path) -> DeltaTable:
     """A handle on a place where there is no table yet; its path has a space."""
-    return DeltaTable(open_store(str(tmp_path / "a table é")))
+    return DeltaTable(open_store(str(tmp_path / "a table")))
 
 
 @pytest.fixture(scope="session")

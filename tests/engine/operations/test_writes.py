@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - statements are what is tested
 import pytest
 
 from engine.commands.model import Append, Create, FileSource

@@ -1,0 +1,177 @@
+"""Which target row a MERGE does what to, found once and kept, and the rows that come of it.
+
+A row is known by its file and position, a source row by a number it got when the source was read.
+Everything after the join works on these, so that nothing is decided twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.commands.merge import (
+    BY_SOURCE,
+    DELETE,
+    MATCHED,
+    NOT_MATCHED,
+    AnalysedClause,
+    AnalysedMerge,
+)
+from engine.errors import MultipleSourceRowsError
+from engine.schema.types import StructType
+from engine.spark.assignment import assigned_columns, regenerated
+from engine.spark.columns import column, is_true, to_column, to_spark_type
+from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
+from engine.spark.shape import reshaped
+from engine.spark.table_rules import complete
+
+SOURCE_ROW = "__lake_source_row"
+CLAUSE = "__lake_clause"
+_NOTHING = -1
+
+
+@dataclass(frozen=True)
+class MergeRows:
+    """The two sides, joined.
+
+    Attributes:
+        merge: conditions and clauses.
+        table: its name for messages.
+        schema: the target's columns, new ones included.
+        source: the source's rows with SOURCE_ROW, materialised.
+        now_ms: the time of the run.
+        pairs_found: the pairs, once they are known.
+    """
+
+    merge: AnalysedMerge
+    table: str
+    schema: StructType
+    source: DataFrame
+    now_ms: int
+    pairs_found: DataFrame | None = None
+
+    def clauses(self, when: str) -> list[tuple[int, AnalysedClause]]:
+        """The clauses of a kind with their numbers, in the order in which they are tried."""
+        return [(i, each) for i, each in enumerate(self.merge.clauses) if each.when == when]
+
+    def pairs(self, target: DataFrame) -> DataFrame:
+        """FILE, ROW, SOURCE_ROW and CLAUSE (-1: none) of every pair that ON joins, materialised.
+
+        Raises:
+            MultipleSourceRowsError: two source rows would change one target row.
+        """
+        joined = target.alias("target").join(self.source.alias("source"), to_column(self.merge.on))
+        chosen = _first_clause(self.clauses(MATCHED)).alias(CLAUSE)
+        pairs = joined.select(
+            F.col(f"target.{FILE}"), F.col(f"target.{ROW}"), F.col(f"source.{SOURCE_ROW}"), chosen
+        ).localCheckpoint(eager=True)
+        self._check_single(pairs)
+        return pairs
+
+    def unmatched_targets(self, target: DataFrame, pairs: DataFrame) -> DataFrame:
+        """The same for target rows that no source row joins and a BY SOURCE clause is for."""
+        left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
+        chosen = _first_clause(self.clauses(BY_SOURCE)).alias(CLAUSE)
+        found = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
+        return found.filter(column(CLAUSE) >= 0).localCheckpoint(eager=True)
+
+    def images(
+        self, target: DataFrame, actions: DataFrame, *, others: bool, kept: bool
+    ) -> DataFrame:
+        """The rows of target files as they will be: deleted ones left out.
+
+        Args:
+            target: rows of the files that change, with FILE and ROW.
+            actions: FILE, ROW, SOURCE_ROW, CLAUSE of the rows that change.
+            others: rows without an action stay, as they are.
+            kept: row ids and row commit versions are among the target's columns.
+        """
+        frame = self._with_actions(target, actions, "left" if others else "inner")
+        numbers = [i for i, each in enumerate(self.merge.clauses) if each.action == DELETE]
+        doomed = F.coalesce(column(CLAUSE).isin(numbers), F.lit(False))
+        return self._updated(frame.filter(~doomed), kept=kept)
+
+    def changes(self, target: DataFrame, actions: DataFrame, change_type: str) -> DataFrame:
+        """Deleted rows, and rows before and after an update, with their change type."""
+        frame = self._with_actions(target, actions, "inner")
+        deletes = [i for i, each in enumerate(self.merge.clauses) if each.action == DELETE]
+        before = F.when(column(CLAUSE).isin(deletes), "delete").otherwise("update_preimage")
+        names = [F.col(f"target.{_tick(n)}").alias(n) for n in self.schema.names]
+        old = frame.select(*names, before.alias(change_type))
+        updated = self._updated(frame.filter(~column(CLAUSE).isin(deletes)), kept=False)
+        return old.unionByName(updated.withColumn(change_type, F.lit("update_postimage")))
+
+    def inserts(self, unmatched: DataFrame) -> DataFrame | None:
+        """New rows for source rows that no target row joins; None without such clauses."""
+        numbered = self.clauses(NOT_MATCHED)
+        if not numbered:
+            return None
+        source = unmatched.alias("source")
+        chosen = source.withColumn(CLAUSE, _first_clause(numbered)).alias("source")
+        frames = [self._inserted(chosen, number, clause) for number, clause in numbered]
+        return reduce(DataFrame.unionByName, frames)
+
+    def _inserted(self, chosen: DataFrame, number: int, clause: AnalysedClause) -> DataFrame:
+        columns = []
+        for path, value in clause.assignments.items():
+            each = self.schema.get(path[0])
+            if each is not None:
+                new = reshaped(to_column(value), value.type, each.type)
+                columns.append(new.alias(each.name))
+        rows = chosen.filter(column(CLAUSE) == number).select(*columns)
+        return complete(rows, self.table, self.schema, self.now_ms)
+
+    def _with_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
+        """Target rows beside what is to be done to them and the source row it is done with."""
+        known = actions.withColumnsRenamed({FILE: "__file", ROW: "__row", SOURCE_ROW: "__source"})
+        same = (column(FILE) == column("__file")) & (column(ROW) == column("__row"))
+        joined = target.alias("target").join(known, same, how)
+        mine = column("__source") == F.col(f"source.{SOURCE_ROW}")
+        return joined.join(self.source.alias("source"), mine, "left")
+
+    def _updated(self, frame: DataFrame, *, kept: bool) -> DataFrame:
+        new: dict[str, Column] = {}
+        paths: set[tuple[str, ...]] = set()
+        for number, clause in enumerate(self.merge.clauses):
+            if clause.when == NOT_MATCHED or clause.action == DELETE:
+                continue
+            paths.update(clause.assignments)
+            for name, value in assigned_columns(self.schema, clause.assignments, "target").items():
+                old = new.get(name, F.col(f"target.{_tick(name)}"))
+                new[name] = F.when(column(CLAUSE) == number, value).otherwise(old)
+        columns = []
+        for each in self.schema:
+            value = new.get(each.name, F.col(f"target.{_tick(each.name)}"))
+            columns.append(value.cast(to_spark_type(each.type)).alias(each.name))
+        if kept:
+            stays = F.when(column(CLAUSE).isNull(), column(ROW_COMMIT_VERSION))
+            columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
+        rows = frame.select(*columns)
+        return regenerated(rows, self.table, self.schema, paths) if paths else rows
+
+    def _check_single(self, pairs: DataFrame) -> None:
+        matched = [each for _, each in self.clauses(MATCHED)]
+        if all(each.action == DELETE for each in matched):
+            return
+        acting = pairs.filter(column(CLAUSE) != _NOTHING)
+        repeated = acting.groupBy(FILE, ROW).count().filter("`count` > 1").limit(1).count()
+        if repeated:
+            msg = f"Several source rows match one row of {self.table} and would change it."
+            raise MultipleSourceRowsError(
+                msg, "Make the source's rows unique by the columns of ON."
+            )
+
+
+def _first_clause(clauses: Sequence[tuple[int, AnalysedClause]]) -> Column:
+    """The number of the first clause whose condition holds, -1 where none does."""
+    chosen = F.lit(_NOTHING)
+    for number, clause in reversed(clauses):
+        holds = F.lit(True) if clause.condition is None else is_true(clause.condition)
+        chosen = F.when(holds, F.lit(number)).otherwise(chosen)
+    return chosen
+
+
+def _tick(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

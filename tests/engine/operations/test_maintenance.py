@@ -1,0 +1,134 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from engine.commands.model import Restore, Vacuum
+from engine.errors import DataFileError, RetentionTooShortError
+from engine.operations.active import running
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+NOW = Vacuum(retention_hours=0, override_retention=True)
+
+
+@pytest.fixture
+def table(do, empty_table):
+    do("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
+    do("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    do("INSERT OVERWRITE t VALUES (3, 'c'), (4, 'd')")
+    do("DELETE FROM t WHERE id = 3")
+    return empty_table
+
+
+def _files(table):
+    return {p.relative_to(table.uri).as_posix() for p in Path(table.uri).rglob("*") if p.is_file()}
+
+
+def _stray(table, name, *, age_s=0):
+    path = Path(table.uri) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+    moment = path.stat().st_mtime - age_s
+    os.utime(path, (moment, moment))
+    return name
+
+
+def test_vacuum_keeps_what_retained_versions_need(do_lightly, table):
+    before = _files(table)
+    stray = _stray(table, "stray.parquet")
+    result = do_lightly("VACUUM t")
+    assert result.metrics["numDeletedFiles"] == 0
+    assert before | {stray} <= _files(table)
+
+
+def test_vacuum_at_no_retention_leaves_the_live_files_alone(do_lightly, table, rows_elsewhere):
+    old = _stray(table, "old/stray%20 file.parquet", age_s=60)
+    marker = _stray(table, "_started_123", age_s=60)
+    result = do_lightly(NOW)
+    left = {name for name in _files(table) if not name.startswith("_delta_log/")}
+    assert old not in left
+    assert marker in left
+    assert result.metrics["numDeletedFiles"] == 2
+    found = rows_elsewhere(table)
+    assert found["engine"] == found["deltalake"] == found["duckdb"] == [(4, "d")]
+    assert [info.operation for info in table.history(2)] == ["VACUUM END", "VACUUM START"]
+
+
+def test_vacuum_refuses_a_short_retention_unless_told(do_lightly, table):
+    with pytest.raises(RetentionTooShortError, match="168"):
+        do_lightly("VACUUM t RETAIN 1 HOURS")
+    assert table.version() == 3
+
+
+def test_a_dry_run_lists_files_and_the_versions_that_would_be_lost(do_lightly, table):
+    plan = do_lightly(NOW, dry_run=True).plan.as_dict()
+    assert plan["file_count"] == 1
+    assert plan["files"][0]["reason"] == "removed from the table before the retention"
+    assert plan["versions_lost"] == [[1, 1]]
+    assert table.version() == 3
+
+
+def test_lite_uses_the_log_alone(do_lightly, table):
+    stray = _stray(table, "stray.parquet", age_s=60)
+    lite = Vacuum(retention_hours=0, lite=True, override_retention=True)
+    assert do_lightly(lite).metrics["numDeletedFiles"] == 1
+    assert stray in _files(table)
+
+
+def test_files_of_running_jobs_are_spared_whatever_the_override(do_lightly, table):
+    staged = _stray(table, "staged.parquet", age_s=5)
+    started_ms = int((Path(table.uri) / staged).stat().st_mtime * 1000) - 1000
+    with running(table.uri, started_ms):
+        do_lightly(NOW)
+    assert staged in _files(table)
+    do_lightly(NOW, running_since_ms=started_ms)
+    assert staged in _files(table)
+    do_lightly(NOW)
+    assert staged not in _files(table)
+
+
+def test_a_table_inside_the_table_is_not_touched(do_lightly, table):
+    inner = _stray(table, "inner/_delta_log/00000000000000000000.json", age_s=60)
+    data = _stray(table, "inner/part-0.parquet", age_s=60)
+    do_lightly(NOW)
+    assert {inner, data} <= _files(table)
+
+
+def test_restore_brings_an_earlier_version_back(do_lightly, table, rows_elsewhere):
+    result = do_lightly("RESTORE TABLE t TO VERSION AS OF 1")
+    assert result.version == 4
+    found = rows_elsewhere(table)
+    assert found["engine"] == found["deltalake"] == found["duckdb"] == [(1, "a"), (2, "b")]
+    do_lightly(Restore(version=3))
+    assert rows_elsewhere(table)["engine"] == [(4, "d")]
+
+
+def test_a_version_whose_files_are_gone_cannot_be_restored(do_lightly, table):
+    do_lightly(NOW)
+    with pytest.raises(DataFileError, match="gone"):
+        do_lightly("RESTORE TABLE t TO VERSION AS OF 1")
+
+
+def test_truncate_leaves_no_row(do_lightly, table):
+    result = do_lightly("TRUNCATE TABLE t")
+    assert result.metrics["numRemovedFiles"] == 1
+    assert table.snapshot().row_count == 0
+    assert do_lightly("TRUNCATE TABLE t").version is None
+
+
+def test_reorg_purges_deleted_rows_from_the_files(do, table):
+    result = do("REORG TABLE t APPLY (PURGE)")
+    assert result.metrics["numDeletionVectorsRemoved"] == 1
+    assert not any(add.deletion_vector for add in table.snapshot().add_files())
+    assert table.snapshot().to_arrow().to_pylist() == [{"id": 4, "p": "d"}]
+
+
+def test_properties_change_metadata_and_upgrade_the_protocol(do_lightly, table):
+    do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    assert table.snapshot().properties.enable_change_data_feed
+    assert "changeDataFeed" in (table.snapshot().protocol.writer_features or [])
+    again = do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    assert again.version is None
+    do_lightly("ALTER TABLE t UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')")
+    assert not table.snapshot().properties.enable_change_data_feed

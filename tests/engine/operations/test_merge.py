@@ -1,0 +1,112 @@
+import pytest
+
+from engine.errors import InvariantViolationError, MultipleSourceRowsError
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+NO_VECTORS = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false')"
+UPSERT = (
+    "MERGE INTO t USING (VALUES (2, 'B', 20.0), (9, 'n', 9.0), (3, 'gone', 0.0))"
+    " AS s (id, p, v) ON t.id = s.id"
+    " WHEN MATCHED AND s.p = 'gone' THEN DELETE"
+    " WHEN MATCHED THEN UPDATE SET v = s.v + t.v, p = s.p"
+    " WHEN NOT MATCHED THEN INSERT *"
+)
+
+
+def _created(do, layout=""):
+    do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
+    do("INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, 'c', 3.0)")
+
+
+@pytest.mark.parametrize("layout", ["", "PARTITIONED BY (p)", "CLUSTER BY (id)", NO_VECTORS])
+def test_merge_updates_deletes_and_inserts_in_one_commit(do, empty_table, rows_elsewhere, layout):
+    _created(do, layout)
+    result = do(UPSERT)
+    found = rows_elsewhere(empty_table)
+    expected = sorted([(1, "a", 1.0), (2, "B", 22.0), (9, "n", 9.0)], key=repr)
+    assert found["engine"] == found["deltalake"] == found["duckdb"] == expected
+    assert result.version == 2
+    names = ("Inserted", "Updated", "Deleted")
+    assert [result.metrics[f"numTargetRows{name}"] for name in names] == [1, 1, 1]
+
+
+def test_two_source_rows_for_one_target_row_are_refused(do, empty_table):
+    _created(do)
+    with pytest.raises(MultipleSourceRowsError):
+        do(
+            "MERGE INTO t USING (VALUES (2, 1.0), (2, 2.0)) AS s (id, v) ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET v = s.v"
+        )
+    assert empty_table.version() == 1
+
+
+def test_clause_conditions_decide_which_source_row_counts(do, empty_table):
+    _created(do)
+    do(
+        "MERGE INTO t USING (VALUES (2, 1.0), (2, 50.0)) AS s (id, v) ON t.id = s.id"
+        " WHEN MATCHED AND s.v > 10 THEN UPDATE SET v = s.v"
+    )
+    rows = {row["id"]: row["v"] for row in empty_table.snapshot().to_arrow().to_pylist()}
+    assert rows == {1: 1.0, 2: 50.0, 3: 3.0}
+
+
+def test_rows_that_no_source_row_joins_can_be_updated_and_deleted(do, empty_table):
+    _created(do)
+    result = do(
+        "MERGE INTO t USING (VALUES (2, 1.0)) AS s (id, v) ON t.id = s.id"
+        " WHEN NOT MATCHED BY SOURCE AND t.id = 1 THEN DELETE"
+        " WHEN NOT MATCHED BY SOURCE THEN UPDATE SET p = 'stale'"
+    )
+    rows = sorted(empty_table.snapshot().to_arrow()["p"].to_pylist())
+    assert rows == ["b", "stale"]
+    assert result.metrics["numTargetRowsNotMatchedBySourceDeleted"] == 1
+
+
+def test_an_insert_only_merge_adds_no_vector_and_is_not_blind(do, empty_table):
+    _created(do)
+    result = do(
+        "MERGE INTO t USING (VALUES (2, 'x'), (7, 'y')) AS s (id, p) ON t.id = s.id"
+        " WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id, upper(s.p))"
+    )
+    assert result.metrics["numTargetRowsInserted"] == 1
+    assert empty_table.history(1)[0].is_blind_append is False
+    assert not any(add.deletion_vector for add in empty_table.snapshot().add_files())
+    assert "Y" in empty_table.snapshot().to_arrow()["p"].to_pylist()
+
+
+def test_new_columns_come_with_schema_evolution(do, empty_table):
+    _created(do)
+    do(
+        "MERGE WITH SCHEMA EVOLUTION INTO t USING (VALUES (2, 'n'), (8, 'm')) AS s (id, note)"
+        " ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    rows = {row["id"]: row["note"] for row in empty_table.snapshot().to_arrow().to_pylist()}
+    assert rows == {1: None, 2: "n", 3: None, 8: "m"}
+
+
+def test_a_merge_that_matches_nothing_makes_no_commit(do, empty_table):
+    _created(do)
+    result = do(
+        "MERGE INTO t USING (VALUES (99)) AS s (id) ON t.id = s.id WHEN MATCHED THEN DELETE"
+    )
+    assert result.version is None
+    assert empty_table.version() == 1
+
+
+def test_rules_hold_for_merged_rows(do, empty_table):
+    _created(do, "TBLPROPERTIES ('delta.constraints.small' = 'v < 100')")
+    with pytest.raises(InvariantViolationError, match="small"):
+        do(
+            "MERGE INTO t USING (VALUES (2)) AS s (id) ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET v = 1000"
+        )
+    assert empty_table.version() == 1
+
+
+def test_a_change_feed_gets_every_change(do, empty_table):
+    _created(do, "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    result = do(UPSERT)
+    assert result.metrics["numTargetChangeFilesAdded"] >= 1
+    paths = list(empty_table.store.list_all("_change_data"))
+    assert len(paths) == result.metrics["numTargetChangeFilesAdded"]
