@@ -7,6 +7,8 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from structlog.contextvars import get_contextvars
 
+_DJANGOS = "matches the given query"  # of get_object_or_404: it names a model, not a reason
+
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if not hasattr(request, "user"):  # refused before anyone asked who it is: a foreign host, say
@@ -35,4 +37,4 @@ def server_error(_request: HttpRequest) -> HttpResponse:
 def _said(exception: Exception) -> str:
     """What a view said of it; Django's own arguments are for machines."""
     first: Any = exception.args[0] if exception.args else ""
-    return first if isinstance(first, str) else ""
+    return first if isinstance(first, str) and _DJANGOS not in first else ""

@@ -46,7 +46,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         page.goto(base + address)
         link = page.locator("table[data-rows] tbody th a").first
         found[name] = link.get_attribute("href") or "/" if link.count() else "/"
-    for tab in page.goto(base + table) and page.locator("nav.tabs a").all() or []:
+    for tab in (page.goto(base + table) and page.locator("nav.tabs a").all()) or []:
         address = tab.get_attribute("href") or ""
         if address.startswith(table) and address.rstrip("/") + "/" not in found.values():
             found[address.strip("/").rpartition("/")[2]] = address

@@ -95,6 +95,14 @@ def clock(moment: datetime | None) -> SafeString:
 
 
 @register.simple_tag
+def stamp(moment: datetime) -> SafeString:
+    """A line of a log: the time of day to the millisecond."""
+    local = timezone.localtime(moment)
+    text = f"{local:%H:%M:%S}.{local.microsecond // 1000:03d}"
+    return format_html('<time datetime="{}">{}</time>', _rfc3339(moment), text)
+
+
+@register.simple_tag
 def ago(moment: datetime | None, nothing: str = "never") -> SafeString:
     """Relative, the absolute time in its title."""
     if moment is None:

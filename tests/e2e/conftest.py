@@ -1,0 +1,82 @@
+import os
+import shutil
+
+import pytest
+from django.conf import global_settings
+from django.db import connections
+from django.test.utils import override_settings, setup_databases, teardown_databases
+from playwright.sync_api import expect, sync_playwright
+
+from tests.e2e.server import serving
+from tests.lakeui.factories import Story
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    if CHROMIUM is None:
+        reason = "Chromium is missing: apt-get install chromium, or name one with CHROMIUM."
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def story(browser, django_test_environment, django_db_blocker):
+    """One lake for all journeys: each takes what another leaves alone."""
+    with django_db_blocker.unblock():
+        old = setup_databases(verbosity=0, interactive=False)
+        with override_settings(PASSWORD_HASHERS=global_settings.PASSWORD_HASHERS):
+            lake = Story()  # the server knows the real hashers alone
+        yield lake
+        connections.close_all()
+        teardown_databases(old, verbosity=0)
+
+
+@pytest.fixture(scope="session")
+def address(story, tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("server") / "server.log") as url:
+        yield url
+
+
+@pytest.fixture
+def context(browser, address):
+    opened = browser.new_context(base_url=address, accept_downloads=True)
+    opened.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
+    opened.set_default_timeout(15_000)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def page(context):
+    """A page that fails its test if the browser blocked or broke anything."""
+    faults = []
+    opened = context.new_page()
+    opened.on("pageerror", lambda error: faults.append(str(error)))
+    opened.on(
+        "console",
+        lambda line: (
+            faults.append(line.text)
+            if line.type == "error" and "Failed to load resource" not in line.text
+            else None
+        ),
+    )
+    yield opened
+    assert faults == []
+
+
+@pytest.fixture
+def signed_in(page):
+    page.goto("/login/")
+    page.fill("#id_username", "ops-oncall")
+    page.fill("#id_password", PASSWORD)
+    page.press("#id_password", "Enter")
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    return page

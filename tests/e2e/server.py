@@ -1,0 +1,66 @@
+"""The web server as people run it: a process of its own over a database that is given."""
+
+import os
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.conf import settings
+from django.db import connection
+
+_TRIES = 100
+
+
+@contextmanager
+def serving(log: Path) -> Iterator[str]:
+    """Its address, over the database that this process is connected to; ends with the block."""
+    port = _free_port()
+    name = connection.settings_dict["NAME"]
+    environment = os.environ | {
+        "DATABASE_URL": os.environ.get("E2E_DATABASE_URL") or f"sqlite:///{name}",
+        "LAKEUI_HOME": str(settings.LAKEUI_HOME),
+        "SECRET_KEY": settings.SECRET_KEY,
+        "TABLE_ROOTS": "s3://demo-lake",
+        "BROKER_URL": "memory://",
+        "LOG_LEVEL": "ERROR",
+    }
+    command = [sys.executable, "-m", "uvicorn", "lakeui.asgi:application", "--port", str(port)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own server
+            [*command, "--log-level", "warning", "--timeout-graceful-shutdown", "1"],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/login/", process, log)
+            yield f"http://localhost:{port}"
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(_TRIES):
+        try:
+            with urllib.request.urlopen(url, timeout=10):  # noqa: S310 - our own address
+                return
+        except urllib.error.URLError:
+            try:
+                process.wait(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+    msg = f"The server did not start: {log.read_text('utf-8', 'replace')[-2000:]}"
+    raise RuntimeError(msg)

@@ -1,0 +1,49 @@
+"""Each page in a real browser: accessible in both themes, nothing sideways on a telephone."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+
+
+def paths(story):
+    table = f"/tables/{story.orders.pk}/"
+    return [
+        "/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", table,
+        f"{table}history/", f"{table}history/4797/", "/jobs/", f"/jobs/{story.running.pk}/",
+        f"/jobs/new/?table={story.orders.pk}", f"/jobs/new/?table={story.orders.pk}&kind=append",
+        "/conflicts/", f"/conflicts/{story.conflict.pk}/", f"/conflicts/?table={story.orders.pk}",
+        "/search/?q=sales", "/tables/987654/",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_is_accessible(signed_in, context, story, address, theme):
+    context.add_cookies([{"name": "theme", "value": theme, "url": address}])
+    found = []
+    for path in paths(story):
+        signed_in.goto(path)
+        result = Axe().run(signed_in, options=RULES)
+        found += [
+            f"{path}: {each['id']}: {node['html'][:160]}"
+            for each in result.response["violations"]
+            for node in each["nodes"][:3]
+        ]
+    assert found == []
+
+
+@pytest.mark.parametrize("width", [360, 2560])
+def test_no_page_scrolls_sideways(signed_in, story, width):
+    signed_in.set_viewport_size({"width": width, "height": 800})
+    wide = []
+    for path in paths(story):
+        signed_in.goto(path)
+        if signed_in.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(path)
+    assert wide == []
+
+
+def test_the_sign_in_page_is_accessible(page):
+    page.goto("/login/")
+    assert Axe().run(page, options=RULES).response["violations"] == []
