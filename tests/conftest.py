@@ -26,9 +26,15 @@ os.environ.update(
 os.environ.setdefault("XDG_RUNTIME_DIR", str(_HOME))  # PostgreSQL's wheel asks for one
 
 import django  # noqa: E402 - the environment comes first
+import hypothesis  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = str(_HOME / "test.sqlite3")
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 django.setup()  # conftests below import models
+
+hypothesis.settings.register_profile(  # a busy machine is slow, which is no failure
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
