@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path, re_path
 
+from lakeui.api.views.concurrency import Concurrency, Eligibility, Isolation, Matrix
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.views.explain import ConflictExplain
@@ -39,6 +40,10 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/files/", LiveFileList.as_view(), name="files"),
     path("tables/<int:table_id>/conflicts/", TableConflictList.as_view(), name="table-conflicts"),
     path("tables/<int:table_id>/jobs/", TableJobList.as_view(), name="table-jobs"),
+    path("tables/<int:table_id>/eligibility/", Eligibility.as_view(), name="eligibility"),
+    path("tables/<int:table_id>/isolation/", Isolation.as_view(), name="isolation"),
+    path("tables/<int:table_id>/matrix/", Matrix.as_view(), name="matrix"),
+    path("tables/<int:table_id>/concurrency/", Concurrency.as_view(), name="concurrency"),
     path("jobs/", JobList.as_view(), name="jobs"),
     path("jobs/<uuid:job_id>/", JobDetail.as_view(), name="job"),
     path("jobs/<uuid:job_id>/events/", JobEventList.as_view(), name="job-events"),

@@ -28,7 +28,7 @@ MIN_VACUUM_RETENTION_HOURS = 168
 RETENTION_PROPERTIES = frozenset(
     {"delta.deletedfileretentionduration", "delta.logretentionduration"}
 )
-_WRITES = frozenset({"append", "overwrite", "delete", "update", "merge"})
+_WRITES = frozenset({"append", "overwrite", "delete", "update", "merge", "truncate"})
 _MAINTENANCE = frozenset({"create", "register", "optimize", "vacuum", "reorg"})
 
 
@@ -63,7 +63,8 @@ def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
     if kind == "vacuum":
         return "admin" if _spares_too_little(parameters) else "maintain"
     if kind in _MAINTENANCE or kind.startswith(("alter", "set_", "unset_")):
-        return "admin" if _touches_retention(parameters) else "maintain"
+        cuts = parameters.get("truncate_history") or _touches_retention(parameters)
+        return "admin" if cuts else "maintain"
     return "admin"
 
 

@@ -53,7 +53,7 @@ def record_report(linked: LinkedReport, by: User | None) -> Conflict | None:
     if found is None:
         return None
     winner = found.winner
-    happened_ms = winner.timestamp_ms if winner else None
+    happened_ms = (winner.timestamp_ms if winner else None) or 0
     return Conflict.objects.create(
         table=linked.table,
         kind=Conflict.Kind.REPORTED,
@@ -107,5 +107,5 @@ def _winner(
     return None, ""
 
 
-def _is_plausible(epoch_ms: int | None) -> bool:
-    return epoch_ms is not None and 0 < epoch_ms < 253_402_300_800_000  # before the year 10000
+def _is_plausible(epoch_ms: int) -> bool:
+    return 0 < epoch_ms < 253_402_300_800_000  # before the year 10000

@@ -90,7 +90,7 @@ def _flat(text: str) -> str:
 
 
 def _signs(flat: str) -> list[tuple[int, Kind]]:
-    found = []
+    found: list[tuple[int, Kind]] = []
     for kind in KINDS:
         names = rf"\b{kind.code}\b" + (rf"|\b{kind.exception}\b" if kind.exception else "")
         pattern = re.compile("|".join([names, *(f"(?i:{each})" for each in kind.sentences)]))

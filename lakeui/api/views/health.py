@@ -17,7 +17,7 @@ class HealthSerializer(serializers.Serializer[Any]):
     """What /readyz says, and whether anything may be changed."""
 
     ready = serializers.BooleanField()
-    read_only = serializers.BooleanField()
+    read_only = serializers.BooleanField()  # type: ignore[assignment]
     checks = serializers.DictField(child=serializers.CharField())
 
 

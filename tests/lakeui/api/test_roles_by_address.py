@@ -9,6 +9,7 @@ WHO = ("anonymous", "stranger", "viewer", "operator", "maintainer", "admin")
 OPTIMIZE = {"kind": "optimize", "parameters": {}}
 DELETE = {"kind": "delete", "parameters": {"where": "1 = 1"}}
 RESTORE = {"kind": "restore", "parameters": {"version": 0}}
+LEVEL = {"level": "Serializable"}
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets
@@ -27,6 +28,11 @@ ROWS = [
     ("post", "tables/{table}/jobs/", OPTIMIZE, (401, 404, 403, 403, 202, 202)),
     ("post", "tables/{table}/jobs/", DELETE, (401, 404, 403, 202, 202, 202)),
     ("post", "tables/{table}/jobs/", RESTORE, (401, 404, 403, 403, 403, 202)),
+    ("get", "tables/{table}/eligibility/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/isolation/", None, (401, 404, 200, 200, 200, 200)),
+    ("patch", "tables/{table}/isolation/", LEVEL, (401, 404, 403, 403, 428, 428)),
+    ("get", "tables/{table}/matrix/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/concurrency/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "jobs/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "jobs/{job}/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "jobs/{job}/events/", None, (401, 404, 200, 200, 200, 200)),

@@ -64,4 +64,6 @@ def test_the_pages_hold_nothing_inline_and_nothing_from_elsewhere(client, db, pa
     assert "unsafe" not in policy
     assert re.search(r"script-src 'self'(;|$)", policy)
     for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', response.text):
-        assert client.get(address).status_code == 200
+        file = client.get(address)
+        assert file.status_code == 200
+        file.close()

@@ -1,0 +1,164 @@
+"""Eligibility, isolation, the matrix and the swim-lane of a table."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+
+
+class StepSerializer(serializers.Serializer[Any]):
+    """A condition of row-level concurrency. `job` is what to POST to the table's jobs to mend it."""
+
+    name = serializers.CharField()
+    holds = serializers.BooleanField()
+    evidence = serializers.CharField()
+    fix = RecordedField(allow_null=True)
+    cost = RecordedField(allow_null=True)
+    job = ObjectField(allow_null=True)
+
+
+class RuntimeSerializer(serializers.Serializer[Any]):
+    """What another engine does with this table."""
+
+    name = serializers.CharField()
+    row_level = serializers.ChoiceField(choices=["yes", "partly", "no"])
+    reason = serializers.CharField()
+
+
+class EligibilitySerializer(serializers.Serializer[Any]):
+    """Whether the table takes part in row-level concurrency, and why. null: not mirrored yet."""
+
+    eligible = serializers.BooleanField(allow_null=True)
+    obstacle = RecordedField(allow_null=True)
+    traces_moves = serializers.BooleanField(help_text="OPTIMIZE can be followed row by row.")
+    conditions = StepSerializer(many=True)
+    runtimes = RuntimeSerializer(many=True)
+    locked_out = serializers.ListField(child=serializers.CharField())
+    avoided = serializers.IntegerField(help_text="Conflicts that rows resolved so far.")
+    avoided_lately = serializers.IntegerField(help_text="The same, in the last 30 days.")
+
+
+class RunningJobSerializer(serializers.Serializer[Any]):
+    """A job that would lose."""
+
+    id = serializers.UUIDField()
+    kind = serializers.CharField()
+    state = serializers.CharField()
+
+
+class ImpactSerializer(serializers.Serializer[Any]):
+    """What a change of the settings would do."""
+
+    changes = serializers.DictField(child=serializers.CharField())
+    losing_jobs = RunningJobSerializer(many=True)
+    streams = serializers.ListField(child=serializers.CharField())
+    new_features = serializers.ListField(child=serializers.CharField())
+    locked_out = serializers.ListField(child=serializers.CharField())
+    irreversible = serializers.ListField(child=serializers.CharField())
+    warnings = serializers.ListField(child=serializers.CharField())
+
+
+class SettingsSerializer(serializers.Serializer[Any]):
+    """The settings that decide who conflicts; those left out stay as they are."""
+
+    level = serializers.ChoiceField(choices=["Serializable", "WriteSerializable"], required=False)
+    deletion_vectors = serializers.BooleanField(required=False, allow_null=True, default=None)
+    row_tracking = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+class SettingsChangeSerializer(SettingsSerializer):
+    """A change of the settings, as a job."""
+
+    reason = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=2000,
+        help_text="For the audit trail.",
+    )
+
+
+class IsolationSerializer(serializers.Serializer[Any]):
+    """The level in force and the settings beside it; `impact` of the change that was asked about."""
+
+    level = RecordedField(allow_null=True)
+    is_set = serializers.BooleanField(help_text="false: the default is in force.")
+    promise = serializers.CharField()
+    deletion_vectors = serializers.BooleanField()
+    row_tracking = serializers.BooleanField()
+    row_level_eligible = serializers.BooleanField()
+    row_level_reason = serializers.CharField()
+    promises = serializers.DictField(child=serializers.CharField())
+    impact = ImpactSerializer(allow_null=True)
+
+
+class PairSerializer(serializers.Serializer[Any]):
+    """Two operations that met; the one that lost or gave way first."""
+
+    current_operation = RecordedField(allow_null=True)
+    winner_operation = RecordedField(allow_null=True)
+    escaped = serializers.IntegerField()
+    absorbed = serializers.IntegerField()
+    reported = serializers.IntegerField()
+    wasted_ms = Int64Field()
+    wasted_bytes = Int64Field()
+    example_id = serializers.IntegerField()
+
+
+class BarSerializer(serializers.Serializer[Any]):
+    """A transaction, from read version to commit."""
+
+    lane = serializers.CharField()
+    operation = serializers.CharField()
+    outcome = serializers.ChoiceField(choices=["committed", "escaped", "reported"])
+    version = serializers.IntegerField(allow_null=True)
+    read_version = serializers.IntegerField(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    started_is_estimated = serializers.BooleanField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+    isolation_level = RecordedField(allow_null=True)
+    is_blind_append = serializers.BooleanField(allow_null=True)
+    conflict_id = serializers.IntegerField(allow_null=True)
+    winning_version = serializers.IntegerField(allow_null=True)
+    job_id = serializers.UUIDField(allow_null=True)
+
+
+class JointSerializer(serializers.Serializer[Any]):
+    """An absorbed conflict."""
+
+    conflict_id = serializers.IntegerField()
+    version = serializers.IntegerField(allow_null=True)
+    winning_version = serializers.IntegerField(allow_null=True)
+    rule = serializers.CharField()
+
+
+class ReorderedSerializer(serializers.Serializer[Any]):
+    """A blind append that may be ordered after a later version which did not read it."""
+
+    version = serializers.IntegerField()
+    later = serializers.IntegerField()
+
+
+class SwimLaneSerializer(serializers.Serializer[Any]):
+    """Transactions of a range of versions, in the order in which they ended."""
+
+    first = serializers.IntegerField()
+    last = serializers.IntegerField()
+    lanes = serializers.ListField(child=serializers.CharField())
+    bars = BarSerializer(many=True)
+    joints = JointSerializer(many=True)
+    reordered = ReorderedSerializer(many=True)
+
+
+class SwimLaneRequestSerializer(serializers.Serializer[Any]):
+    """A range of versions, both ends included; at most 500."""
+
+    first = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
+    last = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
+
+
+class DaysSerializer(serializers.Serializer[Any]):
+    """How far back to look."""
+
+    days = serializers.IntegerField(required=False, min_value=1, max_value=3650, default=30)

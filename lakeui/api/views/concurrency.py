@@ -1,0 +1,145 @@
+"""Who may write at once: eligibility, isolation settings, pairs that met, the swim-lane."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.caller import caller
+from lakeui.api.filtering import refuse_unknown
+from lakeui.api.idempotency import answer_once
+from lakeui.api.preconditions import check_if_match, etag_of
+from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
+from lakeui.api.serializers.concurrency import (
+    DaysSerializer,
+    EligibilitySerializer,
+    IsolationSerializer,
+    PairSerializer,
+    SettingsChangeSerializer,
+    SettingsSerializer,
+    SwimLaneRequestSerializer,
+    SwimLaneSerializer,
+)
+from lakeui.api.serializers.jobs import JobDetailSerializer
+from lakeui.api.views.jobs import accepted
+from lakeui.api.views.tables import OfTable, require
+from lakeui.catalog.models import Table
+from lakeui.conflicts.eligibility import eligibility_of
+from lakeui.conflicts.level_impact import LEVEL, PROMISES, ROW_TRACKING, VECTORS, impact_of
+from lakeui.conflicts.observed import observed_pairs
+from lakeui.conflicts.swim_lane import swim_lane
+from lakeui.jobs.requests import request_job
+
+
+def asked(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """The query string, checked; names that mean nothing are refused."""
+    form = kind(data=request.query_params)
+    refuse_unknown(request, set(form.fields))
+    form.is_valid(raise_exception=True)
+    return dict(form.validated_data)
+
+
+class Eligibility(OfTable):
+    """Row-level concurrency: each condition with evidence, the fix and what it costs."""
+
+    serializer_class = EligibilitySerializer
+
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
+        return Response(EligibilitySerializer(eligibility_of(self.table)).data)
+
+
+class Isolation(OfTable):
+    """The isolation level in force, and the settings that decide who conflicts."""
+
+    serializer_class = IsolationSerializer
+
+    @extend_schema(parameters=[SettingsSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Name settings to see in `impact` what changing them would do; nothing is changed."""
+        wanted = _properties(asked(request, SettingsSerializer))
+        body = IsolationSerializer(_isolation(self.table, wanted)).data
+        return Response(body, headers={"ETag": etag_of(self.table)})
+
+    @extend_schema(
+        request=SettingsChangeSerializer,
+        responses={202: JobDetailSerializer},
+        parameters=[IF_MATCH, IDEMPOTENCY_KEY],
+    )
+    def patch(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Change the settings by a job: 202 with its `Location`. Look at `impact` first."""
+        table = self.table
+        require(request, "maintain", table)
+        form = SettingsChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        wanted = _properties(form.validated_data)
+        if not wanted:
+            fault = "Name a setting to change."
+            raise serializers.ValidationError({"level": [fault]})
+        check_if_match(request, etag_of(table))
+        reason = form.validated_data["reason"]
+        return answer_once(request, lambda: _set(request, table, wanted, reason))
+
+
+class Matrix(OfTable):
+    """The pairs of operations that met on the table lately, how it ended and what it cost."""
+
+    serializer_class = PairSerializer
+    pagination_class = None
+    filter_backends = []
+
+    @extend_schema(parameters=[DaysSerializer], responses={200: PairSerializer(many=True)})
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        days = asked(request, DaysSerializer)["days"]
+        return Response(PairSerializer(observed_pairs(self.table, days), many=True).data)
+
+
+class Concurrency(OfTable):
+    """Who wrote when, from read version to commit: losers, absorbed conflicts, reordered appends."""
+
+    serializer_class = SwimLaneSerializer
+
+    @extend_schema(parameters=[SwimLaneRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        wanted = asked(request, SwimLaneRequestSerializer)
+        lane = swim_lane(self.table, wanted.get("first"), wanted.get("last"))
+        return Response(SwimLaneSerializer(lane).data)
+
+
+def _properties(settings: dict[str, Any]) -> dict[str, str]:
+    named = {
+        LEVEL: settings.get("level"),
+        VECTORS: _word(settings.get("deletion_vectors")),
+        ROW_TRACKING: _word(settings.get("row_tracking")),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _word(setting: bool | None) -> str | None:
+    return None if setting is None else str(setting).lower()
+
+
+def _isolation(table: Table, wanted: dict[str, str]) -> dict[str, Any]:
+    return {
+        "level": table.isolation_level,
+        "is_set": table.isolation_level_is_set,
+        "promise": PROMISES.get(table.isolation_level, ""),
+        "deletion_vectors": table.deletion_vectors,
+        "row_tracking": table.row_tracking,
+        "row_level_eligible": table.row_level_eligible,
+        "row_level_reason": table.row_level_reason,
+        "promises": PROMISES,
+        "impact": impact_of(table, wanted) if wanted else None,
+    }
+
+
+def _set(request: Request, table: Table, wanted: dict[str, str], reason: str) -> Response:
+    job = request_job(
+        table=table,
+        kind="set_properties",
+        parameters={"properties": wanted},
+        requested_by=caller(request),
+        reason=reason,
+    )
+    return accepted(request, job)

@@ -1,0 +1,58 @@
+"""Which operations met on a table, how it ended and what it cost."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db.models import Count, Max, Q, Sum
+from django.utils import timezone
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+
+DEFAULT_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A pair of operations, the one that lost or gave way first. `example_id`: the latest conflict."""
+
+    current_operation: str
+    winner_operation: str
+    escaped: int
+    absorbed: int
+    reported: int
+    wasted_ms: int
+    wasted_bytes: int
+    example_id: int
+
+
+def observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[Pair, ...]:
+    """The pairs that met in the last days, the most costly first."""
+    since = timezone.now() - timedelta(days=days)
+    kinds = Conflict.Kind
+    rows = (
+        table.conflicts.filter(occurred_at__gte=since)
+        .values("current_operation", "winner_operation")
+        .annotate(
+            escaped=Count("id", filter=Q(kind=kinds.ESCAPED)),
+            absorbed=Count("id", filter=Q(kind=kinds.ABSORBED)),
+            reported=Count("id", filter=Q(kind=kinds.REPORTED)),
+            ms=Sum("wasted_ms"),
+            size=Sum("wasted_bytes"),
+            example=Max("id"),
+        )
+        .order_by("-escaped", "-reported", "-absorbed", "current_operation", "winner_operation")
+    )
+    return tuple(
+        Pair(
+            current_operation=row["current_operation"],
+            winner_operation=row["winner_operation"],
+            escaped=row["escaped"],
+            absorbed=row["absorbed"],
+            reported=row["reported"],
+            wasted_ms=row["ms"] or 0,
+            wasted_bytes=row["size"] or 0,
+            example_id=row["example"],
+        )
+        for row in rows
+    )

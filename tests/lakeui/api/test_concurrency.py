@@ -1,0 +1,62 @@
+"""Eligibility, isolation, matrix and swim-lane over REST."""
+
+import pytest
+
+from lakeui.jobs.models import Job
+from tests.lakeui.api.problem import problem
+
+
+def test_the_level_can_be_weighed_before_it_is_changed(as_, table):
+    path = f"/api/v1/tables/{table.pk}/isolation/"
+    body = as_("viewer").get(path, {"level": "Serializable"}).json()
+    assert body["impact"]["changes"] == {"delta.isolationLevel": "Serializable"}
+    assert as_("viewer").get(path).json()["impact"] is None
+    assert not Job.objects.exists()
+
+
+def test_the_level_is_changed_by_a_job_on_the_state_that_was_seen(as_, table):
+    caller, path = as_("maintainer"), f"/api/v1/tables/{table.pk}/isolation/"
+    seen = {"If-Match": caller.get(path).headers["ETag"]}
+    body = {"level": "Serializable", "deletion_vectors": True, "reason": "audit"}
+    response = caller.patch(path, body, format="json", headers=seen)
+    assert response.status_code == 202
+    job = Job.objects.get()
+    assert (job.kind, job.reason) == ("set_properties", "audit")
+    assert job.parameters["properties"] == {
+        "delta.isolationLevel": "Serializable",
+        "delta.enableDeletionVectors": "true",
+    }
+    type(table).objects.update(version=3)
+    problem(caller.patch(path, body, format="json", headers=seen), 412, "PRECONDITION_FAILED")
+
+
+@pytest.mark.parametrize("body", [{}, {"level": "SnapshotIsolation"}, {"level": None}])
+def test_a_change_that_is_none_is_refused(as_, table, body):
+    path = f"/api/v1/tables/{table.pk}/isolation/"
+    problem(as_("admin").patch(path, body, format="json", headers={"If-Match": "*"}), 422)
+
+
+def test_eligibility_says_what_to_post(as_, table):
+    path = f"/api/v1/tables/{table.pk}/"
+    found = as_("maintainer").get(f"{path}eligibility/").json()
+    jobs = [step["job"] for step in found["conditions"] if step["job"]]
+    response = as_("maintainer").post(f"{path}jobs/", jobs[0], format="json")
+    assert response.status_code == 202
+
+
+def test_the_matrix_counts_what_met(as_, table, conflict):
+    path = f"/api/v1/tables/{table.pk}/matrix/"
+    [pair] = as_("viewer").get(path, {"days": 3650}).json()
+    assert (pair["current_operation"], pair["escaped"]) == ("UPDATE", 1)
+    problem(as_("viewer").get(path, {"days": 0}), 422)
+
+
+def test_the_swim_lane_is_served_by_range(as_, table, conflict):
+    path = f"/api/v1/tables/{table.pk}/concurrency/"
+    body = as_("viewer").get(path, {"first": 1}).json()
+    assert [bar["version"] for bar in body["bars"] if bar["version"] is not None] == [1, 2]
+    assert [bar["conflict_id"] for bar in body["bars"] if bar["outcome"] == "escaped"] == [
+        conflict.pk
+    ]
+    problem(as_("viewer").get(path, {"first": -1}), 422)
+    problem(as_("viewer").get(path, {"frist": 1}), 422)

@@ -1,0 +1,116 @@
+"""Row-level concurrency of a mirrored table, and what changing its settings would do."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from engine.commands.model import Command
+from lakeui.catalog.models import Commit
+from lakeui.conflicts.eligibility import eligibility_of
+from lakeui.conflicts.level_impact import LEVEL, ROW_TRACKING, VECTORS, impact_of
+from lakeui.jobs.models import Job
+from tests.lakeui.people import make_conflict, make_job, make_table
+
+pytestmark = pytest.mark.django_db
+ELIGIBLE = {
+    "min_reader_version": 3,
+    "min_writer_version": 7,
+    "reader_features": ["deletionVectors"],
+    "writer_features": ["deletionVectors"],
+    "properties": {VECTORS: "true"},
+    "deletion_vectors": True,
+    "row_level_eligible": True,
+}
+OLD = {"min_reader_version": 1, "min_writer_version": 2}
+
+
+def test_an_eligible_table_needs_nothing():
+    found = eligibility_of(make_table(**ELIGIBLE))
+    assert (found.eligible, found.obstacle) == (True, "")
+    assert all(step.holds and step.job is None for step in found.conditions)
+    assert "delta-spark before 2.3" in found.locked_out[0]
+
+
+def test_what_one_click_can_mend_comes_with_its_job_and_its_cost():
+    found = eligibility_of(make_table(**OLD))
+    assert found.eligible is False
+    broken = [step for step in found.conditions if not step.holds]
+    assert all("lose access" in step.cost for step in broken)
+    for step in broken:
+        assert Command.from_parameters(step.job["kind"], step.job["parameters"])
+
+
+def test_what_needs_a_rewrite_says_how_much_and_offers_no_click():
+    found = eligibility_of(make_table(**ELIGIBLE, partition_columns=["date"]))
+    [step] = [step for step in found.conditions if not step.holds]
+    assert (step.job, "is partitioned by date" in step.evidence) == (None, True)
+    assert str(3 * 2**53) in step.cost
+
+
+def test_a_table_that_was_never_read_is_not_judged():
+    found = eligibility_of(make_table(version=None, schema={}))
+    assert (found.eligible, found.conditions) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "levels"),
+    [
+        (ELIGIBLE, ["yes", "yes", "partly", "partly", "no", "no"]),
+        (
+            ELIGIBLE | {"clustering_columns": ["a"]},
+            ["yes", "yes", "partly", "partly", "partly", "no"],
+        ),
+        (ELIGIBLE | {"partition_columns": ["a"]}, ["no", "no", "no", "no", "no", "no"]),
+        (OLD, ["no", "no", "no", "no", "no", "no"]),
+    ],
+)
+def test_each_runtime_is_told_as_published(fields, levels):
+    runtimes = eligibility_of(make_table(**fields)).runtimes
+    assert [runtime.row_level for runtime in runtimes] == levels
+    assert all(runtime.reason for runtime in runtimes)
+
+
+def test_conflicts_that_rows_resolved_are_counted():
+    table = make_table(**ELIGIBLE)
+    make_conflict(table, kind="absorbed", occurred_at=timezone.now())
+    make_conflict(table, kind="absorbed", occurred_at=timezone.now() - timedelta(days=99))
+    make_conflict(table, kind="escaped", occurred_at=timezone.now())
+    found = eligibility_of(table)
+    assert (found.avoided, found.avoided_lately) == (2, 1)
+
+
+def test_asking_for_what_is_already_so_changes_nothing():
+    impact = impact_of(make_table(**ELIGIBLE), {VECTORS: "true"})
+    assert (impact.changes, impact.losing_jobs, impact.warnings) == ({}, (), ())
+
+
+def test_running_writes_would_lose_and_waiting_ones_and_dry_runs_would_not():
+    table = make_table(**OLD)
+    running = make_job(table, state=Job.State.RUNNING)
+    make_job(table, state=Job.State.QUEUED)
+    make_job(table, state=Job.State.RUNNING, dry_run=True)
+    impact = impact_of(table, {LEVEL: "Serializable"})
+    assert [job.id for job in impact.losing_jobs] == [str(running.pk)]
+
+
+def test_an_upgrade_names_features_who_is_locked_out_and_what_stays():
+    impact = impact_of(make_table(**OLD), {VECTORS: "true", ROW_TRACKING: "true"})
+    assert impact.new_features == ("deletionVectors", "rowTracking", "domainMetadata")
+    assert impact.locked_out[0].startswith("readers and writers")
+    assert impact.locked_out[1].startswith("writers")
+    assert "DROP FEATURE" in impact.irreversible[0]
+
+
+def test_serializable_is_told_to_add_conflicts():
+    [_, warning] = impact_of(make_table(**OLD), {LEVEL: "Serializable"}).warnings
+    assert "cures none" in warning
+
+
+def test_streams_that_wrote_lately_are_named():
+    table = make_table(**OLD)
+    Commit.objects.filter(version=2).update(
+        operation="STREAMING UPDATE", committed_at=timezone.now(), user_name="clicks"
+    )
+    [stream] = impact_of(table, {LEVEL: "Serializable"}).streams
+    assert "clicks" in stream
