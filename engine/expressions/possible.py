@@ -2,123 +2,102 @@
 
 An `Outcomes` says which of true, false and null a condition may take for some row within the
 bounds. What cannot be reasoned about may be anything, so only the absence of `true` proves.
+
+A condition is compiled once and asked of many files: types, casts and literals are settled then.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time
-from decimal import Decimal
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from functools import reduce
+from typing import Any, TypeAlias
 
 from engine.errors import CannotEvaluateError
-from engine.expressions.evaluate import evaluate_arrow
+from engine.expressions.ranges import ANY, UNKNOWN, Outcomes, Range, after_prefix, constant
+from engine.expressions.ranges_of_values import cast_range, evaluated_call
 from engine.expressions.tree import Call, Column, Expression, Interval, Literal, Subquery
-from engine.expressions.types import FLOATS, INTEGRALS, common_type, is_complex
-from engine.schema.types import BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ, DataType, DecimalType
+from engine.expressions.types import common_type, is_complex
+from engine.schema.types import BOOLEAN, DataType
+
+Read: TypeAlias = Callable[[Any], Range]
+"""The range of an expression in one file; the argument is whatever the columns' readers take."""
+Test: TypeAlias = Callable[[Any], Outcomes]
+Columns: TypeAlias = Callable[[Column], Read]
+_ERRORS = (CannotEvaluateError, TypeError, ValueError, ArithmeticError)
 
 
-class Outcomes(NamedTuple):
-    """Whether a condition may be true, false and null."""
-
-    true: bool
-    false: bool
-    null: bool
-
-
-ANY = Outcomes(true=True, false=True, null=True)
-_LAST = 0x10FFFF
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The values an expression can take: null, NaN, and those from `low` to `high`, inclusive.
-
-    None as a bound is no bound. `values` is False where nothing between the bounds can be.
-    """
-
-    low: Any = None
-    high: Any = None
-    values: bool = True
-    null: bool = True
-    nan: bool = True
-
-    @property
-    def point(self) -> bool:
-        """Whether there is exactly one value it can take, null not among them."""
-        alone = not self.null and not self.nan and self.values
-        return alone and self.low is not None and bool(self.low == self.high)
-
-    @property
-    def known(self) -> bool:
-        """Whether it is one value, null or NaN."""
-        return self.point or (not self.values and self.null != self.nan)
-
-    @property
-    def value(self) -> Any:  # noqa: ANN401 - any value
-        """The one value of a known range."""
-        return float("nan") if self.nan else self.low
-
-
-UNKNOWN = Range()
-NULL = Range(values=False, nan=False)
-Bounds = Callable[[Column], Range]
-
-
-def constant(value: Any) -> Range:  # noqa: ANN401 - any value of any type
-    """The range of one value."""
-    if value is None:
-        return NULL
-    if isinstance(value, float) and value != value:
-        return Range(values=False, null=False)
-    return Range(value, value, null=False, nan=False)
-
-
-def possible(expression: Expression, bounds: Bounds) -> Outcomes:  # noqa: PLR0911
+def possible(condition: Expression, bounds: Callable[[Column], Range]) -> Outcomes:
     """The truths a condition can have for rows whose columns lie within `bounds`."""
-    match expression:
+
+    def read(column: Column) -> Read:
+        found = bounds(column)
+        return lambda _: found
+
+    return compiled(condition, read)(None)
+
+
+def compiled(condition: Expression, columns: Columns) -> Test:
+    """The test of a condition; `columns` gives the reader of each column."""
+    match condition:
         case Call("and", arguments):
-            return _all([possible(each, bounds) for each in arguments])
+            return _all([compiled(each, columns) for each in arguments])
         case Call("or", arguments):
-            return _inverse(_all([_inverse(possible(each, bounds)) for each in arguments]))
+            return _inverse(_all([_inverse(compiled(each, columns)) for each in arguments]))
         case Call("not", (argument,)):
-            return _inverse(possible(argument, bounds))
+            return _inverse(compiled(argument, columns))
         case Call(function, arguments) if function in _TESTS:
-            try:
-                return _TESTS[function](arguments, bounds)
-            except (CannotEvaluateError, TypeError, ValueError, ArithmeticError):
-                return ANY
+            return _guarded(_TESTS[function](arguments, columns))
         case _:
-            return _truth(range_of(expression, bounds))
+            value = compiled_value(condition, columns)
+            return lambda file: _truth(value(file))
 
 
-def range_of(expression: Expression, bounds: Bounds) -> Range:  # noqa: PLR0911
-    """The values an expression can take."""
+def compiled_value(expression: Expression, columns: Columns) -> Read:  # noqa: PLR0911
+    """The reader of the values an expression can take."""
     match expression:
         case Literal(Interval()) | Subquery():
-            return UNKNOWN
+            return lambda _: UNKNOWN
         case Literal(value):
-            return constant(value)
+            found = constant(value)
+            return lambda _: found
         case Column():
-            return bounds(expression)
+            return columns(expression)
         case Call(function, (argument,)) if function in {"cast", "to_date", "to_timestamp"}:
-            return _cast(range_of(argument, bounds), argument.type, expression.type)
+            return _cast(argument, expression.type, columns)
         case Call(function) if expression.type == BOOLEAN and function in _BOOLEAN_CALLS:
-            return _as_range(possible(expression, bounds))
+            test = compiled(expression, columns)
+            return lambda file: _as_range(test(file))
         case Call():
-            return _call(expression, bounds)
+            return _call(expression, columns)
 
 
-def _all(parts: Sequence[Outcomes]) -> Outcomes:
-    true = all(each.true for each in parts)
-    false = any(each.false for each in parts)
-    null = any(each.null for each in parts) and all(each.true or each.null for each in parts)
-    return Outcomes(true, false, null)
+def _guarded(test: Test) -> Test:
+    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+        try:
+            return test(file)
+        except _ERRORS:
+            return ANY
+
+    return run
 
 
-def _inverse(outcomes: Outcomes) -> Outcomes:
-    return Outcomes(outcomes.false, outcomes.true, outcomes.null)
+def _all(parts: Sequence[Test]) -> Test:
+    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+        return reduce(_and, (each(file) for each in parts))
+
+    return run
+
+
+def _and(left: Outcomes, right: Outcomes) -> Outcomes:
+    null = (left.null and (right.true or right.null)) or (right.null and left.true)
+    return Outcomes(left.true and right.true, left.false or right.false, null)
+
+
+def _inverse(test: Test) -> Test:
+    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+        found = test(file)
+        return Outcomes(found.false, found.true, found.null)
+
+    return run
 
 
 def _truth(found: Range) -> Outcomes:
@@ -127,65 +106,70 @@ def _truth(found: Range) -> Outcomes:
     return Outcomes(found.high is not False, found.low is not True, found.null)
 
 
-def _as_range(outcomes: Outcomes) -> Range:
-    return Range(
-        low=not outcomes.false,
-        high=outcomes.true,
-        values=outcomes.true or outcomes.false,
-        null=outcomes.null,
-        nan=False,
-    )
+def _as_range(found: Outcomes) -> Range:
+    return Range(not found.false, found.true, found.true or found.false, found.null, nan=False)
 
 
 # --- tests ---
 
 
-def _compare(holds: Callable[[Range, Range], tuple[bool, bool]]) -> Callable[..., Outcomes]:
-    def run(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:
-        left, right = _common([range_of(each, bounds) for each in arguments], arguments)
-        null = left.null or right.null
-        if not _has_value(left) or not _has_value(right):
-            return Outcomes(true=False, false=False, null=True)
-        return Outcomes(*holds(left, right), null)
-
-    return run
-
-
-def _has_value(found: Range) -> bool:
-    return found.values or found.nan
-
-
-def _common(ranges: list[Range], arguments: Sequence[Expression]) -> list[Range]:
-    types = [each.type for each in arguments]
-    target = common_type(types)
+def _operands(arguments: Sequence[Expression], columns: Columns) -> list[Read] | None:
+    """Readers of the operands in the type they are compared in; None where there is no order."""
+    target = common_type([each.type for each in arguments])
     if target is None or is_complex(target):
-        return [UNKNOWN for _ in ranges]
-    return [_cast(found, source, target) for found, source in zip(ranges, types, strict=True)]
+        return None
+    return [_cast(each, target, columns) for each in arguments]
 
 
-def _meets(left: Range, right: Range) -> bool:
-    """Whether some value can be in both."""
-    if left.nan and right.nan:
-        return True
-    if not (left.values and right.values):
-        return False
-    return _reaches(left.low, right.high) and _reaches(right.low, left.high)
+def _cast(argument: Expression, target: DataType, columns: Columns) -> Read:
+    value, source = compiled_value(argument, columns), argument.type
+    if source == target:
+        return value
+    if isinstance(argument, Literal):
+        try:
+            found = cast_range(value(None), source, target)
+        except _ERRORS:
+            found = UNKNOWN
+        return lambda _: found
+    return lambda file: cast_range(value(file), source, target)
+
+
+def _compare(
+    holds: Callable[[Range, Range], tuple[bool, bool]],
+) -> Callable[[Sequence[Expression], Columns], Test]:
+    def build(arguments: Sequence[Expression], columns: Columns) -> Test:
+        operands = _operands(arguments, columns)
+        if operands is None:
+            return lambda _: ANY
+        read_left, read_right = operands
+
+        def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+            left, right = read_left(file), read_right(file)
+            if not (left.values or left.nan) or not (right.values or right.nan):
+                return Outcomes(true=False, false=False, null=True)
+            true, false = holds(left, right)
+            return Outcomes(true, false, left.null or right.null)
+
+        return run
+
+    return build
 
 
 def _reaches(low: Any, high: Any) -> bool:  # noqa: ANN401 - bounds of one type
     return low is None or high is None or bool(low <= high)
 
 
+def _meets(left: Range, right: Range) -> bool:
+    """Whether some value can be in both."""
+    if left.nan and right.nan:
+        return True
+    both = left.values and right.values
+    return both and _reaches(left.low, right.high) and _reaches(right.low, left.high)
+
+
 def _equal(left: Range, right: Range) -> tuple[bool, bool]:
     meets = _meets(left, right)
-    same = _certain(left) and _certain(right) and meets
-    return meets, not same
-
-
-def _certain(found: Range) -> bool:
-    only_nan = found.nan and not found.values
-    one = found.values and not found.nan and found.low is not None and found.low == found.high
-    return bool(only_nan or one)
+    return meets, not (meets and left.single and right.single)
 
 
 def _less(left: Range, right: Range) -> tuple[bool, bool]:
@@ -193,63 +177,6 @@ def _less(left: Range, right: Range) -> tuple[bool, bool]:
     below = both and (left.low is None or right.high is None or bool(left.low < right.high))
     at_least = both and _reaches(right.low, left.high)
     return below or (left.values and right.nan), at_least or left.nan
-
-
-def _null_safe_equal(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:
-    left, right = _common([range_of(each, bounds) for each in arguments], arguments)
-    meets, differs = (
-        _equal(left, right) if _has_value(left) and _has_value(right) else (False, False)
-    )
-    one_null = (left.null and _has_value(right)) or (right.null and _has_value(left))
-    return Outcomes(meets or (left.null and right.null), differs or one_null, null=False)
-
-
-def _in(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:
-    equal = _TESTS["="]
-    found = [_inverse(equal((arguments[0], each), bounds)) for each in arguments[1:]]
-    same_type = common_type([each.type for each in arguments])
-    pairwise = all(common_type([arguments[0].type, e.type]) == same_type for e in arguments[1:])
-    has_rows = not any(isinstance(each, Subquery) for each in arguments)
-    return _inverse(_all(found)) if pairwise and found and has_rows else ANY
-
-
-def _is_null(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:
-    found = range_of(arguments[0], bounds)
-    return Outcomes(found.null, _has_value(found), null=False)
-
-
-def _is_not_null(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:
-    return _inverse(_is_null(arguments, bounds))
-
-
-def _like(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:
-    pattern = arguments[1]
-    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or len(arguments) > 2:
-        return ANY
-    end = min((at for at in map(pattern.value.find, "%_\\") if at >= 0), default=None)
-    return _begins(arguments[0], pattern.value[:end], bounds)
-
-
-def _starts_with(arguments: Sequence[Expression], bounds: Bounds) -> Outcomes:
-    prefix = arguments[1]
-    if not isinstance(prefix, Literal) or not isinstance(prefix.value, str):
-        return ANY
-    return _begins(arguments[0], prefix.value, bounds)
-
-
-def _begins(operand: Expression, prefix: str, bounds: Bounds) -> Outcomes:
-    found = range_of(operand, bounds)
-    wanted = Range(prefix, after_prefix(prefix), null=False, nan=False)
-    return Outcomes(_meets(replace(found, nan=False), wanted), found.values, found.null)
-
-
-def after_prefix(prefix: str) -> str | None:
-    """A text at or above every text that begins with `prefix`; None where there is none."""
-    for index in range(len(prefix) - 1, -1, -1):
-        code = ord(prefix[index])
-        if code < _LAST:
-            return prefix[:index] + chr(0xE000 if code == 0xD7FF else code + 1)
-    return None
 
 
 def _flipped(test: Callable[[Range, Range], tuple[bool, bool]]) -> Callable[..., tuple[bool, bool]]:
@@ -260,7 +187,100 @@ def _negated(test: Callable[[Range, Range], tuple[bool, bool]]) -> Callable[...,
     return lambda left, right: test(left, right)[::-1]
 
 
-_TESTS: dict[str, Callable[[Sequence[Expression], Bounds], Outcomes]] = {
+def _null_safe_equal(arguments: Sequence[Expression], columns: Columns) -> Test:
+    operands = _operands(arguments, columns)
+    if operands is None:
+        return lambda _: ANY
+    read_left, read_right = operands
+
+    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+        left, right = read_left(file), read_right(file)
+        left_value, right_value = left.values or left.nan, right.values or right.nan
+        meets, differs = _equal(left, right) if left_value and right_value else (False, False)
+        one_null = (left.null and right_value) or (right.null and left_value)
+        return Outcomes(meets or (left.null and right.null), differs or one_null, null=False)
+
+    return run
+
+
+def _in(arguments: Sequence[Expression], columns: Columns) -> Test:
+    """Any of the equalities, where each would be compared in the type all of them are."""
+    operand, *options = arguments
+    together = common_type([each.type for each in arguments])
+    pairwise = all(common_type([operand.type, each.type]) == together for each in options)
+    if (
+        together is None
+        or not pairwise
+        or not options
+        or any(isinstance(each, Subquery) for each in options)
+    ):
+        return lambda _: ANY
+    if all(isinstance(each, Literal) for each in options):
+        constants = [_cast(each, together, columns)(None) for each in options]
+        if all(each.known and not each.nan for each in constants):
+            return _in_constants(_cast(operand, together, columns), constants)
+    return _inverse(_all([_inverse(_TESTS["="]((operand, each), columns)) for each in options]))
+
+
+def _in_constants(value: Read, constants: Sequence[Range]) -> Test:
+    """Many constants are searched, not tried one by one."""
+    wanted = sorted(each.low for each in constants if each.values)
+    null = len(wanted) < len(constants)
+
+    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+        found = value(file)
+        if not (found.values or found.nan):
+            return Outcomes(true=False, false=False, null=True)
+        at = 0 if found.low is None else bisect_left(wanted, found.low)
+        true = found.values and at < len(wanted) and _reaches(wanted[at], found.high)
+        certain = true and found.single
+        return Outcomes(true, not certain and not null, found.null or (null and not certain))
+
+    return run
+
+
+def _is_null(arguments: Sequence[Expression], columns: Columns) -> Test:
+    value = compiled_value(arguments[0], columns)
+
+    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+        found = value(file)
+        return Outcomes(found.null, found.values or found.nan, null=False)
+
+    return run
+
+
+def _is_not_null(arguments: Sequence[Expression], columns: Columns) -> Test:
+    return _inverse(_is_null(arguments, columns))
+
+
+def _like(arguments: Sequence[Expression], columns: Columns) -> Test:
+    """Only what stands before the first wildcard or escape is known; the rest may match."""
+    pattern = arguments[1]
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or len(arguments) > 2:
+        return lambda _: ANY
+    end = min((at for at in map(pattern.value.find, "%_\\") if at >= 0), default=None)
+    return _begins(arguments[0], pattern.value[:end], columns)
+
+
+def _starts_with(arguments: Sequence[Expression], columns: Columns) -> Test:
+    prefix = arguments[1]
+    if not isinstance(prefix, Literal) or not isinstance(prefix.value, str):
+        return lambda _: ANY
+    return _begins(arguments[0], prefix.value, columns)
+
+
+def _begins(operand: Expression, prefix: str, columns: Columns) -> Test:
+    value = compiled_value(operand, columns)
+    wanted = Range(prefix, after_prefix(prefix), null=False, nan=False)
+
+    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+        found = value(file)
+        return Outcomes(found.values and _meets(found, wanted), found.values, found.null)
+
+    return run
+
+
+_TESTS: dict[str, Callable[[Sequence[Expression], Columns], Test]] = {
     "=": _compare(_equal),
     "<>": _compare(_negated(_equal)),
     "<": _compare(_less),
@@ -277,88 +297,13 @@ _TESTS: dict[str, Callable[[Sequence[Expression], Bounds], Outcomes]] = {
 _BOOLEAN_CALLS = frozenset({*_TESTS, "and", "or", "not"})
 
 
-# --- values ---
-
-
-def _cast(found: Range, source: DataType, target: DataType) -> Range:
-    """The range after a cast; a cast that does not keep the order gives UNKNOWN."""
-    if source == target or not found.values:
-        return found
-    convert = _monotone(source, target)
-    if convert is None:
-        return (
-            _evaluated_cast(found, source, target)
-            if found.point
-            else replace(UNKNOWN, null=found.null)
-        )
-    low, high = (None if each is None else convert(each) for each in (found.low, found.high))
-    return replace(found, low=low, high=high)
-
-
-def _monotone(source: DataType, target: DataType) -> Callable[[Any], Any] | None:
-    if target in FLOATS[1:] and (
-        source in INTEGRALS or source in FLOATS or isinstance(source, DecimalType)
-    ):
-        return float
-    if isinstance(target, DecimalType):
-        whole = isinstance(source, DecimalType) and source.scale <= target.scale
-        return Decimal if source in INTEGRALS or whole else None
-    if source in INTEGRALS and target in INTEGRALS:
-        return int
-    return _MOMENTS.get((source, target))
-
-
-_MOMENTS: dict[tuple[DataType, DataType], Callable[[Any], Any]] = {
-    (DATE, TIMESTAMP): lambda day: datetime.combine(day, time(), UTC),
-    (DATE, TIMESTAMP_NTZ): lambda day: datetime.combine(day, time()),
-    (TIMESTAMP, DATE): lambda moment: moment.date(),
-    (TIMESTAMP_NTZ, DATE): lambda moment: moment.date(),
-    (TIMESTAMP, TIMESTAMP_NTZ): lambda moment: moment.replace(tzinfo=None),
-    (TIMESTAMP_NTZ, TIMESTAMP): lambda moment: moment.replace(tzinfo=UTC),
-}
-
-
-def _evaluated_cast(found: Range, source: DataType, target: DataType) -> Range:
-    return _evaluated(Call("cast", (Literal(found.low, source),), target))
-
-
-def _call(call: Call, bounds: Bounds) -> Range:
-    """A function of one value each is evaluated; year and truncation keep the order of time."""
-    at = _ORDER_KEEPING.get(call.function)
-    ranges = [_argument(each, bounds) for each in call.arguments]
-    if all(each is None or each.known for each in ranges):
-        return _at(call, [None if each is None else each.value for each in ranges])
-    moving = ranges[at] if at is not None else None
-    others = [each for index, each in enumerate(ranges) if index != at]
-    if moving is None or not all(each is None or each.point for each in others):
-        return UNKNOWN
-    ends = [
-        _at(call, [end if index == at else each and each.low for index, each in enumerate(ranges)])
-        if end is not None
-        else UNKNOWN
-        for end in (moving.low, moving.high)
+def _call(call: Call, columns: Columns) -> Read:
+    readers = [
+        None if isinstance(each, Literal) else compiled_value(each, columns)
+        for each in call.arguments
     ]
-    return Range(ends[0].low, ends[1].high, moving.values, null=True, nan=False)
 
+    def run(file: Any) -> Range:  # noqa: ANN401 - see Read
+        return evaluated_call(call, [each and each(file) for each in readers])
 
-_ORDER_KEEPING = {"year": 0, "trunc": 0, "date_trunc": 1, "date_add": 0, "date_sub": 0}
-
-
-def _argument(argument: Expression, bounds: Bounds) -> Range | None:
-    """Its range; None for what is a literal already and needs none."""
-    return None if isinstance(argument, Literal) else range_of(argument, bounds)
-
-
-def _at(call: Call, values: Sequence[Any]) -> Range:
-    arguments = tuple(
-        each if isinstance(each, Literal) else Literal(value, each.type)
-        for each, value in zip(call.arguments, values, strict=True)
-    )
-    return _evaluated(Call(call.function, arguments, call.type))
-
-
-def _evaluated(expression: Expression) -> Range:
-    try:
-        return constant(evaluate_arrow(expression, pa.table({"": pa.nulls(1)}))[0].as_py())
-    except (CannotEvaluateError, ValueError, OverflowError):
-        return UNKNOWN
+    return run

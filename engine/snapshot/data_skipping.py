@@ -4,28 +4,29 @@
 may be missing, cut, or rounded, and never rule out NaN.
 """
 
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from engine.actions.files import AddFile
 from engine.errors import MalformedLogError
 from engine.expressions.literals import parse_date, parse_timestamp
-from engine.expressions.possible import NULL, UNKNOWN, Range, after_prefix, constant, possible
+from engine.expressions.possible import compiled
+from engine.expressions.ranges import NULL, UNKNOWN, Range, after_prefix, constant
 from engine.expressions.traits import columns_of, conjunction, is_deterministic, split_conjuncts
-from engine.expressions.tree import TRUE, Column, Expression
+from engine.expressions.tree import Column, Expression
 from engine.expressions.types import FLOATS, INTEGRALS
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.partition_values import parse_partition_value
 from engine.schema.types import (
     BOOLEAN,
     DATE,
+    DOUBLE,
     FLOAT,
     STRING,
     TIMESTAMP,
@@ -35,11 +36,54 @@ from engine.schema.types import (
     StructType,
 )
 
+_STATS = msgspec.json.Decoder(float_hook=Decimal)
 _CUT_LENGTH = 32
 _EXACT_DIGITS = 15
 _ROUNDING = Decimal("4e-16")
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class FileFacts(NamedTuple):
+    """What one file says of its columns: by physical name, as in the log."""
+
+    partition_values: Mapping[str, str | None]
+    stats: Mapping[str, Any] | None
+
+
+class Skipper:
+    """A condition made ready to be asked of many files.
+
+    Args:
+        expression: a condition over `schema`'s logical columns.
+        schema: the table's.
+        partition_columns: their logical names.
+    """
+
+    def __init__(
+        self, expression: Expression, schema: StructType, partition_columns: Collection[str]
+    ) -> None:
+        self._schema = schema
+        self._partitions = {name.lower() for name in partition_columns}
+        condition = deterministic_part(expression)
+        self._test = compiled(condition, self._reader)
+        self.looks_at_data = any(
+            path[0].lower() not in self._partitions for path in columns_of(condition)
+        )
+
+    def may_match(
+        self, partition_values: Mapping[str, str | None], stats: Mapping[str, Any] | None
+    ) -> bool:
+        """Whether a file may hold a row for which the condition is true. False is proof."""
+        return self._test(FileFacts(partition_values, stats)).true
+
+    def _reader(self, column: Column) -> Callable[[FileFacts], Range]:
+        path = _physical_path(self._schema, column.path)
+        if path is None:
+            return lambda _: UNKNOWN
+        if column.path[0].lower() in self._partitions:
+            return _partition_reader(path, column.type)
+        return _statistics_reader(path, column.type)
 
 
 def may_match(
@@ -58,8 +102,7 @@ def may_match(
         schema: the table's.
         partition_columns: their logical names.
     """
-    condition = deterministic_part(expression)
-    return possible(condition, _FileBounds(partition_values, stats, schema, partition_columns)).true
+    return Skipper(expression, schema, partition_columns).may_match(partition_values, stats)
 
 
 def add_may_match(
@@ -69,14 +112,12 @@ def add_may_match(
     partition_columns: Collection[str],
 ) -> bool:
     """`may_match` of an add; its statistics are parsed only if its partition does not decide."""
-    condition = deterministic_part(expression)
+    skipper = Skipper(expression, schema, partition_columns)
     values = add.partition_values or {}
-    if not possible(condition, _FileBounds(values, None, schema, partition_columns)).true:
+    if not skipper.may_match(values, None):
         return False
-    stats = parse_stats(add.stats)
-    if stats is None:
-        return True
-    return possible(condition, _FileBounds(values, stats, schema, partition_columns)).true
+    stats = parse_stats(add.stats) if skipper.looks_at_data else None
+    return stats is None or skipper.may_match(values, stats)
 
 
 def prune(
@@ -89,32 +130,22 @@ def prune(
 
     Each distinct partition is tested once; statistics are parsed only for what is left.
     """
-    condition = deterministic_part(expression)
-    if condition == TRUE or files.num_rows == 0:
-        return pa.repeat(pa.scalar(True), files.num_rows)
-    return pa.array(_iter_matches(files, condition, schema, partition_columns), pa.bool_())
+    skipper = Skipper(expression, schema, partition_columns)
+    return pa.array(_iter_matches(files, skipper), pa.bool_())
 
 
-def _iter_matches(
-    files: pa.Table, condition: Expression, schema: StructType, partition_columns: Collection[str]
-) -> Iterator[bool]:
+def _iter_matches(files: pa.Table, skipper: Skipper) -> Iterator[bool]:
     by_partition: dict[tuple[Any, ...], bool] = {}
-    names = {name.lower() for name in partition_columns}
-    on_data = any(path[0].lower() not in names for path in columns_of(condition))
-    for row, text in zip(
-        files["partition_values"].to_pylist(), files["stats"].to_pylist(), strict=True
-    ):
-        values = dict(row or ())
-        key = tuple(sorted(values.items()))
-        if key not in by_partition:
-            bounds = _FileBounds(values, None, schema, partition_columns)
-            by_partition[key] = possible(condition, bounds).true
-        if not by_partition[key] or not on_data:
-            yield by_partition[key]
-            continue
-        stats = parse_stats(text)
-        bounds = _FileBounds(values, stats, schema, partition_columns)
-        yield stats is None or possible(condition, bounds).true
+    rows = zip(files["partition_values"].to_pylist(), files["stats"].to_pylist(), strict=True)
+    for pairs, text in rows:
+        key = tuple(pairs or ())
+        found = by_partition.get(key)
+        if found is None:
+            found = by_partition[key] = skipper.may_match(dict(key), None)
+        if found and skipper.looks_at_data:
+            stats = parse_stats(text)
+            found = stats is None or skipper.may_match(dict(key), stats)
+        yield found
 
 
 def parse_stats(text: str | None) -> dict[str, Any] | None:
@@ -122,7 +153,7 @@ def parse_stats(text: str | None) -> dict[str, Any] | None:
     if not text or text == "null":
         return None
     try:
-        found = json.loads(text, parse_float=Decimal)
+        found = _STATS.decode(text)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
@@ -133,41 +164,39 @@ def deterministic_part(expression: Expression) -> Expression:
     return conjunction(each for each in split_conjuncts(expression) if is_deterministic(each))
 
 
-@dataclass(frozen=True, slots=True)
-class _FileBounds:
-    """What one file says of its columns."""
-
-    partition_values: Mapping[str, str | None]
-    stats: Mapping[str, Any] | None
-    schema: StructType
-    partition_columns: Collection[str]
-
-    def __call__(self, column: Column) -> Range:
-        path = _physical_path(self.schema, column.path)
-        if path is None:
-            return UNKNOWN
-        if column.path[0].lower() in {name.lower() for name in self.partition_columns}:
-            return self._partition(path, column.type)
-        return UNKNOWN if self.stats is None else self._statistics(path, column.type)
-
-    def _partition(self, path: Sequence[str], data_type: DataType) -> Range:
-        if len(path) != 1 or path[0] not in self.partition_values:
+def _partition_reader(path: Sequence[str], data_type: DataType) -> Callable[[FileFacts], Range]:
+    def read(file: FileFacts) -> Range:
+        if len(path) != 1 or path[0] not in file.partition_values:
             return UNKNOWN
         try:
-            return constant(parse_partition_value(self.partition_values[path[0]], data_type))
+            return constant(parse_partition_value(file.partition_values[path[0]], data_type))
         except MalformedLogError:
             return UNKNOWN
 
-    def _statistics(self, path: Sequence[str], data_type: DataType) -> Range:
-        null_count = _at(self.stats, "nullCount", path)
-        records = (self.stats or {}).get("numRecords")
-        counted = isinstance(null_count, int) and not isinstance(null_count, bool)
-        if counted and isinstance(records, int) and null_count == records and len(path) == 1:
+    return read
+
+
+def _statistics_reader(path: Sequence[str], data_type: DataType) -> Callable[[FileFacts], Range]:
+    typed = _typed_as(data_type)
+    nan, top = data_type in FLOATS, len(path) == 1
+
+    def read(file: FileFacts) -> Range:
+        stats = file.stats
+        if stats is None:
+            return UNKNOWN
+        nulls = _at(stats, "nullCount", path)
+        counted = top and type(nulls) is int
+        if counted and nulls == stats.get("numRecords"):
             return NULL
-        low = _lower(_at(self.stats, "minValues", path), data_type)
-        high = _upper(_at(self.stats, "maxValues", path), data_type)
-        has_null = not (counted and null_count == 0 and len(path) == 1)
-        return Range(low, high, null=has_null, nan=data_type in FLOATS)
+        low, high = _at(stats, "minValues", path), _at(stats, "maxValues", path)
+        return Range(
+            None if low is None else _lower(typed(low)),
+            None if high is None else _upper(typed(high)),
+            null=not (counted and nulls == 0),
+            nan=nan,
+        )
+
+    return read
 
 
 def _physical_path(schema: StructType, path: Sequence[str]) -> list[str] | None:
@@ -182,16 +211,15 @@ def _physical_path(schema: StructType, path: Sequence[str]) -> list[str] | None:
     return names
 
 
-def _at(stats: Mapping[str, Any] | None, kind: str, path: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
-    found: Any = (stats or {}).get(kind)
+def _at(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
+    found: Any = stats.get(kind)
     for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
+        found = found.get(name) if isinstance(found, dict) else None
     return found
 
 
-def _lower(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - JSON to a value
+def _lower(found: Any) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or below every value of the file; None where there is no bound."""
-    found = _typed(value, data_type)
     if isinstance(found, Decimal):
         return found - _slack(found)
     if isinstance(found, datetime) and found < _EPOCH.replace(tzinfo=found.tzinfo):
@@ -199,9 +227,8 @@ def _lower(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - JSON to a 
     return found
 
 
-def _upper(value: Any, data_type: DataType) -> Any:  # noqa: ANN401 - JSON to a value
+def _upper(found: Any) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or above every value of the file, NaN apart; None where there is no bound."""
-    found = _typed(value, data_type)
     if isinstance(found, Decimal):
         return found + _slack(found)
     if isinstance(found, datetime):
@@ -223,45 +250,61 @@ def _slack(value: Decimal) -> Decimal:
     return Decimal(0) if len(value.as_tuple().digits) <= _EXACT_DIGITS else abs(value) * _ROUNDING
 
 
-def _typed(value: Any, data_type: DataType) -> Any:  # noqa: ANN401, PLR0911
-    """The statistic as a value of the column's type; None for what is no such value."""
-    try:
-        if data_type in FLOATS:
-            return _floating(value, data_type)
-        if isinstance(value, bool):
-            return value if data_type == BOOLEAN else None
-        if isinstance(value, str):
-            return _text(value, data_type)
-        if data_type in INTEGRALS:
-            return value if isinstance(value, int) else None
-        if isinstance(data_type, DecimalType) and isinstance(value, int | float | Decimal):
-            return Decimal(str(value))
-    except (ValueError, OverflowError, InvalidOperation):
-        return None
-    return None
+def _typed_as(data_type: DataType) -> Callable[[Any], Any]:
+    """From a JSON value to one of the column's type, None for what is none."""
+    convert = _CONVERSIONS.get(data_type)
+    if isinstance(data_type, DecimalType):
+        convert = _decimal
+    if convert is None:
+        return lambda _: None
+
+    def run(value: Any) -> Any:  # noqa: ANN401 - JSON to a value
+        try:
+            return convert(value)
+        except (ValueError, OverflowError, ArithmeticError, TypeError):
+            return None
+
+    return run
 
 
-def _floating(value: Any, data_type: DataType) -> float | None:  # noqa: ANN401 - JSON
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
-        return None
-    number = float(value)
-    if number != number:
-        return None
-    return float(np.float32(number)) if data_type == FLOAT else number
+def _whole(value: Any) -> int | None:  # noqa: ANN401 - JSON
+    return value if type(value) is int else None
 
 
-def _text(value: str, data_type: DataType) -> str | date | Decimal | None:
-    if data_type == STRING:
-        return value
-    if data_type == DATE:
-        return parse_date(value)
-    if data_type in {TIMESTAMP, TIMESTAMP_NTZ}:
-        return _moment(value, data_type)
-    return Decimal(value) if isinstance(data_type, DecimalType) else None
+def _truth(value: Any) -> bool | None:  # noqa: ANN401 - JSON
+    return value if isinstance(value, bool) else None
 
 
-def _moment(value: str, data_type: DataType) -> datetime | None:
-    found = parse_timestamp(value)
-    if found is None or data_type == TIMESTAMP:
-        return found
-    return found.replace(tzinfo=None)
+def _text(value: Any) -> str | None:  # noqa: ANN401 - JSON
+    return value if isinstance(value, str) else None
+
+
+def _decimal(value: Any) -> Decimal | None:  # noqa: ANN401 - JSON
+    return None if isinstance(value, bool) else Decimal(str(value))
+
+
+def _double(value: Any) -> float | None:  # noqa: ANN401 - JSON
+    number = None if isinstance(value, bool) else float(value)
+    return None if number != number else number
+
+
+def _single(value: Any) -> float | None:  # noqa: ANN401 - JSON
+    """Statistics of a FLOAT are written short: 0.1 means the float nearest to it."""
+    number = _double(value)
+    return None if number is None else float(np.float32(number))
+
+
+def _moment(value: Any) -> datetime | None:  # noqa: ANN401 - JSON
+    return parse_timestamp(value) if isinstance(value, str) else None
+
+
+_CONVERSIONS: dict[DataType, Callable[[Any], Any]] = {
+    **dict.fromkeys(INTEGRALS, _whole),
+    FLOAT: _single,
+    DOUBLE: _double,
+    BOOLEAN: _truth,
+    STRING: _text,
+    DATE: lambda value: parse_date(value) if isinstance(value, str) else None,
+    TIMESTAMP: _moment,
+    TIMESTAMP_NTZ: lambda value: (found := _moment(value)) and found.replace(tzinfo=None),
+}

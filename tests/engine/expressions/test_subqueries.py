@@ -6,7 +6,8 @@ from engine.commands.model import Delete, Optimize
 from engine.errors import CannotEvaluateError, EngineError, ExpressionError, TableNotFoundError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_condition
-from engine.expressions.possible import ANY, NULL, possible
+from engine.expressions.possible import possible
+from engine.expressions.ranges import ANY, NULL
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.subqueries import nested_in

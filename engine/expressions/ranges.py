@@ -1,0 +1,69 @@
+"""Sets of values as bounds: what a column of a file, or an expression over it, can be."""
+
+from typing import Any, NamedTuple
+
+
+class Outcomes(NamedTuple):
+    """Whether a condition may be true, false and null."""
+
+    true: bool
+    false: bool
+    null: bool
+
+
+ANY = Outcomes(true=True, false=True, null=True)
+_LAST = 0x10FFFF
+
+
+class Range(NamedTuple):
+    """The values an expression can take: null, NaN, and those from `low` to `high`, inclusive.
+
+    None as a bound is no bound. `values` is False where nothing between the bounds can be.
+    """
+
+    low: Any = None
+    high: Any = None
+    values: bool = True
+    null: bool = True
+    nan: bool = True
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one value it can take, null aside."""
+        if not self.values:
+            return self.nan
+        return not self.nan and self.low is not None and bool(self.low == self.high)
+
+    @property
+    def known(self) -> bool:
+        """Whether it is one value, null or NaN, and nothing else."""
+        if not self.values:
+            return self.null != self.nan
+        return not self.null and self.single
+
+    @property
+    def value(self) -> Any:  # noqa: ANN401 - any value
+        """The one value of a known range."""
+        return float("nan") if self.nan else self.low
+
+
+UNKNOWN = Range()
+NULL = Range(values=False, nan=False)
+
+
+def constant(value: Any) -> Range:  # noqa: ANN401 - any value of any type
+    """The range of one value."""
+    if value is None:
+        return NULL
+    if isinstance(value, float) and value != value:
+        return Range(values=False, null=False)
+    return Range(value, value, null=False, nan=False)
+
+
+def after_prefix(prefix: str) -> str | None:
+    """A text at or above every text that begins with `prefix`; None where there is none."""
+    for index in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[index])
+        if code < _LAST:
+            return prefix[:index] + chr(0xE000 if code == 0xD7FF else code + 1)
+    return None

@@ -1,0 +1,98 @@
+"""Bounds in, possible truths out: never less than what rows within the bounds can give."""
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+from engine.errors import CannotEvaluateError, ExpressionError
+from engine.expressions.evaluate import evaluate_arrow
+from engine.expressions.parse import parse_condition
+from engine.expressions.possible import possible
+from engine.expressions.ranges import NULL, Outcomes, Range, after_prefix, constant
+from tests.engine.expressions.generated import SCHEMA, rows, skippable_conditions
+
+
+def _around(table: pa.Table):
+    """The tightest bounds of each column of a table."""
+
+    def bounds(column):
+        values = table.column(column.path[0]).to_pylist()
+        for name in column.path[1:]:
+            values = [None if each is None else each[name] for each in values]
+        present = [each for each in values if each is not None]
+        ordered = [each for each in present if each == each and not isinstance(each, dict)]
+        return Range(
+            min(ordered, default=None),
+            max(ordered, default=None),
+            values=bool(ordered) or any(isinstance(each, dict) for each in present),
+            null=len(present) < len(values),
+            nan=any(each != each for each in present),
+        )
+
+    return bounds
+
+
+@settings(max_examples=500, deadline=None)
+@given(rows(4), skippable_conditions())
+def test_every_truth_that_occurs_is_possible(table, text):
+    try:
+        tree = parse_condition(text, SCHEMA, now_ms=0)
+        found = set(evaluate_arrow(tree, table).to_pylist())
+    except (ExpressionError, CannotEvaluateError):
+        return
+    outcomes = possible(tree, _around(table))
+    assert not (True in found and not outcomes.true)
+    assert not (False in found and not outcomes.false)
+    assert not (None in found and not outcomes.null)
+
+
+NAN = constant(float("nan"))
+_ROWS = [
+    ("i = 5", Range(1, 9, null=False, nan=False), (True, True, False)),
+    ("i = 5", constant(5), (True, False, False)),
+    ("i = 5", NULL, (False, False, True)),
+    ("i <=> 5", NULL, (False, True, False)),
+    ("i <=> NULL", NULL, (True, False, False)),
+    ("i IN (1, 2)", constant(2), (True, False, False)),
+    ("i IN (1, NULL)", constant(2), (False, False, True)),
+    ("i IN (1, NULL)", Range(1, 2, null=False, nan=False), (True, False, True)),
+    ("i NOT IN (1, 9)", Range(2, 8, null=True, nan=False), (True, False, True)),
+    ("i IN (1, 5, 9)", Range(6, 8, null=False, nan=False), (False, True, False)),
+    ("d > 5", Range(1.0, 2.0, null=False), (True, True, False)),
+    ("d > 5", Range(1.0, 2.0, null=False, nan=False), (False, True, False)),
+    ("d >= CAST('NaN' AS DOUBLE)", NAN, (True, False, False)),
+    ("d < 5", NAN, (False, True, False)),
+    ("d IN (1, CAST('NaN' AS DOUBLE))", NAN, (True, False, False)),
+    ("i IS NULL", Range(null=False), (False, True, False)),
+    ("s LIKE 'ab%'", Range("b", "c", null=False, nan=False), (False, True, False)),
+    ("s LIKE 'ab%'", Range("aa", "abz", null=False, nan=False), (True, True, False)),
+    ("ok", constant(False), (False, True, False)),
+    ("NOT ok", NULL, (False, False, True)),
+    ("ok AND NULL", constant(True), (False, False, True)),
+    ("ok OR NULL", constant(True), (True, False, False)),
+    ("abs(i) = 5", constant(-5), (True, False, False)),
+    ("abs(i) = 5", Range(-9, -6, null=False, nan=False), (True, True, True)),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "given_range", "expected"), _ROWS, ids=[f"{n}-{row[0]}" for n, row in enumerate(_ROWS)]
+)
+def test_bounds_decide_what_can_be(text, given_range, expected):
+    tree = parse_condition(text, SCHEMA)
+    assert possible(tree, lambda _: given_range) == Outcomes(*expected)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "above"),
+    [
+        ("a", "b"),
+        ("az", "a{"),
+        ("a\U0010ffff", "b"),
+        ("\U0010ffff", None),
+        ("", None),
+        ("\ud7ff", "\ue000"),
+    ],
+)
+def test_what_comes_after_a_prefix(prefix, above):
+    assert after_prefix(prefix) == above
