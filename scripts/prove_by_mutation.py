@@ -18,6 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FAST = [
     "tests/engine/conflicts/test_checks.py",
+    "tests/engine/conflicts/test_row_map.py",
+    "tests/engine/transaction/test_row_level.py",
     "tests/engine/transaction/test_commit.py",
     "tests/stateful/test_named_histories.py",
 ]
@@ -51,8 +53,8 @@ MUTATIONS = (
     Mutation(
         "new rows of the winner are not tested",
         PAIRS,
-        "    if matched:\n        out.conflict(add.path, matched)",
-        "    if matched and not matched:\n        out.conflict(add.path, matched)",
+        "    matched = union(rows.selected(read, add, new) for read in reads)",
+        "    matched = NO_ROWS",
     ),
     Mutation(
         "removed rows that were only read do not count",

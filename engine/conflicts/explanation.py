@@ -105,10 +105,11 @@ def _shown(value: str | None) -> str:
 def _subclass(meeting: Meeting, finding: Finding) -> str:
     if not (finding.added or finding.removed):
         return WITHOUT_HINT
+    reads_all = meeting.current.read_whole_table or meeting.current.replaces_state
+    if reads_all and meeting.evidence.subclass != ALLOTTED_TIME_EXCEEDED:
+        return WHOLE_TABLE_READ
     if meeting.evidence.subclass:
         return meeting.evidence.subclass
-    if meeting.current.read_whole_table or meeting.current.replaces_state:
-        return WHOLE_TABLE_READ
     if finding.added and any(read.condition is None for read in meeting.current.reads):
         return EMPTY_READ_PREDICATES
     partitioned = bool(meeting.current.partition_columns)
@@ -160,6 +161,12 @@ def _removed_words(meeting: Meeting, finding: Finding) -> str:
 
 
 def _where(facts: ConflictFacts) -> str:
+    """The partitions, or the rows where they are what the two sides meet at."""
+    if facts.subclass == ROW_LEVEL_CHANGES:
+        met = next((each for each in facts.files if each.row_count), None)
+        if met is not None:
+            rows = _listed(tuple(map(str, met.rows)))
+            return f" ({'row' if len(met.rows) == 1 else 'rows'} {rows} of {met.path})"
     return f" in {_listed(facts.partitions)}" if facts.partitions else ""
 
 

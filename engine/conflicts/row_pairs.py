@@ -32,11 +32,14 @@ def compare_rows(meeting: Meeting, pending: Pending, rows: RowAccess, out: Settl
     """
     current, winner = meeting.current, meeting.winner
     theirs, ours = changes_of(winner.actions), changes_of(current.actions)
+    reads_all = current.read_whole_table
     for remove in winner.removes:
+        if not (reads_all or remove.path in ours or remove.path in current.read_files):
+            continue
         taken = Taken(remove, theirs[remove.path].add, *removed_rows(theirs[remove.path], rows))
         if remove.path in ours:
             _settle_changed(current, taken, ours[remove.path], (pending, rows), out)
-        elif current.read_whole_table or remove.path in current.read_files:
+        else:
             _settle_read(current, taken, rows, out)
     for candidate in added_candidates(current, winner, meeting.exempted):
         own_commit = candidate.version == winner.version
@@ -137,16 +140,21 @@ def _clear_added(
     rows: RowAccess,
     out: Settlement,
 ) -> None:
-    """An added file: all its live rows are new, unless it was there and only lost or regained some."""
-    change = theirs.get(add.path)
-    if change is not None and change.remove is not None:
-        _, new = removed_rows(change, rows)
-    else:
-        new = all_rows(rows.row_count(add)) - rows.vector(add.deletion_vector)
-    if new and current.read_whole_table:
+    """An added file: statistics first, and rows only where those cannot rule it out."""
+    reads = matching_reads(current, add)
+    if not reads and not current.read_whole_table:
+        out.clear(add, NO_ROWS, _READ)
         return
-    matched = union(rows.selected(read, add, new) for read in matching_reads(current, add))
+    new = _new_rows(add, theirs.get(add.path), rows)
+    matched = union(rows.selected(read, add, new) for read in reads)
     if matched:
         out.conflict(add.path, matched)
-    else:
+    elif not (new and current.read_whole_table):
         out.clear(add, new, _READ)
+
+
+def _new_rows(add: AddFile, change: Change | None, rows: RowAccess) -> BitMap64:
+    """All live rows, unless the file was there: then those that were brought back."""
+    if change is not None and change.remove is not None:
+        return removed_rows(change, rows)[1]
+    return all_rows(rows.row_count(add)) - rows.vector(add.deletion_vector)

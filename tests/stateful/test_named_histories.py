@@ -236,6 +236,21 @@ def test_restore_of_a_vector_lets_a_delete_of_other_rows_pass():
     assert not played.lost
 
 
+def test_optimize_does_not_lose_a_row_that_restore_brought_back():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Delete(2, c.Range(2, 3)),
+        2,
+        c.Optimize(3, (0,)),
+        c.Restore(4, 1),
+        4,
+        3,
+    )
+    assert set(played.lost) == {3}
+
+
 def test_restore_loses_to_anything():
     played = _played(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
     assert 2 in played.lost

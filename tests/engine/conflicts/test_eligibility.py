@@ -1,0 +1,83 @@
+"""Who takes part in row-level concurrency, and on which runtime."""
+
+import pytest
+
+from engine.actions.table import Metadata, Protocol
+from engine.conflicts.eligibility import Eligibility, table_eligibility
+from engine.conflicts.runtimes import PREVIEW_SETTING, runtime_verdicts
+from engine.schema.types import LONG, StructField, StructType
+
+PLAIN = StructType((StructField("x", LONG),))
+IDENTITY = StructType((StructField("x", LONG, metadata={"delta.identity.start": 1}),))
+
+
+def _eligibility(
+    *,
+    partitions: tuple[str, ...] = (),
+    clusters: tuple[str, ...] = (),
+    supported: bool = True,
+    setting: str | None = "true",
+    schema: StructType = PLAIN,
+) -> Eligibility:
+    configuration = {} if setting is None else {"delta.enableDeletionVectors": setting}
+    metadata = Metadata(
+        id="t",
+        schema_string=schema.to_json(),
+        partition_columns=list(partitions),
+        configuration=configuration,
+    )
+    features = ["deletionVectors"] if supported else []
+    protocol = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=features,
+        writer_features=features,
+    )
+    return table_eligibility(metadata, protocol, clusters)
+
+
+@pytest.mark.parametrize(
+    ("table", "eligible", "traces"),
+    [
+        (_eligibility(), True, True),
+        (_eligibility(setting=None), False, False),
+        (_eligibility(setting="false"), False, False),
+        (_eligibility(supported=False), False, False),
+        (_eligibility(partitions=("x",)), False, True),
+        (_eligibility(clusters=("x",)), True, True),
+        (_eligibility(clusters=("x",), setting=None), True, False),
+        (_eligibility(clusters=("x",), setting="false"), False, False),
+        (_eligibility(schema=IDENTITY), False, True),
+    ],
+)
+def test_eligibility(table: Eligibility, eligible: bool, traces: bool):
+    assert table.eligible is eligible
+    assert (table.obstacle is None) is eligible
+    assert table.traces_moves is traces
+
+
+def test_every_condition_that_fails_says_what_was_seen_and_how_to_mend_it():
+    table = _eligibility(partitions=("x",), supported=False, setting=None, schema=IDENTITY)
+    failing = [each for each in table.conditions if not each.holds]
+    assert len(failing) == 4
+    assert all(each.evidence and each.fix for each in failing)
+    assert table.obstacle == "the table is partitioned by x"
+
+
+def _takes_part(table: Eligibility, *, clustered: bool) -> list[bool]:
+    return [each.takes_part for each in runtime_verdicts(table, clustered=clustered)]
+
+
+def test_runtimes_differ_by_what_they_ask():
+    assert _takes_part(_eligibility(), clustered=False) == [True, True, True, True, False, False]
+    clustered = _eligibility(clusters=("x",))
+    assert _takes_part(clustered, clustered=True) == [True, True, True, True, True, False]
+    bare = _eligibility(clusters=("x",), setting=None)
+    assert _takes_part(bare, clustered=True) == [True, True, True, False, False, False]
+    assert _takes_part(_eligibility(partitions=("x",)), clustered=False) == [False] * 6
+
+
+def test_the_preview_setting_is_named_where_it_is_needed():
+    verdicts = runtime_verdicts(_eligibility(), clustered=False)
+    assert PREVIEW_SETTING in verdicts[3].reason
+    assert all(each.reason for each in verdicts)

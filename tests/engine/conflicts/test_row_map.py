@@ -1,0 +1,82 @@
+"""Row maps are trusted only where they are proved."""
+
+import msgspec
+import pytest
+from pyroaring import BitMap64
+
+from engine.actions.compaction import CompactionInfo
+from engine.actions.files import AddFile
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.rebase import taking, with_identity_of
+from engine.conflicts.row_map import trace
+from engine.conflicts.sketch import Setting, Sketch
+
+
+def _sketch(*, row_tracking: bool = False) -> Sketch:
+    return Sketch(Setting(IsolationLevel.SERIALIZABLE, True, row_tracking=row_tracking))
+
+
+def _traced(sketch: Sketch, offsets: tuple[int, int], counts: tuple[int, int] = (4, 4), **more):
+    removes = [
+        msgspec.structs.replace(
+            taking(file),
+            tags=CompactionInfo(target="new", offset=offset, row_count=count).tags(),
+        )
+        for file, offset, count in zip(sketch.files, offsets, counts, strict=True)
+    ]
+    rows = sketch.rows["d1"] + sketch.rows["d2"]
+    target = sketch.file("new", more.get("rows", rows), origins=more.get("origins", list(range(8))))
+    return trace(removes, [target], sketch)
+
+
+def test_sources_that_tile_their_target_are_traced():
+    traced = _traced(_sketch(), (0, 4))
+    assert traced.carry("d1", BitMap64([0, 3])) == {"new": BitMap64([0, 3])}
+    assert traced.carry("d2", BitMap64([0, 3])) == {"new": BitMap64([4, 7])}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "counts"),
+    [((0, 3), (4, 4)), ((0, 5), (4, 4)), ((0, 0), (4, 4)), ((1, 5), (4, 4)), ((0, 5), (5, 3))],
+)
+def test_sources_that_do_not_are_not(offsets: tuple[int, int], counts: tuple[int, int]):
+    traced = _traced(_sketch(), offsets, counts)
+    assert not traced.targets
+    assert traced.carry("d1", BitMap64([0])) is None
+
+
+def test_a_target_with_rows_of_its_own_is_not_traced():
+    sketch = _sketch()
+    rows = [*sketch.rows["d1"], *sketch.rows["d2"], (9, "d1")]
+    assert not _traced(sketch, (0, 4), rows=rows, origins=[*range(8), 8]).targets
+
+
+def test_row_ids_trace_what_tags_do_not_say():
+    sketch = _sketch(row_tracking=True)
+    rows = [*sketch.rows["d2"], *sketch.rows["d1"]]
+    removes = [taking(file) for file in sketch.files]
+    target = sketch.file("new", rows, origins=[7, 6, 5, 4, 3, 2, 1, 0])
+    traced = trace(removes, [target], sketch)
+    assert traced.how == "row ids"
+    assert traced.carry("d1", BitMap64([0, 1])) == {"new": BitMap64([6, 7])}
+
+
+@pytest.mark.parametrize("origins", [[7, 6, 5, 4, 3, 2, 1, 9], [7, 6, 5, 4, 3, 2, 1, 1]])
+def test_row_ids_that_differ_trace_nothing(origins: list[int]):
+    sketch = _sketch(row_tracking=True)
+    rows = [*sketch.rows["d2"], *sketch.rows["d1"]]
+    target = sketch.file("new", rows, origins=origins)
+    assert not trace([taking(file) for file in sketch.files], [target], sketch).targets
+
+
+def test_row_ids_and_statistics_come_from_the_latest_add():
+    def file(**rest: object) -> AddFile:
+        values = {"partition_values": {}, "size": 1, "modification_time": 1, "data_change": True}
+        return AddFile(path="f", **(values | rest))
+
+    staged = file(base_row_id=1, stats="old")
+    merged = with_identity_of(
+        staged, file(base_row_id=5, default_row_commit_version=3, stats="new")
+    )
+    assert (merged.base_row_id, merged.default_row_commit_version, merged.stats) == (5, 3, "new")
+    assert with_identity_of(staged, file()) == staged

@@ -1,0 +1,190 @@
+"""Row-level concurrency from the outside: real files, and everything that can keep rows from being told apart."""
+
+import uuid
+
+import pyarrow as pa
+import pytest
+
+from engine.errors import (
+    ConcurrentAppendException,
+    ConcurrentDeleteReadException,
+    ConflictError,
+)
+from engine.expressions.tree import Subquery
+from engine.log.commits import read_commit
+from engine.schema.types import BOOLEAN
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+from engine.transaction.outcome import CommitLimits
+from tests.engine.transaction.tables import FakeClock
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import Running, rows_of, run
+from tests.stateful.history import SCHEMA
+
+ROWS = tuple(("a", x) for x in range(6))
+
+
+def _table(**properties: str) -> DeltaTable:
+    named = {"delta.enableDeletionVectors": "true"} | {
+        f"delta.{k}": v for k, v in properties.items()
+    }
+    table = DeltaTable.create(f"memory://rows/{uuid.uuid4()}", SCHEMA, properties=named)
+    _do(table, c.Append(1, ROWS))
+    return table
+
+
+def _do(table: DeltaTable, command: c.Command) -> None:
+    running = run(command, table, stats=False)
+    running.txn.commit(running.operation)
+
+
+def _raised(running: Running) -> ConflictError:
+    with pytest.raises(ConflictError) as raised:
+        running.txn.commit(running.operation)
+    return raised.value
+
+
+def test_what_was_absorbed_is_told_with_its_winner():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    _do(table, c.Delete(3, c.Range(4, 5)))
+    running.txn.commit("DELETE")
+    assert running.txn.outcome is not None
+    (absorbed,) = running.txn.outcome.absorbed
+    assert (absorbed.winner.version, absorbed.winner.operation) == (2, "DELETE")
+    assert absorbed.rule == "data_added"
+    assert absorbed.row_count == 3
+    assert absorbed.duration_ms >= 0
+    assert len(absorbed.files) == 1
+
+
+def test_the_message_names_the_rows():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    _do(table, c.Delete(3, c.Range(1, 3)))
+    error = _raised(running)
+    assert isinstance(error, ConcurrentDeleteReadException)
+    assert error.conflict.subclass == "ROW_LEVEL_CHANGES"
+    assert "(row 1 of" in str(error)
+    assert error.conflict.files[0].rows == (1,)
+
+
+def test_a_spent_budget_is_a_conflict_with_its_own_subclass():
+    table = _table()
+    clock = FakeClock(step_s=1.0)
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    slow = OptimisticTransaction(
+        table, running.txn.snapshot, clock=clock, limits=CommitLimits(row_budget_s=1.0)
+    )
+    slow.read_where("x >= 0 AND x < 2", every_match_changes=True)
+    slow.stage(*running.staged)
+    _do(table, c.Delete(3, c.Range(4, 5)))
+    with pytest.raises(ConcurrentAppendException) as raised:
+        slow.commit("DELETE")
+    assert raised.value.conflict.subclass == "ALLOTTED_TIME_EXCEEDED"
+    assert "time" in raised.value.conflict.remedies[0].action
+
+
+def test_rows_that_cannot_be_read_are_a_conflict():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    _do(table, c.Append(3, (("a", 1),)))
+    _do(table, c.Update(4, c.Range(4, 5), 5))
+    for add in table.snapshot().add_files():
+        if add.path not in {each.path for each in running.staged}:
+            table.store.delete(add.path)
+    error = _raised(running)
+    assert "could not be read" in error.conflict.row_level
+    assert table.version() == 3
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        (Subquery("exists", "other", (), None, BOOLEAN), "subquery"),
+        ("x < 2 AND rand() < 0.5", "deterministic"),
+    ],
+    ids=["subquery", "not deterministic"],
+)
+def test_conditions_that_rows_cannot_be_told_apart_by_fall_back_to_files(
+    condition: str | Subquery, reason: str
+):
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    running.txn.read_where(condition, every_match_changes=True)
+    _do(table, c.Delete(3, c.Range(4, 5)))
+    assert reason in _raised(running).conflict.row_level
+
+
+def test_a_command_may_fall_back_for_a_reason_of_its_own():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    running.txn.use_files_alone("its source reads the target")
+    _do(table, c.Delete(3, c.Range(4, 5)))
+    assert _raised(running).conflict.row_level == "its source reads the target"
+
+
+def test_a_fallback_still_follows_what_optimize_moved():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    running.txn.use_files_alone("its source reads the target")
+    _do(table, c.Append(3, ROWS))
+    _do(table, c.Optimize(4, (0, 1)))
+    running.txn.commit("DELETE")
+    assert running.txn.outcome is not None
+    assert running.txn.outcome.absorbed[0].how == "row map"
+    assert len(rows_of(table.snapshot())) == 10
+
+
+def test_a_read_of_the_whole_table_follows_a_compaction_and_nothing_else():
+    for winner, lost in ((c.Optimize(3, (0,)), False), (c.Delete(3, c.Range(5, 6)), True)):
+        table = _table()
+        running = run(c.Append(2, (("a", 9),)), table, stats=False)
+        running.txn.read_whole_table()
+        _do(table, winner)
+        if lost:
+            assert _raised(running).conflict.subclass == "WHOLE_TABLE_READ"
+        else:
+            running.txn.commit("WRITE")
+            assert len(rows_of(table.snapshot())) == 7
+
+
+def test_a_condition_that_arrow_cannot_evaluate_needs_a_tester():
+    """Dividing by zero is an error in Spark, and none of Arrow's business."""
+    for tester, lost in ((None, True), (lambda _, rows: pa.array([False] * rows.num_rows), False)):
+        table = _table()
+        running = run(c.Append(2, (("a", 9),)), table, stats=False)
+        running.txn.read_where("10 % x = 3")
+        if tester is not None:
+            running.txn.test_rows_with(tester)
+        _do(table, c.Delete(3, c.Range(0, 1)))
+        if lost:
+            assert "could not be read" in _raised(running).conflict.row_level
+        else:
+            running.txn.commit("WRITE")
+            assert table.version() == 3
+
+
+def test_the_second_of_two_identical_deletes_loses_before_it_counts_twice():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    _do(table, c.Delete(3, c.Range(0, 2)))
+    assert _raised(running).conflict.rule in {"data_added", "read_file_removed"}
+
+
+def test_vectors_are_merged_once_per_set_of_rows():
+    """A lost race after the merge writes no second file of the same rows."""
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    _do(table, c.Delete(3, c.Range(4, 5)))
+    running.txn.commit("DELETE")
+    add = table.snapshot().add_files()[0]
+    assert add.deletion_vector is not None
+    assert add.deletion_vector.cardinality == 3
+    removed = [a for a in _actions(table, 3) if type(a).__name__ == "RemoveFile"]
+    before = [a for a in _actions(table, 2) if type(a).__name__ == "AddFile"]
+    assert removed[0].key == before[0].key
+
+
+def _actions(table: DeltaTable, version: int):
+    return read_commit(table.store, version).actions
