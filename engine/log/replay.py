@@ -5,6 +5,7 @@ The newest action wins. A file is known by its path and its deletion vector; the
 taken out of them by an anti-join, what they added is put behind.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,12 +19,14 @@ from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
-from engine.errors import MalformedLogError
+from engine.errors import LogGapError, MalformedLogError, VersionNotFoundError
 from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.commits import iter_commits
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
-from engine.log.segment import LogFile, LogSegment
+from engine.log.segment import LogFile, LogSegment, list_segment
 from engine.storage.base import FileStatus, Store
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,33 @@ class TableState:
     tombstones: pa.Table = field(default_factory=TOMBSTONES.empty_table)
     checkpoint_version: int | None = None
     commit_info: CommitInfo | None = None  # of this version, None where its commit was not read
+
+
+def load_table_state(store: Store, version: int | None = None) -> TableState:
+    """The state at a version, at the newest by default.
+
+    A checkpoint that cannot be read is passed over where older files still make the version: the
+    commits are the truth, checkpoints save reading them.
+
+    Raises:
+        TableNotFoundError, VersionNotFoundError, LogGapError: as `list_segment`.
+        MalformedLogError: the log breaks the protocol.
+    """
+    segment = list_segment(store, version)
+    try:
+        return load_state(store, segment)
+    except MalformedLogError as damage:
+        while segment.checkpoint is not None:
+            _log.warning("%s", damage)
+            try:
+                before = segment.checkpoint.version
+                segment = list_segment(store, version, checkpoint_before=before)
+                return load_state(store, segment)
+            except (LogGapError, VersionNotFoundError):
+                break
+            except MalformedLogError:
+                continue
+        raise
 
 
 def load_state(store: Store, segment: LogSegment, previous: TableState | None = None) -> TableState:

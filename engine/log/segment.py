@@ -73,26 +73,33 @@ class _Hint(msgspec.Struct):
     version: int
 
 
-def list_segment(store: Store, version: int | None = None) -> LogSegment:
+def list_segment(
+    store: Store, version: int | None = None, *, checkpoint_before: int | None = None
+) -> LogSegment:
     """The segment of a version, of the newest by default.
 
     `_last_checkpoint` is a hint: it may be absent, stale or damaged.
+
+    Args:
+        store: the table's.
+        version: the version wanted.
+        checkpoint_before: use no checkpoint of this version or later: it cannot be read.
 
     Raises:
         TableNotFoundError: there is no log.
         VersionNotFoundError: the log does not hold that version.
         LogGapError: commits are missing between the checkpoint and the version.
     """
-    hint = read_hint(store)
+    hint = read_hint(store) if checkpoint_before is None else None
     if hint is not None and (version is None or hint <= version):
         files = list_log_files(store, hint)
         if any(each.version == hint for each in complete_checkpoints(files)):
-            return _segment(store, files, version)
+            return _segment(store, files, version, None)
     files = list_log_files(store)
     if not files:
         msg = f"There is no Delta table at {store.root}."
         raise TableNotFoundError(msg, "Check the location, or create the table.")
-    return _segment(store, files, version)
+    return _segment(store, files, version, checkpoint_before)
 
 
 def list_newer(store: Store, version: int) -> LogSegment | None:
@@ -163,7 +170,9 @@ def read_hint(store: Store) -> int | None:
     return version if 0 <= version < 10**19 else None
 
 
-def _segment(store: Store, files: list[LogFile], version: int | None) -> LogSegment:
+def _segment(
+    store: Store, files: list[LogFile], version: int | None, checkpoint_before: int | None
+) -> LogSegment:
     newest = max((each.version for each in files if _makes_version(each)), default=-1)
     complete = complete_checkpoints(files)
     newest = max([newest, *(each.version for each in complete)])
@@ -173,7 +182,8 @@ def _segment(store: Store, files: list[LogFile], version: int | None) -> LogSegm
     wanted = newest if version is None else version
     if not 0 <= wanted <= newest:
         raise _no_version(store, wanted, newest)
-    usable = [each for each in complete if each.version <= wanted]
+    limit = wanted + 1 if checkpoint_before is None else min(wanted + 1, checkpoint_before)
+    usable = [each for each in complete if each.version < limit]
     checkpoint = max(usable, key=lambda each: each.version, default=None)
     first = 0 if checkpoint is None else checkpoint.version + 1
     commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}

@@ -17,8 +17,8 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Expression
 from engine.log.file_table import adds_of
 from engine.log.history import commit_timestamp_ms
-from engine.log.replay import TableState, load_state
-from engine.log.segment import list_newer, list_segment
+from engine.log.replay import TableState, load_state, load_table_state
+from engine.log.segment import list_newer
 from engine.protocol.features import check_readable
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import mapping_mode, physical_name
@@ -194,9 +194,9 @@ class Snapshot:
         newer = list_newer(self.store, self.version)
         if newer is not None and newer.version == self.version:
             return self
-        state = load_state(
-            self.store, newer or list_segment(self.store), self.state if newer else None
-        )
+        if newer is None:
+            return load_snapshot(self.store, allowed_roots=self.allowed_roots)
+        state = load_state(self.store, newer, self.state)
         return Snapshot(self.store, state, self.allowed_roots)
 
     def _parsed(self, condition: str | Expression | None) -> Expression | None:
@@ -214,7 +214,7 @@ def load_snapshot(
         MalformedLogError: the log breaks the protocol; `LogGapError` if commits are missing.
         UnsupportedFeatureError: reading it needs a feature that this engine lacks.
     """
-    state = load_state(store, list_segment(store, version))
+    state = load_table_state(store, version)
     return Snapshot(store, state, allowed_roots)
 
 

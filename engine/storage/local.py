@@ -7,6 +7,7 @@ temporary file is never opened again, since after the link both names are the sa
 
 import errno
 import os
+import stat
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -53,8 +54,7 @@ class LocalStore:
         top = self._locate(prefix)
         for folder, _, names in os.walk(top):
             for name in names:
-                path = Path(folder, name).relative_to(self._root).as_posix()
-                status = self.stat(path)
+                status = self._stat_inside(Path(folder, name).relative_to(self._root).as_posix())
                 if status is not None:
                     yield status
 
@@ -65,6 +65,8 @@ class LocalStore:
                 found = self._locate(path).stat()
             except (FileNotFoundError, NotADirectoryError):
                 return None
+        if not stat.S_ISREG(found.st_mode):
+            return None
         return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
@@ -74,7 +76,7 @@ class LocalStore:
             temporary = self._write_temporary(target, data)
         try:
             with _errors_of("write", path):
-                os.link(temporary, target)
+                _link(temporary, target)
         finally:
             _unlink_quietly(temporary)
         try:
@@ -127,6 +129,13 @@ class LocalStore:
             raise PathOutsideRootError(msg, "Move the file into the table's directory.")
         return target
 
+    def _stat_inside(self, path: str) -> FileStatus | None:
+        """The file's status, None also for a link that leads out of the table."""
+        try:
+            return self.stat(path)
+        except PathOutsideRootError:
+            return None
+
     def _scan(self, directory: str, start: str) -> list[FileStatus]:
         found = []
         prefix = f"{directory}/" if directory else ""
@@ -134,12 +143,9 @@ class LocalStore:
             with os.scandir(self._locate(directory)) as entries:
                 for entry in entries:
                     if entry.name >= start and entry.is_file():
-                        stat = entry.stat()
-                        found.append(
-                            FileStatus(
-                                prefix + entry.name, stat.st_size, stat.st_mtime_ns // 1_000_000
-                            )
-                        )
+                        known = entry.stat()
+                        modified_ms = known.st_mtime_ns // 1_000_000
+                        found.append(FileStatus(prefix + entry.name, known.st_size, modified_ms))
         except FileNotFoundError:
             return found
         return found
@@ -156,6 +162,15 @@ class LocalStore:
             _unlink_quietly(temporary)
             raise
         return temporary
+
+
+def _link(temporary: Path, target: Path) -> None:
+    """Give the finished file its name. Where the system's answer was lost, the file itself tells."""
+    try:
+        os.link(temporary, target)
+    except OSError:
+        if not (target.exists() and target.samefile(temporary)):
+            raise
 
 
 def _make_directories(folder: Path, root: Path) -> None:

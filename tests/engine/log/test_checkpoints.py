@@ -12,8 +12,8 @@ from engine.errors import EngineError, MalformedLogError
 from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.checkpoint_writer import write_checkpoint
 from engine.log.cleanup import clean_log
-from engine.log.paths import checkpoint_path
-from engine.log.replay import TableState, load_state
+from engine.log.paths import checkpoint_path, commit_path
+from engine.log.replay import TableState, load_state, load_table_state
 from engine.log.segment import list_log_files, list_segment, read_hint
 from engine.protocol.properties import TableProperties
 from engine.storage.base import FileStatus, Store
@@ -99,6 +99,24 @@ def test_a_file_that_is_no_checkpoint_is_refused(table: pa.Table):
     store.put(checkpoint_path(3), sink.getvalue().to_pybytes())
     with pytest.raises(EngineError):
         state_of(store)
+
+
+def test_a_damaged_checkpoint_is_passed_over_where_the_commits_are_there():
+    store = made(6)
+    for version in (2, 4):
+        write_checkpoint(store, state_of(store, version), TableProperties(), now_ms=0)
+    expected = load_table_state(store)
+    store.put(checkpoint_path(4), b"cut short")
+    found = load_table_state(store)
+    assert (expected.checkpoint_version, found.checkpoint_version) == (4, 2)
+    assert sorted(found.files.column("path").to_pylist()) == sorted(
+        expected.files.column("path").to_pylist()
+    )
+    store.put(checkpoint_path(2), b"this one too")
+    assert load_table_state(store).checkpoint_version is None
+    store.delete(commit_path(0))
+    with pytest.raises(MalformedLogError, match=r"0{19}4\.checkpoint"):
+        load_table_state(store)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"PAR1PAR1", b"PAR1" + b"\0" * 100 + b"PAR1"])

@@ -46,6 +46,16 @@ def test_a_symbolic_link_out_of_the_table_is_not_followed(tmp_path: Path):
     assert list(store.list_all()) == []
 
 
+def test_links_out_of_the_table_are_not_listed(tmp_path: Path):
+    (tmp_path / "table").mkdir()
+    (tmp_path / "secret").write_text("x", "utf-8")
+    (tmp_path / "table" / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "table" / "dangling").symlink_to(tmp_path / "nothing")
+    (tmp_path / "table" / "file").write_text("x", "utf-8")
+    store = LocalStore(tmp_path / "table")
+    assert [each.path for each in store.list_all()] == ["file"]
+
+
 def test_a_table_may_itself_be_reached_by_a_symbolic_link(tmp_path: Path):
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -100,3 +100,10 @@ def test_a_path_that_leaves_the_root_is_refused(store: Store, path: str):
             act(path)
     with pytest.raises(PathOutsideRootError):
         store.put_if_absent(path, b"")
+
+
+def test_a_directory_is_no_file_to_a_store(store: Store):
+    store.put("a/b", b"x")
+    assert store.stat("a") is None
+    with pytest.raises(FileMissingError):
+        store.read("a")
