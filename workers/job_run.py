@@ -25,7 +25,7 @@ from lakeui.catalog.log_values import json_value
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.jobs import leases
-from lakeui.jobs.command_rules import check_command, command_of, with_places
+from lakeui.jobs.command_rules import check_command, command_of, readable_table
 from lakeui.jobs.errors import LeaseLostError, NotPermittedError, ReadOnlyError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
@@ -99,7 +99,7 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
         observer=JobObserver(job, lease, heartbeat, table.store),
         progress=heartbeat.progress,
         running_since_ms=_oldest_other_start_ms(job),
-        resolve=_open,
+        resolve=lambda name: _open(readable_table(name, job.requested_by).uri),
         dry_run=job.dry_run,
         user_name=job.requested_by.get_username() if job.requested_by else None,
     )
@@ -114,7 +114,7 @@ def _checked_command(job: Job) -> Command:
     if job.requested_by is not None and not may(job.requested_by, action, job.table):
         raise NotPermittedError(job.kind, action, job.table.name)
     check_command(command, job.table)
-    return with_places(command, job.requested_by)
+    return command
 
 
 def _open(uri: str) -> DeltaTable:

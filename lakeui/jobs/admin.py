@@ -4,12 +4,14 @@ from auditlog.registry import auditlog
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
-from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, Schedule
 
 auditlog.register(
     Job,
     include_fields=["table", "kind", "statement", "dry_run", "requested_by", "reason", "retry_of"],
 )
+
+auditlog.register(Schedule, exclude_fields=["next_due_at", "last_fired_at", "last_job", "note"])
 
 
 class JobAttemptInline(ReadOnlyInline):
@@ -60,3 +62,11 @@ class JobEventAdmin(ReadOnlyAdmin):
     search_fields = ["job__id", "message"]
     date_hierarchy = "at"
     list_select_related = ["job"]
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(ReadOnlyAdmin):
+    list_display = ["name", "table", "kind", "cron", "owner", "enabled", "next_due_at", "last_job"]
+    list_filter = ["enabled", "kind"]
+    search_fields = ["name", "table__name", "owner__username", "statement"]
+    list_select_related = ["table", "owner", "last_job"]

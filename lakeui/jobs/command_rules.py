@@ -19,7 +19,7 @@ from lakeui.jobs.models import Job
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
 _ANY_TABLE = "t"  # how statements call the table that the job names
-LIGHT_KINDS = frozenset({"vacuum", "set_properties", "unset_properties"})
+LIGHT_KINDS = frozenset({"restore", "set_properties", "truncate", "unset_properties", "vacuum"})
 
 
 def command_of(job: Job) -> Command:
@@ -53,21 +53,28 @@ def check_command(command: Command, table: Table) -> None:
     command.validate(parse_schema(table.schema) if table.schema else None)
 
 
-def with_places(command: Command, by: User | None) -> Command:
-    """The command with the table it reads from named by its place, which this person may see.
+def check_source_table(command: Command, by: User | None) -> None:
+    """Make sure that the table a command loads from is one this person may look at.
 
     Raises:
-        RequestError: that table is not registered, or the person may not look at it.
+        RequestError: it is not registered, or not for them to see; the two are told alike.
     """
     source = getattr(command, "source", None)
-    if not isinstance(source, TableSource):
-        return command
-    named = Table.objects.filter(Q(name=source.table) | Q(uri=source.table)).first()
+    if isinstance(source, TableSource):
+        readable_table(source.table, by)
+
+
+def readable_table(name: str, by: User | None) -> Table:
+    """The registered table that a statement names, by its name or place.
+
+    Raises:
+        RequestError: there is none, or it is not for this person to see.
+    """
+    named = Table.objects.filter(Q(name=name) | Q(uri=name)).first()
     if named is None or (by is not None and not may(by, "view", named)):
-        msg = f"There is no table {source.table[:200]} to read from."
+        msg = f"There is no table {name[:200]} to read from."
         raise RequestError(msg, "Name a registered table.", field="source.table")
-    placed = replace(source, table=allowed_table_uri(named.uri))
-    return replace(command, source=placed)  # type: ignore[call-arg]  # those that have one
+    return named
 
 
 def _source_uris(value: object) -> Iterator[str]:

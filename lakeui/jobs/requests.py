@@ -21,7 +21,13 @@ from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_table_uri
-from lakeui.jobs.command_rules import check_command, command_of, queue_of, statement_of, with_places
+from lakeui.jobs.command_rules import (
+    check_command,
+    check_source_table,
+    command_of,
+    queue_of,
+    statement_of,
+)
 from lakeui.jobs.delivery import send_on_commit
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
@@ -97,7 +103,7 @@ def checked_command(
     command = parse_statement(sql) if sql else Command.from_parameters(kind, dict(parameters or {}))
     _check_allowed(by, command, table)
     check_command(command, table)
-    with_places(command, by)
+    check_source_table(command, by)
     return command
 
 
@@ -128,7 +134,7 @@ def request_create(
             return replayed
         table = _new_table(name, description, requested_by)
         check_command(command, table)
-        with_places(command, requested_by)
+        check_source_table(command, requested_by)
         return _take(table, command, requested_by, options)
 
 
