@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def make_files(directory: Path) -> None:
         orders = list(_orders(day))
         _keep(directory / f"orders-{day + 1}.csv", _orders_table(orders))
         _keep(directory / f"items-{day + 1}.parquet", _items_table([(day, orders)]))
+    _keep(directory / "orders-corrections.parquet", _corrections_table())
     late = [(100 + day, list(_orders(day))[::9]) for day in range(DAYS)]
     _keep(directory / "items-late.parquet", _items_table(late))
     for part in range(6):
@@ -89,6 +91,17 @@ def _orders(day: int) -> Iterator[dict[str, Any]]:
 def _orders_table(orders: list[dict[str, Any]]) -> pa.Table:
     rows = [{**order, "ordered_at": order["ordered_at"].isoformat()} for order in orders]
     return pa.Table.from_pylist(rows)
+
+
+def _corrections_table() -> pa.Table:
+    """New states of some orders of the first day, and orders that come late."""
+    orders = list(_orders(0))[::20]
+    known = [{**order, "status": "corrected"} for order in orders]
+    late = [{**order, "order_id": order["order_id"] + 50_000} for order in orders[:50]]
+    rows = [{**order, "amount": Decimal(order["amount"])} for order in known + late]
+    table = pa.Table.from_pylist(rows)
+    index = table.column_names.index("amount")
+    return table.set_column(index, "amount", table.column(index).cast(pa.decimal128(12, 2)))
 
 
 def _items_table(batches: list[tuple[int, list[dict[str, Any]]]]) -> pa.Table:

@@ -142,6 +142,41 @@ _ORDERS_STEPS = (
         after=("orders-optimize", "orders-erase-moved"),
         dry_run=True,
     ),
+    Step(
+        "orders-merge",
+        "Merge corrections and late orders into sales.orders",
+        "etl-nightly",
+        ORDERS_TABLE,
+        "merge",
+        {
+            "source": _files("orders-corrections.parquet"),
+            "on": "target.order_id = source.order_id",
+            "clauses": [
+                {
+                    "when": "matched",
+                    "action": "update",
+                    "assignments": {"status": "source.status"},
+                },
+                {"when": "not_matched", "action": "insert_all"},
+            ],
+        },
+        ("orders-optimize", "orders-erase-moved"),
+    ),
+    Step(
+        "orders-close",
+        "Close old orders of France while the merge runs",
+        "price-fixer",
+        ORDERS_TABLE,
+        "update",
+        {
+            "assignments": {"status": "'closed'"},
+            "where": "country = 'FR' AND status = 'open' AND ordered_on = DATE '2026-11-04'",
+        },
+        ("orders-optimize", "orders-erase-moved"),
+        retries=1,
+        commit_after="orders-merge",
+        may_lose=True,
+    ),
 )
 
 _ITEMS_STEPS = (
