@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from engine.expressions.grammar import KEYWORDS
+from engine.expressions.operands import KEYWORDS
 from engine.expressions.render import quote_string
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

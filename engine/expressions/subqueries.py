@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from engine.errors import ExpressionError
-from engine.expressions.grammar import Grammar, Nested
+from engine.expressions.operands import Nested, Operands
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import TRUE, Expression, Subquery
@@ -23,7 +23,7 @@ INNER = "subquery"
 def nested_in(tables: Tables) -> Nested:
     """What `parse_condition` takes as `nested`: subqueries over these tables."""
 
-    def parse(grammar: Grammar, kind: str) -> Expression:
+    def parse(grammar: Operands, kind: str) -> Expression:
         if kind == "scalar":
             what = "A subquery can only be the operand of IN or EXISTS."
             raise ExpressionError(what, "Use EXISTS, or MERGE.", position=grammar.position)
@@ -49,7 +49,7 @@ def nested_in(tables: Tables) -> Nested:
     return parse
 
 
-def _from(grammar: Grammar) -> tuple[str, str]:
+def _from(grammar: Operands) -> tuple[str, str]:
     """Skip to FROM and read the table and its alias."""
     depth = 0
     while not grammar.at_end and (depth or grammar.peek() != "FROM"):
@@ -65,7 +65,7 @@ def _from(grammar: Grammar) -> tuple[str, str]:
     return table, ""
 
 
-def _table(grammar: Grammar) -> str:
+def _table(grammar: Operands) -> str:
     uri = grammar.token(2)
     if grammar.peek() == "DELTA" and grammar.peek(1) == "." and uri and uri.kind == "name":
         grammar.index += 3
@@ -76,7 +76,7 @@ def _table(grammar: Grammar) -> str:
     return ".".join(parts)
 
 
-def _columns(grammar: Grammar, kind: str) -> tuple[Expression, ...]:
+def _columns(grammar: Operands, kind: str) -> tuple[Expression, ...]:
     if kind == "exists" and grammar.take("*"):
         found: tuple[Expression, ...] = (TRUE,)
     else:
@@ -86,6 +86,6 @@ def _columns(grammar: Grammar, kind: str) -> tuple[Expression, ...]:
     return found
 
 
-def _check(where: Expression | None, grammar: Grammar) -> None:
+def _check(where: Expression | None, grammar: Operands) -> None:
     if where is not None and (where.type != BOOLEAN or has_subquery(where)):
         grammar.refuse("the subquery's WHERE must be a condition without subqueries")
