@@ -24,6 +24,7 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.sql.restrictedMode.enabled": "true",
     "spark.sql.reflect.allowList": "",
     "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.variable.substitute": "false",
     "spark.sql.legacy.allowUntypedScalaUDF": "false",
     # what values mean
     "spark.sql.session.timeZone": "UTC",
