@@ -13,7 +13,7 @@ from engine.expressions.arrow_cast import Value, arrow_type, convert, inexact, r
 from engine.expressions.arrow_dates import DATE_OPERATIONS, Operation
 from engine.expressions.arrow_operators import OPERATIONS, less, together
 from engine.expressions.types import FLOATS
-from engine.schema.types import BOOLEAN, LONG, DataType, MapType
+from engine.schema.types import BOOLEAN, LONG, STRING, DataType, MapType
 
 
 def _text(function: Callable[..., Any], target: pa.DataType | None = None) -> Operation:
@@ -23,13 +23,44 @@ def _text(function: Callable[..., Any], target: pa.DataType | None = None) -> Op
     return run
 
 
-def _ascii_only(function: Callable[[str], str]) -> Callable[[str], str]:
-    def run(text: str) -> str:
-        if not text.isascii():
+def _ascii_case(function: Callable[[Value], Value]) -> Operation:
+    def run(values: list[Value], types: list[DataType], result: DataType) -> Value:
+        value = convert(values[0], types[0], result)
+        ascii_only = pc.string_is_ascii(value)
+        if (
+            pc.min_max(
+                pa.array([ascii_only.as_py()]) if isinstance(value, pa.Scalar) else ascii_only
+            )["min"].as_py()
+            is False
+        ):
             inexact("upper and lower case beyond ASCII")
-        return function(text)
+        return function(value)
 
     return run
+
+
+def _strip(function: Callable[..., Value]) -> Operation:
+    def run(values: list[Value], types: list[DataType], result: DataType) -> Value:
+        return function(convert(values[0], types[0], result), characters=" ")
+
+    return run
+
+
+def _holds(vectorised: Callable[..., Value], one_by_one: Callable[[str, str], bool]) -> Operation:
+    """A test for a part of a text: all at once where the part is a literal."""
+
+    def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
+        text, part = (convert(v, t, STRING) for v, t in zip(values, types, strict=True))
+        if isinstance(part, pa.Scalar) and part.is_valid and not isinstance(text, pa.Scalar):
+            return vectorised(text, part.as_py())
+        return rowwise(one_by_one, [text, part], pa.bool_())
+
+    return run
+
+
+def _concat(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    texts = [convert(v, t, STRING) for v, t in zip(values, types, strict=True)]
+    return pc.binary_join_element_wise(*texts, "", null_handling="emit_null")
 
 
 def substring(text: str, start: int, length: int | None = None) -> str:
@@ -134,6 +165,27 @@ def _whole(function: Callable[[Value], Value]) -> Operation:
     return run
 
 
+def _round(values: list[Value], types: list[DataType], _: DataType) -> Value:
+    if types[0] in FLOATS or len(values) > 1:
+        inexact("the rounding of fractions")
+    return values[0]
+
+
+def _split_part(text: str, delimiter: str, number: int) -> str:
+    if number == 0:
+        inexact("part 0 of a text")
+    parts = text.split(delimiter) if delimiter else [text]
+    index = number - 1 if number > 0 else len(parts) + number
+    return parts[index] if 0 <= index < len(parts) else ""
+
+
+def _translate(text: str, matching: str, replacement: str) -> str:
+    table: dict[int, str | None] = {}
+    for index, each in enumerate(matching):
+        table.setdefault(ord(each), replacement[index] if index < len(replacement) else None)
+    return text.translate(table)
+
+
 def _size(values: list[Value], types: list[DataType], _: DataType) -> Value:
     if isinstance(types[0], MapType):
         inexact("the size of a map")
@@ -143,21 +195,21 @@ def _size(values: list[Value], types: list[DataType], _: DataType) -> Value:
 FUNCTIONS_OF_ARROW: dict[str, Operation] = {
     **OPERATIONS,
     **DATE_OPERATIONS,
-    "lower": _text(_ascii_only(str.lower)),
-    "upper": _text(_ascii_only(str.upper)),
-    "trim": _text(lambda text: text.strip(" ")),
-    "ltrim": _text(lambda text: text.lstrip(" ")),
-    "rtrim": _text(lambda text: text.rstrip(" ")),
+    "lower": _ascii_case(pc.ascii_lower),
+    "upper": _ascii_case(pc.ascii_upper),
+    "trim": _strip(pc.utf8_trim),
+    "ltrim": _strip(pc.utf8_ltrim),
+    "rtrim": _strip(pc.utf8_rtrim),
     "length": _text(len),
     "octet_length": _text(lambda value: len(_octets(value))),
     "substring": _text(substring),
     "left": _text(lambda text, length: text[: max(length, 0)]),
     "right": _text(_right),
-    "startswith": _text(str.startswith),
-    "endswith": _text(str.endswith),
-    "contains": _text(lambda text, part: part in text),
+    "startswith": _holds(pc.starts_with, str.startswith),
+    "endswith": _holds(pc.ends_with, str.endswith),
+    "contains": _holds(pc.match_substring, lambda text, part: part in text),
     "instr": _text(lambda text, part: text.find(part) + 1),
-    "concat": _text(lambda *parts: "".join(parts)),
+    "concat": _concat,
     "replace": _text(_replace),
     "lpad": _text(_pad(left=True)),
     "rpad": _text(_pad(left=False)),
@@ -179,5 +231,10 @@ FUNCTIONS_OF_ARROW: dict[str, Operation] = {
     "greatest": _extreme(greatest=True),
     "least": _extreme(greatest=False),
     "size": _size,
+    "round": _round,
+    "split_part": _text(_split_part),
+    "translate": _text(_translate),
+    "reverse": _text(lambda text: text[::-1]),
+    "ascii": _text(lambda text: ord(text[0]) if text else 0),
 }
 """What is missing here raises `CannotEvaluateError`: Spark knows it, Arrow does not."""

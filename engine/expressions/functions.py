@@ -44,6 +44,7 @@ _FAMILIES: dict[str, Callable[[DataType], bool]] = {
     "integer": lambda t: t in INTEGRALS[:3],
     "long": lambda t: t in INTEGRALS,
     "float": lambda t: t in FLOATS,
+    "long or float": lambda t: t in INTEGRALS or t in FLOATS,
     "boolean": lambda t: t == BOOLEAN,
     "time": lambda t: t in {DATE, TIMESTAMP, TIMESTAMP_NTZ},
     "timestamp": lambda t: t in {TIMESTAMP, TIMESTAMP_NTZ},
@@ -224,6 +225,8 @@ _TEXT = (
     Function("replace", ("string", "string", "string"), gives(STRING), optional=1),
     *(Function(n, ("string", "integer", "string"), gives(STRING), optional=1) for n in PADDING),
     *(Function(n, ("text",), gives(STRING)) for n in ("md5", "sha1")),
+    Function("split_part", ("string", "string", "integer"), gives(STRING)),
+    Function("translate", ("string", "string", "string"), gives(STRING)),
     Function("sha2", ("text", "integer"), gives(STRING)),
     Function("crc32", ("text",), gives(LONG)),
     Function("hash", ("any",), gives(INTEGER), repeats=True),
@@ -236,6 +239,7 @@ _NUMBERS = (
         Function(n, ("number",), gives(DOUBLE))
         for n in ("sqrt", "exp", "ln", "log10", "log2", "sign")
     ),
+    Function("round", ("long or float", "integer"), _first, optional=1),
     Function("pow", ("number", "number"), gives(DOUBLE)),
     Function("pmod", ("number", "number"), _remainder),
     Function("isnan", ("float",), gives(BOOLEAN)),

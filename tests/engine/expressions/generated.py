@@ -242,6 +242,8 @@ _STRINGS = st.one_of(
         _pick("'x'", "'xy'", "''"),
     ),
     _join("replace({}, {}, {})", _TEXT, _TEXT, _TEXT),
+    _join("translate({}, {}, {})", _TEXT, _TEXT, _TEXT),
+    _join("split_part({}, {}, {})", _TEXT, _TEXT, _pick("1", "2", "-1", "-2", "9")),
     _join("coalesce({}, {})", _TEXT, _TEXT),
     _join("{}({}, {})", _pick("greatest", "least", "nullif"), _TEXT, _TEXT),
     _join("CAST({} AS STRING)", _pick("b", "i", "l", "n", "day", "ts", "wall", "ok", "d")),

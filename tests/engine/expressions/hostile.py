@@ -259,7 +259,7 @@ _BOMBS = [
     "factorial(20) = 1",
     "conv(name, 2, 36) = ''",
     "bin(id) = ''",
-    "translate(name, 'a', 'b') = ''",
+    "encode(name, 'UTF-16') = ''",
     "(" * 65 + "id = 1" + ")" * 65,
     "NOT " * 65 + "ok",
     "-" + "- " * 65 + "id = 1",
