@@ -5,10 +5,10 @@ append that it did not see. That exemption ends once a later writer may have rea
 current can no longer come before it without coming before that writer too.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from engine.actions.files import AddFile, FileKey
+from engine.actions.files import AddFile
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.snapshot.data_skipping import add_may_match
@@ -62,11 +62,6 @@ def may_hold(current: CurrentTransaction, read: ReadPredicate, add: AddFile) -> 
 def matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
     """The reads of current that the file may hold rows of."""
     return tuple(read for read in current.reads if may_hold(current, read, add))
-
-
-def live_after(winner: WinningCommit) -> Mapping[FileKey, AddFile]:
-    """The files a winner added, by path and deletion vector."""
-    return {add.key: add for add in winner.adds}
 
 
 def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) -> bool:

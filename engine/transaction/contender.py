@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata
 from engine.conflicts.candidates import is_exempt
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
@@ -53,11 +52,6 @@ class Contender:
             ),
             exempted=(*self.exempted, winner) if exempt else self.exempted,
         )
-
-    @property
-    def staged_adds(self) -> tuple[AddFile, ...]:
-        """The files it adds."""
-        return self.current.adds
 
 
 def high_water_mark(domains: Iterable[DomainMetadata]) -> int:

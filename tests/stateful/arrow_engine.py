@@ -58,10 +58,13 @@ def run(  # noqa: C901, PLR0911 - one a kind
             work.write(command.new_rows())
             return work.running(command, "WRITE")
         case c.Delete():
-            work.change(command.where, None, rewrite=command.rewrite)
+            promise = bool(command.number % 3)
+            work.change(command.where, None, rewrite=command.rewrite, promise=promise)
             return work.running(command, "DELETE")
         case c.Update():
-            work.change(command.where, (command.x, command.number), rewrite=command.rewrite)
+            to = (command.x, command.number)
+            promise = bool(command.number % 3)
+            work.change(command.where, to, rewrite=command.rewrite, promise=promise)
             return work.running(command, "UPDATE")
         case c.Merge():
             work.merge(command)
@@ -105,8 +108,17 @@ class _Work:
             found |= _as_rows(read_file(self.snapshot, add))
         return {key: row for key, row in found.items() if where.holds(row)}
 
-    def change(self, where: c.Range, to: tuple[int, int] | None, *, rewrite: bool) -> None:
-        paths = self.txn.read_where(where.sql, every_match_changes=True)["path"].to_pylist()
+    def change(
+        self,
+        where: c.Range,
+        to: tuple[int, int] | None,
+        *,
+        rewrite: bool,
+        promise: bool = True,
+    ) -> None:
+        """Delete or update. Without the `promise` to change every match, rows are read again."""
+        read = self.txn.read_where(where.sql, every_match_changes=promise)
+        paths = read["path"].to_pylist()
         images: c.Rows = {}
         for add in self.snapshot.add_files(paths=paths):
             rows = read_file(self.snapshot, add, with_positions=True)

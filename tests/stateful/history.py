@@ -15,6 +15,7 @@ from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, rows_of, run
+from tests.stateful.weather import FakeClock, ForgetfulStore
 
 SCHEMA = StructType(
     (
@@ -40,11 +41,16 @@ class Setup:
 
 @dataclass(frozen=True)
 class Step:
-    """Start the command `opens`, or commit it; `inside` commits another between validation and put."""
+    """Start the command `opens`, or commit it.
+
+    `inside` commits another between validation and put; `fault` loses the store's answer to the put,
+    which was "written" or "not written".
+    """
 
     opens: c.Command | None = None
     commits: int | None = None
     inside: int | None = None
+    fault: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,13 +70,16 @@ class Played:
 
 
 def play(history: History) -> Played:
-    played = Played(_create(history.setup))
+    table = _create(history.setup)
+    store = ForgetfulStore(table.store)
+    played = Played(DeltaTable(store, clock=FakeClock()))
     opened: dict[int, Running] = {}
     for step in history.steps:
         if step.opens is not None:
             opened[step.opens.number] = run(step.opens, played.table, stats=history.setup.stats)
         elif step.commits in opened:
             inside = opened.pop(step.inside, None) if step.inside != step.commits else None
+            store.fault = step.fault
             _commit(opened.pop(step.commits), played, inside)
     return played
 
@@ -154,7 +163,7 @@ def _steps(dice: random.Random) -> Iterator[Step]:
         number = next(numbers)
         yield Step(opens=_command(dice, number))
         opened.append(number)
-        while opened and dice.random() < 0.45:
+        while opened and dice.random() < 0.35:
             yield _closing(dice, opened)
     while opened:
         yield _closing(dice, opened)
@@ -162,9 +171,11 @@ def _steps(dice: random.Random) -> Iterator[Step]:
 
 def _closing(dice: random.Random, opened: list[int]) -> Step:
     first = opened.pop(dice.randrange(len(opened)))
+    inside = None
     if opened and dice.random() < 0.15:
-        return Step(commits=first, inside=opened.pop(dice.randrange(len(opened))))
-    return Step(commits=first)
+        inside = opened.pop(dice.randrange(len(opened)))
+    fault = dice.choice(["written", "not written"]) if dice.random() < 0.1 else None
+    return Step(commits=first, inside=inside, fault=fault)
 
 
 def _command(dice: random.Random, number: int) -> c.Command:  # noqa: PLR0911 - one a kind
