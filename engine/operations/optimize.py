@@ -12,9 +12,10 @@ from engine.errors import RequestError
 from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
+from engine.operations.cluster import files_to_cluster, rewrite_ordered
 from engine.operations.execution import Execution, keeps_row_ids, removal
 from engine.operations.file_bins import Bin, BinRule, batches, digest, pack
-from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.result import OperationResult, PlannedFile, plan_of, size_metrics
 from engine.operations.row_deletion import split_by_partition
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.compaction import Compacted, compact
@@ -26,7 +27,7 @@ NOTHING_TO_DO = "The files are as large as they should be: there was nothing to 
 
 
 def optimize(command: Optimize, execution: Execution) -> OperationResult:
-    """Run an OPTIMIZE without ordering.
+    """Run an OPTIMIZE: compaction, or ordering where columns are given or the table is clustered.
 
     Raises:
         RequestError: the condition names columns that are not partition columns.
@@ -36,6 +37,12 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
     condition = execution.condition(command, snapshot)
     files = chosen_files(snapshot, condition)
     target = command.target_size_bytes or execution.files_of(snapshot).target_size_bytes
+    if command.zorder_by or snapshot.clustering_columns:
+        if not command.zorder_by:
+            files = files_to_cluster(snapshot, target, full=command.full)
+        if not files:
+            return OperationResult(metrics=size_metrics((), ()), message=NOTHING_TO_DO)
+        return rewrite_ordered(command, execution, snapshot, files, condition)
     bins = pack(files, BinRule(target))
     predicate = [to_sql(condition)] if condition is not None else []
     parameters = {"predicate": predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
@@ -121,27 +128,6 @@ def _compact(
 def _metrics(done: Sequence[Compacted]) -> dict[str, int | str]:
     added = [each.target for each in done if each.target is not None]
     return size_metrics(added, [add for each in done for add in each.sources])
-
-
-def size_metrics(added: Sequence[AddFile], removed: Sequence[AddFile]) -> dict[str, int | str]:
-    """What delta-spark reports of files that were rewritten."""
-    sizes = sorted(add.size for add in added)
-
-    def at(share: float) -> int:
-        return sizes[min(len(sizes) - 1, int(share * len(sizes)))] if sizes else 0
-
-    return {
-        "numAddedFiles": len(added),
-        "numRemovedFiles": len(removed),
-        "numAddedBytes": sum(sizes),
-        "numRemovedBytes": sum(add.size for add in removed),
-        "minFileSize": at(0),
-        "p25FileSize": at(0.25),
-        "p50FileSize": at(0.5),
-        "p75FileSize": at(0.75),
-        "maxFileSize": at(1),
-        "numDeletionVectorsRemoved": sum(1 for add in removed if add.deletion_vector),
-    }
 
 
 def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:

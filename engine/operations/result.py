@@ -1,8 +1,10 @@
 """What an operation did, or would do."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from engine.actions.files import AddFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +79,24 @@ class OperationResult:
     def saying(self, message: str) -> "OperationResult":
         """The same with a sentence for people."""
         return replace(self, message=message)
+
+
+def size_metrics(added: Sequence[AddFile], removed: Sequence[AddFile]) -> dict[str, int | str]:
+    """What delta-spark reports of files that were rewritten."""
+    sizes = sorted(add.size for add in added)
+
+    def at(share: float) -> int:
+        return sizes[min(len(sizes) - 1, int(share * len(sizes)))] if sizes else 0
+
+    return {
+        "numAddedFiles": len(added),
+        "numRemovedFiles": len(removed),
+        "numAddedBytes": sum(sizes),
+        "numRemovedBytes": sum(add.size for add in removed),
+        "minFileSize": at(0),
+        "p25FileSize": at(0.25),
+        "p50FileSize": at(0.5),
+        "p75FileSize": at(0.75),
+        "maxFileSize": at(1),
+        "numDeletionVectorsRemoved": sum(1 for add in removed if add.deletion_vector),
+    }

@@ -6,6 +6,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from engine.commands.alter import (
+    AddColumns,
+    AddConstraint,
+    ChangeColumn,
+    ClusterBy,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
+    RenameColumn,
+)
 from engine.commands.command import Command
 from engine.commands.merge import Merge
 from engine.commands.model import (
@@ -24,6 +34,18 @@ from engine.commands.model import (
 )
 from engine.errors import ConflictError, FileMissingError, RequestError
 from engine.operations.active import running
+from engine.operations.alter_columns import (
+    add_columns,
+    change_column,
+    drop_columns,
+    rename_column,
+)
+from engine.operations.alter_table import (
+    add_constraint,
+    cluster_by,
+    drop_constraint,
+    drop_feature,
+)
 from engine.operations.append import append
 from engine.operations.create import create
 from engine.operations.delete import delete
@@ -44,12 +66,20 @@ from engine.transaction.observer import TransactionObserver
 from engine.transaction.self_recognition import find_own_commit
 
 OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] = {
+    AddColumns: add_columns,
+    AddConstraint: add_constraint,
     Append: append,
+    ChangeColumn: change_column,
+    ClusterBy: cluster_by,
     Create: create,
     Delete: delete,
+    DropColumns: drop_columns,
+    DropConstraint: drop_constraint,
+    DropFeature: drop_feature,
     Merge: merge,
     Optimize: optimize,
     Overwrite: overwrite,
+    RenameColumn: rename_column,
     Reorg: reorg,
     Restore: restore,
     SetProperties: set_properties,

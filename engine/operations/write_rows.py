@@ -99,7 +99,7 @@ def with_new_columns(terms: Terms, data: StructType) -> Terms:
         merged, highest = assign_mapping(merged, int(configuration.get(MAX_ID_KEY, 0)))
         configuration[MAX_ID_KEY] = str(highest)
     check_names(merged, mode)
-    return _under(terms, merged, configuration)
+    return under(terms, merged, configuration)
 
 
 def with_schema(
@@ -112,7 +112,7 @@ def with_schema(
         schema, highest = assign_mapping(schema, int(configuration.get(MAX_ID_KEY, 0)))
         configuration[MAX_ID_KEY] = str(highest)
     check_names(schema, mode)
-    found = _under(terms, schema, configuration)
+    found = under(terms, schema, configuration)
     if partition_columns is None:
         return found
     metadata = msgspec.structs.replace(found.metadata, partition_columns=list(partition_columns))
@@ -136,7 +136,8 @@ def removed_metrics(removed: Sequence[AddFile]) -> dict[str, int | str]:
     }
 
 
-def _under(terms: Terms, schema: StructType, configuration: dict[str, str]) -> Terms:
+def under(terms: Terms, schema: StructType, configuration: dict[str, str]) -> Terms:
+    """The terms of a table of that schema and configuration, with the features these need."""
     metadata = msgspec.structs.replace(
         terms.metadata, schema_string=schema.to_json(), configuration=configuration
     )

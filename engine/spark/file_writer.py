@@ -8,6 +8,7 @@ import itertools
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -126,6 +127,8 @@ class OpenFile:
 
     def abandon(self) -> None:
         """Close and remove what was written."""
+        with suppress(OSError, pa.ArrowException):  # it goes either way
+            self._writer.close()
         self._sink.close()
         if self._local is not None:
             (self._local / self.path).unlink(missing_ok=True)

@@ -37,7 +37,12 @@ class Written:
 
 
 def write(
-    frame: DataFrame, table: TableFiles, *, data_change: bool = True, keep_row_ids: bool = False
+    frame: DataFrame,
+    table: TableFiles,
+    *,
+    data_change: bool = True,
+    keep_row_ids: bool = False,
+    ordered: bool = False,
 ) -> Written:
     """Write rows under the table's column names; missing columns must have been added as nulls.
 
@@ -45,6 +50,7 @@ def write(
         frame: the table's columns; with `keep_row_ids` also the reader's row tracking columns.
         table: where and in what shape.
         data_change: false if the rows only move.
+        ordered: rows of one partition are adjacent already, and stay in their order.
         keep_row_ids: write row ids and row commit versions into the table's materialised columns.
 
     Returns:
@@ -60,7 +66,8 @@ def write(
     if kept:
         extra = tuple(StructField(name, LONG) for _, name in kept)
         target = with_columns(target, extra)
-    return _run(_physical_frame(frame, table, [column(i).alias(n) for i, n in kept]), target)
+    frame = _physical_frame(frame, table, [column(i).alias(n) for i, n in kept])
+    return _run(frame, target, ordered=ordered)
 
 
 def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
@@ -104,8 +111,8 @@ def report_batches(written: Iterable[tuple[AddFile, int]]) -> Iterator[pa.Record
         )
 
 
-def _run(frame: DataFrame, target: FileTarget) -> Written:
-    if target.partitions:
+def _run(frame: DataFrame, target: FileTarget, *, ordered: bool = False) -> Written:
+    if target.partitions and not ordered:
         frame = frame.sortWithinPartitions(*[column(each.name) for each in target.partitions])
     return collect_actions(frame.mapInArrow(_writing(target), _REPORT))
 

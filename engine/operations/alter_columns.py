@@ -1,0 +1,230 @@
+"""ALTER TABLE … COLUMNS: the schema changes, the files stay as they are."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from engine.commands.alter import AddColumns, ChangeColumn, DropColumns, RenameColumn
+from engine.commands.command import column_path
+from engine.errors import ExpressionError, InvalidSchemaError, InvariantViolationError
+from engine.expressions.parse import parse_expression
+from engine.expressions.traits import columns_of
+from engine.operations.execution import Execution
+from engine.operations.result import OperationResult, Plan
+from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
+from engine.operations.write_rows import Terms, under
+from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping, mapping_mode
+from engine.schema.types import StructField, StructType, type_to_json
+from engine.snapshot.new_table import check_names
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import column
+from engine.spark.reader import ScanRequest, scan
+from engine.spark.table_rules import CONSTRAINT_PREFIX, DEFAULT, GENERATED
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+
+def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
+    """Run ADD COLUMNS.
+
+    Raises:
+        InvalidSchemaError: a name that is taken, or a column that cannot be null.
+        MetadataChangedException: a concurrent commit changed the metadata.
+    """
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    for each in command.columns:
+        if not each.nullable or GENERATED in each.metadata or DEFAULT in each.metadata:
+            msg = f"{each.name} must be null in the rows that are there: it can have no rule yet."
+            raise InvalidSchemaError(msg, "Add it plain, then change it.", field="columns")
+    parent = column_path(command.parent) if command.parent else ()
+    change = inserted(command.columns.fields, first=command.first, after=command.after)
+    schema = edit(snapshot.schema, parent, change)
+    listed = [{"column": _shown(each), "position": command.after} for each in command.columns]
+    return _commit(execution, txn, schema, "ADD COLUMNS", {"columns": listed})
+
+
+def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
+    """Run DROP COLUMNS.
+
+    Raises:
+        InvalidSchemaError: without column mapping, or a column that something depends on.
+        MetadataChangedException: a concurrent commit changed the metadata.
+    """
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    _check_mapped(snapshot, "dropped")
+    schema = snapshot.schema
+    paths = [column_path(name) for name in command.columns]
+    present = [path for path in paths if not command.if_exists or _has(schema, path)]
+    for path in present:
+        _check_free(snapshot, path)
+        schema = edit(schema, path[:-1], dropped(path[-1]))
+    parameters = {"columns": [".".join(path) for path in present]}
+    return _commit(execution, txn, schema, "DROP COLUMNS", parameters)
+
+
+def rename_column(command: RenameColumn, execution: Execution) -> OperationResult:
+    """Run RENAME COLUMN.
+
+    Raises:
+        InvalidSchemaError: without column mapping, a name that is taken, or a column that a rule
+            names.
+        MetadataChangedException: a concurrent commit changed the metadata.
+    """
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    _check_mapped(snapshot, "renamed")
+    path = column_path(command.column)
+    _check_rules(snapshot, path)
+
+    def rename(each: StructField) -> StructField:
+        return replace(each, name=command.new_name)
+
+    schema = edit(snapshot.schema, path[:-1], changed(path[-1], rename))
+    partitions = [
+        command.new_name if len(path) == 1 and name.lower() == path[0].lower() else name
+        for name in snapshot.metadata.partition_columns
+    ]
+    new_path = ".".join((*path[:-1], command.new_name))
+    parameters = {"oldColumnPath": command.column, "newColumnPath": new_path}
+    return _commit(execution, txn, schema, "RENAME COLUMN", parameters, partitions)
+
+
+def change_column(command: ChangeColumn, execution: Execution) -> OperationResult:
+    """Run ALTER COLUMN.
+
+    Raises:
+        InvalidSchemaError: a type that is not wider, or type widening is not enabled.
+        InvariantViolationError: NOT NULL, and a row is null.
+        MetadataChangedException: a concurrent commit changed the metadata.
+    """
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    path = column_path(command.column)
+    if command.first or command.after:
+        change = moved(path[-1], first=command.first, after=command.after)
+    else:
+        change = changed(path[-1], lambda each: _altered(command, snapshot, each))
+    schema = edit(snapshot.schema, path[:-1], change)
+    if command.nullable is False and not execution.dry_run:
+        _check_no_nulls(execution, txn, snapshot, path)
+    parameters = {"column": {"name": command.column, "change": command._change()}}
+    return _commit(execution, txn, schema, "CHANGE COLUMN", parameters)
+
+
+def _altered(command: ChangeColumn, snapshot: Snapshot, each: StructField) -> StructField:
+    metadata = dict(each.metadata)
+    wanted = command.wanted_type()
+    if wanted is not None:
+        if not snapshot.properties.enable_type_widening:
+            msg = f"The type of {each.name} cannot change: type widening is not enabled."
+            remedy = "Set delta.enableTypeWidening to true first."
+            raise InvalidSchemaError(msg, remedy, field="new_type")
+        return widened(each, wanted)
+    if command.nullable is not None:
+        return replace(each, nullable=command.nullable)
+    if command.comment is not None:
+        metadata["comment"] = command.comment
+    elif command.new_default:
+        parse_expression(command.new_default, StructType())
+        metadata[DEFAULT] = command.new_default
+    else:
+        metadata.pop(DEFAULT, None)
+    return replace(each, metadata=metadata)
+
+
+def _commit(
+    execution: Execution,
+    txn: OptimisticTransaction,
+    schema: StructType,
+    operation: str,
+    parameters: Mapping[str, Any],
+    partition_columns: list[str] | None = None,
+) -> OperationResult:
+    snapshot = execution.snapshot_of(txn)
+    configuration = dict(snapshot.metadata.configuration)
+    mode = mapping_mode(configuration)
+    if mode != "none":
+        schema, highest = assign_mapping(schema, int(configuration.get(MAX_ID_KEY, 0)))
+        configuration[MAX_ID_KEY] = str(highest)
+    check_names(schema, mode)
+    terms = under(Terms.of(snapshot), schema, configuration)
+    if partition_columns is not None:
+        metadata = msgspec.structs.replace(terms.metadata, partition_columns=partition_columns)
+        terms = replace(terms, metadata=metadata)
+    if execution.dry_run:
+        what = f"The schema would have {len(schema)} columns; concurrent writes would fail."
+        return OperationResult(plan=Plan(what))
+    txn.stage(*terms.changes_from(snapshot))
+    result = execution.commit(txn, operation, parameters, {})
+    return result if txn.actions else result.saying("The schema is as asked already.")
+
+
+def _check_mapped(snapshot: Snapshot, done: str) -> None:
+    if snapshot.mapping_mode == "none":
+        msg = f"Columns of {snapshot.table_uri} cannot be {done}: it has no column mapping."
+        remedy = "Set delta.columnMapping.mode to 'name' first."
+        raise InvalidSchemaError(msg, remedy, field="columns")
+
+
+def _check_free(snapshot: Snapshot, path: tuple[str, ...]) -> None:
+    """Nothing is laid out by a column that goes, and no rule names it."""
+    laid_out = [*snapshot.metadata.partition_columns, *snapshot.clustering_columns]
+    if any(name.lower().split(".")[0] == path[0].lower() for name in laid_out):
+        msg = f"{path[0]} is a partition or clustering column."
+        raise InvalidSchemaError(msg, "Keep it.", field="columns")
+    _check_rules(snapshot, path)
+
+
+def _check_rules(snapshot: Snapshot, path: tuple[str, ...]) -> None:
+    rules = {
+        key.removeprefix(CONSTRAINT_PREFIX): text
+        for key, text in snapshot.metadata.configuration.items()
+        if key.startswith(CONSTRAINT_PREFIX)
+    }
+    rules.update(
+        {f.name: str(f.metadata[GENERATED]) for f in snapshot.schema if GENERATED in f.metadata}
+    )
+    for name, text in rules.items():
+        try:
+            named = {
+                each[0].lower() for each in columns_of(parse_expression(text, snapshot.schema))
+            }
+        except ExpressionError:
+            named = {path[0].lower()}
+        if path[0].lower() in named:
+            msg = f"The rule {name} ({text}) names {path[0]}."
+            raise InvalidSchemaError(msg, "Drop the rule first.", field="columns")
+
+
+def _check_no_nulls(
+    execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot, path: tuple[str, ...]
+) -> None:
+    txn.read_whole_table()
+    with execution.spark_stage("look for nulls"):
+        rows = scan(
+            execution.spark, execution.files_of(snapshot), ScanRequest(snapshot.add_files())
+        )
+        value = column(path[0])
+        for name in path[1:]:
+            value = value.getField(name)
+        found = rows.filter(value.isNull()).limit(1).count()
+    if found:
+        msg = f"{'.'.join(path)} is null in a row of {snapshot.table_uri}."
+        raise InvariantViolationError(msg, "Correct the row first.")
+
+
+def _has(schema: StructType, path: tuple[str, ...]) -> bool:
+    inside: Any = schema
+    for name in path:
+        each = inside.get(name) if isinstance(inside, StructType) else None
+        if each is None:
+            return False
+        inside = each.type
+    return True
+
+
+def _shown(each: StructField) -> dict[str, Any]:
+    return {"name": each.name, "type": type_to_json(each.type), "nullable": each.nullable}

@@ -1,0 +1,139 @@
+"""OPTIMIZE that orders rows: ZORDER BY, and the clustering columns of clustered tables.
+
+Rows move, so only row ids can trace them. Clustered files carry the name of what clustered them,
+and are left alone until new files have come (or all of them are asked for: OPTIMIZE … FULL).
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from pyspark.sql import Column
+
+from engine.actions.files import AddFile
+from engine.commands.command import column_path
+from engine.commands.model import Optimize
+from engine.conflicts.row_counts import live_rows
+from engine.errors import RequestError
+from engine.expressions.render import to_sql
+from engine.expressions.tree import Expression
+from engine.operations.execution import Execution, keeps_row_ids, removal
+from engine.operations.file_bins import digest, has_many_deleted
+from engine.operations.result import OperationResult, PlannedFile, plan_of, size_metrics
+from engine.schema.types import ArrayType, MapType, StructType
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.assignment import target_type
+from engine.spark.columns import column
+from engine.spark.curve import CURVE, along_curve
+from engine.spark.reader import ScanRequest, scan
+from engine.spark.writer import Written, write
+
+CLUSTERED = "liquid"
+_ENOUGH = 0.5
+"""Clustered files smaller than this share of the target are clustered again with new ones."""
+
+
+def files_to_cluster(snapshot: Snapshot, target_bytes: int, *, full: bool) -> list[AddFile]:
+    """The files that clustering should rewrite: none where nothing new has come."""
+    files = snapshot.add_files()
+    if full:
+        return files
+    new = [add for add in files if add.clustering_provider != CLUSTERED]
+    if not new:
+        return [add for add in files if has_many_deleted(add)]
+    small = [
+        add
+        for add in files
+        if add.clustering_provider == CLUSTERED and add.size < _ENOUGH * target_bytes
+    ]
+    return new + small
+
+
+def rewrite_ordered(
+    command: Optimize,
+    execution: Execution,
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    condition: Expression | None,
+) -> OperationResult:
+    """Write files' rows in order of the columns, as one commit.
+
+    Raises:
+        RequestError: a column that has no order, or a partition column.
+        ConflictError: a concurrent commit rewrote the same files.
+    """
+    names = command.zorder_by or snapshot.clustering_columns
+    _check_columns(snapshot, names)
+    if execution.dry_run:
+        listed = [PlannedFile(add.path, add.size, "its rows are ordered anew") for add in files]
+        plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
+        return OperationResult(plan=plan)
+    txn = execution.begin(digest([tuple(files)]))
+    current = execution.snapshot_of(txn)
+    live = {add.key for add in current.add_files(paths=[add.path for add in files])}
+    present = [add for add in files if add.key in live]
+    written = _write(command, execution, current, present, names)
+    clustered = not command.zorder_by
+    adds = [_marked(add) for add in written.adds] if clustered else list(written.adds)
+    txn.stage(*adds, *[removal(add, data_change=False) for add in present])
+    parameters = {
+        "predicate": [to_sql(condition)] if condition is not None else [],
+        "zOrderBy": list(command.zorder_by),
+        "clusterBy": list(names) if clustered else [],
+        "auto": False,
+        **({"isFull": True} if command.full else {}),
+    }
+    metrics = size_metrics(written.adds, present)
+    return execution.commit(txn, "OPTIMIZE", parameters, metrics)
+
+
+def _write(
+    command: Optimize,
+    execution: Execution,
+    snapshot: Snapshot,
+    files: Sequence[AddFile],
+    names: Sequence[str],
+) -> Written:
+    table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
+    target = command.target_size_bytes or table.target_size_bytes
+    pieces = max(1, -(-sum(add.size for add in files) // target))
+    rows = sum(live_rows(add) or 0 for add in files)
+    with execution.spark_stage("order rows"):
+        frame = scan(execution.spark, table, ScanRequest(files, row_ids=kept))
+        columns = [_value(snapshot, name) for name in names]
+        if len(columns) > 1:
+            frame = along_curve(frame, columns, rows)
+            columns = [column(CURVE)]
+        partitions = [column(each.name) for each in table.partition_fields]
+        ordered = frame.repartitionByRange(pieces, *partitions, *columns)
+        ordered = ordered.sortWithinPartitions(*partitions, *columns)
+        written = write(ordered, table, data_change=False, keep_row_ids=kept, ordered=True)
+        execution.wrote(written.adds)
+    return written
+
+
+def _check_columns(snapshot: Snapshot, names: Sequence[str]) -> None:
+    for name in names:
+        path = _path(snapshot, name)
+        if path[0] in snapshot.partition_columns:
+            msg = f"{name} is a partition column: each of its values has files of its own already."
+            raise RequestError(msg, "Order by other columns.", field="zorder_by")
+        if isinstance(target_type(snapshot.schema, path), StructType | ArrayType | MapType):
+            msg = f"{name} is nested: its values have no order."
+            raise RequestError(msg, "Order by a field inside it.", field="zorder_by")
+
+
+def _path(snapshot: Snapshot, name: str) -> tuple[str, ...]:
+    whole = snapshot.schema.get(name)
+    return (whole.name,) if whole is not None else column_path(name)
+
+
+def _value(snapshot: Snapshot, name: str) -> Column:
+    path = _path(snapshot, name)
+    value = column(path[0])
+    for part in path[1:]:
+        value = value.getField(part)
+    return value
+
+
+def _marked(add: AddFile) -> AddFile:
+    return msgspec.structs.replace(add, clustering_provider=CLUSTERED)

@@ -1,0 +1,133 @@
+"""A schema with one column changed, added, moved or dropped, at any depth of structs (pure)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from engine.errors import InvalidSchemaError, UnknownColumnError
+from engine.schema.types import (
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    type_to_json,
+)
+
+_WIDER = {
+    "byte": {"short", "integer", "long", "double"},
+    "short": {"integer", "long", "double"},
+    "integer": {"long", "double"},
+    "float": {"double"},
+    "date": {"timestamp_ntz"},
+}
+_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+TYPE_CHANGES = "delta.typeChanges"
+
+Change = Callable[[tuple[StructField, ...]], tuple[StructField, ...]]
+
+
+def edit(schema: StructType, parent: Sequence[str], change: Change) -> StructType:
+    """The schema with the fields of one struct changed; an empty path is the schema itself.
+
+    Raises:
+        UnknownColumnError: there is no such struct.
+    """
+    if not parent:
+        return StructType(change(schema.fields))
+    each = schema.get(parent[0])
+    if each is None or not isinstance(each.type, StructType):
+        msg = f"There is no struct column {parent[0]}."
+        raise UnknownColumnError(msg, f"The columns are {', '.join(schema.names[:20])}.")
+    inner = replace(each, type=edit(each.type, parent[1:], change))
+    return StructType(tuple(inner if f is each else f for f in schema.fields))
+
+
+def inserted(new: Sequence[StructField], *, first: bool, after: str) -> Change:
+    """Fields put in front, behind another, or last."""
+
+    def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
+        names = [each.name.lower() for each in fields]
+        for each in new:
+            if each.name.lower() in names:
+                msg = f"There is a column {each.name} already."
+                raise InvalidSchemaError(msg, "Choose another name.", field="columns")
+        place = 0 if first else _index(fields, after) + 1 if after else len(fields)
+        return (*fields[:place], *new, *fields[place:])
+
+    return change
+
+
+def dropped(name: str) -> Change:
+    """A field taken out."""
+
+    def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
+        place = _index(fields, name)
+        if len(fields) == 1:
+            msg = f"{name} is the only column."
+            raise InvalidSchemaError(msg, "Drop the table instead.", field="columns")
+        return fields[:place] + fields[place + 1 :]
+
+    return change
+
+
+def changed(name: str, alter: Callable[[StructField], StructField]) -> Change:
+    """A field altered where it stands."""
+
+    def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
+        place = _index(fields, name)
+        new = alter(fields[place])
+        others = [each.name.lower() for i, each in enumerate(fields) if i != place]
+        if new.name.lower() in others:
+            msg = f"There is a column {new.name} already."
+            raise InvalidSchemaError(msg, "Choose another name.", field="new_name")
+        return (*fields[:place], new, *fields[place + 1 :])
+
+    return change
+
+
+def moved(name: str, *, first: bool, after: str) -> Change:
+    """A field put elsewhere among its siblings."""
+
+    def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
+        place = _index(fields, name)
+        rest = fields[:place] + fields[place + 1 :]
+        return inserted([fields[place]], first=first, after=after)(rest)
+
+    return change
+
+
+def widened(each: StructField, wanted: DataType) -> StructField:
+    """The field under a wider type, the change noted as the protocol has it.
+
+    Raises:
+        InvalidSchemaError: the type is not wider.
+    """
+    if not is_wider(each.type, wanted):
+        shown, asked = type_to_json(each.type), type_to_json(wanted)
+        msg = f"{each.name} cannot change from {shown} to {asked}."
+        raise InvalidSchemaError(msg, "Only wider types are possible.", field="new_type")
+    note = {"fromType": type_to_json(each.type), "toType": type_to_json(wanted)}
+    known = list(each.metadata.get(TYPE_CHANGES, []))
+    return replace(each, type=wanted, metadata={**each.metadata, TYPE_CHANGES: [*known, note]})
+
+
+def is_wider(before: DataType, after: DataType) -> bool:
+    """Whether every value of a type is one of the other (protocol: Type Widening)."""
+    if isinstance(after, DecimalType):
+        whole = after.precision - after.scale
+        if isinstance(before, DecimalType):
+            grows = after != before and after.scale >= before.scale
+            return grows and whole >= before.precision - before.scale
+        name = before.name if isinstance(before, PrimitiveType) else ""
+        return whole >= _DIGITS.get(name, 99)
+    if isinstance(before, PrimitiveType) and isinstance(after, PrimitiveType):
+        return after.name in _WIDER.get(before.name, set())
+    return False
+
+
+def _index(fields: tuple[StructField, ...], name: str) -> int:
+    for i, each in enumerate(fields):
+        if each.name.lower() == name.lower():
+            return i
+    msg = f"There is no column {name}."
+    raise UnknownColumnError(msg, f"The columns are {', '.join(f.name for f in fields[:20])}.")

@@ -1,0 +1,74 @@
+import pytest
+
+from engine.errors import InvalidSchemaError, UnknownColumnError
+from engine.operations.schema_edit import changed, dropped, edit, inserted, is_wider, moved, widened
+from engine.schema.types import (
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP_NTZ,
+    DecimalType,
+    StructField,
+    StructType,
+)
+
+INNER = StructType((StructField("x", LONG), StructField("y", LONG)))
+SCHEMA = StructType((StructField("a", LONG), StructField("s", INNER), StructField("b", STRING)))
+
+
+def test_columns_go_first_behind_another_or_last():
+    new = [StructField("n", LONG)]
+    for options, names in [
+        ({"first": True, "after": ""}, ["n", "a", "s", "b"]),
+        ({"first": False, "after": "A"}, ["a", "n", "s", "b"]),
+        ({"first": False, "after": ""}, ["a", "s", "b", "n"]),
+    ]:
+        assert edit(SCHEMA, (), inserted(new, **options)).names == names
+
+
+def test_fields_inside_structs_are_reached():
+    after = edit(SCHEMA, ("s",), dropped("x"))
+    assert after.get("s").type.names == ["y"]
+    assert after.names == SCHEMA.names
+
+
+def test_columns_move_among_their_siblings():
+    assert edit(SCHEMA, (), moved("b", first=True, after="")).names == ["b", "a", "s"]
+
+
+def test_names_that_are_taken_and_columns_that_are_not_there_are_refused():
+    with pytest.raises(InvalidSchemaError):
+        edit(SCHEMA, (), inserted([StructField("A", LONG)], first=False, after=""))
+    with pytest.raises(InvalidSchemaError):
+        edit(SCHEMA, (), changed("a", lambda each: StructField("B", each.type)))
+    with pytest.raises(UnknownColumnError):
+        edit(SCHEMA, (), dropped("nowhere"))
+    with pytest.raises(UnknownColumnError):
+        edit(SCHEMA, ("a",), dropped("x"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wider"),
+    [
+        (INTEGER, LONG, True),
+        (LONG, INTEGER, False),
+        (LONG, DOUBLE, False),
+        (INTEGER, DOUBLE, True),
+        (DATE, TIMESTAMP_NTZ, True),
+        (DecimalType(5, 2), DecimalType(7, 3), True),
+        (DecimalType(5, 2), DecimalType(6, 4), False),
+        (INTEGER, DecimalType(10, 0), True),
+        (INTEGER, DecimalType(9, 0), False),
+        (STRING, LONG, False),
+    ],
+)
+def test_only_types_that_lose_nothing_are_wider(before, after, wider):
+    assert is_wider(before, after) is wider
+
+
+def test_a_widened_column_remembers_its_types():
+    each = widened(widened(StructField("a", INTEGER), LONG), DecimalType(20, 0))
+    notes = [(n["fromType"], n["toType"]) for n in each.metadata["delta.typeChanges"]]
+    assert notes == [("integer", "long"), ("long", "decimal(20,0)")]
