@@ -138,6 +138,9 @@ class DeltaTable:
         if version is not None and timestamp is not None:
             msg = "A snapshot is asked for by version or by timestamp, not by both."
             raise RequestError(msg, "Give one of them.", field="timestamp")
+        if version is not None and type(version) is not int:
+            msg = f"{version!r} is not a version."
+            raise RequestError(msg, "Give a whole number.", field="version")
         if timestamp is not None:
             version = version_at(self.store, self._latest().metadata, timestamp_to_ms(timestamp))
         if version is None or (self._newest is not None and self._newest.version == version):
@@ -173,7 +176,8 @@ class DeltaTable:
 
     def iter_history(self, limit: int | None = None) -> Iterator[CommitInfo]:
         """The same, one by one."""
-        return iter_history(self.store, limit)
+        known = None if self._newest is None else self._newest.version
+        return iter_history(self.store, limit, known_version=known)
 
     def _latest(self) -> Snapshot:
         self._newest = (

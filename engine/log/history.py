@@ -32,15 +32,24 @@ _ICT_KEYS = (
 )
 
 
-def iter_history(store: Store, limit: int | None = None) -> Iterator[CommitInfo]:
+def iter_history(
+    store: Store, limit: int | None = None, *, known_version: int | None = None
+) -> Iterator[CommitInfo]:
     """The commits that the log still holds, newest first; version and timestamp filled in.
 
     A commit without `commitInfo` yields one that says no more than that.
 
+    Args:
+        store: the table's.
+        limit: at most so many.
+        known_version: a version that is known to exist: a limited history need not list what lies
+            further back.
+
     Raises:
         TableNotFoundError: there is no log.
     """
-    files = list_log_files(store)
+    first = 0 if limit is None or known_version is None else known_version - limit + 1
+    files = list_log_files(store, first) or list_log_files(store)
     if not files:
         msg = f"There is no Delta table at {store.root}."
         raise TableNotFoundError(msg, "Check the location, or create the table.")

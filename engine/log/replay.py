@@ -27,6 +27,7 @@ from engine.log.segment import LogFile, LogSegment, list_segment
 from engine.storage.base import FileStatus, Store
 
 _log = logging.getLogger(__name__)
+_MAX_CHUNKS = 256  # refreshes leave a chunk each
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,8 @@ def _merge(
     """The base without what was touched since, and the newer rows behind it."""
     if base.num_rows and touched:
         base = _without(base, touched)
-    return pa.concat_tables([base, newer]) if newer.num_rows else base
+    merged = pa.concat_tables([base, newer]) if newer.num_rows else base
+    return merged.combine_chunks() if merged.column("path").num_chunks > _MAX_CHUNKS else merged
 
 
 def _without(base: pa.Table, touched: dict[FileKey, AddFile | RemoveFile]) -> pa.Table:

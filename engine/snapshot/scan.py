@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from engine.actions.files import AddFile
-from engine.errors import UnknownColumnError
+from engine.errors import RequestError, UnknownColumnError
 from engine.expressions.evaluate import matching_rows
 from engine.expressions.traits import columns_of, conjunction, split_conjuncts
 from engine.expressions.tree import Expression
@@ -78,7 +78,11 @@ def scan(
 
     Raises:
         UnknownColumnError: the schema has no such column.
+        RequestError: the limit is negative.
     """
+    if limit is not None and limit < 0:
+        msg = f"A limit of {limit} rows cannot be."
+        raise RequestError(msg, "Use 0 or more.", field="limit")
     wanted = _wanted(table.schema, columns)
     needed = list(wanted)
     if condition is not None:

@@ -79,7 +79,8 @@ def prune_by(files: pa.Table, comparisons: Sequence[Comparison]) -> pa.Table:
     decode = _decoder(names)
     placed = [(f"f{names.index(each.name)}", each) for each in comparisons]
     keep = np.ones(files.num_rows, dtype=bool)
-    for row, text in enumerate(files.column("stats").to_pylist()):
+    texts = (text for chunk in files.column("stats").chunks for text in chunk.to_pylist())
+    for row, text in enumerate(texts):
         if text is None:
             continue
         try:

@@ -146,7 +146,7 @@ class LocalStore:
                         known = entry.stat()
                         modified_ms = known.st_mtime_ns // 1_000_000
                         found.append(FileStatus(prefix + entry.name, known.st_size, modified_ms))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return found
         return found
 

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from engine.errors import MalformedLogError, PathOutsideRootError, UnsupportedSchemeError
+from engine.errors import (
+    MalformedLogError,
+    PathOutsideRootError,
+    RequestError,
+    UnsupportedSchemeError,
+)
 from engine.storage.base import Store
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
@@ -50,11 +55,14 @@ def normalise_uri(uri: str) -> str:
 
     Raises:
         UnsupportedSchemeError: no store here serves the URI's scheme.
+        RequestError: it names no place.
     """
     text = str(uri)
     match = _SCHEME.match(text)
+    if not text.strip() or "\0" in text:
+        raise _no_place(text)
     if match is None:
-        return _normal_absolute(str(Path(text).expanduser().absolute()))
+        return _normal_absolute(str(_expanded(text)))
     scheme = match[1].lower()
     scheme = _ALIASES.get(scheme, scheme)
     rest = text[match.end() :]
@@ -64,7 +72,21 @@ def normalise_uri(uri: str) -> str:
         msg = f"{match[1]}:// is not a place tables can be in."
         raise UnsupportedSchemeError(msg, "Use a path, file://, s3://, gs://, az:// or memory://.")
     authority, _, path = rest.lstrip("/").partition("/")
+    if not authority:
+        raise _no_place(text)
     return f"{scheme}://{authority}{_normal_absolute('/' + path)}".rstrip("/")
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except (RuntimeError, OSError) as error:
+        raise _no_place(text) from error
+
+
+def _no_place(text: str) -> RequestError:
+    msg = f"{text[:200]!r} is not the place of a table."
+    return RequestError(msg, "Use a path or a URL.", field="uri")
 
 
 def local_path(uri: str) -> Path | None:

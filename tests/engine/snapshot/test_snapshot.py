@@ -12,6 +12,7 @@ from engine.errors import (
     DeletionVectorError,
     MalformedLogError,
     RequestError,
+    TableNotFoundError,
     UnknownColumnError,
     UnsupportedFeatureError,
 )
@@ -281,3 +282,22 @@ def test_a_table_is_read_as_it_was(tmp_path):
         table.snapshot(timestamp="yesterday")
     assert first.tzinfo == UTC
     assert isinstance(first, datetime)
+
+
+def test_a_file_is_no_table(tmp_path):
+    (tmp_path / "t").write_text("x", "utf-8")
+    with pytest.raises(TableNotFoundError):
+        DeltaTable.open(str(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("version", ["1", 1.0, True])
+def test_a_version_is_a_whole_number(tmp_path, version):
+    table = DeltaTable.create(str(tmp_path), StructType((StructField("id", LONG),)))
+    with pytest.raises(RequestError):
+        table.snapshot(version=version)
+
+
+def test_a_negative_limit_is_refused(store: Store):
+    write_first(store)
+    with pytest.raises(RequestError):
+        load_snapshot(store).to_arrow(limit=-1)

@@ -9,6 +9,7 @@ from engine.errors import (
     EngineError,
     MalformedLogError,
     PathOutsideRootError,
+    RequestError,
     UnsupportedSchemeError,
 )
 from engine.storage.local import LocalStore
@@ -144,6 +145,12 @@ def test_no_text_leads_out_of_the_table(text: str):
     assert found.inside
     assert ".." not in found.path.split("/")
     assert not found.path.startswith("/")
+
+
+@pytest.mark.parametrize("uri", ["", "  ", "a\0b", "s3://", "memory://", "~nobody-of-that-name/t"])
+def test_what_names_no_place_is_refused(uri: str):
+    with pytest.raises(RequestError):
+        open_store(uri)
 
 
 def test_a_local_uri_opens_a_directory(tmp_path: Path):
