@@ -29,7 +29,7 @@ def prune_partitions(
     if files.num_rows == 0 or not touched & {each.name.lower() for each in fields}:
         return files
     keys = [physical_name(each, mode) for each in fields]
-    columns = [pc.map_lookup(files.column("partition_values"), key, "first") for key in keys]
+    columns = [_values_of(files.column("partition_values"), key) for key in keys]
     samples, partition_of = _numbered(columns)
     verdicts = []
     for row in samples.tolist():
@@ -43,6 +43,22 @@ def is_on_partitions_alone(condition: Expression, partition_columns: Sequence[st
     names = {name.lower() for name in partition_columns}
     found = columns_of(condition)
     return bool(found) and all(path[0].lower() in names for path in found)
+
+
+def _values_of(column: pa.ChunkedArray, key: str) -> pa.ChunkedArray:
+    """The value that each map has for a key."""
+    chunks = [_lookup(each, key) for each in column.chunks]
+    return pa.chunked_array(chunks, type=column.type.item_type)
+
+
+def _lookup(maps: pa.MapArray, key: str) -> pa.Array:
+    """Where every map holds the key once, as in a sound log, its places are found a column at a time."""
+    offsets = maps.offsets.to_numpy()
+    keys = maps.keys.slice(offsets[0], offsets[-1] - offsets[0])
+    hits = np.flatnonzero(pc.equal(keys, key).to_numpy(zero_copy_only=False)) + offsets[0]
+    if len(hits) == len(maps) and np.all(hits >= offsets[:-1]) and np.all(hits < offsets[1:]):
+        return maps.items.take(pa.array(hits))
+    return pc.map_lookup(maps, key, "first")
 
 
 def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:
