@@ -5,7 +5,7 @@ from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token, tokenize
 from engine.expressions.literals import is_whole
 
-MAX_CHARACTERS = 1_000_000
+MAX_CHARACTERS = 200_000
 _CLOSERS = {"(": ")", "[": "]", "CASE": "END"}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from engine.errors import ExpressionError
-from engine.expressions.functions import GROWING, PADDING, find
+from engine.expressions.functions import GROWING, MAX_REPLACEMENT, PADDING, find
 from engine.expressions.traits import conjunction, disjunction
 from engine.expressions.tree import Call, Expression, Literal, walk
 from engine.expressions.types import INTEGRALS, is_complex, sql_name
@@ -76,6 +76,14 @@ def _check_growth(name: str, arguments: Sequence[Expression], position: int | No
     ):
         what = f"{name} inside {name} can grow without bound."
         raise ExpressionError(what, "Use it once.", position=position)
+    if name in GROWING and any(_is_long(each) for each in arguments):
+        what = f"A text in {name} is longer than {MAX_REPLACEMENT} characters."
+        raise ExpressionError(what, remedy, position=position)
+
+
+def _is_long(argument: Expression) -> bool:
+    text = argument.value if isinstance(argument, Literal) else None
+    return isinstance(text, str) and len(text) > MAX_REPLACEMENT
 
 
 def _type_error(name: str, found: DataType, family: str, position: int | None) -> ExpressionError:

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from engine.expressions.tree import INTERVAL, VOID
-from engine.expressions.types import FLOATS, INTEGRALS, as_decimal, common_type, is_numeric
+from engine.expressions.types import (
+    FLOATS,
+    INTEGRALS,
+    adjusted,
+    as_decimal,
+    common_type,
+    is_numeric,
+)
 from engine.schema.types import (
     BINARY,
     BOOLEAN,
@@ -34,7 +41,8 @@ ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "div"})
 PADDING = {"lpad": _MAX_PAD, "rpad": _MAX_PAD}
 """Functions whose second argument is a length, which must be a literal up to this."""
 GROWING = frozenset({"replace"})
-"""Functions that multiply the length of a string: never nested in one another."""
+"""Functions that multiply the length of a string: never nested, and literals in them are short."""
+MAX_REPLACEMENT = 100
 
 _FAMILIES: dict[str, Callable[[DataType], bool]] = {
     "any": lambda _: True,
@@ -138,14 +146,6 @@ def _unbounded(one: DecimalType, other: DecimalType, operator: str) -> tuple[int
             return p1 - s1 + s2 + scale, scale
         case _:
             return min(p1 - s1, p2 - s2) + max(s1, s2), max(s1, s2)
-
-
-def adjusted(precision: int, scale: int) -> DecimalType:
-    """The decimal type Spark gives for a result that may not fit 38 digits."""
-    if precision <= 38:
-        return DecimalType(precision, scale)
-    whole = precision - scale
-    return DecimalType(38, max(38 - whole, min(scale, 6)))
 
 
 def _times(types: Sequence[DataType]) -> DataType | None:

@@ -74,6 +74,14 @@ def as_decimal(data_type: DataType) -> DecimalType | None:
     return DecimalType(digits, 0) if digits else None
 
 
+def adjusted(precision: int, scale: int) -> DecimalType:
+    """The decimal type Spark gives for a result that may not fit 38 digits."""
+    if precision <= 38:
+        return DecimalType(precision, scale)
+    whole = precision - scale
+    return DecimalType(38, max(38 - whole, min(scale, 6)))
+
+
 def common_type(types: Iterable[DataType]) -> DataType | None:
     """The type that values of all these types are compared in; None where there is none."""
     result: DataType = VOID
@@ -107,7 +115,7 @@ def _common_number(left: DataType, right: DataType) -> DataType | None:
         return None
     scale = max(one.scale, other.scale)
     whole = max(one.precision - one.scale, other.precision - other.scale)
-    return DecimalType(whole + scale, scale) if whole + scale <= 38 else None
+    return adjusted(whole + scale, scale)
 
 
 def _with_string(left: DataType, right: DataType) -> DataType | None:

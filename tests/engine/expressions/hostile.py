@@ -244,6 +244,7 @@ _BOMBS = [
     "lpad(name, 1000 + 1000, 'x') = ''",
     "replace(replace(name, 'a', 'aaaa'), 'a', 'aaaa') = ''",
     "replace(upper(replace(name, 'a', 'aa')), 'A', 'AA') = ''",
+    "replace(name, 'a', '" + "a" * 101 + "') = ''",
     "name RLIKE '(a+)+$'",
     "name REGEXP '(a|aa)+$'",
     "regexp_like(name, '(a+)+$')",
