@@ -172,7 +172,7 @@ MUTATIONS = (
         "only the last winner is checked",
         "transaction/committer.py",
         "passed = validate(contender, WinningCommit.of(commit), self.rows)",
-        "last = next_commit(self.store, commit.version) is None\n"
+        "last = self.store.stat(commit_path(commit.version + 1)) is None\n"
         "            passed = validate(contender, WinningCommit.of(commit), self.rows)"
         " if last else contender.past(WinningCommit.of(commit))",
     ),

@@ -29,7 +29,7 @@ from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import CommitLimits, CommitOutcome
 from engine.transaction.reconciliation import Attempt, reconcile
 from engine.transaction.self_recognition import is_own
-from engine.transaction.standing import check_landed, next_commit
+from engine.transaction.standing import check_landed, iter_newer
 from engine.transaction.validation import RowResolver, validate
 
 _FIRST_PAUSE_S = 0.05
@@ -78,7 +78,7 @@ class Committer:
         self, txn: ObservedTransaction, contender: Contender
     ) -> tuple[Commit | None, Contender]:
         """Every winner since the last one checked, in order, unless one is the contender itself."""
-        while (commit := next_commit(self.store, contender.validated_version)) is not None:
+        for commit in iter_newer(self.store, contender.validated_version):
             if is_own(commit, txn.txn_id):
                 return commit, contender
             self.observer.winner_found(txn, commit.version)

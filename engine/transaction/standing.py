@@ -6,12 +6,17 @@ the latest. Where either fails the log is listed: a put-if-absent into a hole th
 succeed and be lost.
 """
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
 from engine.errors import CommitOutcomeUnknownError, FileMissingError, LogCleanedError
-from engine.log.commits import Commit, read_commit
+from engine.log.commits import Commit, list_versions, read_commit
 from engine.log.paths import LogFileKind, commit_path
 from engine.log.segment import LogFile, list_log_files, read_hint
 from engine.storage.base import Store
 
+_BACKLOG, _READERS, _WINDOW = 4, 8, 64
 _STATES = frozenset(
     {
         LogFileKind.COMMIT,
@@ -20,6 +25,22 @@ _STATES = frozenset(
         LogFileKind.CHECKPOINT_V2,
     }
 )
+
+
+def iter_newer(store: Store, version: int) -> Iterator[Commit]:
+    """Every commit after a version, in order, until there is none. A backlog is read ahead.
+
+    Raises:
+        LogCleanedError: later versions exist, but their commits have been cleaned away.
+    """
+    found = 0
+    while (commit := next_commit(store, version)) is not None:
+        yield commit
+        version, found = commit.version, found + 1
+        if found >= _BACKLOG:
+            for later in _read_ahead(store, version):
+                yield later
+                version = later.version
 
 
 def next_commit(store: Store, version: int) -> Commit | None:
@@ -69,6 +90,15 @@ def check_landed(store: Store, committed_version: int) -> None:
 def newest_version(store: Store, from_version: int = 0) -> int:
     """The newest version that a commit or checkpoint of the log names, -1 where there is none."""
     return max((each.version for each in _states(store, from_version)), default=-1)
+
+
+def _read_ahead(store: Store, version: int) -> Iterator[Commit]:
+    """The commits that follow a version without a gap, as far as they are there now."""
+    listed = list_versions(store, version + 1)
+    run = [each for place, each in enumerate(listed) if each == version + 1 + place]
+    with ThreadPoolExecutor(_READERS) as pool:
+        for start in range(0, len(run), _WINDOW):
+            yield from pool.map(partial(read_commit, store), run[start : start + _WINDOW])
 
 
 def _is_latest(store: Store, version: int) -> bool:

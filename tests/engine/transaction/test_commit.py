@@ -123,6 +123,18 @@ def test_whoever_loses_too_often_is_told_so():
     assert "mine" not in paths_of(table)
 
 
+def test_a_backlog_of_winners_is_checked_in_order_to_the_last():
+    table = new_table()
+    observer = Meanwhile(lambda: None, times=0)
+    txn = table.start_transaction(observer=observer)
+    txn.stage(data_file("mine"))
+    for number in range(90):
+        append(table, f"w{number}")
+    assert txn.commit("WRITE") == 91
+    met = [version for phase, version in observer.phases if phase == "winner_found"]
+    assert met == list(range(1, 91))
+
+
 def test_nothing_staged_makes_no_version_but_is_checked():
     table = new_table()
     append(table, "a")
