@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install install-test run test check unit e2e screenshots stress bench clean
+.PHONY: help install install-test run test check unit e2e screenshots stress interop bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,12 @@ e2e: install-test ## Journeys in Chromium; skipped aloud where it is missing
 
 screenshots: install-test ## Pictures of every page into screenshots/
 	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/python -m tests.e2e.screenshots
+
+interop: install-test ## Take turns with delta-spark at the same tables; skipped aloud without Maven
+	@$(BIN)/pytest -m interop tests/interop
+
+bench: install-test ## Side-by-side ratios into benchmarks/results.md
+	@$(BIN)/python -m benchmarks
 
 clean: ## Remove the environment, caches and everything the embedded stack kept
 	@rm -rf $(VENV) var screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

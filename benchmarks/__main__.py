@@ -1,0 +1,54 @@
+"""Every measurement, written to `benchmarks/results.md`."""
+
+import os
+import platform
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import commits, compaction, deletion, history, open_table
+from benchmarks.measuring import HEAD, Comparison
+
+_MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
+    "Opening": open_table.measure,
+    "History": history.measure,
+    "Committing": commits.measure,
+    "Compaction": compaction.measure,
+    "Deletion": deletion.measure,
+}
+_RESULTS = Path(__file__).with_name("results.md")
+_INTRODUCTION = """# Measurements
+
+Written by `make bench`: this engine and another way, side by side in one run on one machine. A ratio
+above 1 is in this engine's favour. Absolute numbers are of this machine, on the day; ratios are what
+to compare. Nothing in the tests depends on time.
+
+{machine}
+"""
+
+
+def main() -> None:
+    """Measure, show, write."""
+    parts = [_INTRODUCTION.format(machine=_machine())]
+    for title, measure in _MEASUREMENTS.items():
+        sys.stdout.write(f"{title} …\n")
+        sys.stdout.flush()
+        parts.append("\n".join([f"## {title}\n", HEAD, *(each.row() for each in measure()), ""]))
+    text = "\n".join(parts)
+    _RESULTS.write_text(text, "utf-8")
+    sys.stdout.write(text)
+
+
+def _machine() -> str:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow", "deltalake"))
+    return (
+        f"{datetime.now(UTC):%Y-%m-%d}: {os.cpu_count()} cores, {memory:.0f} GiB of memory, "
+        f"{platform.system()} on {platform.machine()}, Python {platform.python_version()}, {libraries}."
+    )
+
+
+if __name__ == "__main__":
+    main()

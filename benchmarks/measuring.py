@@ -1,0 +1,88 @@
+"""Side by side in one run: how long two ways of doing a thing take, and their ratio."""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One line of the results. `unit` is of both numbers; the ratio is the other's over ours.
+
+    Where `more_is_better` (a rate) it is ours over the other's, so that above 1 is always in favour
+    of this engine.
+    """
+
+    what: str
+    ours: float
+    other_name: str
+    other: float
+    unit: str
+    more_is_better: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """Above 1: this engine needs less, or does more."""
+        return self.ours / self.other if self.more_is_better else self.other / self.ours
+
+    def row(self) -> str:
+        """A row of a Markdown table."""
+        ours, other = (f"{each:,.{_digits(each)}f} {self.unit}" for each in (self.ours, self.other))
+        return f"| {self.what} | {ours} | {self.other_name}: {other} | **{self.ratio:.2f}** |"
+
+
+HEAD = "| what | this engine | the other | ratio |\n|---|---:|---:|---:|"
+
+
+def seconds(action: Callable[[], Any], times: int = 3) -> float:
+    """The shortest of several runs."""
+    found = []
+    for _ in range(times):
+        began = time.perf_counter()
+        action()
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+def in_own_process(module: str, *arguments: str) -> dict[str, float]:
+    """What `report_usage` said in a fresh process of a module here: seconds and MB."""
+    command = [sys.executable, "-m", module, *arguments]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603 - ourselves
+    found: dict[str, float] = json.loads(outcome.stdout.splitlines()[-1])
+    return found
+
+
+def report_usage(action: Callable[[], Any]) -> None:
+    """Run once; write the time it took and by how much the process's peak memory grew."""
+    before = _peak_mb()
+    began = time.perf_counter()
+    kept = action()
+    spent = time.perf_counter() - began
+    sys.stdout.write(json.dumps({"seconds": spent, "megabytes": _peak_mb() - before}) + "\n")
+    del kept
+
+
+def show(comparisons: Iterable[Comparison]) -> None:
+    """Write a table to standard output."""
+    sys.stdout.write("\n".join([HEAD, *(each.row() for each in comparisons)]) + "\n")
+
+
+def _peak_mb() -> float:
+    """The highest resident memory of this program; getrusage would count what its parent had too."""
+    status = Path("/proc/self/status")
+    if status.is_file():
+        line = next(
+            each for each in status.read_text("ascii").splitlines() if each.startswith("VmHWM")
+        )
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _digits(value: float) -> int:
+    return 0 if value >= 100 else 2 if value >= 1 else 3

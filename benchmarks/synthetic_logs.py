@@ -1,0 +1,134 @@
+"""Logs of many files or many commits, without their data."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+CHECKPOINT_VERSION = 10
+_SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": "id", "type": "long", "nullable": True, "metadata": {}},
+            {"name": "day", "type": "string", "nullable": True, "metadata": {}},
+        ],
+    }
+)
+_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+_METADATA = {
+    "id": "8f2b3c1e-0000-4000-8000-000000000000",
+    "format": {"provider": "parquet", "options": {}},
+    "schemaString": _SCHEMA,
+    "partitionColumns": ["day"],
+    "configuration": {},
+    "createdTime": 1_700_000_000_000,
+}
+_DAYS = 1000
+
+
+def table_with_checkpoint(place: Path, count: int) -> Path:
+    """A table of `count` live files in one checkpoint and one more in a commit after it."""
+    log = place / "_delta_log"
+    log.mkdir(parents=True)
+    name = f"{CHECKPOINT_VERSION:020}.checkpoint.parquet"
+    pq.write_table(_checkpoint(count), log / name, compression="snappy")
+    (log / "_last_checkpoint").write_text(
+        json.dumps({"version": CHECKPOINT_VERSION, "size": count + 2})
+    )
+    for version in range(CHECKPOINT_VERSION + 1):
+        write_commit(
+            place, version, [] if version else [{"protocol": _PROTOCOL}, {"metaData": _METADATA}]
+        )
+    write_commit(place, CHECKPOINT_VERSION + 1, [{"add": added_file(count)}])
+    return place
+
+
+def table_with_commits(place: Path, count: int) -> Path:
+    """A table of `count` commits, each adding a file."""
+    (place / "_delta_log").mkdir(parents=True)
+    write_commit(place, 0, [{"protocol": _PROTOCOL}, {"metaData": _METADATA}])
+    for version in range(1, count):
+        write_commit(place, version, [{"add": added_file(version)}])
+    return place
+
+
+def write_commit(place: Path, version: int, actions: list[dict[str, Any]]) -> None:
+    """One commit file."""
+    info = {
+        "timestamp": 1_700_000_000_000 + version,
+        "operation": "WRITE",
+        "operationParameters": {"mode": "Append"},
+        "isBlindAppend": True,
+        "operationMetrics": {"numFiles": "1"},
+    }
+    lines = [json.dumps(each) for each in [{"commitInfo": info}, *actions]]
+    (place / "_delta_log" / f"{version:020}.json").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def added_file(number: int) -> dict[str, Any]:
+    """The add action of file `number`."""
+    return {
+        "path": _path(number),
+        "partitionValues": {"day": f"d{number % _DAYS}"},
+        "size": 1_000_000 + number,
+        "modificationTime": 1_700_000_000_000,
+        "dataChange": True,
+        "stats": _stats(number),
+    }
+
+
+def _path(number: int) -> str:
+    return f"day=d{number % _DAYS}/part-{number:08}-3f1c2b7a-aaaa-4bbb-8ccc-{number:012}-c000.snappy.parquet"
+
+
+def _stats(number: int) -> str:
+    low, high = number * 1000, number * 1000 + 999
+    return f'{{"numRecords":1000,"minValues":{{"id":{low}}},"maxValues":{{"id":{high}}},"nullCount":{{"id":0}}}}'
+
+
+def _checkpoint(count: int) -> pa.Table:
+    numbers = range(count)
+    days = pa.array([f"d{number % _DAYS}" for number in numbers])
+    offsets = pa.array(range(count + 1), pa.int32())
+    partitions = pa.MapArray.from_arrays(offsets, pa.array(["day"] * count), days)
+    add = pa.StructArray.from_arrays(
+        [
+            pa.array([_path(number) for number in numbers]),
+            partitions,
+            pa.array([1_000_000 + number for number in numbers], pa.int64()),
+            pa.array([1_700_000_000_000] * count, pa.int64()),
+            pa.array([True] * count),
+            pa.array([_stats(number) for number in numbers]),
+        ],
+        ["path", "partitionValues", "size", "modificationTime", "dataChange", "stats"],
+    )
+    files = pa.table({"add": add})
+    head = pa.table(
+        {
+            "protocol": pa.array(
+                [_PROTOCOL, None], pa.struct([(key, pa.int32()) for key in _PROTOCOL])
+            ),
+            "metaData": pa.array([None, _with_pairs(_METADATA)], _METADATA_TYPE),
+        }
+    )
+    return pa.concat_tables([head, files], promote_options="default")
+
+
+_TEXTS = pa.map_(pa.string(), pa.string())
+_METADATA_TYPE = pa.struct(
+    [
+        ("id", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", _TEXTS)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", _TEXTS),
+        ("createdTime", pa.int64()),
+    ]
+)
+
+
+def _with_pairs(metadata: dict[str, Any]) -> dict[str, Any]:
+    return {**metadata, "format": {"provider": "parquet", "options": []}, "configuration": []}

@@ -1,0 +1,123 @@
+"""delta-spark, driven by JSON lines: a phase of the sweep on one JVM, in its own environment.
+
+Run by `tests.interop.sweep`. It reads one request a line and answers each with one line.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from tests.interop.rows import canonical_rows
+
+_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.databricks.delta.vacuum.parallelDelete.enabled": "false",
+    "spark.databricks.delta.identityColumn.enabled": "true",
+    "spark.databricks.delta.commitInfo.merge.includeExtraParams": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    # many statements over few rows: compiling costs more than it saves
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+def build_session(jars: Path, scratch: Path) -> SparkSession:
+    """A local session with delta-spark's jars."""
+    builder = SparkSession.builder.master("local[2]").appName("interop")
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    builder = builder.config(
+        "spark.jars", ",".join(str(each) for each in sorted(jars.glob("*.jar")))
+    )
+    builder = builder.config("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    """Read, do the statements, read again, ask the questions; errors are part of the answer."""
+    place = request["table"]
+    found: dict[str, Any] = {"case": request["case"]}
+    if request["read_before"]:
+        found["before"] = _attempt(lambda: _read(spark, place))
+    found["steps"] = []
+    for statement in request["statements"]:
+        outcome = _attempt(lambda each=statement: _do(spark, each, place))
+        found["steps"].append({"statement": str(statement), **outcome})
+        if "error" in outcome:
+            break
+    found["after"] = _attempt(lambda: _read(spark, place))
+    found["answers"] = {
+        name: _attempt(lambda each=query: _ask(spark, each, place))
+        for name, query in request["queries"].items()
+    }
+    return found
+
+
+def _do(spark: SparkSession, statement: str | dict[str, Any], place: str) -> None:
+    if isinstance(statement, str):
+        spark.sql(statement.replace("{t}", f"delta.`{place}`").replace("{path}", place)).collect()
+        return
+    rows = spark.sql(statement["append"])
+    rows.write.format("delta").mode("append").options(**statement["options"]).save(place)
+
+
+def _read(spark: SparkSession, place: str) -> list[str]:
+    return canonical_rows(spark.read.format("delta").load(place).collect())
+
+
+def _ask(spark: SparkSession, query: str, place: str) -> list[str]:
+    if query == "checksum":
+        return _validate_checksum(spark, place)
+    columns, _, statement = query.rpartition(" << ")
+    found = spark.sql(statement.replace("{t}", f"delta.`{place}`").replace("{path}", place))
+    return canonical_rows((found.selectExpr(*columns.split(", ")) if columns else found).collect())
+
+
+def _validate_checksum(spark: SparkSession, place: str) -> list[str]:
+    """delta-spark's own comparison of the newest checksum file with the state it computes."""
+    jvm: Any = spark._jvm
+    log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, place)
+    snapshot = log.update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
+    present = snapshot.checksumOpt().isDefined()
+    nothing = jvm.PythonUtils.toScalaMap(jvm.java.util.HashMap())
+    return [f"present={present}", f"valid={snapshot.validateChecksum(nothing)}"]
+
+
+def _attempt(action: Any) -> dict[str, Any]:
+    try:
+        return {"ok": action()}
+    except Exception as error:  # noqa: BLE001 - whatever it is goes back to the sweep
+        return {"error": f"{type(error).__name__}: {str(error)[:600]}"}
+
+
+def main(jars: str, scratch: str, requests: Iterable[str], answers: Any) -> None:
+    """Answer requests until there are no more."""
+    spark = build_session(Path(jars), Path(scratch))
+    versions = {"spark": spark.version, "java": spark._jvm.System.getProperty("java.version")}
+    print(json.dumps(versions), file=answers, flush=True)
+    for line in requests:
+        print(json.dumps(answer(spark, json.loads(line))), file=answers, flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # Java and Python chatter goes to the log, answers have a stream of their own
+    main(sys.argv[1], sys.argv[2], sys.stdin, own)

@@ -1,0 +1,163 @@
+"""This engine, driven by JSON lines like delta-spark: a phase of the sweep, in a process of its own.
+
+Besides its own reading of a table it tells what deltalake and duckdb read.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import duckdb_extension_delta
+import pyarrow as pa
+from deltalake import DeltaTable as RustTable
+from deltalake import QueryBuilder
+from pyspark.sql import SparkSession
+from pyspark.sql.types import VariantVal
+
+from engine.commands.model import Create, Vacuum
+from engine.commands.sql import parse_statement
+from engine.errors import EngineError
+from engine.operations.run import run
+from engine.schema.types import PrimitiveType, StructType
+from engine.spark.session import build_session
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from tests.interop.rows import Pairs, canonical_rows
+
+_DUCKDB_DELTA = next(
+    Path(duckdb_extension_delta.__file__).parent.glob("extensions/*/*.duckdb_extension")
+)
+_CHEAP = {  # many statements over few rows: compiling costs more than it saves
+    "spark.sql.shuffle.partitions": "1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+class Engine:
+    """The engine and its Spark, started when first needed."""
+
+    def __init__(self) -> None:
+        self._spark: SparkSession | None = None
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        if self._spark is None:
+            self._spark = build_session("interop", master="local[2]", settings=_CHEAP)
+        return self._spark
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Read, do the statements, read again, let others read; errors are part of the answer."""
+        place = request["table"]
+        found: dict[str, Any] = {"case": request["case"]}
+        if request["read_before"]:
+            found["before"] = _attempt(lambda: _read(place))
+        found["steps"] = []
+        for statement in request["statements"]:
+            outcome = _attempt(lambda each=statement: self._do(each, place))
+            found["steps"].append({"statement": str(statement), **outcome})
+        found["after"] = _attempt(lambda: _read(place))
+        if "ok" in found["after"]:
+            found["readers"] = {
+                name: _attempt(lambda each=read: each(place)) for name, read in _READERS.items()
+            }
+        return found
+
+    def _do(self, statement: str, place: str) -> str:
+        command = parse_statement(statement.replace("{t}", "t"))
+        if isinstance(command, Create):
+            table = DeltaTable(open_store(place))
+        else:
+            table = DeltaTable.open(place)
+        if isinstance(command, Vacuum):
+            command = Vacuum(retention_hours=command.retention_hours, override_retention=True)
+        result = run(command, table, self.spark)
+        return f"version {result.version}"
+
+    def stop(self) -> None:
+        """End the session."""
+        if self._spark is not None:
+            self._spark.stop()
+
+
+def _read(place: str) -> list[str]:
+    snapshot = DeltaTable.open(place).snapshot()
+    return arrow_rows(snapshot.to_arrow(), snapshot.schema)
+
+
+def _read_with_deltalake(place: str) -> list[str]:
+    table = RustTable(place)
+    found = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+    return arrow_rows(found, None)
+
+
+def _read_with_duckdb(place: str) -> list[str]:
+    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
+        connection.load_extension(str(_DUCKDB_DELTA))
+        connection.execute("SET timezone = 'UTC'")
+        found = connection.execute("SELECT * FROM delta_scan($1)", [place]).to_arrow_table()
+    return arrow_rows(found, None)
+
+
+_READERS: dict[str, Callable[[str], list[str]]] = {
+    "deltalake": _read_with_deltalake,
+    "duckdb": _read_with_duckdb,
+}
+
+
+def arrow_rows(table: pa.Table, schema: StructType | None) -> list[str]:
+    """The rows of an Arrow table as both sides write them."""
+    columns = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        logical = schema.get(field.name) if schema is not None else None
+        variant = logical is not None and logical.type == PrimitiveType("variant")
+        values = column.to_pylist()
+        columns.append([_variant(each) if variant else _plain(each, field.type) for each in values])
+    return canonical_rows(zip(*columns, strict=True))
+
+
+def _variant(value: dict[str, bytes] | None) -> Any:
+    return None if value is None else VariantVal(value["value"], value["metadata"])
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return [_plain(value[each.name], each.type) for each in kind]
+    if pa.types.is_map(kind):
+        return Pairs(
+            (_plain(key, kind.key_type), _plain(each, kind.item_type)) for key, each in value
+        )
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_plain(each, kind.value_type) for each in value]
+    return value
+
+
+def _attempt(action: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return {"ok": action()}
+    except EngineError as error:
+        return {"error": f"{type(error).__name__}: {str(error)[:600]}"}
+    except Exception as error:  # noqa: BLE001 - whatever it is goes back to the sweep
+        return {"error": f"{type(error).__name__}: {str(error)[:600]}", "unexpected": True}
+
+
+def main(requests: Iterable[str], answers: Any) -> None:
+    """Answer requests until there are no more."""
+    engine = Engine()
+    print(json.dumps({"duckdb": duckdb.__version__}), file=answers, flush=True)
+    for line in requests:
+        print(json.dumps(engine.answer(json.loads(line))), file=answers, flush=True)
+    engine.stop()
+
+
+if __name__ == "__main__":
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # Java's chatter goes to the log, answers have a stream of their own
+    main(sys.stdin, own)

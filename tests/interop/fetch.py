@@ -1,0 +1,122 @@
+"""delta-spark for the sweep: its jars by Maven, its PySpark in an environment of its own.
+
+All of it lies under `var/interop`, outside version control. `DELTA_SPARK_VERSION` names another version.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+DELTA_VERSION = os.environ.get("DELTA_SPARK_VERSION", "4.4.0")
+SCALA = "2.13"
+HOME = Path(__file__).resolve().parents[2] / "var" / "interop"
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>interop</groupId><artifactId>interop</artifactId><version>1</version>
+  <packaging>pom</packaging>
+  <dependencies><dependency>
+    <groupId>io.delta</groupId><artifactId>delta-spark_{scala}</artifactId><version>{version}</version>
+  </dependency></dependencies>
+</project>
+"""
+
+
+class OutOfReachError(Exception):
+    """delta-spark cannot be had here; the text is the reason, in one line."""
+
+
+@dataclass(frozen=True)
+class DeltaSpark:
+    """Where delta-spark lies, and in which versions."""
+
+    python: Path
+    jars: Path
+    delta_version: str
+    spark_version: str
+
+
+def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
+    """Delta-spark, fetched on first use.
+
+    Raises:
+        OutOfReachError: no Java, no Maven, or a repository that cannot be reached.
+    """
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            msg = f"{tool} is not installed, so delta-spark cannot be fetched"
+            raise OutOfReachError(msg)
+    place = home / f"delta-spark-{DELTA_VERSION}"
+    jars = place / "jars"
+    if not (jars / f"delta-spark_{SCALA}-{DELTA_VERSION}.jar").is_file():
+        _copy_jars(place, jars)
+    spark_version = _paired_spark(place)
+    python = _environment(home / f"pyspark-{spark_version}", spark_version)
+    return DeltaSpark(python, jars, DELTA_VERSION, spark_version)
+
+
+def _copy_jars(place: Path, jars: Path) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    pom = place / "pom.xml"
+    pom.write_text(_POM.format(scala=SCALA, version=DELTA_VERSION), "utf-8")
+    options = [
+        "-DincludeScope=runtime",
+        "-DincludeGroupIds=io.delta,io.unitycatalog",  # PySpark brings the others
+        f"-DoutputDirectory={jars}",
+    ]
+    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *options]
+    _run(command, "Maven cannot fetch delta-spark: no repository can be reached")
+
+
+def _paired_spark(place: Path) -> str:
+    """The Spark that this delta-spark was built for, as its own description says."""
+    known = place / "spark-version"
+    if not known.is_file():
+        artifact = f"io.delta:delta-spark_{SCALA}:{DELTA_VERSION}:pom"
+        _run(
+            [
+                "mvn",
+                "-q",
+                "-B",
+                "dependency:copy",
+                f"-Dartifact={artifact}",
+                f"-DoutputDirectory={place}",
+            ],
+            "Maven cannot fetch delta-spark's description",
+        )
+        text = (place / f"delta-spark_{SCALA}-{DELTA_VERSION}.pom").read_text("utf-8")
+        found = re.search(
+            r"<artifactId>spark-sql_[\d.]+</artifactId>\s*<version>([\d.]+)</version>", text
+        )
+        if found is None:
+            msg = f"delta-spark {DELTA_VERSION} does not say which Spark it needs"
+            raise OutOfReachError(msg)
+        known.write_text(found[1], "utf-8")
+    return known.read_text("utf-8")
+
+
+def _environment(place: Path, spark_version: str) -> Path:
+    python = place / "bin" / "python"
+    done = place / ".installed"
+    if not done.is_file():
+        _run(
+            [sys.executable, "-m", "venv", "--clear", str(place)],
+            "A virtual environment cannot be made",
+        )
+        _run(
+            [str(python), "-m", "pip", "install", "-q", f"pyspark=={spark_version}"],
+            f"pip cannot install PySpark {spark_version}",
+        )
+        done.touch()
+    return python
+
+
+def _run(command: list[str], failure: str) -> None:
+    outcome = subprocess.run(  # noqa: S603 - Maven, Python and pip, with arguments from here
+        command, capture_output=True, text=True, timeout=900, check=False
+    )
+    if outcome.returncode:
+        raise OutOfReachError(failure)

@@ -1,0 +1,101 @@
+"""The results of a sweep as a page."""
+
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.interop.sweep import Story, Sweep
+from tests.interop.turns import DELTA, ENGINE
+
+_HEAD = """# Interoperability
+
+Written by `make interop`, which lets this engine and delta-spark take turns at the same tables: one
+makes a table and writes it, the other reads it, changes it (DELETE, UPDATE, MERGE, ALTER, OPTIMIZE,
+VACUUM, as the feature asks) and hands it back. After every turn the two must read the same rows.
+deltalake (Rust) and duckdb read every table that this engine can read, as it is after this engine's
+turns; what they cannot read is theirs to say.
+
+{versions}
+
+- **reads**: after every turn of one, the other reads exactly its rows.
+- **writes**: every statement of that side's turns was done.
+- A refusal by name is an answer, not a fault: nothing is misread and nothing is broken.
+
+| feature | made by | rows agree | this engine writes | delta-spark writes | deltalake reads | duckdb reads |
+|---|---|---|---|---|---|---|
+"""
+
+
+def write_report(sweep: Sweep, place: Path) -> None:
+    """Write the page."""
+    lines = [_row(story) for story in sweep.stories.values()]
+    notes = _notes(sweep.stories.values())
+    text = _HEAD.format(versions=_versions(sweep)) + "\n".join(lines) + "\n" + notes
+    place.write_text(text, "utf-8")
+
+
+def _versions(sweep: Sweep) -> str:
+    taking_part = {
+        "delta-spark": f"{sweep.versions['delta-spark']} on Spark {sweep.versions['spark']}",
+        "this engine": f"on Spark {version('pyspark')} and PyArrow {version('pyarrow')}",
+        "deltalake": version("deltalake"),
+        "duckdb": f"{version('duckdb')}, its delta extension {version('duckdb-extension-delta')}",
+        "Java": sweep.versions["java"],
+        "Python": platform.python_version(),
+    }
+    listed = "; ".join(f"{name} {text}" for name, text in taking_part.items())
+    return f"Run on {datetime.now(UTC):%Y-%m-%d}: {listed}."
+
+
+def _row(story: Story) -> str:
+    readers = story.readers()
+    cells = [
+        story.case.feature,
+        story.case.first,
+        _agree(story),
+        _writes(story, ENGINE),
+        _writes(story, DELTA),
+        *(_reads(readers.get(name)) for name in ("deltalake", "duckdb")),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _agree(story: Story) -> str:
+    if story.faults():
+        return "**no**"
+    return "refused by name" if story.disagreements() else "yes"
+
+
+def _writes(story: Story, side: str) -> str:
+    if story.unexpected(side):
+        return "**fails**"
+    if story.errors(side):
+        return "refuses by name"
+    return "yes" if any(turn.side == side and turn.found["steps"] for turn in story.turns) else "-"
+
+
+def _reads(gaps: list[str] | None) -> str:
+    if gaps is None:
+        return "-"
+    if not gaps:
+        return "yes"
+    return "other rows" if any(" rows against " in gap for gap in gaps) else "refuses"
+
+
+def _notes(stories: Iterable[Story]) -> str:
+    found: list[str] = []
+    for story in stories:
+        name = f"{story.case.feature}, made by {story.case.first}"
+        found += [f"- {name}: {_plain(each)}" for each in story.disagreements()]
+        for side in (ENGINE, DELTA):
+            found += [f"- {name}: {side}: {_plain(each)}" for each in story.errors(side)]
+        for reader, gaps in story.readers().items():
+            found += [f"- {name}: {reader}: {_plain(gap)}" for gap in gaps[:1]]
+    return "\n## What was refused or differs\n\n" + ("\n".join(found) or "Nothing.") + "\n"
+
+
+def _plain(text: str) -> str:
+    """One line without places of this machine."""
+    return " ".join(text.split())[:300].replace("|", "\\|")

@@ -1,0 +1,61 @@
+"""Rows as text that two engines agree on, whatever Python type each gives a value.
+
+Only the standard library: both sides import it, each from its own environment.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+
+def canonical_rows(rows: Iterable[Sequence[Any]]) -> list[str]:
+    """One line of JSON a row, sorted."""
+    return sorted(json.dumps([canonical(each) for each in row], ensure_ascii=False) for row in rows)
+
+
+def canonical(value: Any) -> Any:
+    """A value without what only one of the engines would say of it (zones, scale, row classes)."""
+    for kinds, convert in _CONVERSIONS:
+        if isinstance(value, kinds):
+            return convert(value)
+    return value.toJson() if hasattr(value, "toJson") else repr(value)
+
+
+def first_difference(one: list[str], other: list[str]) -> str:
+    """What tells two lists of rows apart, short; empty if nothing does."""
+    if one == other:
+        return ""
+    missing = [each for each in one if each not in set(other)]
+    extra = [each for each in other if each not in set(one)]
+    return (
+        f"{len(one)} rows against {len(other)}; only first: {missing[:2]}; only second: {extra[:2]}"
+    )
+
+
+def _float(value: float) -> Any:
+    return value if value == value and abs(value) != float("inf") else repr(value)
+
+
+def _pairs(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
+    return sorted(([canonical(key), canonical(each)] for key, each in pairs), key=json.dumps)
+
+
+class Pairs(tuple):
+    """The entries of a map, where a library gives them as a list."""
+
+    __slots__ = ()
+
+
+_CONVERSIONS: tuple[tuple[Any, Any], ...] = (
+    ((type(None), bool, int, str), lambda value: value),
+    (float, _float),
+    (Decimal, lambda value: format(value.normalize(), "f")),
+    (datetime, lambda value: value.replace(tzinfo=None).isoformat(timespec="microseconds")),
+    (date, lambda value: value.isoformat()),
+    ((bytes, bytearray), lambda value: value.hex()),
+    (Pairs, _pairs),
+    (dict, lambda value: _pairs(value.items())),
+    ((list, tuple), lambda value: [canonical(each) for each in value]),
+)

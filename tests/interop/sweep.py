@@ -1,0 +1,192 @@
+"""The sweep: turns of two engines at the same tables, one JVM at a time.
+
+Four phases: this engine, delta-spark, this engine, delta-spark. In each, every table whose turn it is
+gets its statements, and every table that exists is read before and after them.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.interop.cases import CASES
+from tests.interop.fetch import DeltaSpark
+from tests.interop.rows import first_difference
+from tests.interop.turns import DELTA, ENGINE, Case
+
+_ROOT = Path(__file__).resolve().parents[2]
+_PHASES = (ENGINE, DELTA, ENGINE, DELTA)
+_PHASE_TIMEOUT_S = 1500
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What one side read, did and read in one phase of a case; `found` is its answer."""
+
+    phase: int
+    side: str
+    found: dict[str, Any]
+
+    @property
+    def rows(self) -> list[str] | None:
+        """What it read in the end; None if it could not."""
+        return self.found["after"].get("ok")
+
+    @property
+    def errors(self) -> list[str]:
+        """Every statement that failed, with its error."""
+        return [
+            f"{each['statement'][:80]} → {each['error']}"
+            for each in self.found["steps"]
+            if "error" in each
+        ]
+
+
+@dataclass
+class Story:
+    """All turns of a case."""
+
+    case: Case
+    turns: list[Turn] = field(default_factory=list)
+
+    def disagreements(self) -> list[str]:
+        """Where a side could not read, or did not read what the side before it had read."""
+        found = []
+        for earlier, later in zip(self.turns, self.turns[1:], strict=False):
+            before = later.found["before"]
+            if "error" in before:
+                found.append(f"{later.side} cannot read: {before['error']}")
+            elif earlier.rows is not None and (gap := first_difference(earlier.rows, before["ok"])):
+                found.append(f"{earlier.side} and {later.side} read differently: {gap}")
+        return found + [
+            f"{turn.side} cannot read: {turn.found['after']['error']}"
+            for turn in self.turns
+            if "error" in turn.found["after"]
+        ]
+
+    def errors(self, side: str) -> list[str]:
+        """The statements that failed on a side."""
+        return [each for turn in self.turns if turn.side == side for each in turn.errors]
+
+    def unexpected(self, side: str) -> list[str]:
+        """Those that the case does not expect to be refused."""
+        expected = self.case.refused.get(side)
+        return [each for each in self.errors(side) if expected is None or expected not in each]
+
+    def faults(self) -> list[str]:
+        """The disagreements, a refusal to read that the case expects left out."""
+        words = self.case.unreadable
+        return [each for each in self.disagreements() if not words or words not in each]
+
+    def readers(self) -> dict[str, list[str]]:
+        """What other readers found: empty if they read what this engine read, else the difference."""
+        found: dict[str, list[str]] = {}
+        for turn in self.turns:
+            for name, outcome in turn.found.get("readers", {}).items():
+                gap = outcome.get("error") or first_difference(
+                    turn.rows or [], outcome.get("ok", [])
+                )
+                found.setdefault(name, []).extend([gap] if gap else [])
+        return found
+
+    def answers(self, query: str) -> list[Any]:
+        """What delta-spark answered to a question, turn by turn."""
+        return [turn.found["answers"][query] for turn in self.turns if turn.side == DELTA]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The stories by case, and which versions took part."""
+
+    stories: dict[str, Story]
+    versions: dict[str, str]
+
+
+def run_sweep(peer: DeltaSpark, cases: Sequence[Case] = CASES, home: Path | None = None) -> Sweep:
+    """Run every case. The tables lie in a scratch directory, or in `home` and stay."""
+    scratch = home or Path(tempfile.mkdtemp(prefix="interop-"))
+    stories = {case.name: Story(case) for case in cases}
+    left = {case.name: list(case.steps) for case in cases}
+    versions: dict[str, str] = {}
+    try:
+        for phase, side in enumerate(_PHASES, 1):
+            requests = [
+                request
+                for case in cases
+                if (request := _request(stories[case.name], left[case.name], side, scratch))
+            ]
+            command = _commands(peer, scratch)[side]
+            greeting, answers = _converse(command, requests, scratch / f"phase-{phase}.log")
+            versions.update(greeting)
+            for each in answers:
+                stories[each["case"]].turns.append(Turn(phase, side, each))
+    finally:
+        if home is None:
+            shutil.rmtree(scratch, ignore_errors=True)
+    versions["delta-spark"] = peer.delta_version
+    return Sweep(stories, versions)
+
+
+def _request(story: Story, left: list[Any], side: str, scratch: Path) -> dict[str, Any] | None:
+    mine = bool(left) and left[0].side == side
+    if not mine and not story.turns:
+        return None
+    step = left.pop(0) if mine else None
+    return {
+        "case": story.case.name,
+        "table": str(scratch / story.case.name),
+        "read_before": bool(story.turns),
+        "statements": list(step.statements) if step else [],
+        "queries": dict(story.case.queries) if side == DELTA else {},
+    }
+
+
+def _commands(peer: DeltaSpark, scratch: Path) -> dict[str, list[str]]:
+    return {
+        ENGINE: [sys.executable, "-m", "tests.interop.engine_side"],
+        DELTA: [
+            str(peer.python),
+            "-m",
+            "tests.interop.delta_side",
+            str(peer.jars),
+            str(scratch / "delta-spark"),
+        ],
+    }
+
+
+def _converse(
+    command: list[str], requests: Iterable[dict[str, Any]], log: Path
+) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """A whole phase: all requests in, all answers out."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(_ROOT),
+        "TZ": "UTC",
+        "PYSPARK_PYTHON": command[0],
+        "PYSPARK_DRIVER_PYTHON": command[0],
+    }
+    log.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(each) + "\n" for each in requests)
+    with log.open("w", encoding="utf-8") as errors:
+        outcome = subprocess.run(  # noqa: S603 - the two sides of this package
+            command,
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+            cwd=_ROOT,
+            timeout=_PHASE_TIMEOUT_S,
+            check=False,
+        )
+    lines = [json.loads(each) for each in outcome.stdout.splitlines()]
+    if outcome.returncode or not lines:
+        msg = f"{command[2]} ended with {outcome.returncode}:\n{log.read_text('utf-8')[-3000:]}"
+        raise RuntimeError(msg)
+    return lines[0], lines[1:]
