@@ -84,7 +84,7 @@ def decode_lines(data: bytes) -> Iterator[Action]:
 def encode(action: Action) -> str:
     """The action as one line, without its newline. Required fields are always written."""
     if isinstance(action, UnknownAction):
-        return f'{{"{action.name}":{action.json}}}'
+        return f"{{{msgspec.json.encode(action.name).decode()}:{action.json}}}"
     return msgspec.json.encode({_NAMES[type(action)]: _body(action)}).decode()
 
 

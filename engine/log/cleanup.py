@@ -4,16 +4,19 @@ The newest checkpoint that is older than `delta.logRetentionDuration` stays, and
 on; what lies before it goes, the oldest version first, so that what remains has no holes.
 """
 
+import re
 from collections.abc import Sequence
 
 from engine.actions.checkpoint import Sidecar
 from engine.errors import EngineError
 from engine.log.checkpoint_reader import read_manifest
 from engine.log.history import file_times
-from engine.log.paths import SIDECAR_DIRECTORY, LogFileKind
+from engine.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFileKind
 from engine.log.segment import Checkpoint, LogFile, complete_checkpoints, list_log_files
 from engine.protocol.properties import DAY_MS
 from engine.storage.base import Store
+
+_TEMPORARY = re.compile(r"\.[\w.\-]+\.[0-9a-f]{32}\.tmp")  # as engine.storage.local names them
 
 
 def clean_log(store: Store, retention_ms: int, now_ms: int) -> list[str]:
@@ -21,6 +24,7 @@ def clean_log(store: Store, retention_ms: int, now_ms: int) -> list[str]:
 
     The cut is at midnight UTC, so that a day's versions expire together.
     """
+    _clean_temporaries(store, now_ms)
     files = list_log_files(store)
     cutoff_ms = (now_ms - retention_ms) // DAY_MS * DAY_MS
     expired = expired_files(files, cutoff_ms)
@@ -44,6 +48,15 @@ def expired_files(files: Sequence[LogFile], cutoff_ms: int) -> list[LogFile]:
         (each for each in files if each.version < keep_from),
         key=lambda each: (each.version, each.path),
     )
+
+
+def _clean_temporaries(store: Store, now_ms: int) -> None:
+    """Delete what writers that died left of commits that never were."""
+    for each in store.list_from(LOG_DIRECTORY, "."):
+        if not each.name.startswith("."):
+            return
+        if _TEMPORARY.fullmatch(each.name) and each.modified_ms < now_ms - DAY_MS:
+            store.delete(each.path)
 
 
 def _unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> list[str]:

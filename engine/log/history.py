@@ -20,7 +20,7 @@ from engine.errors import (
 )
 from engine.log.paths import LogFileKind
 from engine.log.replay import TableState
-from engine.log.segment import LogFile, earliest_version, list_log_files
+from engine.log.segment import LogFile, earliest_version, list_log_files, read_hint
 from engine.protocol.properties import TableProperties
 from engine.storage.base import FileStatus, Store
 
@@ -59,6 +59,21 @@ def iter_history(
             yield _described(store, each.status, each.version)
         except FileMissingError:
             continue  # cleaned away since it was listed
+
+
+def _newest_commits(store: Store, limit: int | None) -> list[LogFile]:
+    """Newest first; where few are wanted, the log is listed from near its end."""
+    near_end = 0 if limit is None else max((read_hint(store) or 0) - limit, 0)
+    for start in dict.fromkeys((near_end, 0)):
+        files = list_log_files(store, start)
+        commits = [each for each in files if each.name.kind is LogFileKind.COMMIT]
+        if start and len(commits) < (limit or 0):
+            continue
+        if not files:
+            break
+        return list(reversed(commits))[:limit]
+    msg = f"There is no Delta table at {store.root}."
+    raise TableNotFoundError(msg, "Check the location, or create the table.")
 
 
 def commit_timestamp_ms(store: Store, state: TableState) -> int:

@@ -17,6 +17,7 @@ from engine.log.replay import TableState, load_state, load_table_state
 from engine.log.segment import list_log_files, list_segment, read_hint
 from engine.protocol.properties import TableProperties
 from engine.storage.base import FileStatus, Store
+from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
 from tests.engine.made_tables import add, remove, write_commit, write_first
 
@@ -192,3 +193,19 @@ def test_cleaning_twice_is_cleaning():
     store = aged(40, [10, 20])
     assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY)
     assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY) == []
+
+
+def test_what_dead_writers_left_is_cleaned_after_a_day(tmp_path):
+    store = LocalStore(tmp_path)
+    write_first(store)
+    left = tmp_path / "_delta_log" / f".{1:020}.json.{uuid.uuid4().hex}.tmp"
+    foreign = tmp_path / "_delta_log" / f".{1:020}.json.crc"
+    for path in (left, foreign):
+        path.write_text("x", "utf-8")
+    written_ms = store.stat(f"_delta_log/{left.name}").modified_ms
+    clean_log(store, DAY, written_ms + DAY)
+    assert left.exists()
+    clean_log(store, DAY, written_ms + DAY + 1)
+    assert not left.exists()
+    assert foreign.exists()
+    assert store.stat(commit_path(0)) is not None

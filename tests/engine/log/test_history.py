@@ -92,6 +92,19 @@ def test_history_is_newest_first_and_knows_versions_and_times(tmp_path: Path):
     assert list(iter_history(store, 0)) == []
 
 
+@pytest.mark.parametrize("hint", [None, 0, 4, 9, 50])
+@pytest.mark.parametrize("limit", [0, 1, 3, 5, 50])
+def test_the_newest_commits_are_the_same_whatever_the_hint(hint: int | None, limit: int):
+    store = MemoryStore(f"memory://history/{hint}/{limit}")
+    write_first(store)
+    for version in range(1, 10):
+        write_commit(store, version, CommitInfo(operation="WRITE"))
+    if hint is not None:
+        store.put("_delta_log/_last_checkpoint", f'{{"version":{hint}}}'.encode())
+    expected = list(range(9, -1, -1))[:limit]
+    assert [info.version for info in iter_history(store, limit)] == expected
+
+
 def test_a_commit_info_far_down_a_large_commit_is_found(tmp_path: Path):
     store = made(tmp_path, [100])
     filler = json.dumps({"txn": {"appId": "x" * 100_000, "version": 1}})
