@@ -21,7 +21,6 @@ from engine.commands.command import Command
 from engine.deletion_vectors.files import locate
 from engine.errors import (
     CommitOutcomeUnknownError,
-    EngineError,
     RequestError,
     StorageError,
     StorageOutcomeUnknownError,
@@ -205,13 +204,16 @@ class Execution:
     @contextmanager
     def cleaning_up(self) -> Iterator[None]:
         """Remove staged files when the run fails, unless its commit may have landed."""
+        keep = False
         try:
             yield
+            keep = True
         except (CommitOutcomeUnknownError, StorageOutcomeUnknownError):
+            keep = True
             raise
-        except (EngineError, PySparkException, Py4JError, KeyboardInterrupt):
-            self._remove_staged()
-            raise
+        finally:
+            if not keep:
+                self._remove_staged()
 
     def _drop_unnamed(self, version: int) -> None:
         """An earlier run's commit landed: what this run wrote again is no part of it."""

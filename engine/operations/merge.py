@@ -18,8 +18,10 @@ from engine.commands.merge import (
     Merge,
 )
 from engine.expressions.render import to_sql
+from engine.expressions.traits import conjunction, split_conjuncts
 from engine.expressions.tree import TRUE
 from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_vectors
+from engine.operations.merge_ranges import source_ranges
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import RowDeletion, settle
@@ -132,7 +134,9 @@ def _begin(
         check_assignments(terms.schema, each.assignments)
     numbered = incoming.frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
     source = numbered.localCheckpoint(eager=True)
-    condition = analysed.target_condition()
+    ranges = [] if analysed.reads_whole_target else source_ranges(analysed.on, source)
+    stated = [part for part in split_conjuncts(analysed.target_condition()) if part != TRUE]
+    condition = conjunction([*stated, *ranges])
     txn.read_where(None if condition == TRUE else condition)
     candidates = snapshot.add_files(None if condition == TRUE else condition)
     rows = MergeRows(analysed, snapshot.table_uri, terms.schema, source, execution.now_ms)

@@ -1,0 +1,75 @@
+"""How far a MERGE's source reaches: bounds that every target row it can match lies within.
+
+ON asks that a column of the target equal a value of the source, and the source is read once. So no
+other row is read, neither by the MERGE nor for its conflicts.
+"""
+
+from collections.abc import Iterator
+from typing import cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.expressions.traits import is_deterministic, relations_of, split_conjuncts
+from engine.expressions.tree import FALSE, Call, Column, Expression, Literal, Value
+from engine.schema.types import (
+    BOOLEAN,
+    BYTE,
+    DATE,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    DecimalType,
+)
+from engine.spark.columns import to_column
+
+_INTEGERS = frozenset({BYTE, SHORT, INTEGER, LONG})
+_ORDERED = _INTEGERS | {STRING, DATE, TIMESTAMP}
+
+
+def source_ranges(on: Expression, source: DataFrame) -> list[Expression]:
+    """Conditions over the target's own columns, one for each equality of ON that gives bounds."""
+    keys = list(_keys(on))
+    if not keys:
+        return []
+    bounds = []
+    for i, (_, value) in enumerate(keys):
+        key = to_column(value)
+        bounds += [F.min(key).alias(f"low{i}"), F.max(key).alias(f"high{i}")]
+    found = source.alias("source").agg(*bounds).toArrow().to_pylist()[0]
+    return [
+        _between(column, value.type, found[f"low{i}"], found[f"high{i}"])
+        for i, (column, value) in enumerate(keys)
+    ]
+
+
+def _keys(on: Expression) -> Iterator[tuple[Column, Expression]]:
+    for part in split_conjuncts(on):
+        if not isinstance(part, Call) or part.function != "=":
+            continue
+        for mine, other in (part.arguments, reversed(part.arguments)):
+            if isinstance(mine, Column) and mine.relation == "target" and len(mine.path) == 1:
+                fits = relations_of(other) == {"source"} and is_deterministic(other)
+                if fits and _is_comparable(mine.type, other.type):
+                    yield Column(mine.path, mine.type), other
+
+
+def _is_comparable(target: DataType, source: DataType) -> bool:
+    if target in _INTEGERS and source in _INTEGERS:
+        return True
+    return target == source and (target in _ORDERED or isinstance(target, DecimalType))
+
+
+def _between(column: Column, data_type: DataType, low: object, high: object) -> Expression:
+    """Null keys equal nothing: without bounds no row can match."""
+    if low is None or high is None:
+        return FALSE
+    lower = Literal(cast("Value", low), data_type)
+    upper = Literal(cast("Value", high), data_type)
+    if lower == upper:
+        return Call("=", (column, lower), BOOLEAN)
+    above = Call(">=", (column, lower), BOOLEAN)
+    return Call("and", (above, Call("<=", (column, upper), BOOLEAN)), BOOLEAN)
