@@ -1,7 +1,7 @@
 """The one SparkSession of a worker, shared by its threads."""
 
 from django.conf import settings
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from engine.spark.session import build_session

@@ -11,7 +11,9 @@ auditlog.register(
     include_fields=["table", "kind", "statement", "dry_run", "requested_by", "reason", "retry_of"],
 )
 
-auditlog.register(Schedule, exclude_fields=["next_due_at", "last_fired_at", "last_job", "note"])
+auditlog.register(
+    Schedule, include_fields=["table", "name", "cron", "statement", "owner", "enabled"]
+)
 
 
 class JobAttemptInline(ReadOnlyInline):
