@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path, re_path
 
-from lakeui.api.views.concurrency import Concurrency, Eligibility, Isolation, Matrix
+from lakeui.api.views.concurrency import Concurrency, Eligibility, Isolation, Matrix, WhatIf
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.views.explain import ConflictExplain
@@ -15,6 +15,7 @@ from lakeui.api.views.jobs import (
     JobRetry,
     TableJobList,
 )
+from lakeui.api.views.schedules import ScheduleDetail, ScheduleList, TableScheduleList
 from lakeui.api.views.tables import (
     LiveFileList,
     TableDetail,
@@ -43,6 +44,8 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/eligibility/", Eligibility.as_view(), name="eligibility"),
     path("tables/<int:table_id>/isolation/", Isolation.as_view(), name="isolation"),
     path("tables/<int:table_id>/matrix/", Matrix.as_view(), name="matrix"),
+    path("tables/<int:table_id>/what-if/", WhatIf.as_view(), name="what-if"),
+    path("tables/<int:table_id>/schedules/", TableScheduleList.as_view(), name="table-schedules"),
     path("tables/<int:table_id>/concurrency/", Concurrency.as_view(), name="concurrency"),
     path("jobs/", JobList.as_view(), name="jobs"),
     path("jobs/<uuid:job_id>/", JobDetail.as_view(), name="job"),
@@ -52,6 +55,8 @@ urlpatterns: list[URLPattern] = [
     path("conflicts/", ConflictList.as_view(), name="conflicts"),
     path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
+    path("schedules/", ScheduleList.as_view(), name="schedules"),
+    path("schedules/<int:schedule_id>/", ScheduleDetail.as_view(), name="schedule"),
     path("tokens/", TokenList.as_view(), name="tokens"),
     path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),
     path("health/", HealthView.as_view(), name="health"),

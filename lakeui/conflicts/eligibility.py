@@ -14,7 +14,13 @@ from django.db.models import Count, Q
 from django.utils import timezone
 
 from engine.actions.table import Metadata, Protocol
-from engine.conflicts.eligibility import VECTORS_PROPERTY, Condition, table_eligibility
+from engine.conflicts.eligibility import (
+    VECTORS_PROPERTY,
+    Condition,
+    Eligibility,
+    table_eligibility,
+)
+from engine.conflicts.runtimes import RuntimeVerdict, runtime_verdicts
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 
@@ -39,15 +45,6 @@ class Step:
     job: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Runtime:
-    """What another engine does with this table. `row_level`: yes, partly or no."""
-
-    name: str
-    row_level: str
-    reason: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEligibility:
     """`avoided`: conflicts that row-level concurrency resolved; `avoided_lately`: in 30 days."""
@@ -56,7 +53,7 @@ class TableEligibility:
     obstacle: str
     traces_moves: bool
     conditions: tuple[Step, ...]
-    runtimes: tuple[Runtime, ...]
+    runtimes: tuple[RuntimeVerdict, ...]
     locked_out: tuple[str, ...]
     avoided: int
     avoided_lately: int
@@ -77,14 +74,18 @@ def eligibility_of(table: Table) -> TableEligibility:
         obstacle=(found.obstacle or "") if found else "Its log was not read yet.",
         traces_moves=found.traces_moves if found else False,
         conditions=tuple(_step(each, table) for each in found.conditions) if found else (),
-        runtimes=tuple(_runtimes(table, bool(found and found.eligible))) if found else (),
+        runtimes=_runtimes(found, table) if found else (),
         locked_out=tuple(_locked_out(table)),
         avoided=avoided["all"],
         avoided_lately=avoided["lately"],
     )
 
 
-def _asked(table: Table) -> Any:  # noqa: ANN401 - the engine's Eligibility
+def _runtimes(found: Eligibility, table: Table) -> tuple[RuntimeVerdict, ...]:
+    return runtime_verdicts(found, clustered=bool(table.clustering_columns))
+
+
+def _asked(table: Table) -> Eligibility:
     metadata = Metadata(
         id=table.table_uuid,
         schema_string=json.dumps(table.schema),
@@ -110,32 +111,6 @@ def _step(condition: Condition, table: Table) -> Step:
     elif "rewriting" in condition.fix:
         cost = _REWRITE_COST.format(size=table.size_bytes)
     return Step(condition.name, False, condition.evidence, condition.fix, cost, job)
-
-
-def _runtimes(table: Table, eligible: bool) -> Iterator[Runtime]:
-    yes = "yes" if eligible else "no"
-    why = "as its conditions say" if eligible else "its conditions do not hold"
-    yield Runtime("this engine", yes, why)
-    yield Runtime("Databricks Runtime 14.3 LTS and later", yes, f"{why}; MERGE without Photon too")
-    merge = "MERGE needs Photon and an explicit predicate on the target"
-    yield Runtime(
-        "Databricks Runtime 14.2", "partly" if eligible else "no", merge if eligible else why
-    )
-    yield _before_14_2("Databricks Runtime 14.0 and 14.1", table, needs_preview=True)
-    yield _before_14_2("Databricks Runtime 13.3 LTS", table, needs_preview=False)
-    yield Runtime("delta-spark, delta-rs (open source)", "no", "they resolve conflicts by file")
-
-
-def _before_14_2(name: str, table: Table, *, needs_preview: bool) -> Runtime:
-    photon = "without Photon for DELETE only"
-    if not table.deletion_vectors:
-        return Runtime(name, "no", "deletion vectors are required there")
-    if table.clustering_columns:
-        return Runtime(name, "partly", f"automatic on liquid-clustered tables; {photon}")
-    if table.partition_columns or not needs_preview:
-        return Runtime(name, "no", "only liquid-clustered tables take part there")
-    preview = "spark.databricks.delta.rowLevelConcurrencyPreview = true"
-    return Runtime(name, "partly", f"where {preview} is set; {photon}")
 
 
 def _locked_out(table: Table) -> Iterator[str]:

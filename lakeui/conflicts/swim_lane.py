@@ -4,7 +4,7 @@ Logs do not record when a transaction began. Where a job of ours knows it, it is
 taken as the moment its read version was committed, the earliest it can have been, and marked so.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,6 +12,7 @@ from django.db.models import Q
 
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.what_if import unexplained
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
@@ -50,10 +51,9 @@ class Joint:
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """`version`, a blind append, may be ordered after `later`, which did not read it.
+    """`version`, a blind append, is ordered after `later`, which should have read it and did not.
 
-    Readers of the versions from `version` up to `later` may have seen a state that no serial order
-    of the writes explains.
+    So readers of the versions from `version` up to before `later` saw what no serial order explains.
     """
 
     version: int
@@ -96,7 +96,10 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
         lanes=tuple(sorted({bar.lane for bar in bars})),
         bars=tuple(bars),
         joints=tuple(_joint(each) for each in met if each.kind == Conflict.Kind.ABSORBED),
-        reordered=tuple(_reordered(commits, table.isolation_level)),
+        reordered=tuple(
+            Reordered(each.append_version, each.later_version)
+            for each in unexplained(table, start, end)
+        ),
     )
 
 
@@ -162,15 +165,3 @@ def _lost(conflict: Conflict, moments: Mapping[int, datetime | None]) -> Bar:
 def _joint(conflict: Conflict) -> Joint:
     version = conflict.job.committed_version if conflict.job else None
     return Joint(conflict.pk, version, conflict.winning_version, conflict.rule)
-
-
-def _reordered(commits: Sequence[Commit], level: str) -> Iterator[Reordered]:
-    """Pairs that WriteSerializable may order otherwise than the history does."""
-    appends = [commit for commit in commits if commit.is_blind_append and commit.files_added]
-    for later in commits:
-        relaxed = (later.isolation_level or level) == "WriteSerializable"
-        if later.read_version is None or later.is_blind_append or not later.changes_data:
-            continue
-        for append in appends if relaxed else ():
-            if later.read_version < append.version < later.version:
-                yield Reordered(append.version, later.version)

@@ -5,7 +5,7 @@ from django.db.models import Q, QuerySet
 
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.filters import by_table
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, Schedule
 
 
 def visible_jobs(user: Person) -> QuerySet[Job]:
@@ -43,3 +43,28 @@ class JobFilter(django_filters.FilterSet):
 
     def filter_table(self, jobs: QuerySet[Job], _name: str, table: str) -> QuerySet[Job]:
         return jobs.filter(by_table(table))
+
+
+def visible_schedules(user: Person) -> QuerySet[Schedule]:
+    """The schedules of tables that a person may look at."""
+    return Schedule.objects.filter(table__in=visible_tables(user))
+
+
+class ScheduleFilter(django_filters.FilterSet):
+    """Schedules by table, kind, owner and whether they rest."""
+
+    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
+    kind = django_filters.CharFilter(lookup_expr="iexact", label="Kind")
+    owner = django_filters.CharFilter(
+        field_name="owner__username", lookup_expr="iexact", label="Owner"
+    )
+    enabled = django_filters.BooleanFilter(label="Fires")
+
+    class Meta:
+        model = Schedule
+        fields: list[str] = []
+
+    def filter_table(
+        self, schedules: QuerySet[Schedule], _name: str, table: str
+    ) -> QuerySet[Schedule]:
+        return schedules.filter(by_table(table))

@@ -5,6 +5,9 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.conflicts.what_if import Verdict
+
+LEVELS = ["Serializable", "WriteSerializable"]
 
 
 class StepSerializer(serializers.Serializer[Any]):
@@ -21,9 +24,10 @@ class StepSerializer(serializers.Serializer[Any]):
 class RuntimeSerializer(serializers.Serializer[Any]):
     """What another engine does with this table."""
 
-    name = serializers.CharField()
-    row_level = serializers.ChoiceField(choices=["yes", "partly", "no"])
+    runtime = serializers.CharField()
+    takes_part = serializers.BooleanField()
     reason = serializers.CharField()
+    limits = RecordedField(allow_null=True)
 
 
 class EligibilitySerializer(serializers.Serializer[Any]):
@@ -62,7 +66,7 @@ class ImpactSerializer(serializers.Serializer[Any]):
 class SettingsSerializer(serializers.Serializer[Any]):
     """The settings that decide who conflicts; those left out stay as they are."""
 
-    level = serializers.ChoiceField(choices=["Serializable", "WriteSerializable"], required=False)
+    level = serializers.ChoiceField(choices=LEVELS, required=False)
     deletion_vectors = serializers.BooleanField(required=False, allow_null=True, default=None)
     row_tracking = serializers.BooleanField(required=False, allow_null=True, default=None)
 
@@ -104,6 +108,59 @@ class PairSerializer(serializers.Serializer[Any]):
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     example_id = serializers.IntegerField()
+
+
+class CellSerializer(serializers.Serializer[Any]):
+    """What the checker says of two kinds of statement; `current` is the one that commits second."""
+
+    current = serializers.CharField()
+    winner = serializers.CharField()
+    verdict = serializers.CharField(help_text="never, same row, same file set or always.")
+    exceptions = serializers.ListField(child=serializers.CharField())
+
+
+class MatrixSerializer(serializers.Serializer[Any]):
+    """Computed for a table of this level, layout and features, beside what was observed."""
+
+    level = serializers.CharField()
+    computed = CellSerializer(many=True)
+    observed = PairSerializer(many=True)
+
+
+class CommitVerdictSerializer(serializers.Serializer[Any]):
+    """A commit that met others, under the other setting."""
+
+    version = serializers.IntegerField()
+    operation = RecordedField(allow_null=True)
+    met = serializers.ListField(child=serializers.IntegerField())
+    verdict = serializers.ChoiceField(choices=list(Verdict))
+    why = serializers.CharField()
+    rule = serializers.CharField(allow_null=True)
+    winning_version = serializers.IntegerField(allow_null=True)
+
+
+class ConflictVerdictSerializer(serializers.Serializer[Any]):
+    """A recorded conflict, under the other setting."""
+
+    conflict_id = serializers.IntegerField()
+    kind = serializers.ChoiceField(choices=["escaped", "absorbed"])
+    rule = RecordedField(allow_null=True)
+    verdict = serializers.ChoiceField(choices=list(Verdict))
+    why = serializers.CharField()
+
+
+class WhatIfSerializer(serializers.Serializer[Any]):
+    """A range of versions under another setting."""
+
+    level = serializers.CharField()
+    row_level = serializers.BooleanField()
+    first = serializers.IntegerField()
+    last = serializers.IntegerField()
+    commits = CommitVerdictSerializer(many=True)
+    conflicts = ConflictVerdictSerializer(many=True)
+    not_replayed = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Versions whose commit is not kept whole."
+    )
 
 
 class BarSerializer(serializers.Serializer[Any]):
@@ -158,7 +215,16 @@ class SwimLaneRequestSerializer(serializers.Serializer[Any]):
     last = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
 
 
-class DaysSerializer(serializers.Serializer[Any]):
-    """How far back to look."""
+class WhatIfRequestSerializer(SwimLaneRequestSerializer):
+    """The other setting; what is left out is as the table has it."""
+
+    level = serializers.ChoiceField(choices=LEVELS, required=False)
+    row_level = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+class MatrixRequestSerializer(serializers.Serializer[Any]):
+    """Which level to compute for, the table's own by default, and how far back to look."""
+
+    level = serializers.ChoiceField(choices=LEVELS, required=False)
 
     days = serializers.IntegerField(required=False, min_value=1, max_value=3650, default=30)

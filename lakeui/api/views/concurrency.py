@@ -7,20 +7,23 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engine.conflicts.isolation import IsolationLevel
 from lakeui.api.caller import caller
 from lakeui.api.filtering import refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.preconditions import check_if_match, etag_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
 from lakeui.api.serializers.concurrency import (
-    DaysSerializer,
     EligibilitySerializer,
     IsolationSerializer,
-    PairSerializer,
+    MatrixRequestSerializer,
+    MatrixSerializer,
     SettingsChangeSerializer,
     SettingsSerializer,
     SwimLaneRequestSerializer,
     SwimLaneSerializer,
+    WhatIfRequestSerializer,
+    WhatIfSerializer,
 )
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.views.jobs import accepted
@@ -29,7 +32,9 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.eligibility import eligibility_of
 from lakeui.conflicts.level_impact import LEVEL, PROMISES, ROW_TRACKING, VECTORS, impact_of
 from lakeui.conflicts.observed import observed_pairs
+from lakeui.conflicts.pairs import computed_matrix
 from lakeui.conflicts.swim_lane import swim_lane
+from lakeui.conflicts.what_if import DEFAULT_VERSIONS, latest_versions, what_if
 from lakeui.jobs.requests import request_job
 
 
@@ -83,16 +88,40 @@ class Isolation(OfTable):
 
 
 class Matrix(OfTable):
-    """The pairs of operations that met on the table lately, how it ended and what it cost."""
+    """Which statements can conflict on this table, computed, beside the pairs that met lately."""
 
-    serializer_class = PairSerializer
-    pagination_class = None
-    filter_backends = []
+    serializer_class = MatrixSerializer
 
-    @extend_schema(parameters=[DaysSerializer], responses={200: PairSerializer(many=True)})
+    @extend_schema(parameters=[MatrixRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        days = asked(request, DaysSerializer)["days"]
-        return Response(PairSerializer(observed_pairs(self.table, days), many=True).data)
+        wanted = asked(request, MatrixRequestSerializer)
+        level = _level(self.table, wanted.get("level"))
+        body = {
+            "level": level,
+            "computed": computed_matrix(self.table, level),
+            "observed": observed_pairs(self.table, wanted["days"]),
+        }
+        return Response(MatrixSerializer(body).data)
+
+
+class WhatIf(OfTable):
+    """Recorded commits and conflicts under another isolation level, or with rows told apart or not."""
+
+    serializer_class = WhatIfSerializer
+
+    @extend_schema(parameters=[WhatIfRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """A verdict is passes, conflict, or undecidable with the reason."""
+        wanted, table = asked(request, WhatIfRequestSerializer), self.table
+        first, last = latest_versions(table, DEFAULT_VERSIONS)
+        row_level = wanted["row_level"]
+        answer = what_if(
+            table,
+            _level(table, wanted.get("level")),
+            row_level=table.row_level_eligible if row_level is None else row_level,
+            versions=(wanted.get("first", first), wanted.get("last", last)),
+        )
+        return Response(WhatIfSerializer(answer).data)
 
 
 class Concurrency(OfTable):
@@ -105,6 +134,10 @@ class Concurrency(OfTable):
         wanted = asked(request, SwimLaneRequestSerializer)
         lane = swim_lane(self.table, wanted.get("first"), wanted.get("last"))
         return Response(SwimLaneSerializer(lane).data)
+
+
+def _level(table: Table, asked_for: str | None) -> IsolationLevel:
+    return IsolationLevel(asked_for or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE)
 
 
 def _properties(settings: dict[str, Any]) -> dict[str, str]:

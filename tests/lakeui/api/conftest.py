@@ -2,6 +2,7 @@ import pytest
 from django.core.cache import cache
 from rest_framework.test import APIClient
 
+from lakeui.jobs.schedules import create_schedule
 from tests.lakeui.people import everybody, grant, make_conflict, make_job, make_table, person
 
 
@@ -28,6 +29,17 @@ def job(table, people):
 @pytest.fixture
 def conflict(table, job):
     return make_conflict(table, job)
+
+
+@pytest.fixture
+def schedule(table, people):
+    return create_schedule(
+        table=table,
+        name="weekly",
+        cron="0 3 * * 1",
+        owner=people["admin"],
+        sql=f"OPTIMIZE {table.name}",
+    )
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import pytest
 
 from lakeui.jobs.models import Job
 from tests.lakeui.api.problem import problem
+from tests.lakeui.conflicts.histories import replayable
 
 
 def test_the_level_can_be_weighed_before_it_is_changed(as_, table):
@@ -46,7 +47,7 @@ def test_eligibility_says_what_to_post(as_, table):
 
 def test_the_matrix_counts_what_met(as_, table, conflict):
     path = f"/api/v1/tables/{table.pk}/matrix/"
-    [pair] = as_("viewer").get(path, {"days": 3650}).json()
+    [pair] = as_("viewer").get(path, {"days": 3650}).json()["observed"]
     assert (pair["current_operation"], pair["escaped"]) == ("UPDATE", 1)
     problem(as_("viewer").get(path, {"days": 0}), 422)
 
@@ -60,3 +61,22 @@ def test_the_swim_lane_is_served_by_range(as_, table, conflict):
     ]
     problem(as_("viewer").get(path, {"first": -1}), 422)
     problem(as_("viewer").get(path, {"frist": 1}), 422)
+
+
+def test_the_matrix_is_computed_for_any_level(as_, table):
+    path = f"/api/v1/tables/{table.pk}/matrix/"
+    body = as_("viewer").get(path, {"level": "Serializable"}).json()
+    assert body["level"] == "Serializable"
+    assert len(body["computed"]) == 16
+    assert as_("viewer").get(path).json()["level"] == "WriteSerializable"
+
+
+def test_what_if_judges_commits_and_conflicts(as_, table, conflict):
+    replayable(table)
+    path = f"/api/v1/tables/{table.pk}/what-if/"
+    body = as_("viewer").get(path, {"level": "Serializable", "row_level": "false"}).json()
+    assert [(row["version"], row["verdict"]) for row in body["commits"]] == [(2, "conflict")]
+    assert [row["conflict_id"] for row in body["conflicts"]] == [conflict.pk]
+    own = as_("viewer").get(path).json()
+    assert (own["level"], own["row_level"]) == ("WriteSerializable", False)
+    assert own["commits"][0]["verdict"] == "passes"

@@ -10,6 +10,7 @@ OPTIMIZE = {"kind": "optimize", "parameters": {}}
 DELETE = {"kind": "delete", "parameters": {"where": "1 = 1"}}
 RESTORE = {"kind": "restore", "parameters": {"version": 0}}
 LEVEL = {"level": "Serializable"}
+NIGHTLY = {"name": "nightly", "cron": "0 3 * * *", **OPTIMIZE}
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets
@@ -32,6 +33,13 @@ ROWS = [
     ("get", "tables/{table}/isolation/", None, (401, 404, 200, 200, 200, 200)),
     ("patch", "tables/{table}/isolation/", LEVEL, (401, 404, 403, 403, 428, 428)),
     ("get", "tables/{table}/matrix/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/what-if/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/schedules/", None, (401, 404, 200, 200, 200, 200)),
+    ("post", "tables/{table}/schedules/", NIGHTLY, (401, 404, 403, 403, 201, 201)),
+    ("get", "schedules/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "schedules/{schedule}/", None, (401, 404, 200, 200, 200, 200)),
+    ("patch", "schedules/{schedule}/", {"enabled": False}, (401, 404, 403, 403, 200, 200)),
+    ("delete", "schedules/{schedule}/", None, (401, 404, 403, 403, 204, 204)),
     ("get", "tables/{table}/concurrency/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "jobs/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "jobs/{job}/", None, (401, 404, 200, 200, 200, 200)),
@@ -59,9 +67,11 @@ CASES = [
 
 @pytest.mark.parametrize(("method", "address", "body", "who", "status"), CASES)
 def test_the_answer_is_what_the_role_may_get(
-    as_, table, job, conflict, method, address, body, who, status
+    as_, table, job, conflict, schedule, method, address, body, who, status
 ):
-    places = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk}
+    places = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk} | {
+        "schedule": schedule.pk
+    }
     call = getattr(as_(who), method)
     response = call(f"/api/v1/{address.format(**places)}", body, format="json")
     assert response.status_code == status, response.content[:500]
@@ -70,7 +80,7 @@ def test_the_answer_is_what_the_role_may_get(
 
 
 def test_every_address_has_a_row():
-    tried = {row[1].format(table=1, job="j", conflict=1, token="t") for row in ROWS}
+    tried = {row[1].format(table=1, job="j", conflict=1, token="t", schedule=1) for row in ROWS}
     known = {str(route.pattern) for route in urlpatterns}
     shapes = {
         pattern.replace("<int:table_id>", "1")
@@ -78,6 +88,7 @@ def test_every_address_has_a_row():
         .replace("<uuid:job_id>", "j")
         .replace("<int:conflict_id>", "1")
         .replace("<uuid:token_id>", "t")
+        .replace("<int:schedule_id>", "1")
         for pattern in known
         if not pattern.startswith("^")
     }

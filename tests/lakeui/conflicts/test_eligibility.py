@@ -54,21 +54,18 @@ def test_a_table_that_was_never_read_is_not_judged():
 
 
 @pytest.mark.parametrize(
-    ("fields", "levels"),
+    ("fields", "takes_part"),
     [
-        (ELIGIBLE, ["yes", "yes", "partly", "partly", "no", "no"]),
-        (
-            ELIGIBLE | {"clustering_columns": ["a"]},
-            ["yes", "yes", "partly", "partly", "partly", "no"],
-        ),
-        (ELIGIBLE | {"partition_columns": ["a"]}, ["no", "no", "no", "no", "no", "no"]),
-        (OLD, ["no", "no", "no", "no", "no", "no"]),
+        (ELIGIBLE, [True, True, True, True, False, False]),
+        (ELIGIBLE | {"clustering_columns": ["a"]}, [True, True, True, True, True, False]),
+        (ELIGIBLE | {"partition_columns": ["a"]}, [False] * 6),
+        (OLD, [False] * 6),
     ],
 )
-def test_each_runtime_is_told_as_published(fields, levels):
+def test_each_runtime_is_told_as_published(fields, takes_part):
     runtimes = eligibility_of(make_table(**fields)).runtimes
-    assert [runtime.row_level for runtime in runtimes] == levels
-    assert all(runtime.reason for runtime in runtimes)
+    assert [each.takes_part for each in runtimes] == takes_part
+    assert all(each.reason for each in runtimes)
 
 
 def test_conflicts_that_rows_resolved_are_counted():

@@ -1,0 +1,62 @@
+"""Jobs that recur."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import ObjectField, RecordedField
+from lakeui.jobs.models import Schedule
+
+
+class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
+    """A schedule. `note` says why it last made no job, if it made none."""
+
+    table = serializers.CharField(source="table.name", read_only=True)
+    owner = serializers.CharField(source="owner.username", read_only=True)
+    parameters = ObjectField()
+    note = RecordedField(allow_null=True)
+    last_job_id = serializers.UUIDField(allow_null=True, read_only=True)
+
+    class Meta:
+        model = Schedule
+        fields = [
+            "id",
+            "table_id",
+            "table",
+            "name",
+            "cron",
+            "kind",
+            "parameters",
+            "statement",
+            "max_retries",
+            "owner",
+            "enabled",
+            "created_at",
+            "next_due_at",
+            "last_fired_at",
+            "last_job_id",
+            "note",
+        ]
+
+
+class ScheduleRequestSerializer(serializers.Serializer[Any]):
+    """A command as for a job, and when: five cron fields, in UTC."""
+
+    name = serializers.CharField(max_length=200)
+    cron = serializers.CharField(max_length=100, help_text="0 3 * * * is every night at three.")
+    kind = serializers.CharField(max_length=40, required=False)
+    parameters = serializers.DictField(required=False)
+    sql = serializers.CharField(max_length=100_000, required=False)
+    retries = serializers.IntegerField(required=False, default=0, min_value=0, max_value=100)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("kind" in attrs) == ("sql" in attrs):
+            fault = "Give either kind (with parameters) or sql."
+            raise serializers.ValidationError({"kind": [fault]})
+        return attrs
+
+
+class ScheduleChangeSerializer(serializers.Serializer[Any]):
+    """Let it rest, or fire again from now on; what it missed is not made up."""
+
+    enabled = serializers.BooleanField()

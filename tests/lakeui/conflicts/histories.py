@@ -1,0 +1,59 @@
+"""Commits whose texts the mirror keeps, for replays."""
+
+import json
+
+from lakeui.catalog.models import Commit
+
+SCHEMA = {
+    "type": "struct",
+    "fields": [
+        {"name": "id", "type": "integer", "nullable": True, "metadata": {}},
+        {"name": "part", "type": "string", "nullable": True, "metadata": {}},
+    ],
+}
+
+
+def add(path, part="a", data_change=True):
+    return {
+        "add": {
+            "path": path,
+            "partitionValues": {"part": part},
+            "size": 1,
+            "modificationTime": 0,
+            "dataChange": data_change,
+        }
+    }
+
+
+def remove(path, part="a"):
+    return {
+        "remove": {
+            "path": path,
+            "dataChange": True,
+            "partitionValues": {"part": part},
+            "deletionTimestamp": 0,
+        }
+    }
+
+
+def told(table, version, *actions, **info):
+    """Give a version of the mirror its commit's text."""
+    lines = [json.dumps({"commitInfo": {"timestamp": 0, **info}})]
+    raw = "\n".join([*lines, *(json.dumps(action) for action in actions)])
+    Commit.objects.filter(table=table, version=version).update(raw=raw, raw_bytes=len(raw.encode()))
+
+
+def replayable(table, part="a", **later):
+    """Version 1 appends blindly to partition a; version 2, which read version 0, deletes from one."""
+    table.schema, table.partition_columns = SCHEMA, ["part"]
+    table.save()
+    told(table, 0, operation="CREATE TABLE")
+    told(table, 1, add("w"), operation="WRITE", readVersion=0, isBlindAppend=True)
+    delete = {
+        "operation": "DELETE",
+        "readVersion": 0,
+        "isBlindAppend": False,
+        "operationParameters": {"predicate": json.dumps([f"part = '{part}'"])},
+    }
+    told(table, 2, remove("f", part), add("g", part), **(delete | later))
+    return table

@@ -1,0 +1,138 @@
+"""What if the level, or row-level concurrency, had been another."""
+
+import pytest
+
+from engine.conflicts.isolation import IsolationLevel
+from lakeui.catalog.models import Commit
+from lakeui.conflicts.pairs import computed_matrix
+from lakeui.conflicts.what_if import Verdict, latest_versions, unexplained, what_if
+from tests.lakeui.conflicts.histories import replayable
+from tests.lakeui.people import make_conflict, make_table
+
+pytestmark = pytest.mark.django_db
+RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
+
+
+@pytest.fixture
+def table():
+    return replayable(make_table())
+
+
+def verdict(table, level, *, row_level=False, version=2):
+    answer = what_if(table, level, row_level=row_level)
+    return next(each for each in answer.commits if each.version == version)
+
+
+def test_a_delete_that_passed_an_append_would_have_lost_at_serializable(table):
+    assert verdict(table, RELAXED).verdict == Verdict.PASSES
+    strict = verdict(table, STRICT)
+    assert (strict.verdict, strict.rule) == (Verdict.CONFLICT, "data_added")
+    assert (strict.winning_version, strict.met) == (1, (1,))
+
+
+def test_another_partition_would_have_passed_at_both_levels():
+    table = replayable(make_table(), part="b")
+    assert {verdict(table, level).verdict for level in (RELAXED, STRICT)} == {Verdict.PASSES}
+
+
+def test_rows_that_are_not_recorded_decide_nothing(table):
+    found = verdict(table, STRICT, row_level=True)
+    assert (found.verdict, "rows" in found.why) == (Verdict.UNDECIDABLE, True)
+
+
+def test_a_write_whose_reads_are_not_recorded_is_undecidable():
+    table = replayable(make_table(), operation="MERGE")
+    assert verdict(table, STRICT).verdict == Verdict.UNDECIDABLE
+
+
+def test_a_commit_that_is_not_kept_whole_is_named_and_decides_nothing(table):
+    Commit.objects.filter(version=1).update(raw_bytes=10**6)
+    answer = what_if(table, STRICT, row_level=False)
+    assert answer.not_replayed == (1,)
+    assert [(each.version, each.verdict) for each in answer.commits] == [(2, "undecidable")]
+
+
+@pytest.mark.parametrize("raw", ["", "not a log line", '{"add": 5}'])
+def test_a_text_that_is_no_commit_is_not_replayed(table, raw):
+    Commit.objects.filter(version=1).update(raw=raw, raw_bytes=len(raw))
+    assert 1 in what_if(table, STRICT, row_level=False).not_replayed
+
+
+def test_versions_that_the_mirror_lacks_are_not_replayed(table):
+    Commit.objects.filter(version=1).delete()
+    assert what_if(table, STRICT, row_level=False).not_replayed == (1,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "level", "row_level", "expected"),
+    [
+        ({"rule": "metadata_changed"}, RELAXED, True, Verdict.CONFLICT),
+        ({"rule": "data_added", "isolation_level": RELAXED}, STRICT, False, Verdict.CONFLICT),
+        ({"rule": "data_added", "isolation_level": RELAXED}, RELAXED, False, Verdict.CONFLICT),
+        ({"rule": "data_added", "isolation_level": STRICT}, RELAXED, False, Verdict.UNDECIDABLE),
+        (
+            {
+                "rule": "data_added",
+                "isolation_level": STRICT,
+                "facts": {"winner": {"is_blind_append": True}},
+            },
+            RELAXED,
+            False,
+            Verdict.PASSES,
+        ),
+        (
+            {
+                "rule": "data_added",
+                "isolation_level": STRICT,
+                "facts": {"winner": {"is_blind_append": False}},
+            },
+            RELAXED,
+            False,
+            Verdict.CONFLICT,
+        ),
+        ({"rule": "removed_file_removed"}, RELAXED, False, Verdict.CONFLICT),
+        ({"rule": "removed_file_removed"}, RELAXED, True, Verdict.UNDECIDABLE),
+        ({"kind": "absorbed", "rule": "data_added"}, RELAXED, False, Verdict.CONFLICT),
+        ({"kind": "absorbed", "rule": "removed_file_removed"}, RELAXED, True, Verdict.PASSES),
+        ({"kind": "absorbed", "isolation_level": RELAXED}, STRICT, True, Verdict.UNDECIDABLE),
+        ({"kind": "absorbed", "isolation_level": STRICT}, STRICT, True, Verdict.PASSES),
+    ],
+)
+def test_recorded_conflicts_are_judged_by_what_is_recorded(
+    table, fields, level, row_level, expected
+):
+    made = make_conflict(table, **fields)
+    [found] = what_if(table, level, row_level=row_level).conflicts
+    assert (found.conflict_id, found.verdict) == (made.pk, expected)
+    assert found.why
+
+
+def test_reported_conflicts_of_other_engines_are_not_judged(table):
+    make_conflict(table, kind="reported")
+    assert what_if(table, STRICT, row_level=False).conflicts == ()
+
+
+def test_snapshots_that_never_existed_are_those_no_serial_order_explains(table):
+    [found] = unexplained(table, 0, 2)
+    assert (found.append_version, found.later_version) == (1, 2)
+
+
+def test_at_serializable_every_snapshot_existed():
+    table = replayable(make_table(), isolationLevel="Serializable")
+    assert unexplained(table, 0, 2) == ()
+
+
+def test_the_latest_versions_are_kept_to_the_cap():
+    assert latest_versions(make_table(version=10_000), 10_000) == (9501, 10_000)
+    assert latest_versions(make_table("t", version=None), 100) == (0, 0)
+
+
+def test_the_matrix_is_that_of_the_tables_own_level_and_features():
+    plain = make_table(isolation_level="Serializable")
+    verdicts = {(cell.current, cell.winner): cell.verdict for cell in computed_matrix(plain)}
+    assert verdicts["INSERT (blind)", "INSERT (blind)"] == "never"
+    assert verdicts["UPDATE, DELETE, MERGE", "INSERT (blind)"] != "never"
+    relaxed = {
+        (cell.current, cell.winner): cell.verdict for cell in computed_matrix(plain, RELAXED)
+    }
+    assert relaxed["UPDATE, DELETE, MERGE", "INSERT (blind)"] == "never"
