@@ -30,7 +30,7 @@ from engine.log.file_table import (
     files_table,
     tombstones_table,
 )
-from engine.log.parquet_limits import is_inflated
+from engine.log.parquet_limits import is_inflated, reason_of
 from engine.log.paths import SIDECAR_DIRECTORY
 from engine.log.segment import Checkpoint
 from engine.log.struct_stats import stats_as_json
@@ -283,5 +283,5 @@ def _damage_named(path: str) -> Iterator[None]:
         msg = f"{path}, a file of the checkpoint, is missing."
         raise MalformedLogError(msg, _REMEDY) from error
     except (pa.ArrowException, OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-        msg = f"{path} cannot be read: {error}."
+        msg = f"{path} cannot be read: {reason_of(error)}."
         raise MalformedLogError(msg, _REMEDY) from error

@@ -1,4 +1,4 @@
-"""Parquet files that say they hold far more than their bytes could: refused before they are decoded."""
+"""Parquet files that cannot be trusted, and how to say so."""
 
 _LARGE_BYTES = 1 << 30
 _BYTES_A_ROW = 4
@@ -9,3 +9,8 @@ def is_inflated(row_count: int, size_bytes: int) -> bool:
     """Whether a footer promises rows by the hundred million out of next to nothing."""
     decoded_bytes = row_count * _BYTES_A_ROW
     return decoded_bytes > _LARGE_BYTES and decoded_bytes > _MAX_RATIO * max(size_bytes, 1)
+
+
+def reason_of(error: Exception) -> str:
+    """What a reader says of a damaged file, as the end of a sentence."""
+    return " ".join(str(error).split()).rstrip(".")[:500] or type(error).__name__

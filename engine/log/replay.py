@@ -60,15 +60,16 @@ def load_table_state(store: Store, version: int | None = None) -> TableState:
         return load_state(store, segment)
     except MalformedLogError as damage:
         while segment.checkpoint is not None:
-            _log.warning("%s", damage)
+            before = segment.checkpoint.version
             try:
-                before = segment.checkpoint.version
                 segment = list_segment(store, version, checkpoint_before=before)
-                return load_state(store, segment)
+                state = load_state(store, segment)
             except (LogGapError, VersionNotFoundError):
                 break
             except MalformedLogError:
                 continue
+            _log.warning("The checkpoint of version %s was passed over: %s", before, damage)
+            return state
         raise
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.errors import DataFileError, UnsupportedFeatureError
+from engine.log.parquet_limits import reason_of
 from engine.schema.arrow import VARIANT_STORAGE, to_arrow_type
 from engine.schema.column_mapping import field_id, physical_name
 from engine.schema.types import (
@@ -57,7 +58,7 @@ def conform_column(column: pa.ChunkedArray, wanted: StructField, mode: str) -> p
         chunks = [_conform(chunk, wanted.type, mode) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=target)
     except (pa.ArrowException, ValueError, TypeError, AttributeError) as error:
-        msg = f"Column {wanted.name} of a data file is {column.type}, which cannot be read as {target}: {error}."
+        msg = f"Column {wanted.name} of a data file is {column.type}, which cannot be read as {target}: {reason_of(error)}."
         raise DataFileError(msg, "Rewrite the file with the engine that wrote it.") from error
 
 

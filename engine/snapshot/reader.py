@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.errors import DataFileError, DeletionVectorError, FileMissingError
-from engine.log.parquet_limits import is_inflated
+from engine.log.parquet_limits import is_inflated, reason_of
 from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import epoch_micros, parse_partition_value
@@ -229,5 +229,7 @@ def _open_parquet(table: TableShape, path_in_log: str) -> Iterator[pq.ParquetFil
         msg = f"The data file {place.path} of {table.store.root} is missing."
         raise DataFileError(msg, _REMEDY) from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        msg = f"The data file {place.path} of {table.store.root} cannot be read: {error}."
+        msg = (
+            f"The data file {place.path} of {table.store.root} cannot be read: {reason_of(error)}."
+        )
         raise DataFileError(msg, _REMEDY) from error

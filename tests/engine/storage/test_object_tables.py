@@ -1,0 +1,91 @@
+"""Whole tables in an S3 server, and stores that cannot be reached."""
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from engine.errors import (
+    RequestError,
+    StorageError,
+    StorageOutcomeUnknownError,
+    TableExistsError,
+    TableNotFoundError,
+)
+from engine.log.paths import checkpoint_path
+from engine.schema.types import LONG, StructField, StructType
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from tests.engine.made_tables import write_rows
+
+SCHEMA = StructType((StructField("id", LONG),))
+NOWHERE = {
+    "aws_endpoint_url": "http://127.0.0.1:1",
+    "aws_access_key_id": "x",
+    "aws_secret_access_key": "x",
+    "aws_region": "us-east-1",
+    "allow_http": "true",
+}
+
+
+@pytest.fixture
+def table(s3_options: dict[str, str]) -> DeltaTable:
+    properties = {"delta.checkpointInterval": "4"}
+    uri = f"s3a://lake/{uuid.uuid4()}/a table"
+    return DeltaTable.create(uri, SCHEMA, properties=properties, storage_options=s3_options)
+
+
+def append(table: DeltaTable, number: int) -> int:
+    txn = table.start_transaction()
+    txn.stage(write_rows(table.store, f"part {number}.parquet".replace(" ", "-"), {"id": [number]}))
+    return txn.commit("WRITE")
+
+
+def test_a_table_in_a_bucket_is_written_and_read(table: DeltaTable, s3_options: dict[str, str]):
+    assert [append(table, number) for number in range(5)] == [1, 2, 3, 4, 5]
+    assert table.store.stat(checkpoint_path(4)) is not None
+    again = DeltaTable.open(table.uri, s3_options)
+    assert sorted(again.snapshot().to_arrow().column("id").to_pylist()) == [0, 1, 2, 3, 4]
+    assert again.snapshot(version=2).row_count == 2
+    assert [info.version for info in again.history(2)] == [5, 4]
+    assert again.snapshot().state.checkpoint_version == 4
+
+
+def test_writers_of_one_bucket_each_land_once(table: DeltaTable, s3_options: dict[str, str]):
+    def write(number: int) -> int:
+        return append(DeltaTable.open(table.uri, s3_options), number)
+
+    with ThreadPoolExecutor(4) as pool:
+        versions = list(pool.map(write, range(8)))
+    assert sorted(versions) == list(range(1, 9))
+    assert sorted(table.snapshot().to_arrow().column("id").to_pylist()) == list(range(8))
+
+
+def test_a_table_in_a_bucket_is_created_once(table: DeltaTable, s3_options: dict[str, str]):
+    with pytest.raises(TableExistsError):
+        DeltaTable.create(table.uri, SCHEMA, storage_options=s3_options)
+
+
+def test_an_empty_prefix_is_no_table(s3_options: dict[str, str]):
+    with pytest.raises(TableNotFoundError):
+        DeltaTable.open("s3://lake/nothing", s3_options)
+
+
+def test_a_bucket_that_does_not_exist_cannot_be_written(s3_options: dict[str, str]):
+    with pytest.raises(StorageError, match="bucket"):
+        open_store("s3://no-such-bucket/t", s3_options).put_if_absent("x", b"")
+
+
+def test_an_option_that_does_not_exist_is_refused(s3_options: dict[str, str]):
+    with pytest.raises(RequestError, match="aws_bogus"):
+        open_store("s3://lake/t", {**s3_options, "aws_bogus": "1"})
+
+
+def test_a_store_out_of_reach_does_not_say_what_became_of_a_write():
+    store = open_store("s3://lake/t", NOWHERE)
+    with pytest.raises(StorageOutcomeUnknownError):
+        store.put_if_absent("x", b"")
+    with pytest.raises(StorageError):
+        store.read("x")
+    with pytest.raises(StorageError):
+        list(store.list_all())
