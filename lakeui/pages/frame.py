@@ -1,11 +1,13 @@
 """What every page shows around its content. Nothing is asked of the database until it is drawn."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
 from django.conf import settings
 from django.db.models import Max
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
 
 from lakeui.catalog.access import role_of, visible_tables
@@ -16,6 +18,16 @@ from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.pages.preferences import theme_of, watched_ids, zone_of
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the sidebar."""
+
+    name: str
+    address: str
+    icon: str
+    label: str
 
 
 class Frame:
@@ -72,6 +84,11 @@ class Frame:
         tables = visible_tables(self._request.user).order_by()
         newest: datetime | None = tables.aggregate(at=Max("mirrored_at"))["at"]
         return newest
+
+    @cached_property
+    def extras(self) -> tuple[Entry, ...]:
+        """Pages after the four that everybody uses daily."""
+        return (Entry("explain", reverse("explain"), "term", "Explain an error"),)
 
     @cached_property
     def origin(self) -> str:

@@ -150,8 +150,8 @@ def _rows(table: Table, commits: list[Commit], *, shows_lost: bool) -> list[Hist
     beaten = _counted(met.exclude(kind=Conflict.Kind.ABSORBED).values_list("winning_version"))
     absorbed = _counted(
         table.conflicts.filter(
-            kind=Conflict.Kind.ABSORBED, attempted_version__gte=low, attempted_version__lte=high
-        ).values_list("attempted_version")
+            kind=Conflict.Kind.ABSORBED, job__committed_version__range=(low, high)
+        ).values_list("job__committed_version")
     )
     rows = [
         HistoryRow(
@@ -194,7 +194,7 @@ def _counted(versions: "QuerySet[Any, Any]") -> dict[int, int]:
 def _absorbed_by(table: Table, commit: Commit) -> Iterable[Conflict]:
     """Conflicts that this version met on its way in and resolved."""
     return table.conflicts.filter(
-        kind=Conflict.Kind.ABSORBED, attempted_version=commit.version
+        kind=Conflict.Kind.ABSORBED, job__committed_version=commit.version
     ).order_by("winning_version")[:20]
 
 

@@ -97,11 +97,16 @@ def _tabs(table: Table, conflict_count: int, active_jobs: int) -> tuple[Tab, ...
     return (
         Tab("summary", "Summary", address("table")),
         Tab("history", "History", address("table-history")),
+        Tab("concurrency", "Concurrency", address("table-concurrency")),
         Tab(
             "conflicts",
             "Conflicts",
             f"{reverse('conflict-list')}?table={table.pk}",
             conflict_count or None,
         ),
+        Tab("what-if", "What-if", address("table-what-if")),
+        Tab("isolation", "Isolation", address("table-isolation")),
+        Tab("eligibility", "Eligibility", address("table-eligibility")),
+        Tab("files", "Files", address("table-files")),
         Tab("jobs", "Jobs", f"{reverse('job-list')}?table={table.pk}", active_jobs or None),
     )

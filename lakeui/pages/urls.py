@@ -4,8 +4,13 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
 from lakeui.pages import (
+    concurrency,
     conflicts,
+    eligibility,
+    explain,
+    files,
     history,
+    isolation,
     job_form,
     jobs,
     overview,
@@ -15,6 +20,7 @@ from lakeui.pages import (
     session,
     streams,
     tables,
+    what_if,
 )
 
 urlpatterns: list[URLPattern] = [
@@ -26,6 +32,12 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:pk>/refresh/", tables.table_refresh, name="table-refresh"),
     path("tables/<int:pk>/history/", history.history, name="table-history"),
     path("tables/<int:pk>/history/<int:version>/", history.version, name="table-version"),
+    path("tables/<int:pk>/concurrency/", concurrency.concurrency, name="table-concurrency"),
+    path("tables/<int:pk>/isolation/", isolation.isolation, name="table-isolation"),
+    path("tables/<int:pk>/eligibility/", eligibility.eligibility, name="table-eligibility"),
+    path("tables/<int:pk>/files/", files.files, name="table-files"),
+    path("tables/<int:pk>/what-if/", what_if.what_if_page, name="table-what-if"),
+    path("conflicts/explain/", explain.explain, name="explain"),
     path("jobs/", jobs.job_list, name="job-list"),
     path("jobs/new/", job_form.job_new, name="job-new"),
     path("jobs/stream/", streams.jobs_stream, name="jobs-stream"),

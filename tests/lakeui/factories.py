@@ -102,8 +102,7 @@ def make_table(name: str = "sales.orders", **fields: object) -> Table:
 def make_commit(table: Table, version: int, operation: str = "WRITE", **fields: object) -> Commit:
     added = int(fields.get("files_added", 2))  # type: ignore[call-overload]
     parameters = fields.get("operation_parameters", {"mode": "Append", "partitionBy": "[]"})
-    info = {"commitInfo": {"operation": operation, "operationParameters": parameters}}
-    raw = json.dumps(info) + "\n" + '{"add":{"path":"part-00000.parquet"}}\n' * min(added, 6)
+    raw = _raw(version, operation, parameters, added, fields)
     return Commit.objects.create(
         **{
             "table": table,
@@ -125,6 +124,32 @@ def make_commit(table: Table, version: int, operation: str = "WRITE", **fields: 
         }
         | fields
     )
+
+
+def _raw(
+    version: int, operation: str, parameters: object, added: int, fields: dict[str, object]
+) -> str:
+    """The commit as a log holds it, its files with statistics."""
+    is_blind = fields.get("is_blind_append", operation in {"WRITE", "STREAMING UPDATE"})
+    info = {
+        "operation": operation,
+        "operationParameters": parameters,
+        "readVersion": fields.get("read_version", version - 1 if version else None),
+        "isBlindAppend": is_blind,
+    }
+    adds = [
+        {
+            "path": f"part-{number:05d}-{version}.parquet",
+            "partitionValues": {},
+            "size": 9 * MIB,
+            "modificationTime": 1_790_000_000_000 + version,
+            "dataChange": operation != "OPTIMIZE",
+            "stats": json.dumps({"numRecords": 5120}),
+        }
+        for number in range(min(added, 6))
+    ]
+    lines = [{"commitInfo": {k: v for k, v in info.items() if v is not None}}]
+    return "".join(json.dumps(line) + "\n" for line in [*lines, *({"add": add} for add in adds)])
 
 
 def make_job(table: Table, kind: str = "optimize", **fields: object) -> Job:
@@ -303,7 +328,7 @@ class Story:
             operation_metrics=self._metrics(operation),
             user_name=writer,
             engine_info="delta-rs:1.6" if not writer else "lakeui/0.1",
-            read_version=None if not writer else version - (4 if operation == "OPTIMIZE" else 2 if operation == "MERGE" else 1),
+            read_version=None if not writer else version - {"OPTIMIZE": 4, "DELETE": 3, "MERGE": 2}.get(operation, 1),
             isolation_level="" if not writer else "SnapshotIsolation" if operation == "OPTIMIZE" else "WriteSerializable",
             is_blind_append=None if not writer else is_blind,
             files_added={"OPTIMIZE": 17, "MERGE": 14, "SET TBLPROPERTIES": 0, "VACUUM END": 0}.get(operation, 8),
@@ -564,6 +589,27 @@ class Story:
                 subclass="WITH_PARTITION_HINT" if i % 3 == 0 else "ROW_LEVEL_CHANGES",
                 partitions=["event_date=2026-11-19"] if i % 3 == 0 else [],
                 exception="ConcurrentAppendException" if i % 3 == 0 else "ConcurrentDeleteReadException",
+            )  # fmt: skip
+        for version, winner in (
+            (4810, 4807),
+            (4807, 4806),
+            (4804, 4803),
+            (4801, 4799),
+            (4795, 4792),
+        ):
+            commit = self.orders.commits.get(version=version)
+            landed = make_job(
+                self.orders, commit.operation.lower(), committed_version=version, attempts=1,
+                created_at=commit.committed_at, finished_at=commit.committed_at,
+            )  # fmt: skip
+            make_conflict(
+                self.orders, job=landed, kind=Conflict.Kind.ABSORBED, exception="", code="", subclass="",
+                message="", occurred_at=commit.committed_at, rule="read_file_removed", row_count=2377,
+                read_version=winner - 1, winning_version=winner, wasted_ms=0, wasted_bytes=0,
+                attempted_version=None, current_operation=commit.operation, winner_operation="MERGE",
+                current_user_name="", winner_user_name="cdc-merge",
+                facts={"how": "2,377 deleted rows were carried over by a row map", "duration_ms": 812,
+                       "files": ["part-00017.parquet"], "winner": {"operation": "MERGE"}},
             )  # fmt: skip
         for i in range(60):
             make_conflict(

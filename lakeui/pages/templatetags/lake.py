@@ -137,6 +137,11 @@ def duration(milliseconds: float | None) -> str:
 
 
 @register.filter
+def seconds(number: float | None) -> str:
+    return "" if number is None else units.format_duration(number * 1000)
+
+
+@register.filter
 def since(later: datetime | None, earlier: datetime | None) -> str:
     """The span from one moment to another; to now if the later is missing."""
     if earlier is None:
@@ -242,6 +247,12 @@ def after(text: str, position: int) -> str:
 
 
 @register.filter
+def short_operation(name: str) -> str:
+    """An operation's name where a column is narrow."""
+    return name.replace("OPTIMIZE ZORDER BY", "ZORDER BY")
+
+
+@register.filter
 def tail(text: str, length: int) -> str:
     """The end of a path, which tells files apart."""
     return text if len(text) <= length else "…" + text[-length + 1 :]
@@ -249,7 +260,8 @@ def tail(text: str, length: int) -> str:
 
 @register.filter
 def first_up(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    """A sentence's start; a property's name stays as it is."""
+    return text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
 @register.filter
