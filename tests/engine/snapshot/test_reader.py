@@ -83,7 +83,9 @@ def test_nested_columns_are_found_by_what_the_mapping_says(mode: str):
             physical(ll): pa.array([[[1], None, []], None]),
             physical(s): struct_array(s, {"y": ["a", None]}, [False, True], mode),
             physical(m): pa.array([[("k", {inner(m).metadata[NAME]: 7})], None], map_type(m, mode)),
-            physical(items): pa.array([[{inner(items).metadata[NAME]: 5}, None], []], list_type(items, mode)),
+            physical(items): pa.array(
+                [[{inner(items).metadata[NAME]: 5}, None], []], list_type(items, mode)
+            ),
         }
     )
     fields = [table.schema.field(i) for i in range(4)]
