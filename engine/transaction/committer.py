@@ -16,7 +16,9 @@ from engine.clock import Clock
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import (
     CommitOutcomeUnknownError,
+    EngineError,
     FileExistsAlreadyError,
+    LogCleanedError,
     MaxCommitRetriesError,
     StorageError,
     StorageOutcomeUnknownError,
@@ -70,7 +72,7 @@ class Committer:
                     self.observer.before_commit(txn, attempt.version)
                 if self._put(attempt):
                     return _landed(attempt, contender, attempts)
-            except StorageError as error:
+            except (StorageError, LogCleanedError) as error:
                 doubts = self._doubt_again(doubts, error, contender)
         raise _lost_too_often(contender, self.limits.attempts)
 
@@ -90,7 +92,11 @@ class Committer:
 
     def _prepare(self, contender: Contender) -> Attempt:
         """The next version's content; the files that rebasing called for are written by now."""
-        named = self.rows.write_vectors(contender) if self.rows else contender
+        try:
+            named = self.rows.write_vectors(contender) if self.rows else contender
+        except StorageOutcomeUnknownError as error:
+            what = "The merged deletion vectors could not be written. Nothing was committed."
+            raise StorageError(what, "Run it again.") from error
         return reconcile(named, self.clock.now_ms())
 
     def _put(self, attempt: Attempt) -> bool:
@@ -107,7 +113,7 @@ class Committer:
             raise StorageOutcomeUnknownError(what) from error
         return True
 
-    def _doubt_again(self, doubts: int, error: StorageError, contender: Contender) -> int:
+    def _doubt_again(self, doubts: int, error: EngineError, contender: Contender) -> int:
         """Count a failure that leaves the outcome open, and wait; any other one is final."""
         if not doubts and not isinstance(error, StorageOutcomeUnknownError):
             raise error

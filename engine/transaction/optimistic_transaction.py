@@ -15,28 +15,23 @@ import pyarrow as pa
 from engine.actions.codec import Action
 from engine.clock import Clock, SystemClock
 from engine.conflicts.budget import Budget
-from engine.conflicts.eligibility import table_eligibility
-from engine.conflicts.isolation import IsolationLevel, level_used
 from engine.conflicts.reads import read_predicate
-from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, RowScope
+from engine.conflicts.transaction_info import CurrentTransaction
 from engine.errors import RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Expression
-from engine.protocol.properties import TableProperties
-from engine.schema.types import parse_schema
 from engine.snapshot.snapshot import Snapshot
 from engine.snapshot.upkeep import after_commit
 from engine.storage.base import Store
+from engine.transaction.admission import admit
 from engine.transaction.committer import Committer
-from engine.transaction.contender import Contender, high_water_mark
 from engine.transaction.durability import make_staged_durable
 from engine.transaction.observer import NO_OBSERVER, TransactionObserver
 from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
 from engine.transaction.provenance import Provenance
-from engine.transaction.readded import find_readded, read_by_staging, with_known_identity
+from engine.transaction.read_set import ReadSet
 from engine.transaction.row_resolver import SnapshotRowResolver
 from engine.transaction.snapshot_rows import RowMatcher, RowTester, SnapshotRows
-from engine.transaction.staging import TableTerms, check_staged
 
 
 class TableHandle(Protocol):
@@ -76,15 +71,8 @@ class OptimisticTransaction:
         self.limits = limits
         self._observer = observer or NO_OBSERVER
         self._clock = clock or SystemClock()
-        self._reads: list[ReadPredicate] = []
-        self._read_files: set[str] = set()
-        self._read_entirely: set[str] = set()
-        self._read_whole_table = False
-        self._read_app_ids: set[str] = set()
+        self._reads = ReadSet()
         self._actions: list[Action] = []
-        self._matcher: RowMatcher | None = None
-        self._tester: RowTester | None = None
-        self._obstacle: str | None = None
         self._observer.started(self)
 
     @property
@@ -119,19 +107,19 @@ class OptimisticTransaction:
         tree = self._parsed(condition)
         read = read_predicate(tree, every_match_changes=every_match_changes)
         files = snapshot.files(read.condition)
-        self._reads.append(read)
-        self._read_files.update(map(str, files.column("path").to_pylist()))
+        self._reads.predicates.append(read)
+        self._reads.files.update(map(str, files.column("path").to_pylist()))
         return files
 
     def read_whole_table(self) -> None:
         """Read everything: any added or removed file is then a conflict."""
         self._existing()
-        self._read_whole_table = True
+        self._reads.whole_table = True
 
     def read_files(self, paths: Iterable[str]) -> None:
         """Read particular files, by their paths in the log."""
         self._existing()
-        self._read_entirely.update(paths)
+        self._reads.entirely.update(paths)
 
     def observe(self, observer: TransactionObserver) -> None:
         """Have another observer told of the phases from here on."""
@@ -139,19 +127,19 @@ class OptimisticTransaction:
 
     def match_rows_with(self, matcher: RowMatcher) -> None:
         """Say which rows of the target a MERGE reads, beyond what its conditions tell."""
-        self._matcher = matcher
+        self._reads.matcher = matcher
 
     def test_rows_with(self, tester: RowTester) -> None:
         """Say what is to evaluate conditions that Arrow cannot."""
-        self._tester = tester
+        self._reads.tester = tester
 
     def use_files_alone(self, reason: str) -> None:
         """Have files decide between this command and others that change data, and say why."""
-        self._obstacle = self._obstacle or reason
+        self._reads.obstacle = self._reads.obstacle or reason
 
     def read_application(self, app_id: str) -> int | None:
         """The last version that an application committed; its progress counts as read."""
-        self._read_app_ids.add(app_id)
+        self._reads.app_ids.add(app_id)
         found = self.snapshot.set_transactions.get(app_id) if self.snapshot else None
         return None if found is None else found.version
 
@@ -202,7 +190,7 @@ class OptimisticTransaction:
         return self.outcome.version
 
     def _commit(self, provenance: Provenance) -> CommitOutcome:
-        contender = self._contender(provenance)
+        contender = admit(self.table.uri, self.snapshot, self._reads, self._actions, provenance)
         make_staged_durable(self.table.store, contender.current.actions)
         self._observer.staged(self)
         rows = self._row_resolver(contender.current)
@@ -213,66 +201,8 @@ class OptimisticTransaction:
         if self.snapshot is None:
             return None
         budget = Budget(self._clock, self.limits.row_budget_s)
-        rows = SnapshotRows(self.snapshot, budget, self._matcher, self._tester)
+        rows = SnapshotRows(self.snapshot, budget, self._reads.matcher, self._reads.tester)
         return SnapshotRowResolver(self.table.store, staged, rows, budget, self._clock)
-
-    def _contender(self, provenance: Provenance) -> Contender:
-        """The transaction as a value, checked against itself and the version it read."""
-        snapshot, uri = self.snapshot, self.table.uri
-        before = self._terms_before()
-        after = TableTerms.after(uri, before, self._actions)
-        live = find_readded(snapshot, self._actions, reads_nothing=self._reads_nothing)
-        actions = with_known_identity(self._actions, live)
-        check_staged(actions, after)
-        terms = before or after
-        entirely = read_by_staging(actions, live) | self._read_entirely
-        return Contender(
-            current=CurrentTransaction(
-                table=uri,
-                read_version=self.read_version,
-                schema=parse_schema(terms.metadata.schema_string),
-                partition_columns=tuple(terms.metadata.partition_columns),
-                level=self._level(terms, actions, provenance.operation),
-                operation=provenance.operation,
-                reads=tuple(self._reads),
-                read_files=entirely | self._read_files,
-                read_entirely=entirely,
-                read_whole_table=self._read_whole_table,
-                read_app_ids=frozenset(self._read_app_ids),
-                actions=actions,
-                txn_id=self.txn_id,
-                rows=self._row_scope(),
-            ),
-            provenance=provenance,
-            before=before,
-            after=after,
-            validated_version=self.read_version,
-            timestamp_ms=snapshot.timestamp_ms if snapshot else 0,
-            row_id_high_water_mark=high_water_mark(snapshot.domains.values()) if snapshot else -1,
-        )
-
-    def _row_scope(self) -> RowScope:
-        """Whether its rows can be told apart from another's, decided before any work."""
-        if self.snapshot is None:
-            return RowScope("it creates the table", traces_moves=False)
-        read = self.snapshot
-        table = table_eligibility(read.metadata, read.protocol, read.clustering_columns)
-        of_command = next((r.row_obstacle for r in self._reads if r.row_obstacle), None)
-        return RowScope(table.obstacle or of_command or self._obstacle, table.traces_moves)
-
-    def _level(
-        self, terms: TableTerms, actions: tuple[Action, ...], operation: str
-    ) -> IsolationLevel:
-        of_table = TableProperties.parse(terms.metadata.configuration).isolation_level
-        return level_used(IsolationLevel(of_table), actions, operation)
-
-    def _terms_before(self) -> TableTerms | None:
-        read = self.snapshot
-        return TableTerms(self.table.uri, read.metadata, read.protocol) if read else None
-
-    @property
-    def _reads_nothing(self) -> bool:
-        return not (self._reads or self._read_entirely or self._read_whole_table)
 
     def _parsed(self, condition: str | Expression | None) -> Expression | None:
         if not isinstance(condition, str):

@@ -2,9 +2,11 @@
 
 import uuid
 
+import msgspec
 import pyarrow as pa
 import pytest
 
+from engine.conflicts.rebase import taking
 from engine.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteReadException,
@@ -170,6 +172,19 @@ def test_the_second_of_two_identical_deletes_loses_before_it_counts_twice():
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     _do(table, c.Delete(3, c.Range(0, 2)))
     assert _raised(running).conflict.rule in {"data_added", "read_file_removed"}
+
+
+def test_optimize_loses_to_any_writer_that_brings_rows_of_its_sources_back():
+    """RESTORE is not the only way: whoever shrinks a deletion vector adds rows that OPTIMIZE lacks."""
+    table = _table()
+    _do(table, c.Delete(2, c.Range(2, 3)))
+    running = run(c.Optimize(3, (0,)), table, stats=False)
+    other = table.start_transaction()
+    live = table.snapshot().add_files()[0]
+    other.stage(taking(live), msgspec.structs.replace(live, deletion_vector=None))
+    other.commit("Manual Update")
+    assert _raised(running).conflict.rule == "removed_file_removed"
+    assert len(rows_of(table.snapshot())) == 6
 
 
 def test_vectors_are_merged_once_per_set_of_rows():

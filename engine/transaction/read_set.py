@@ -1,0 +1,40 @@
+"""What a transaction has read so far."""
+
+from dataclasses import dataclass, field
+
+from engine.conflicts.eligibility import table_eligibility
+from engine.conflicts.transaction_info import ReadPredicate, RowScope
+from engine.snapshot.snapshot import Snapshot
+from engine.transaction.snapshot_rows import RowMatcher, RowTester
+
+
+@dataclass(slots=True)
+class ReadSet:
+    """Reads gather here until the commit.
+
+    `files` are the paths that conditions led to, `entirely` those of which every row counts as read.
+    `obstacle` is the command's own reason to let files decide; `matcher` and `tester` tell rows
+    apart where conditions alone do not.
+    """
+
+    predicates: list[ReadPredicate] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)
+    entirely: set[str] = field(default_factory=set)
+    whole_table: bool = False
+    app_ids: set[str] = field(default_factory=set)
+    obstacle: str | None = None
+    matcher: RowMatcher | None = None
+    tester: RowTester | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no data was read; application ids are no data."""
+        return not (self.predicates or self.entirely or self.whole_table)
+
+    def row_scope(self, snapshot: Snapshot | None) -> RowScope:
+        """How far rows can be told apart, decided before any work."""
+        if snapshot is None:
+            return RowScope("it creates the table", traces_moves=False)
+        table = table_eligibility(snapshot.metadata, snapshot.protocol, snapshot.clustering_columns)
+        of_reads = next((r.row_obstacle for r in self.predicates if r.row_obstacle), None)
+        return RowScope(table.obstacle or of_reads or self.obstacle, table.traces_moves)
