@@ -5,7 +5,7 @@ from engine.commands.sources import FileSource
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.source_rows import source_rows
-from engine.operations.write_rows import Terms, file_metrics, with_new_columns, write_rows
+from engine.operations.write_rows import Terms, file_metrics, numbered, with_new_columns, write_rows
 
 
 def append(command: Append, execution: Execution) -> OperationResult:
@@ -24,6 +24,7 @@ def append(command: Append, execution: Execution) -> OperationResult:
     rows = source_rows(execution, command.source, terms.schema, txn)
     if command.merge_schema:
         terms = with_new_columns(terms, rows.schema)
+    rows, terms = numbered(execution, terms, rows)
     written = write_rows(execution, terms, rows)
     dropped = rows.dropped()
     txn.stage(*terms.changes_from(snapshot), *written.adds)

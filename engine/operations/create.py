@@ -11,7 +11,7 @@ from engine.log.segment import list_log_files
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.source_rows import source_rows
-from engine.operations.write_rows import Terms, file_metrics, write_rows
+from engine.operations.write_rows import Terms, file_metrics, numbered, write_rows
 from engine.schema.types import StructField, StructType
 from engine.snapshot.new_table import first_actions
 from engine.spark.sources import SourceRows
@@ -40,7 +40,11 @@ def create(command: Create, execution: Execution) -> OperationResult:
         observer=execution.observer,
         clock=execution.table.clock,
     )
-    written = write_rows(execution, _terms(actions), rows) if rows is not None else Written()
+    written = Written()
+    if rows is not None:
+        rows, terms = numbered(execution, _terms(actions), rows)
+        written = write_rows(execution, terms, rows)
+        actions = [terms.metadata if isinstance(a, Metadata) else a for a in actions]
     txn.stage(*actions, *written.adds)
     parameters = {
         "isManaged": False,

@@ -36,6 +36,7 @@ from engine.spark.file_writer import PATH_SAFE
 from engine.spark.jobs import Progress, ProgressCallback, job_group, no_progress
 from engine.spark.row_checks import engine_error
 from engine.spark.table_files import TableFiles
+from engine.spark.winner_rows import condition_tester
 from engine.storage.uri import resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
@@ -92,7 +93,10 @@ class Execution:
     def begin(self, step: str = "") -> OptimisticTransaction:
         """A transaction on the newest version."""
         txn_id = f"{self.txn_id}:{step}" if self.txn_id and step else self.txn_id
-        return self.table.start_transaction(txn_id=txn_id, observer=self.observer)
+        txn = self.table.start_transaction(txn_id=txn_id, observer=self.observer)
+        if self.session is not None:
+            txn.test_rows_with(condition_tester(self.session))
+        return txn
 
     def snapshot_of(self, txn: OptimisticTransaction) -> Snapshot:
         """The version a transaction reads.

@@ -17,6 +17,7 @@ from engine.commands.merge import (
     AnalysedMerge,
     Merge,
 )
+from engine.conflicts.reads import row_obstacle
 from engine.expressions.render import to_sql
 from engine.expressions.traits import conjunction, split_conjuncts
 from engine.expressions.tree import TRUE
@@ -34,6 +35,7 @@ from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID, ScanReque
 from engine.spark.row_positions import delete_positions
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
+from engine.spark.winner_rows import join_matcher
 from engine.spark.writer import CHANGE_TYPE, Written, write, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -138,6 +140,11 @@ def _begin(
     stated = [part for part in split_conjuncts(analysed.target_condition()) if part != TRUE]
     condition = conjunction([*stated, *ranges])
     txn.read_where(None if condition == TRUE else condition)
+    obstacles = [why for each in analysed.expressions() if (why := row_obstacle(each))]
+    if obstacles:
+        txn.use_files_alone(obstacles[0])
+    elif not analysed.reads_whole_target:
+        txn.match_rows_with(join_matcher(execution.spark, source, analysed.on))
     candidates = snapshot.add_files(None if condition == TRUE else condition)
     rows = MergeRows(analysed, snapshot.table_uri, terms.schema, source, execution.now_ms)
     return _Merging(execution, snapshot, terms, rows, candidates, source.count())

@@ -17,6 +17,7 @@ from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import (
     Terms,
     file_metrics,
+    numbered,
     removed_metrics,
     with_schema,
     write_rows,
@@ -61,6 +62,7 @@ def _replace_all(
     rows = source_rows(execution, command.source, wanted, txn)
     if command.overwrite_schema:
         terms = with_schema(terms, _with_known_metadata(rows.schema, terms.schema))
+    rows, terms = numbered(execution, terms, rows)
     written = write_rows(execution, terms, rows)
     removed = snapshot.add_files()
     txn.stage(*terms.changes_from(snapshot), *map(removal, removed), *written.adds)
@@ -79,8 +81,9 @@ def _replace_where(
     kept, changes = rewrite_without(execution, snapshot, condition, gone)
     terms = Terms.of(snapshot)
     rows = source_rows(execution, command.source, terms.schema, txn)
-    written = write_rows(execution, terms, _held_to(rows, condition))
-    txn.stage(*gone.actions(), *kept.adds, *written.adds, *changes)
+    rows, terms = numbered(execution, terms, _held_to(rows, condition))
+    written = write_rows(execution, terms, rows)
+    txn.stage(*terms.changes_from(snapshot), *gone.actions(), *kept.adds, *written.adds, *changes)
     metrics = {
         **file_metrics(written + kept),
         **removed_metrics(gone.removed),
@@ -99,13 +102,14 @@ def _replace_partitions(
     snapshot = execution.snapshot_of(txn)
     terms = Terms.of(snapshot)
     rows = source_rows(execution, command.source, terms.schema, txn)
+    rows, terms = numbered(execution, terms, rows)
     written = write_rows(execution, terms, rows)
     touched = _partition_condition(snapshot, written.adds)
     removed: Sequence[AddFile] = ()
     if touched is not None:
         txn.read_where(touched)
         removed, _ = split_by_partition(snapshot, touched, snapshot.add_files(touched))
-    txn.stage(*map(removal, removed), *written.adds)
+    txn.stage(*terms.changes_from(snapshot), *map(removal, removed), *written.adds)
     parameters = _parameters(snapshot, isDynamicPartitionOverwrite=True)
     metrics = {**file_metrics(written), **removed_metrics(removed)}
     return execution.commit(txn, "WRITE", parameters, metrics)

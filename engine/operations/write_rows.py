@@ -19,6 +19,7 @@ from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping, mapping_mod
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.identity import check_explicit, identity_columns, number_rows
 from engine.spark.shape import check_assignable, shaped
 from engine.spark.sources import SourceRows
 from engine.spark.table_files import TableFiles
@@ -81,6 +82,26 @@ def write_rows(execution: Execution, terms: Terms, rows: SourceRows) -> Written:
         written = write(frame, terms.files(execution))
     execution.wrote(written.adds)
     return written
+
+
+def numbered(execution: Execution, terms: Terms, rows: SourceRows) -> tuple[SourceRows, Terms]:
+    """The rows with the identity columns they lack, and the terms that remember the last number.
+
+    Raises:
+        RequestError: values for a column that only the table may number.
+    """
+    schema = terms.schema
+    if not identity_columns(schema):
+        return rows, terms
+    check_explicit(schema, rows.schema)
+    with execution.spark_stage("number rows"):
+        frame, marked = number_rows(rows.frame, schema, rows.schema)
+    own = [
+        each for each in marked if rows.schema.get(each.name) is None and each.name in frame.columns
+    ]
+    data = StructType((*rows.schema, *(StructField(each.name, each.type) for each in own)))
+    metadata = msgspec.structs.replace(terms.metadata, schema_string=marked.to_json())
+    return replace(rows, frame=frame, schema=data), replace(terms, metadata=metadata)
 
 
 def with_new_columns(terms: Terms, data: StructType) -> Terms:

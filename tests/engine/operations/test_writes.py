@@ -164,3 +164,25 @@ def test_a_job_that_runs_twice_writes_once(do, table):
 def test_a_table_in_memory_is_refused_by_name(do, do_lightly):
     with pytest.raises(RequestError, match="Spark"):
         do_lightly("CREATE TABLE t USING DELTA AS VALUES (1)")
+
+
+def test_identity_columns_number_rows_without_a_gap(do, empty_table):
+    do(
+        "CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 10 INCREMENT BY 5),"
+        " p STRING) USING DELTA"
+    )
+    do("INSERT INTO t (p) VALUES ('a'), ('b')")
+    do("INSERT INTO t (p) VALUES ('c')")
+    assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == [10, 15, 20]
+    assert empty_table.history(1)[0].is_blind_append is False
+    with pytest.raises(RequestError, match="IDENTITY"):
+        do("INSERT INTO t (id, p) VALUES (1, 'x')")
+
+
+def test_generated_columns_are_computed_and_checked(do, empty_table):
+    do("CREATE TABLE t (a BIGINT, b BIGINT GENERATED ALWAYS AS (a * 2)) USING DELTA")
+    do("INSERT INTO t (a) VALUES (1), (2)")
+    with pytest.raises(InvariantViolationError, match="generation of b"):
+        do("INSERT INTO t VALUES (1, 3)")
+    do("UPDATE t SET a = 5 WHERE a = 1")
+    assert sorted(empty_table.snapshot().to_arrow()["b"].to_pylist()) == [4, 10]

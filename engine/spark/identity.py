@@ -1,0 +1,84 @@
+"""Identity columns: rows are numbered where a write leaves the column out (protocol: Identity Columns).
+
+The numbers are dense within one write. The last one given goes into the schema, so that two
+concurrent writes cannot give the same: both change the metadata, and the second one loses.
+"""
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.errors import RequestError
+from engine.schema.types import StructField, StructType
+from engine.spark.columns import column
+
+START = "delta.identity.start"
+STEP = "delta.identity.step"
+HIGH_WATER_MARK = "delta.identity.highWaterMark"
+EXPLICIT = "delta.identity.allowExplicitInsert"
+_NUMBER = "__lake_number"
+_WITHIN_PARTITION = (1 << 33) - 1
+
+
+def identity_columns(schema: StructType) -> list[StructField]:
+    """The columns whose values the table gives."""
+    return [each for each in schema if START in each.metadata]
+
+
+def check_explicit(schema: StructType, given: StructType) -> None:
+    """Refuse values for columns that only the table may number.
+
+    Raises:
+        RequestError: such a column is among the data.
+    """
+    for each in identity_columns(schema):
+        allowed = each.metadata.get(EXPLICIT, False)
+        if given.get(each.name) is not None and not allowed:
+            msg = f"{each.name} is GENERATED ALWAYS AS IDENTITY: the table numbers its rows."
+            raise RequestError(msg, "Leave the column out.", field="source")
+
+
+def number_rows(
+    frame: DataFrame, schema: StructType, given: StructType
+) -> tuple[DataFrame, StructType]:
+    """The rows with the identity columns they lack, and the schema with what was given out."""
+    missing = [each for each in identity_columns(schema) if given.get(each.name) is None]
+    if not missing:
+        return frame, schema
+    numbered, count = _numbered(frame)
+    if not count:
+        return frame, schema
+    updated = {}
+    for each in missing:
+        first, step = _next(each), int(each.metadata.get(STEP, 1))
+        numbered = numbered.withColumn(each.name, F.lit(first) + column(_NUMBER) * step)
+        last = first + (count - 1) * step
+        updated[each.name] = replace(each, metadata={**each.metadata, HIGH_WATER_MARK: last})
+    fields = tuple(updated.get(each.name, each) for each in schema)
+    return numbered.drop(_NUMBER), StructType(fields)
+
+
+def _next(each: StructField) -> int:
+    mark = each.metadata.get(HIGH_WATER_MARK)
+    if mark is None:
+        return int(each.metadata[START])
+    return int(mark) + int(each.metadata.get(STEP, 1))
+
+
+def _numbered(frame: DataFrame) -> tuple[DataFrame, int]:
+    """Numbers from 0 without a gap, over rows that are kept so that they are numbered once."""
+    marked = frame.withColumn(_NUMBER, F.monotonically_increasing_id())
+    kept = marked.localCheckpoint(eager=True)
+    part = F.shiftright(column(_NUMBER), 33)
+    counts = kept.groupBy(part.alias("part")).count().orderBy("part").collect()
+    offsets, total = [], 0
+    for row in counts:
+        offsets.append((int(row["part"]), total))
+        total += int(row["count"])
+    if not total:
+        return kept, 0
+    known = kept.sparkSession.createDataFrame(offsets, "__part long, __offset long")
+    joined = kept.join(F.broadcast(known), part == column("__part"))
+    within = column(_NUMBER).bitwiseAND(F.lit(_WITHIN_PARTITION))
+    return joined.withColumn(_NUMBER, column("__offset") + within).drop("__part", "__offset"), total

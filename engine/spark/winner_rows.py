@@ -1,0 +1,59 @@
+"""Rows that a winner wrote, tested by Spark where Arrow cannot: the last resort of conflict resolution.
+
+They are few, and come from the driver.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.errors import CannotEvaluateError
+from engine.expressions.tree import Expression
+from engine.spark.columns import column, is_true, to_column
+
+_PLACE = "__lake_place"
+
+
+def condition_tester(spark: SparkSession) -> Callable[[Expression, pa.Table], pa.Array]:
+    """Which rows of a table satisfy a condition over its columns."""
+
+    def test(condition: Expression, rows: pa.Table) -> pa.Array:
+        return _mask(lambda: _placed(spark, rows).filter(is_true(condition)), rows.num_rows)
+
+    return test
+
+
+def join_matcher(
+    spark: SparkSession, source: DataFrame, on: Expression
+) -> Callable[[pa.Table], pa.Array]:
+    """Which rows of a MERGE's target join some row of its source."""
+
+    def match(rows: pa.Table) -> pa.Array:
+        def joined() -> DataFrame:
+            target = _placed(spark, rows).alias("target")
+            return target.join(source.alias("source"), to_column(on), "left_semi")
+
+        return _mask(joined, rows.num_rows)
+
+    return match
+
+
+def _placed(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    places = pa.array(np.arange(rows.num_rows), pa.int64())
+    return spark.createDataFrame(rows.append_column(_PLACE, places))
+
+
+def _mask(found: Callable[[], DataFrame], count: int) -> pa.Array:
+    """Raises `CannotEvaluateError` where Spark cannot either: then the two sides conflict."""
+    mask = np.zeros(count, dtype=bool)
+    try:
+        places = found().select(column(_PLACE)).toArrow().column(0).to_numpy()
+    except (PySparkException, Py4JError) as error:
+        msg = f"Spark could not test the winner's rows: {type(error).__name__}."
+        raise CannotEvaluateError(msg) from error
+    mask[places] = True
+    return pa.array(mask)

@@ -1,0 +1,122 @@
+"""Two operations at once: the second runs while the first is about to commit."""
+
+import pytest
+
+from engine.errors import ConcurrentAppendException, ConflictError
+from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+class _Meanwhile(TransactionObserver):
+    """Runs something once, when everything is staged."""
+
+    def __init__(self, act) -> None:
+        self._act = act
+
+    def staged(self, txn) -> None:  # noqa: ARG002
+        act, self._act = self._act, lambda: None
+        act()
+
+
+@pytest.fixture
+def meanwhile(do, spark, empty_table):
+    """`meanwhile(first, second)`: the first one loses the race for its version to the second."""
+
+    def race(first, second, **options):
+        other = DeltaTable(empty_table.store)
+        return do(first, observer=_Meanwhile(lambda: do(second, table=other)), **options)
+
+    return race
+
+
+@pytest.fixture
+def table(do, empty_table):
+    do("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
+    do("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')")
+    do("INSERT INTO t VALUES (5, 'e'), (6, 'f')")
+    return empty_table
+
+
+def _ids(table):
+    return sorted(table.snapshot().to_arrow()["id"].to_pylist())
+
+
+def test_deletes_of_different_rows_of_one_file_both_land(meanwhile, table, rows_elsewhere):
+    result = meanwhile("DELETE FROM t WHERE id = 1", "DELETE FROM t WHERE id = 2")
+    found = rows_elsewhere(table)
+    assert [row[0] for row in found["engine"]] == [3, 4, 5, 6]
+    assert found["engine"] == found["duckdb"] == found["deltalake"]
+    assert len(result.absorbed) == 1
+
+
+def test_updates_of_the_same_row_conflict(meanwhile, table):
+    with pytest.raises(ConflictError):
+        meanwhile("UPDATE t SET p = 'x' WHERE id = 1", "UPDATE t SET p = 'y' WHERE id = 1")
+    assert table.snapshot().row_count == 6
+
+
+def test_a_retry_runs_on_what_the_winner_left(meanwhile, table):
+    result = meanwhile(
+        "UPDATE t SET p = concat(p, 'x') WHERE id = 1",
+        "UPDATE t SET p = 'y' WHERE id = 1",
+        retries=1,
+    )
+    rows = {row["id"]: row["p"] for row in table.snapshot().to_arrow().to_pylist()}
+    assert rows[1] == "yx"
+    assert result.version == 4
+
+
+def test_a_delete_is_carried_over_a_compaction(meanwhile, table, rows_elsewhere):
+    meanwhile("DELETE FROM t WHERE id IN (2, 6)", "OPTIMIZE t")
+    found = rows_elsewhere(table)
+    assert [row[0] for row in found["engine"]] == [1, 3, 4, 5]
+    assert found["engine"] == found["duckdb"] == found["deltalake"]
+
+
+def test_a_compaction_takes_over_a_delete(meanwhile, table, rows_elsewhere):
+    meanwhile("OPTIMIZE t", "DELETE FROM t WHERE id IN (2, 6)")
+    found = rows_elsewhere(table)
+    assert [row[0] for row in found["engine"]] == [1, 3, 4, 5]
+    assert found["engine"] == found["duckdb"] == found["deltalake"]
+
+
+def test_a_merge_meets_rows_that_came_meanwhile(meanwhile, do, table):
+    do("ALTER TABLE t SET TBLPROPERTIES ('delta.isolationLevel' = 'Serializable')")
+    upsert = (
+        "MERGE INTO t USING (VALUES (7, 'g')) AS s (id, p) ON t.id = s.id"
+        " WHEN NOT MATCHED THEN INSERT *"
+    )
+    with pytest.raises(ConcurrentAppendException):
+        meanwhile(upsert, "INSERT INTO t VALUES (7, 'other')")
+    assert _ids(table) == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_a_merge_does_not_mind_rows_out_of_its_sources_reach(meanwhile, do, table):
+    do("ALTER TABLE t SET TBLPROPERTIES ('delta.isolationLevel' = 'Serializable')")
+    meanwhile(
+        "MERGE INTO t USING (VALUES (1, 'z')) AS s (id, p) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET p = s.p",
+        "INSERT INTO t VALUES (99, 'far')",
+    )
+    assert _ids(table) == [1, 2, 3, 4, 5, 6, 99]
+
+
+def test_a_constraint_meets_the_append_that_breaks_it(meanwhile, table):
+    with pytest.raises(ConflictError):
+        meanwhile(
+            "ALTER TABLE t ADD CONSTRAINT c CHECK (id < 50)", "INSERT INTO t VALUES (99, 'far')"
+        )
+
+
+def test_staged_files_of_the_loser_are_removed(meanwhile, table, tmp_path):
+    with pytest.raises(ConflictError):
+        meanwhile("UPDATE t SET p = 'x' WHERE id = 1", "UPDATE t SET p = 'y' WHERE id = 1")
+    named = {
+        add.path
+        for version in range(table.version() + 1)
+        for add in table.snapshot(version).add_files()
+    }
+    found = {p.name for p in tmp_path.rglob("*.parquet")}
+    assert found == named
