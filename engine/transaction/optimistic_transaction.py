@@ -19,6 +19,7 @@ from engine.conflicts.reads import read_predicate
 from engine.conflicts.transaction_info import CurrentTransaction
 from engine.errors import RequestError
 from engine.expressions.parse import parse_condition
+from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
 from engine.snapshot.snapshot import Snapshot
 from engine.snapshot.upkeep import after_commit
@@ -86,19 +87,24 @@ class OptimisticTransaction:
         return tuple(self._actions)
 
     def read_where(
-        self, condition: str | Expression | None = None, *, every_match_changes: bool = False
+        self,
+        condition: str | Expression | None = None,
+        *,
+        every_match_changes: bool = False,
+        reads_itself: bool = True,
     ) -> pa.Table:
         """Read the rows that a condition selects: the files that may hold them, as `Snapshot.files`.
 
         Every file returned counts as read, and so does every row that ever matches the condition,
-        even where no file is returned. None or an empty text is every row. Name no subquery of this
-        table in it: such a read is `read_whole_table`.
+        even where no file is returned. None or an empty text is every row.
 
         Args:
             condition: SQL text, or its tree.
             every_match_changes: the promise that this transaction changes every row the condition
                 matches, as DELETE and UPDATE do. Then rows that a winner removed and this one did
                 not change are known not to have been read.
+            reads_itself: whether a subquery of the condition may read this table: then the whole
+                table is read. False is the promise that none does.
 
         Raises:
             ExpressionError: the condition does not parse, or is not allowed.
@@ -106,6 +112,8 @@ class OptimisticTransaction:
         snapshot = self._existing()
         tree = self._parsed(condition)
         read = read_predicate(tree, every_match_changes=every_match_changes)
+        if reads_itself and tree is not None and has_subquery(tree):
+            self._reads.whole_table = True
         files = snapshot.files(read.condition)
         self._reads.predicates.append(read)
         self._reads.files.update(map(str, files.column("path").to_pylist()))

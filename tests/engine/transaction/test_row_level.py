@@ -12,7 +12,8 @@ from engine.errors import (
     ConcurrentDeleteReadException,
     ConflictError,
 )
-from engine.expressions.tree import Subquery
+from engine.expressions.parse import parse_condition
+from engine.expressions.tree import Call, Subquery
 from engine.log.commits import read_commit
 from engine.schema.types import BOOLEAN
 from engine.table import DeltaTable
@@ -116,6 +117,24 @@ def test_conditions_that_rows_cannot_be_told_apart_by_fall_back_to_files(
     running.txn.read_where(condition, every_match_changes=True)
     _do(table, c.Delete(3, c.Range(4, 5)))
     assert reason in _raised(running).conflict.row_level
+
+
+@pytest.mark.parametrize("reads_itself", [True, False])
+def test_a_subquery_that_may_read_the_table_reads_all_of_it(reads_itself: bool):
+    """Its other conjuncts say nothing of what the subquery reads."""
+    table = _table()
+    txn = table.start_transaction()
+    subquery = Subquery("exists", "t", (), None, BOOLEAN)
+    low = parse_condition("x < 2", SCHEMA)
+    txn.read_where(Call("and", (low, subquery), BOOLEAN), reads_itself=reads_itself)
+    txn.stage(*run(c.Append(2, (("a", 9),)), table, stats=True).staged)
+    other = run(c.Merge(3, (7,)), table, stats=True)
+    other.txn.commit(other.operation)
+    if reads_itself:
+        with pytest.raises(ConcurrentAppendException):
+            txn.commit("WRITE")
+    else:
+        assert txn.commit("WRITE") == 3
 
 
 def test_a_command_may_fall_back_for_a_reason_of_its_own():
