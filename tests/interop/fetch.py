@@ -45,10 +45,7 @@ def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
     Raises:
         OutOfReachError: no Java, no Maven, or a repository that cannot be reached.
     """
-    for tool in ("java", "mvn"):
-        if shutil.which(tool) is None:
-            msg = f"{tool} is not installed, so delta-spark cannot be fetched"
-            raise OutOfReachError(msg)
+    _need("java")
     place = home / f"delta-spark-{DELTA_VERSION}"
     jars = place / "jars"
     if not (jars / f"delta-spark_{SCALA}-{DELTA_VERSION}.jar").is_file():
@@ -58,7 +55,14 @@ def fetch_delta_spark(home: Path = HOME) -> DeltaSpark:
     return DeltaSpark(python, jars, DELTA_VERSION, spark_version)
 
 
+def _need(tool: str) -> None:
+    if shutil.which(tool) is None:
+        msg = f"{tool} is not installed, which delta-spark needs"
+        raise OutOfReachError(msg)
+
+
 def _copy_jars(place: Path, jars: Path) -> None:
+    _need("mvn")
     place.mkdir(parents=True, exist_ok=True)
     pom = place / "pom.xml"
     pom.write_text(_POM.format(scala=SCALA, version=DELTA_VERSION), "utf-8")
@@ -75,6 +79,7 @@ def _paired_spark(place: Path) -> str:
     """The Spark that this delta-spark was built for, as its own description says."""
     known = place / "spark-version"
     if not known.is_file():
+        _need("mvn")
         artifact = f"io.delta:delta-spark_{SCALA}:{DELTA_VERSION}:pom"
         _run(
             [
