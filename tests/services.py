@@ -15,6 +15,7 @@ from django.db import connection
 
 from engine.clock import SystemClock
 from lakeui.celery import app
+from lakeui.local_stack.child import _pids, _session_of
 from lakeui.local_stack.preflight import free_port, listens, redis_server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,6 +80,16 @@ class WorkerProcess:
         """SIGKILL to it and all it started."""
         self.signal(signal.SIGKILL)
         self._process.wait(10)
+
+    def is_running(self) -> bool:
+        """It has not ended."""
+        return self._process.poll() is None
+
+    def java(self) -> int:
+        """The process of its JVM."""
+        sessions = {pid: _session_of(pid) for pid in _pids()}
+        mine = [pid for pid, session in sessions.items() if session == self._process.pid]
+        return next(pid for pid in mine if "java" in Path(f"/proc/{pid}/comm").read_text())
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to its process group."""

@@ -12,6 +12,7 @@ from engine.clock import Clock, SystemClock
 from engine.errors import OperationCancelledError
 from lakeui.jobs import leases
 from lakeui.jobs.errors import LeaseLostError
+from lakeui.jobs.events import log_event
 from workers.progress import LatestProgress
 
 logger = logging.getLogger(__name__)
@@ -30,6 +31,7 @@ class Heartbeat:
         self._lease = lease
         self._clock = clock or SystemClock()
         self._renewed_at = self._clock.monotonic_s()
+        self._stage = ""
         self._cancelled = threading.Event()
         self._lost = threading.Event()
         self._stopped = threading.Event()
@@ -86,6 +88,7 @@ class Heartbeat:
 
     def _beat(self) -> None:
         if fields := self.progress.take_fields():
+            self._log_stage(str(fields["progress_stage"]))
             leases.record(self._lease, **fields)
         now = self._clock.monotonic_s()
         if now - self._renewed_at >= settings.JOB_HEARTBEAT_SECONDS:
@@ -93,3 +96,8 @@ class Heartbeat:
             self._renewed_at = now
         if leases.is_cancelled(self._lease):
             self._cancelled.set()
+
+    def _log_stage(self, stage: str) -> None:
+        if stage != self._stage:
+            self._stage = stage
+            log_event(self._lease.job_id, stage.capitalize())

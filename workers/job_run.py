@@ -90,19 +90,20 @@ def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
 def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
     command = _checked_command(job)
     table = _open(job.table.uri)
-    return run(
-        command,
-        table,
-        spark_session.current(),
-        txn_id=str(job.txn_id),
-        retries=job.max_retries,
-        observer=JobObserver(job, lease, heartbeat, table.store),
-        progress=heartbeat.progress,
-        running_since_ms=_oldest_other_start_ms(job),
-        resolve=lambda name: _open(readable_table(name, job.requested_by).uri),
-        dry_run=job.dry_run,
-        user_name=job.requested_by.get_username() if job.requested_by else None,
-    )
+    with spark_session.session_for(job.pk) as spark:
+        return run(
+            command,
+            table,
+            spark,
+            txn_id=str(job.txn_id),
+            retries=job.max_retries,
+            observer=JobObserver(job, lease, heartbeat, table.store),
+            progress=heartbeat.progress,
+            running_since_ms=_oldest_other_start_ms(job),
+            resolve=lambda name: _open(readable_table(name, job.requested_by).uri),
+            dry_run=job.dry_run,
+            user_name=job.requested_by.get_username() if job.requested_by else None,
+        )
 
 
 def _checked_command(job: Job) -> Command:

@@ -1,10 +1,16 @@
 """The one SparkSession of a worker, shared by its threads."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from uuid import UUID
+
 from django.conf import settings
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from engine.spark.session import build_session
+
+_POOL = "spark.scheduler.pool"
 
 
 class _Held:
@@ -21,7 +27,8 @@ def start() -> None:
 def stop() -> None:
     """End the JVM, if there is one."""
     if _Held.session is not None:
-        _Held.session.stop()
+        with suppress(Py4JError, OSError):  # it may have died before
+            _Held.session.stop()
         _Held.session = None
 
 
@@ -36,6 +43,20 @@ def has_died() -> bool:
     return False
 
 
-def current() -> SparkSession | None:
-    """The session; None in a light worker."""
-    return _Held.session
+@contextmanager
+def session_for(job_id: UUID) -> Iterator[SparkSession | None]:
+    """The session, this thread's work in a pool of its own; None in a light worker.
+
+    Pools share the cores evenly: a small job does not wait behind a large one.
+    """
+    session = _Held.session
+    if session is None:
+        yield None
+        return
+    context = session.sparkContext
+    context.setLocalProperty(_POOL, str(job_id))
+    try:
+        yield session
+    finally:
+        with suppress(Py4JError, OSError):  # Spark may have died meanwhile
+            context.setLocalProperty(_POOL, None)  # type: ignore[arg-type] # clears it

@@ -1,5 +1,7 @@
 """Jobs on rows, in Spark workers: loaded once whatever happens to the worker."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_create, request_job
+from tests.services import wait_until
 from tests.workers.test_job_lifecycle import (
     another_active_job,
     end,
@@ -87,3 +90,17 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows):
     start_worker("spark", SPARK_START_S)
     assert ended(job).state == Job.State.SUCCEEDED
     assert ids(table) == [1, 2, 3]
+
+
+def test_a_worker_whose_spark_died_says_so_and_ends(start_worker, rows):
+    worker = start_worker("spark", SPARK_START_S)
+    os.kill(worker.java(), signal.SIGKILL)
+    job = ended(
+        request_create(
+            name="sales.orders", parameters={"schema": SCHEMA, "source": rows}, requested_by=None
+        )
+    )
+    assert job.state == Job.State.FAILED
+    assert job.error_message
+    wait_until(lambda: not worker.is_running(), "the worker to end")
+    assert not Path(job.table.uri, "_delta_log").exists()
