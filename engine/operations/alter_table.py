@@ -134,7 +134,6 @@ def _check_droppable(snapshot: Snapshot, name: str) -> None:
         msg = f"{snapshot.table_uri} does not have the feature {name}."
         raise RequestError(msg, f"It has {', '.join(sorted(have))}.", field="feature")
     needed = required_features(snapshot.schema, snapshot.metadata.configuration)
-    basic = required_features(snapshot.schema, {}) - {name}
     in_use = name in needed and name not in {"appendOnly", "invariants"}
     depends = [other for other in have if name in getattr(FEATURES.get(other), "needs", ())]
     if in_use or depends or (name == "clustering" and snapshot.clustering_columns):
@@ -142,6 +141,6 @@ def _check_droppable(snapshot: Snapshot, name: str) -> None:
         msg = f"{name} cannot be dropped: {why}."
         raise RequestError(msg, "Take what uses it away first.", field="feature")
     feature = FEATURES.get(name)
-    if feature is None or feature.reader or name in {"rowTracking", "inCommitTimestamp"} | basic:
+    if feature is None or feature.reader or name in {"rowTracking", "inCommitTimestamp"}:
         msg = f"{name} cannot be dropped by this engine: files or history still speak of it."
         raise RequestError(msg, "Drop it with Databricks or delta-spark.", field="feature")

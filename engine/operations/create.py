@@ -6,14 +6,22 @@ from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import Metadata, Protocol
 from engine.commands.model import Create
-from engine.errors import RequestError, TableExistsError
+from engine.errors import TableExistsError
 from engine.log.segment import list_log_files
-from engine.operations.execution import Execution
-from engine.operations.result import OperationResult, Plan
+from engine.operations.execution import Execution, removal
+from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.source_rows import source_rows
-from engine.operations.write_rows import Terms, file_metrics, numbered, write_rows
+from engine.operations.write_rows import (
+    Terms,
+    file_metrics,
+    numbered,
+    removed_metrics,
+    write_rows,
+)
+from engine.protocol.features import supported_features, upgrade
 from engine.schema.types import StructField, StructType
-from engine.snapshot.new_table import first_actions
+from engine.snapshot.new_table import CLUSTERING_DOMAIN, first_actions
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.sources import SourceRows
 from engine.spark.writer import Written
 from engine.transaction.optimistic_transaction import OptimisticTransaction
@@ -46,26 +54,64 @@ def create(command: Create, execution: Execution) -> OperationResult:
         written = write_rows(execution, terms, rows)
         actions = [terms.metadata if isinstance(a, Metadata) else a for a in actions]
     txn.stage(*actions, *written.adds)
-    parameters = {
-        "isManaged": False,
-        "description": command.description or None,
-        "partitionBy": list(command.partition_columns),
-        "clusterBy": list(command.clustering_columns),
-        "properties": dict(command.properties),
-    }
     operation = "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT"
     metrics = file_metrics(written) if rows is not None else {}
-    return execution.commit(txn, operation, parameters, metrics)
+    return execution.commit(txn, operation, _parameters(command), metrics)
 
 
 def _existing(command: Create, execution: Execution) -> OperationResult:
     if command.if_not_exists:
         return OperationResult(message="There is a table already: nothing was done.")
     if command.replace:
-        msg = "CREATE OR REPLACE of a table that is there cannot be run by this engine yet."
-        raise RequestError(msg, "Overwrite it with its schema instead.", field="replace")
+        return _replace(command, execution)
     msg = f"There is already a Delta table at {execution.table.uri}."
     raise TableExistsError(msg, "Choose another place, or create only if there is none.")
+
+
+def _replace(command: Create, execution: Execution) -> OperationResult:
+    """Everything of the table gives way in one commit; its history and its protocol stay."""
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    removed = snapshot.add_files()
+    if execution.dry_run:
+        files = [PlannedFile(add.path, add.size, "replaced") for add in removed]
+        return OperationResult(plan=plan_of("The table would be replaced.", files))
+    txn.read_whole_table()
+    rows = source_rows(execution, command.source, command.schema, txn) if command.source else None
+    actions = [_succeeding(each, snapshot) for each in _first(command, execution, rows)]
+    written = Written()
+    if rows is not None:
+        rows, terms = numbered(execution, _terms(actions), rows)
+        written = write_rows(execution, terms, rows)
+        actions = [terms.metadata if isinstance(a, Metadata) else a for a in actions]
+    txn.stage(*[each for each in actions if each != snapshot.protocol])
+    if snapshot.clustering_columns and not command.clustering_columns:
+        domain = snapshot.domains[CLUSTERING_DOMAIN]
+        txn.stage(msgspec.structs.replace(domain, removed=True))
+    txn.stage(*map(removal, removed), *written.adds)
+    operation = "CREATE OR REPLACE TABLE" + (" AS SELECT" if rows is not None else "")
+    metrics = {**(file_metrics(written) if rows is not None else {}), **removed_metrics(removed)}
+    return execution.commit(txn, operation, _parameters(command), metrics)
+
+
+def _succeeding(action: Action, snapshot: Snapshot) -> Action:
+    """The table keeps its id, and never loses a feature."""
+    if isinstance(action, Metadata):
+        return msgspec.structs.replace(action, id=snapshot.metadata.id)
+    if isinstance(action, Protocol):
+        missing = supported_features(action) - supported_features(snapshot.protocol)
+        return upgrade(snapshot.protocol, missing) if missing else snapshot.protocol
+    return action
+
+
+def _parameters(command: Create) -> dict[str, object]:
+    return {
+        "isManaged": False,
+        "description": command.description or None,
+        "partitionBy": list(command.partition_columns),
+        "clusterBy": list(command.clustering_columns),
+        "properties": dict(command.properties),
+    }
 
 
 def _first(command: Create, execution: Execution, rows: SourceRows | None) -> list[Action]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark_types
@@ -32,6 +33,11 @@ FILE = "__lake_file"
 ROW = "__lake_row"
 ROW_ID = "__lake_row_id"
 ROW_COMMIT_VERSION = "__lake_row_commit_version"
+_FILE_SYSTEMS = {
+    "s3": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    "gs": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+    "az": "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem",
+}
 INTERNAL_COLUMNS = frozenset({FILE, ROW, ROW_ID, ROW_COMMIT_VERSION})
 _URL = "__lake_url"
 _BASE = "__lake_base_row_id"
@@ -92,6 +98,23 @@ def spark_path(root: str, path: str) -> str:
     return f"{'s3a' if scheme == 's3' else scheme}://{rest.rstrip('/')}/{path}"
 
 
+def check_file_system(spark: SparkSession, root: str) -> None:
+    """Make sure that Spark can read where a table is.
+
+    Raises:
+        RequestError: it lacks the connector, named.
+    """
+    needed = _FILE_SYSTEMS.get(root.partition("://")[0])
+    if needed is None or "://" not in root:
+        return
+    try:
+        spark.sparkContext._jvm.java.lang.Class.forName(needed)  # type: ignore[union-attr]
+    except Py4JError as error:
+        msg = f"Spark cannot read {root}: it has no {needed.rpartition('.')[2]}."
+        remedy = "Name the Hadoop connector's jars in SPARK_JARS and start the worker again."
+        raise RequestError(msg, remedy, field="table") from error
+
+
 def _located(
     spark: SparkSession,
     table: TableFiles,
@@ -137,6 +160,7 @@ def _native(
     if request.row_ids:
         names = [n for n in (table.row_id_column, table.row_commit_version_column) if n]
         fields += [spark_types.StructField(name, spark_types.LongType()) for name in names]
+    check_file_system(spark, table.uri)
     reader = spark.read.schema(spark_types.StructType(fields)).option("__globPaths__", "false")
     if not paths:
         return _no_rows(spark, spark_types.StructType(fields))

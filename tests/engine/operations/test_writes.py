@@ -186,3 +186,13 @@ def test_generated_columns_are_computed_and_checked(do, empty_table):
         do("INSERT INTO t VALUES (1, 3)")
     do("UPDATE t SET a = 5 WHERE a = 1")
     assert sorted(empty_table.snapshot().to_arrow()["b"].to_pylist()) == [4, 10]
+
+
+def test_create_or_replace_keeps_the_history(do, table, rows_elsewhere):
+    do("INSERT INTO t VALUES (1, 'a', 1.0)")
+    result = do("CREATE OR REPLACE TABLE t USING DELTA CLUSTER BY (col1) AS VALUES ('x', 2)")
+    assert result.version == 2
+    found = rows_elsewhere(table)
+    assert found["engine"] == found["deltalake"] == found["duckdb"] == [("x", 2)]
+    assert table.snapshot().metadata.id == table.snapshot(0).metadata.id
+    assert table.snapshot(1).row_count == 1
