@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.actions.files import AddFile
+from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.model import Overwrite
 from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of
@@ -27,8 +27,10 @@ from engine.schema.partition_values import parse_partition_value
 from engine.schema.types import BOOLEAN, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import to_column
+from engine.spark.reader import ScanRequest, scan
 from engine.spark.row_checks import refuse_violations
 from engine.spark.sources import SourceRows
+from engine.spark.writer import CHANGE_TYPE, Written, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
@@ -83,6 +85,8 @@ def _replace_where(
     rows = source_rows(execution, command.source, terms.schema, txn)
     rows, terms = numbered(execution, terms, _held_to(rows, condition))
     written = write_rows(execution, terms, rows)
+    if changes:
+        changes = [*changes, *_inserted(execution, terms, written)]
     txn.stage(*terms.changes_from(snapshot), *gone.actions(), *kept.adds, *written.adds, *changes)
     metrics = {
         **file_metrics(written + kept),
@@ -93,6 +97,16 @@ def _replace_where(
     }
     parameters = _parameters(snapshot, predicate=to_sql(condition))
     return execution.commit(txn, "WRITE", parameters, metrics)
+
+
+def _inserted(execution: Execution, terms: Terms, written: Written) -> list[AddCDCFile]:
+    """New rows as changes: a version with change files must hold all of its changes in them."""
+    table = terms.files(execution)
+    with execution.spark_stage("write changes"):
+        rows = scan(execution.spark, table, ScanRequest(written.adds))
+        changes = write_changes(rows.withColumn(CHANGE_TYPE, F.lit("insert")), table)
+        execution.wrote(changes)
+    return changes
 
 
 def _replace_partitions(

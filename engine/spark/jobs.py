@@ -46,6 +46,7 @@ def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> It
     group = f"lake-{uuid.uuid4().hex}"
     context = spark.sparkContext
     context.setJobGroup(group, stage, interruptOnCancel=True)
+    context.setLocalProperty("spark.scheduler.pool", group)  # jobs share the cores fairly
     watcher = _Watcher(context, group, stage, progress)
     watcher.start()
     try:
@@ -55,7 +56,8 @@ def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> It
             raise
     finally:
         watcher.stop()
-        context.setLocalProperty("spark.jobGroup.id", cast("str", None))  # None clears it
+        for name in ("spark.jobGroup.id", "spark.scheduler.pool"):
+            context.setLocalProperty(name, cast("str", None))  # None clears it
     if watcher.error is not None:
         raise watcher.error
 

@@ -85,5 +85,5 @@ def test_a_table_in_memory_is_refused(spark):
 def test_a_bucket_without_its_connector_is_refused_by_name(spark):
     table = TableFiles("s3://bucket/t", SCHEMA)
     add = AddFile(path="a", partition_values={}, size=1, modification_time=0, data_change=True)
-    with pytest.raises(RequestError, match="S3AFileSystem.*SPARK_JARS"):
+    with pytest.raises(RequestError, match=r"S3AFileSystem.*SPARK_JARS"):
         scan(spark, table, ScanRequest([add]))
