@@ -35,6 +35,7 @@ def admit(
     check_staged(actions, after)
     terms = before or after
     entirely = read_by_staging(actions, live) | reads.entirely
+    needs_time = after.stamps_commits or not actions  # it may take a listing to know
     read_version = snapshot.version if snapshot else -1
     current = CurrentTransaction(
         table=table,
@@ -58,7 +59,7 @@ def admit(
         before=before,
         after=after,
         validated_version=read_version,
-        timestamp_ms=snapshot.timestamp_ms if snapshot else 0,
+        timestamp_ms=snapshot.timestamp_ms if snapshot and needs_time else 0,
         row_id_high_water_mark=high_water_mark(snapshot.domains.values()) if snapshot else -1,
     )
 

@@ -18,7 +18,7 @@ from engine.transaction.staging import TableTerms
 class Contender:
     """Current, rebased over every version up to `validated_version`.
 
-    `timestamp_ms` is that version's, `row_id_high_water_mark` the last row id it gave out (-1: none).
+    `timestamp_ms` is that version's (0 where nobody asks), `row_id_high_water_mark` the last row id it gave out (-1: none).
     `exempted` are the blind appends that current is ordered before, `pending` the deletion vectors
     that its staged files are to have once they are written.
     """

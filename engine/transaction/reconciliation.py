@@ -15,10 +15,8 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.row_counts import physical_rows
-from engine.protocol.properties import TableProperties
 from engine.transaction.contender import Contender
 from engine.transaction.provenance import commit_info
-from engine.transaction.staging import TableTerms
 
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
@@ -49,7 +47,7 @@ def reconcile(contender: Contender, now_ms: int) -> Attempt:
 
 def _in_commit_timestamp(contender: Contender, now_ms: int) -> int | None:
     """Later than the version before, whatever the clock says; None where not enabled."""
-    if not _stamps(contender.after):
+    if not contender.after.stamps_commits:
         return None
     return max(now_ms, contender.timestamp_ms + 1)
 
@@ -68,7 +66,11 @@ def _with_enablement(
     metadata: Metadata, contender: Contender, version: int, timestamp_ms: int
 ) -> Metadata:
     """In-commit timestamps enabled on an existing table say since which version, and when."""
-    if contender.before is None or _stamps(contender.before) or not _stamps(contender.after):
+    if (
+        contender.before is None
+        or contender.before.stamps_commits
+        or not contender.after.stamps_commits
+    ):
         return metadata
     since = {_ENABLEMENT_VERSION: str(version), _ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **since})
@@ -99,8 +101,3 @@ def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> 
 def _mark(high_water_mark: int) -> DomainMetadata:
     configuration = json.dumps({"rowIdHighWaterMark": high_water_mark}, separators=(",", ":"))
     return DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration, removed=False)
-
-
-def _stamps(state: TableTerms) -> bool:
-    enabled = TableProperties.parse(state.metadata.configuration).in_commit_timestamps
-    return enabled and "inCommitTimestamp" in state.features

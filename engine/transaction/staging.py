@@ -52,6 +52,12 @@ class TableTerms:
         """The features that the protocol supports."""
         return supported_features(self.protocol)
 
+    @property
+    def stamps_commits(self) -> bool:
+        """Whether commits carry their own time (protocol: In-Commit Timestamps)."""
+        enabled = TableProperties.parse(self.metadata.configuration).in_commit_timestamps
+        return enabled and "inCommitTimestamp" in self.features
+
 
 def check_staged(actions: Sequence[Action], after: TableTerms) -> None:
     """Check the actions of one commit against each other and against the table they lead to.
