@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from engine.commands.model import Command, TableSource
+from engine.commands.model import Command, Create, TableSource
 from engine.errors import RequestError
 from engine.schema.types import parse_schema
 from lakeui.catalog.access import may
@@ -19,7 +19,21 @@ from lakeui.jobs.models import Job
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
 _ANY_TABLE = "t"  # how statements call the table that the job names
-LIGHT_KINDS = frozenset({"restore", "set_properties", "truncate", "unset_properties", "vacuum"})
+LIGHT_KINDS = frozenset(
+    {
+        "alter_add_columns",
+        "alter_cluster_by",
+        "alter_drop_columns",
+        "alter_drop_constraint",
+        "alter_rename_column",
+        "restore",
+        "set_properties",
+        "truncate",
+        "unset_properties",
+        "vacuum",
+    }
+)
+"""Kinds whose operations read and write no rows."""
 
 
 def command_of(job: Job) -> Command:
@@ -34,7 +48,8 @@ def statement_of(command: Command, table: Table) -> str:
 
 def queue_of(command: Command, *, dry_run: bool) -> str:
     """Commands that need no JVM go to the light workers."""
-    return LIGHT_QUEUE if dry_run or command.kind in LIGHT_KINDS else SPARK_QUEUE
+    empty = isinstance(command, Create) and command.source is None
+    return LIGHT_QUEUE if dry_run or empty or command.kind in LIGHT_KINDS else SPARK_QUEUE
 
 
 def check_command(command: Command, table: Table) -> None:
