@@ -1,24 +1,50 @@
+"""Commands that need no Spark, at a table whose rows were written without it."""
+
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from engine.commands.model import Restore, Vacuum
+from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import DataFileError, RetentionTooShortError
 from engine.operations.active import running
-
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+from engine.operations.execution import removal, with_vector
+from engine.spark.file_writer import write_files
+from engine.spark.footer_statistics import with_loose_bounds
+from engine.spark.table_files import TableFiles
+from engine.spark.writer import file_target
 
 NOW = Vacuum(retention_hours=0, override_retention=True)
 
 
 @pytest.fixture
-def table(do, empty_table):
-    do("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
-    do("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
-    do("INSERT OVERWRITE t VALUES (3, 'c'), (4, 'd')")
-    do("DELETE FROM t WHERE id = 3")
+def table(do_lightly, empty_table):
+    """Version 1: 1 and 2; version 2: 3 and 4 instead; version 3: 4 alone, by a deletion vector."""
+    do_lightly("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
+    _write(empty_table, [1, 2], ["a", "b"])
+    _write(empty_table, [3, 4], ["c", "d"], instead=True)
+    _mask_first_row(empty_table)
     return empty_table
+
+
+def _write(table, ids, texts, *, instead=False):
+    snapshot = table.snapshot()
+    target = file_target(TableFiles(table.uri, snapshot.schema))
+    batch = pa.RecordBatch.from_pydict({"id": ids, "p": texts})
+    txn = table.start_transaction()
+    txn.stage(*[add for add, _ in write_files([batch], target, 0)])
+    txn.stage(*(removal(add) for add in snapshot.add_files() if instead))
+    txn.commit("WRITE")
+
+
+def _mask_first_row(table):
+    add = table.snapshot().add_files()[0]
+    vector = write_deletion_vector(table.store, [0])
+    txn = table.start_transaction()
+    txn.stage(removal(add), with_vector(add, vector, with_loose_bounds(add.stats, 2)))
+    txn.commit("DELETE")
 
 
 def _files(table):
@@ -115,13 +141,6 @@ def test_truncate_leaves_no_row(do_lightly, table):
     assert result.metrics["numRemovedFiles"] == 1
     assert table.snapshot().row_count == 0
     assert do_lightly("TRUNCATE TABLE t").version is None
-
-
-def test_reorg_purges_deleted_rows_from_the_files(do, table):
-    result = do("REORG TABLE t APPLY (PURGE)")
-    assert result.metrics["numDeletionVectorsRemoved"] == 1
-    assert not any(add.deletion_vector for add in table.snapshot().add_files())
-    assert table.snapshot().to_arrow().to_pylist() == [{"id": 4, "p": "d"}]
 
 
 def test_properties_change_metadata_and_upgrade_the_protocol(do_lightly, table):

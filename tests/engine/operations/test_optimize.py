@@ -86,3 +86,12 @@ def test_row_ids_survive(do, empty_table):
     add = empty_table.snapshot().add_files()[0]
     stored = pq.read_table(f"{empty_table.uri}/{add.path}")
     assert stored[column].to_pylist() == list(range(8))
+
+
+def test_reorg_purges_deleted_rows_from_the_files(do, empty_table):
+    _created(do)
+    do("DELETE FROM t WHERE id = 2")
+    result = do("REORG TABLE t APPLY (PURGE)")
+    assert result.metrics["numDeletionVectorsRemoved"] == 1
+    assert not any(add.deletion_vector for add in empty_table.snapshot().add_files())
+    assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == [0, 1, 3, 4, 5, 6, 7]
