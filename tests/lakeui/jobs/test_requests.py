@@ -17,7 +17,13 @@ from lakeui.jobs.errors import (
     ReadOnlyError,
 )
 from lakeui.jobs.models import Job
-from lakeui.jobs.requests import cancel_job, request_create, request_job, retry_job
+from lakeui.jobs.requests import (
+    cancel_job,
+    remove_uncreated,
+    request_create,
+    request_job,
+    retry_job,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -197,6 +203,23 @@ def test_a_new_table_is_a_row_and_a_job(lake, maintainer):
         request_create(name="crm.customers", parameters={"schema": SCHEMA}, requested_by=maintainer)
     with pytest.raises(TableExistsError):
         request_create(name="crm", parameters={"schema": SCHEMA}, requested_by=maintainer)
+
+
+def test_only_a_table_that_was_never_created_is_removed(lake, maintainer):
+    job = request_create(name="crm.x", parameters={"schema": SCHEMA}, requested_by=maintainer)
+    with pytest.raises(RequestError, match="may still be created"):
+        remove_uncreated(job.table, maintainer)
+    Job.objects.update(state=Job.State.FAILED)
+    with pytest.raises(NotPermittedError):
+        remove_uncreated(job.table, person("operator"))
+    remove_uncreated(job.table, maintainer)
+    assert not Table.objects.exists()
+
+
+def test_a_table_with_a_version_is_not_removed(table, maintainer):
+    table.version = 0
+    with pytest.raises(RequestError, match="was created"):
+        remove_uncreated(table, maintainer)
 
 
 def test_creating_twice_under_one_key_gives_the_first_job(lake, maintainer):
