@@ -25,6 +25,7 @@ from lakeui.api.views.tables import (
     VersionList,
 )
 from lakeui.api.views.tokens import TokenDetail, TokenList
+from lakeui.api.views.uploads import Uploads
 
 app_name = "api"
 
@@ -55,6 +56,7 @@ urlpatterns: list[URLPattern] = [
     path("conflicts/", ConflictList.as_view(), name="conflicts"),
     path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
+    path("uploads/", Uploads.as_view(), name="uploads"),
     path("schedules/", ScheduleList.as_view(), name="schedules"),
     path("schedules/<int:schedule_id>/", ScheduleDetail.as_view(), name="schedule"),
     path("tokens/", TokenList.as_view(), name="tokens"),

@@ -143,7 +143,7 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
     """A recorded conflict, under the other setting."""
 
     conflict_id = serializers.IntegerField()
-    kind = serializers.ChoiceField(choices=["escaped", "absorbed"])
+    kind = serializers.CharField(help_text="escaped or absorbed.")
     rule = RecordedField(allow_null=True)
     verdict = serializers.ChoiceField(choices=list(Verdict))
     why = serializers.CharField()

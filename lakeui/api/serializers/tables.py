@@ -100,9 +100,12 @@ class TableDetailSerializer(TableSerializer):
 
 
 class RegistrationSerializer(serializers.Serializer[Any]):
-    """Where a table lies that is there already, and what to call it."""
+    """A table that is there already, by its `uri`; or a new one, by the parameters of `create`."""
 
-    uri = serializers.CharField(max_length=2000)
+    uri = serializers.CharField(max_length=2000, required=False)
+    create = serializers.DictField(  # type: ignore[assignment]
+        required=False, help_text="Of the create command: schema or source, clustering, properties."
+    )
     name = serializers.CharField(
         max_length=255,
         required=False,
@@ -110,6 +113,17 @@ class RegistrationSerializer(serializers.Serializer[Any]):
         allow_blank=True,
         help_text="Else: from the URI.",
     )
+    description = serializers.CharField(
+        max_length=2000, required=False, default="", allow_blank=True, help_text="Of a new table."
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("uri" in attrs) == ("create" in attrs):
+            fault = "Give either uri, of a table that is there, or create, for a new one."
+            raise serializers.ValidationError({"uri": [fault]})
+        if "create" in attrs and not attrs["name"]:
+            raise serializers.ValidationError({"name": ["A new table needs a name."]})
+        return attrs
 
 
 class DescriptionSerializer(serializers.Serializer[Any]):

@@ -27,7 +27,7 @@ from lakeui.api.serializers.concurrency import (
 )
 from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.views.jobs import accepted
-from lakeui.api.views.tables import OfTable, require
+from lakeui.api.views.of_table import OfTable, require
 from lakeui.catalog.models import Table
 from lakeui.conflicts.eligibility import eligibility_of
 from lakeui.conflicts.level_impact import LEVEL, PROMISES, ROW_TRACKING, VECTORS, impact_of

@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 from rest_framework.generics import ListAPIView, RetrieveAPIView
 
 from lakeui.api.serializers.conflicts import ConflictDetailSerializer, ConflictSerializer
-from lakeui.api.views.tables import OfTable
+from lakeui.api.views.of_table import OfTable
 from lakeui.conflicts.filters import ConflictFilter, visible_conflicts
 from lakeui.conflicts.models import Conflict
 

@@ -14,7 +14,7 @@ from rest_framework.reverse import reverse
 from lakeui.api.caller import caller
 from lakeui.api.permissions import refuse_changes
 from lakeui.api.serializers.explain import ExplainRequestSerializer, ExplanationSerializer
-from lakeui.api.views.tables import require
+from lakeui.api.views.of_table import require
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict

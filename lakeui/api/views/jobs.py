@@ -19,7 +19,7 @@ from lakeui.api.serializers.jobs import (
     JobRequestSerializer,
     JobSerializer,
 )
-from lakeui.api.views.tables import OfTable
+from lakeui.api.views.of_table import OfTable
 from lakeui.jobs.filters import JobFilter, visible_jobs
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.jobs.requests import cancel_job, request_job, retry_job

@@ -18,7 +18,7 @@ from lakeui.api.serializers.schedules import (
     ScheduleRequestSerializer,
     ScheduleSerializer,
 )
-from lakeui.api.views.tables import OfTable, require
+from lakeui.api.views.of_table import OfTable, require
 from lakeui.catalog.access import action_for_kind
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule

@@ -3,11 +3,9 @@
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
-from rest_framework.exceptions import PermissionDenied
-from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView, get_object_or_404
+from rest_framework.generics import ListAPIView, RetrieveAPIView, get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -16,6 +14,7 @@ from lakeui.api.caller import caller
 from lakeui.api.idempotency import answer_once
 from lakeui.api.preconditions import check_if_match, etag_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
+from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.serializers.tables import (
     DescriptionSerializer,
     LiveFileSerializer,
@@ -28,36 +27,16 @@ from lakeui.api.serializers.versions import (
     VersionFileSerializer,
     VersionSerializer,
 )
-from lakeui.catalog.access import may, visible_tables
+from lakeui.api.views.jobs import accepted
+from lakeui.api.views.of_table import OfTable, annotated_tables, require
 from lakeui.catalog.filters import CommitFilter, LiveFileFilter, TableFilter
-from lakeui.catalog.health import with_health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 from lakeui.catalog.registration import register_table
-
-
-def annotated_tables(request: Request) -> QuerySet[Any]:
-    """The tables this caller may see, each with its health."""
-    return with_health(visible_tables(request.user))
-
-
-def require(request: Request, action: str, table: Table | None = None) -> None:
-    """Raise PermissionDenied, with the right that is missing, if the caller lacks it."""
-    if not may(request.user, action, table):
-        detail = f"This needs the right to {action} {table.name if table else 'any table'}."
-        raise PermissionDenied(detail)
-
-
-class OfTable(GenericAPIView[Any]):
-    """A view below one table. Who may not see the table gets 404."""
-
-    @cached_property
-    def table(self) -> Table:
-        table: Table = get_object_or_404(annotated_tables(self.request), pk=self.kwargs["table_id"])
-        return table
+from lakeui.jobs.requests import request_create
 
 
 class TableList(ListAPIView[Table]):
-    """The tables you may see; POST registers one that lies in storage already."""
+    """The tables you may see."""
 
     queryset = Table.objects.none()
     serializer_class = TableSerializer
@@ -68,21 +47,35 @@ class TableList(ListAPIView[Table]):
 
     @extend_schema(
         request=RegistrationSerializer,
-        responses={201: TableDetailSerializer},
+        responses={201: TableDetailSerializer, 202: JobDetailSerializer},
         parameters=[IDEMPOTENCY_KEY],
     )
     def post(self, request: Request) -> Response:
+        """Register a table by its `uri` (201), or have a new one made by a job (202)."""
         require(request, "maintain")
-        wanted = RegistrationSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        return answer_once(request, lambda: self._registered(request, **wanted.validated_data))
+        form = RegistrationSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        wanted = form.validated_data
+        answer = _created if "create" in wanted else _registered
+        return answer_once(request, lambda: answer(request, wanted))
 
-    def _registered(self, request: Request, uri: str, name: str) -> Response:
-        made = register_table(uri, name=name, by=caller(request))
-        table = annotated_tables(request).get(pk=made.pk)
-        where = reverse("api:table", kwargs={"table_id": table.pk}, request=request)
-        body = TableDetailSerializer(table).data
-        return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
+
+def _registered(request: Request, wanted: dict[str, Any]) -> Response:
+    made = register_table(wanted["uri"], name=wanted["name"], by=caller(request))
+    table = annotated_tables(request).get(pk=made.pk)
+    where = reverse("api:table", kwargs={"table_id": table.pk}, request=request)
+    body = TableDetailSerializer(table).data
+    return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
+
+
+def _created(request: Request, wanted: dict[str, Any]) -> Response:
+    job = request_create(
+        name=wanted["name"],
+        parameters=wanted["create"],
+        description=wanted["description"],
+        requested_by=caller(request),
+    )
+    return accepted(request, job)
 
 
 class TableDetail(OfTable):

@@ -4,6 +4,7 @@ import pytest
 
 from lakeui.api.urls import urlpatterns
 from tests.lakeui.api.problem import problem
+from tests.lakeui.conflicts.histories import SCHEMA
 
 WHO = ("anonymous", "stranger", "viewer", "operator", "maintainer", "admin")
 OPTIMIZE = {"kind": "optimize", "parameters": {}}
@@ -11,6 +12,7 @@ DELETE = {"kind": "delete", "parameters": {"where": "1 = 1"}}
 RESTORE = {"kind": "restore", "parameters": {"version": 0}}
 LEVEL = {"level": "Serializable"}
 NIGHTLY = {"name": "nightly", "cron": "0 3 * * *", **OPTIMIZE}
+CREATE = {"name": "new.one", "create": {"schema": SCHEMA}}
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets
@@ -18,6 +20,7 @@ ROWS = [
     ("get", "tables/", None, (401, 200, 200, 200, 200, 200)),
     ("post", "tables/", {"uri": "/nowhere"}, (401, 403, 403, 403, 422, 422)),
     ("get", "tables/{table}/", None, (401, 404, 200, 200, 200, 200)),
+    ("post", "tables/", CREATE, (401, 403, 403, 403, 202, 202)),
     ("patch", "tables/{table}/", {"description": "x"}, (401, 404, 403, 403, 428, 428)),
     ("get", "tables/{table}/versions/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tables/{table}/versions/1/", None, (401, 404, 200, 200, 200, 200)),
@@ -41,6 +44,7 @@ ROWS = [
     ("patch", "schedules/{schedule}/", {"enabled": False}, (401, 404, 403, 403, 200, 200)),
     ("delete", "schedules/{schedule}/", None, (401, 404, 403, 403, 204, 204)),
     ("get", "tables/{table}/concurrency/", None, (401, 404, 200, 200, 200, 200)),
+    ("post", "uploads/", None, (401, 403, 403, 422, 422, 422)),
     ("get", "jobs/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "jobs/{job}/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "jobs/{job}/events/", None, (401, 404, 200, 200, 200, 200)),

@@ -1,0 +1,34 @@
+"""What views below a table share: the table itself, or 404, and the rights on it."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.utils.functional import cached_property
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.generics import GenericAPIView, get_object_or_404
+from rest_framework.request import Request
+
+from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.health import with_health
+from lakeui.catalog.models import Table
+
+
+def annotated_tables(request: Request) -> QuerySet[Any]:
+    """The tables this caller may see, each with its health."""
+    return with_health(visible_tables(request.user))
+
+
+def require(request: Request, action: str, table: Table | None = None) -> None:
+    """Raise PermissionDenied, with the right that is missing, if the caller lacks it."""
+    if not may(request.user, action, table):
+        detail = f"This needs the right to {action} {table.name if table else 'any table'}."
+        raise PermissionDenied(detail)
+
+
+class OfTable(GenericAPIView[Any]):
+    """A view below one table. Who may not see the table gets 404."""
+
+    @cached_property
+    def table(self) -> Table:
+        table: Table = get_object_or_404(annotated_tables(self.request), pk=self.kwargs["table_id"])
+        return table

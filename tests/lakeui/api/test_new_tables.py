@@ -1,0 +1,88 @@
+"""New tables over REST: a file sent, a table made of it by a job; and one registered."""
+
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from engine.schema.types import INTEGER, StructField, StructType
+from engine.table import DeltaTable
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+from tests.lakeui.api.problem import problem
+from tests.lakeui.conflicts.histories import SCHEMA
+
+
+def csv(name="rows.csv", content=b"id\n1\n"):
+    return {"file": SimpleUploadedFile(name, content)}
+
+
+def test_a_file_is_sent_and_a_table_made_of_it(as_):
+    caller = as_("maintainer")
+    sent = caller.post("/api/v1/uploads/", csv(), format="multipart").json()
+    assert (sent["format"], sent["size_bytes"]) == ("csv", 5)
+    source = {"kind": "files", "uri": sent["uri"], "format": "csv", "header": True}
+    body = {"name": "new.one", "create": {"source": source}}
+    response = caller.post("/api/v1/tables/", body, format="json")
+    assert response.status_code == 202, response.content
+    made = Table.objects.get(name="new.one")
+    assert (made.version, Job.objects.get().kind) == (None, "create")
+    assert response.headers["Location"].endswith(f"/jobs/{Job.objects.get().pk}/")
+
+
+@pytest.mark.parametrize(
+    "file", [csv("rows.exe"), csv(content=b""), csv("../../evil.sh"), {"file": "no file"}, {}]
+)
+def test_a_file_that_cannot_be_loaded_is_refused(as_, file):
+    problem(as_("operator").post("/api/v1/uploads/", file, format="multipart"), 422)
+
+
+def test_a_guest_who_may_only_look_sends_no_files(guest, client):
+    client.force_login(guest)
+    problem(client.post("/api/v1/uploads/", csv()), 403)
+
+
+def test_a_name_that_is_taken_is_a_conflict(as_, table):
+    body = {"name": table.name, "create": {"schema": SCHEMA}}
+    response = as_("admin").post("/api/v1/tables/", body, format="json")
+    problem(response, 409, "DELTA_TABLE_ALREADY_EXISTS")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "uri"),
+        ({"uri": "/x", "create": {}}, "uri"),
+        ({"create": {"schema": SCHEMA}}, "name"),
+        ({"name": "../x", "create": {"schema": SCHEMA}}, "name"),
+        ({"name": "x", "create": []}, "create"),
+    ],
+)
+def test_a_request_at_fault_names_the_field(as_, body, field):
+    faults = problem(as_("admin").post("/api/v1/tables/", body, format="json"), 422)["errors"]
+    assert field in {fault["field"] for fault in faults}
+
+
+@pytest.mark.parametrize("uri", ["/etc", "s3://evil/x", "http://169.254.169.254/", "file:///etc"])
+def test_places_outside_the_roots_are_refused(as_, uri):
+    problem(as_("admin").post("/api/v1/tables/", {"uri": uri}, format="json"), 422)
+    assert not Table.objects.exists()
+
+
+def test_a_table_that_is_there_is_registered_and_mirrored(as_):
+    place = Path(settings.LAKE_HOME) / "rest_registered"
+    DeltaTable.create(str(place), StructType((StructField("id", INTEGER),)))
+    response = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
+    assert response.status_code == 201, response.content
+    body = response.json()
+    assert (body["name"], body["version"]) == ("rest_registered", 0)
+    assert response.headers["Location"].endswith(f"/tables/{body['id']}/")
+    again = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
+    problem(again, 409, "DELTA_TABLE_ALREADY_EXISTS")
+
+
+def test_a_place_without_a_log_is_not_found(as_):
+    place = Path(settings.LAKE_HOME) / "rest_empty"
+    response = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
+    problem(response, 404, "DELTA_TABLE_NOT_FOUND")
