@@ -40,7 +40,7 @@ class Compacted:
 
 
 @dataclass(frozen=True)
-class _Job:
+class CompactionJob:
     """What an executor must know to compact bins."""
 
     target: FileTarget
@@ -63,7 +63,9 @@ def compact(
         bins: files to be joined, in the order their rows shall have.
         keep_row_ids: write row ids and row commit versions into the table's materialised columns.
     """
-    job = _Job(_target(table, keep_row_ids=keep_row_ids), tuple(tuple(each) for each in bins))
+    job = CompactionJob(
+        _target(table, keep_row_ids=keep_row_ids), tuple(tuple(each) for each in bins)
+    )
     if keep_row_ids:
         job = replace(job, row_columns=(table.row_id_column, table.row_commit_version_column))
     numbers = spark.range(0, len(bins), 1, len(bins)).toDF("bin")
@@ -95,16 +97,19 @@ def _target(table: TableFiles, *, keep_row_ids: bool) -> FileTarget:
     return with_columns(target, tuple(StructField(name, LONG) for name in names if name))
 
 
-def _compacting(job: _Job) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _compacting(
+    job: CompactionJob,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield _compact_bin(job, int(number))
+                yield compact_bin(job, int(number))
 
     return task
 
 
-def _compact_bin(job: _Job, number: int) -> pa.RecordBatch:
+def compact_bin(job: CompactionJob, number: int) -> pa.RecordBatch:
+    """One bin, on an executor: its number, the new file's action, each source's physical rows."""
     sources = job.bins[number]
     values = sources[0].partition_values
     partition = tuple(values.get(each.physical_name) or None for each in job.target.partitions)
@@ -134,7 +139,9 @@ def _compact_bin(job: _Job, number: int) -> pa.RecordBatch:
     )
 
 
-def _iter_live(store: Store, job: _Job, add: AddFile) -> Iterator[tuple[pa.RecordBatch, int]]:
+def _iter_live(
+    store: Store, job: CompactionJob, add: AddFile
+) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Live rows in order under the target's schema, with the physical rows seen so far."""
     resolved = resolve_log_path(job.target.table_uri, add.path)
     place = store if resolved.inside else open_store(resolved.root, job.target.storage_options)
@@ -196,7 +203,7 @@ def _deleted(store: Store, add: AddFile) -> npt.NDArray[np.uint64]:
 def _shaped(
     batch: pa.RecordBatch,
     names: list[str | None],
-    job: _Job,
+    job: CompactionJob,
     add: AddFile,
     positions: npt.NDArray[np.uint64],
 ) -> pa.RecordBatch:

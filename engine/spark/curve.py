@@ -20,7 +20,7 @@ _MAX_BITS = 12
 
 
 @dataclass(frozen=True)
-class _Ranks:
+class Ranks:
     """The boundaries of each column's ranks."""
 
     boundaries: tuple[npt.NDArray[Any], ...]
@@ -52,8 +52,8 @@ def along_curve(frame: DataFrame, columns: Sequence[Column], rows: int) -> DataF
     share = min(1.0, _SAMPLE_ROWS / max(1, rows))
     sample = frame.select(*values).sample(fraction=share, seed=1).limit(2 * _SAMPLE_ROWS).toArrow()
     bits = min(_MAX_BITS, 62 // len(columns))
-    boundaries = tuple(_boundaries(sample.column(name), bits) for name in names)
-    ranks = _Ranks(boundaries, bits)
+    boundaries = tuple(boundaries_of(sample.column(name), bits) for name in names)
+    ranks = Ranks(boundaries, bits)
 
     def curve(*arrays: pa.Array) -> pa.Array:
         return ranks.curve(arrays)
@@ -62,7 +62,8 @@ def along_curve(frame: DataFrame, columns: Sequence[Column], rows: int) -> DataF
     return frame.withColumn(CURVE, F.arrow_udf(curve, "long")(*columns))  # type: ignore[attr-defined] # missing in its stubs
 
 
-def _boundaries(column: pa.ChunkedArray, bits: int) -> npt.NDArray[Any]:
+def boundaries_of(column: pa.ChunkedArray, bits: int) -> npt.NDArray[Any]:
+    """At most 2^bits - 1 values that part a sample into about equal shares."""
     values = np.sort(_comparable(pc.drop_null(column).combine_chunks()))
     count = min(len(values), (1 << bits) - 1)
     if not count:

@@ -47,7 +47,7 @@ class FileDeletion:
 
 
 @dataclass(frozen=True)
-class _Merge:
+class VectorMerge:
     """What an executor must know to merge positions into files' deletion vectors."""
 
     uri: str
@@ -67,9 +67,11 @@ def delete_positions(
         files: what FILE counts.
         write_vectors: false only counts, for tables without deletion vectors.
     """
-    merge = _Merge(table.uri, dict(table.storage_options), dict(enumerate(files)), write_vectors)
-    partial = positions.select(column(FILE), column(ROW)).mapInArrow(_gather, _BITMAPS)
-    merged = partial.repartition(column("file")).mapInArrow(_merging(merge), _REPORT)
+    merge = VectorMerge(
+        table.uri, dict(table.storage_options), dict(enumerate(files)), write_vectors
+    )
+    partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
+    merged = partial.repartition(column("file")).mapInArrow(merging_task(merge), _REPORT)
     found = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
     return [_deletion(files, row) for row in found]
 
@@ -83,7 +85,7 @@ def _deletion(files: Sequence[AddFile], row: dict[str, object]) -> FileDeletion:
     return FileDeletion(files[index], deleted, total, physical, vector)
 
 
-def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def gather_positions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One task's positions as a bitmap for each file."""
     bitmaps: dict[int, BitMap64] = {}
     for batch in batches:
@@ -102,7 +104,11 @@ def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
 
 
-def _merging(merge: _Merge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def merging_task(
+    merge: VectorMerge,
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A task that turns bitmaps of files into vectors and says what became of each file."""
+
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bitmaps: dict[int, BitMap64] = {}
         for batch in batches:
@@ -118,7 +124,7 @@ def _merging(merge: _Merge) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.
     return task
 
 
-def _report(merge: _Merge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
+def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
     store = open_store(merge.uri, merge.storage_options)
     before: dict[int, int] = {}
     for index, bitmap in bitmaps.items():
@@ -142,7 +148,7 @@ def _report(merge: _Merge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
     )
 
 
-def _physical_rows(merge: _Merge, index: int) -> int:
+def _physical_rows(merge: VectorMerge, index: int) -> int:
     """From the statistics, or else from the file's footer."""
     add = merge.files[index]
     counted = physical_rows(add)

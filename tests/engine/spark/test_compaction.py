@@ -1,0 +1,137 @@
+"""What executors do with files, called as they call it."""
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.actions.codec import decode
+from engine.actions.files import AddFile
+from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vector
+from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.spark.compaction import CompactionJob, compact_bin
+from engine.spark.curve import Ranks, boundaries_of
+from engine.spark.file_writer import FileTarget
+from engine.spark.row_positions import VectorMerge, gather_positions, merging_task
+from engine.spark.table_files import arrow_schema
+from engine.storage.uri import open_store
+
+INNER = StructType((StructField("x", LONG), StructField("y", STRING)))
+SCHEMA = StructType((StructField("id", LONG), StructField("s", INNER), StructField("_rid", LONG)))
+
+
+def _add(root, name, table, deleted=(), **values):
+    pq.write_table(table, Path(root) / name, row_group_size=2)
+    vector = write_deletion_vector(open_store(str(root)), deleted) if deleted else None
+    return AddFile(
+        path=name,
+        partition_values={},
+        size=1,
+        modification_time=0,
+        data_change=True,
+        stats=f'{{"numRecords":{table.num_rows}}}',
+        deletion_vector=vector,
+        **values,
+    )
+
+
+def _compact(root, *adds):
+    target = FileTarget(str(root), SCHEMA, arrow_schema(SCHEMA), write_id="w", data_change=False)
+    report = compact_bin(CompactionJob(target, (adds,), ("_rid", None)), 0).to_pylist()[0]
+    action = decode(report["action"]) if report["action"] else None
+    return action, report["source_rows"]
+
+
+def test_files_of_older_schemas_become_one_in_order(tmp_path):
+    old = pa.table({"id": pa.array([1, 2, 3], pa.int32())})
+    new = pa.table(
+        {
+            "extra": [0, 0],
+            "s": pa.array([{"y": "b"}, None], pa.struct([("y", pa.string())])),
+            "id": [4, 5],
+            "_rid": [None, 70],
+        }
+    )
+    action, rows = _compact(
+        tmp_path,
+        _add(tmp_path, "old", old, deleted=[1], base_row_id=10),
+        _add(tmp_path, "new", new, base_row_id=20),
+    )
+    found = pq.read_table(tmp_path / action.path).to_pylist()
+    assert [row["id"] for row in found] == [1, 3, 4, 5]
+    assert [row["s"] for row in found] == [None, None, {"x": None, "y": "b"}, None]
+    assert [row["_rid"] for row in found] == [10, 12, 20, 70]
+    assert rows == [3, 2]
+    assert action.data_change is False
+
+
+def test_files_without_a_live_row_become_none(tmp_path):
+    action, _ = _compact(tmp_path, _add(tmp_path, "a", pa.table({"id": [1, 2]}), deleted=[0, 1]))
+    assert action is None
+    assert {path.name for path in tmp_path.iterdir()} == {"a"}
+
+
+def test_files_that_lack_every_column_keep_their_rows(tmp_path):
+    action, _ = _compact(tmp_path, _add(tmp_path, "a", pa.table({"other": [1, 2, 3]})))
+    assert pq.read_table(tmp_path / action.path)["id"].to_pylist() == [None] * 3
+
+
+def _positions(*pairs):
+    files, rows = zip(*pairs, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(files, pa.int32()), pa.array(rows, pa.int64())], names=["file", "row"]
+    )
+
+
+def _merged(root, adds, *batches):
+    merge = VectorMerge(str(root), {}, dict(enumerate(adds)), write_vectors=True)
+    report = list(merging_task(merge)(gather_positions(batches)))
+    return {row["file"]: row for batch in report for row in batch.to_pylist()}
+
+
+def test_positions_join_the_vector_that_is_there(tmp_path):
+    table = pa.table({"id": list(range(10))})
+    adds = [_add(tmp_path, "a", table, deleted=[0, 1]), _add(tmp_path, "b", table)]
+    found = _merged(tmp_path, adds, _positions((0, 5), (1, 9), (0, 5)), _positions((0, 7)))
+    assert (found[0]["deleted"], found[0]["total"], found[0]["physical"]) == (2, 4, 10)
+    vector = msgspec.json.decode(found[0]["vector"], type=type(adds[0].deletion_vector))
+    assert set(read_deletion_vector(open_store(str(tmp_path)), vector)) == {0, 1, 5, 7}
+
+
+def test_a_file_whose_every_row_goes_needs_no_vector(tmp_path):
+    add = _add(tmp_path, "a", pa.table({"id": [1, 2]}))
+    found = _merged(tmp_path, [add], _positions((0, 0), (0, 1)))
+    assert (found[0]["total"], found[0]["vector"]) == (2, None)
+
+
+def test_rows_are_counted_in_the_footer_where_statistics_do_not_say(tmp_path):
+    add = msgspec.structs.replace(_add(tmp_path, "a", pa.table({"id": [1, 2, 3]})), stats=None)
+    assert _merged(tmp_path, [add], _positions((0, 2)))[0]["physical"] == 3
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([3, None, 1, 2]),
+        pa.array(["c", None, "a", "b"]),
+        pa.array([2.0, None, float("-inf"), 0.5]),
+        pa.array([3, None, 1, 2], pa.date32()),
+        pa.array([3, None, 1, 2], pa.timestamp("us", "UTC")),
+        pa.array([b"c", None, b"a", b"b"]),
+    ],
+)
+def test_ranks_follow_the_order_of_values_and_null_comes_first(values):
+    ranks = Ranks((boundaries_of(pa.chunked_array([values]), 4),), 4)
+    order = np.argsort(ranks.curve([values]).to_numpy(), kind="stable")
+    assert order.tolist() == [1, 2, 3, 0]
+
+
+def test_the_curve_mixes_the_bits_of_both_columns():
+    values = pa.array(range(4))
+    boundaries = boundaries_of(pa.chunked_array([pa.array([1, 2, 3])]), 2)
+    ranks = Ranks((boundaries, boundaries), 2)
+    grid = [ranks.curve([pa.array([x] * 4), values]).to_pylist() for x in range(4)]
+    assert grid == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
