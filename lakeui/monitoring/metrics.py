@@ -67,8 +67,8 @@ def _transactions() -> Iterator[Metric]:
         .annotate(count=Count("job_id", distinct=True))
         .order_by("name")
     )
-    for row in absorbed:
-        family.add_metric([row["name"], "absorbed"], row["count"])
+    for each in absorbed:
+        family.add_metric([each["name"], "absorbed"], each["count"])
     yield family
 
 
@@ -94,13 +94,13 @@ def _cost() -> Iterator[Metric]:
     size = CounterMetricFamily(
         "lakeui_wasted_bytes", "Bytes written by lost writes.", labels=["table"]
     )
-    lost = Conflict.objects.filter(kind=Conflict.Kind.ESCAPED, table__isnull=False)
-    sums = lost.values(name=F("table__name")).annotate(
+    escaped = Conflict.objects.filter(kind=Conflict.Kind.ESCAPED, table__isnull=False)
+    sums = escaped.values(name=F("table__name")).annotate(
         ms=Sum("wasted_ms"), bytes=Sum("wasted_bytes")
     )
-    for row in sums.order_by("name"):
-        seconds.add_metric([row["name"]], (row["ms"] or 0) / 1000)
-        size.add_metric([row["name"]], row["bytes"] or 0)
+    for lost in sums.order_by("name"):
+        seconds.add_metric([lost["name"]], (lost["ms"] or 0) / 1000)
+        size.add_metric([lost["name"]], lost["bytes"] or 0)
     yield seconds
     yield size
 

@@ -1,9 +1,11 @@
+from typing import Any
+
 from django.db import migrations
 
 NAMES = ["viewer", "operator", "maintainer", "admin"]
 
 
-def make_groups(apps, schema_editor):
+def make_groups(apps: Any, schema_editor: Any) -> None:
     group = apps.get_model("auth", "Group")
     for name in NAMES:
         group.objects.get_or_create(name=name)
