@@ -54,7 +54,7 @@ def disk_problem() -> str:
 
 def broker_problem() -> str:
     """Empty if there is a redis-server to run."""
-    if redis_server() is not None:
+    if "BROKER_URL" in os.environ or redis_server() is not None:
         return ""
     return (
         "There is no redis-server: install it (apt install redis-server, brew install redis) "

@@ -86,11 +86,8 @@ class Stack:
         """Start everything, the broker and the web server first."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop_later)
-        broker_port, password = free_port(), secrets.token_urlsafe(24)
-        url = f"redis://:{password}@{HOST}:{broker_port}/0"
-        _write_private(settings.LAKEUI_HOME / "run" / "broker_url", url)
-        os.environ |= {"BROKER_URL": url, MARK: str(settings.LAKEUI_HOME)}
-        for program in (broker_program(broker_port, password), *self._beside):
+        os.environ[MARK] = str(settings.LAKEUI_HOME)
+        for program in (*self._broker(), *self._beside):
             child = Child(program, settings.LAKEUI_HOME / "logs" / f"{program.name}.log")
             child.start()
             self._children.append(child)
@@ -127,6 +124,16 @@ class Stack:
             child.kill()
         (settings.LAKEUI_HOME / "run" / "broker_url").unlink(missing_ok=True)
         return [pid for child in self._children for pid in child.leftovers()]
+
+    def _broker(self) -> list[Program]:
+        """A private Redis, known to every child; none where BROKER_URL names another broker."""
+        if "BROKER_URL" in os.environ:
+            return []
+        port, password = free_port(), secrets.token_urlsafe(24)
+        url = f"redis://:{password}@{HOST}:{port}/0"
+        _write_private(settings.LAKEUI_HOME / "run" / "broker_url", url)
+        os.environ["BROKER_URL"] = url
+        return [broker_program(port, password)]
 
     def _pids(self) -> list[int]:
         return [pid for child in self._children for pid in child.pids()]

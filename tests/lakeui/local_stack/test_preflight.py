@@ -36,5 +36,6 @@ def test_a_directory_that_cannot_be_written_is_named(settings, tmp_path):
     assert "LAKEUI_HOME" in preflight.storage_problem()
 
 
-def test_there_is_a_redis_server_on_this_machine():
+def test_there_is_a_redis_server_on_this_machine(monkeypatch):
+    monkeypatch.delenv("BROKER_URL")
     assert preflight.broker_problem() == ""
