@@ -117,6 +117,7 @@ class Execution:
             partition_columns=tuple(snapshot.partition_columns),
             properties=snapshot.properties,
             storage_options=dict(self.table.storage_options),
+            allowed_roots=snapshot.allowed_roots,
         )
 
     def condition(self, command: Command, snapshot: Snapshot) -> Expression | None:

@@ -46,6 +46,7 @@ class CompactionJob:
     target: FileTarget
     bins: tuple[tuple[AddFile, ...], ...]
     row_columns: tuple[str | None, str | None] = (None, None)
+    allowed_roots: tuple[str, ...] = ()
 
 
 def compact(
@@ -66,6 +67,7 @@ def compact(
     job = CompactionJob(
         _target(table, keep_row_ids=keep_row_ids), tuple(tuple(each) for each in bins)
     )
+    job = replace(job, allowed_roots=tuple(table.allowed_roots))
     if keep_row_ids:
         job = replace(job, row_columns=(table.row_id_column, table.row_commit_version_column))
     numbers = spark.range(0, len(bins), 1, len(bins)).toDF("bin")
@@ -143,9 +145,9 @@ def _iter_live(
     store: Store, job: CompactionJob, add: AddFile
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Live rows in order under the target's schema, with the physical rows seen so far."""
-    resolved = resolve_log_path(job.target.table_uri, add.path)
+    resolved = resolve_log_path(job.target.table_uri, add.path, job.allowed_roots)
     place = store if resolved.inside else open_store(resolved.root, job.target.storage_options)
-    deleted = _deleted(store, add)
+    deleted = _deleted(store, job, add)
     start = 0
     with place.open_input(resolved.path) as source:
         file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
@@ -194,10 +196,11 @@ def _without(
     return batch.filter(pa.array(alive))
 
 
-def _deleted(store: Store, add: AddFile) -> npt.NDArray[np.uint64]:
+def _deleted(store: Store, job: CompactionJob, add: AddFile) -> npt.NDArray[np.uint64]:
     if add.deletion_vector is None:
         return np.empty(0, dtype=np.uint64)
-    return np.fromiter(read_deletion_vector(store, add.deletion_vector), dtype=np.uint64)
+    deleted = read_deletion_vector(store, add.deletion_vector, job.allowed_roots)
+    return np.fromiter(deleted, dtype=np.uint64)
 
 
 def _shaped(

@@ -24,7 +24,7 @@ from engine.errors import RequestError
 from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import field_id
 from engine.schema.partition_values import parse_partition_value
-from engine.schema.types import StructField, StructType
+from engine.schema.types import ArrayType, MapType, StructField, StructType
 from engine.spark.columns import column, to_spark_type
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store, resolve_log_path
@@ -182,7 +182,7 @@ def _field_id(table: TableFiles, each: StructField) -> dict[str, int] | None:
 def _data_column(table: TableFiles, each: StructField) -> Column:
     """The column under its own name; structs in it are renamed by position."""
     found = column(table.physical_name(each))
-    if table.is_mapped and isinstance(each.type, StructType):
+    if table.is_mapped and isinstance(each.type, StructType | ArrayType | MapType):
         found = found.cast(to_spark_type(each.type))
     return found.alias(each.name)
 
@@ -218,7 +218,7 @@ def _row_tracking(table: TableFiles) -> Iterator[Column]:
 
 
 def _path(table: TableFiles, add: AddFile) -> str:
-    resolved = resolve_log_path(table.uri, add.path)
+    resolved = resolve_log_path(table.uri, add.path, table.allowed_roots)
     name = resolved.path.rpartition("/")[2]
     if name.startswith(("_", ".")):
         msg = f"Spark takes {name} for a hidden file and would read no rows from it."
@@ -234,9 +234,9 @@ def _java_encoded(path: str) -> str:
 
 
 def _is_live(table: TableFiles, files: Mapping[int, AddFile]):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a UDF
-    mask = _Mask(
-        table.uri, dict(table.storage_options), {i: add.deletion_vector for i, add in files.items()}
-    )
+    vectors = {index: add.deletion_vector for index, add in files.items()}
+    roots = tuple(table.allowed_roots)
+    mask = _Mask(table.uri, dict(table.storage_options), vectors, roots)
 
     def live(file: pa.Array, row: pa.Array) -> pa.Array:
         return mask.live(file.to_numpy(zero_copy_only=False), row.to_numpy(zero_copy_only=False))
@@ -252,6 +252,7 @@ class _Mask:
     uri: str
     storage_options: dict[str, str]
     vectors: dict[int, DeletionVectorDescriptor | None]
+    allowed_roots: tuple[str, ...] = ()
     _deleted: dict[int, npt.NDArray[np.uint64]] = field(default_factory=dict)
 
     def live(self, files: npt.NDArray[np.int32], rows: npt.NDArray[np.int64]) -> pa.Array:
@@ -267,7 +268,7 @@ class _Mask:
                 self._deleted.clear()
             vector = self.vectors[index]
             store = open_store(self.uri, self.storage_options)
-            found = read_deletion_vector(store, vector) if vector else ()
+            found = read_deletion_vector(store, vector, self.allowed_roots) if vector else ()
             self._deleted[index] = np.fromiter(found, dtype=np.uint64)
         return self._deleted[index]
 

@@ -54,6 +54,7 @@ class VectorMerge:
     storage_options: dict[str, str]
     files: dict[int, AddFile]
     write_vectors: bool
+    allowed_roots: tuple[str, ...] = ()
 
 
 def delete_positions(
@@ -68,7 +69,11 @@ def delete_positions(
         write_vectors: false only counts, for tables without deletion vectors.
     """
     merge = VectorMerge(
-        table.uri, dict(table.storage_options), dict(enumerate(files)), write_vectors
+        table.uri,
+        dict(table.storage_options),
+        dict(enumerate(files)),
+        write_vectors,
+        tuple(table.allowed_roots),
     )
     partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
     merged = partial.repartition(column("file")).mapInArrow(merging_task(merge), _REPORT)
@@ -129,7 +134,7 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
     before: dict[int, int] = {}
     for index, bitmap in bitmaps.items():
         vector = merge.files[index].deletion_vector
-        known = read_deletion_vector(store, vector) if vector else BitMap64()
+        known = read_deletion_vector(store, vector, merge.allowed_roots) if vector else BitMap64()
         before[index] = len(known)
         bitmaps[index] = bitmap | known
     physical = {index: _physical_rows(merge, index) for index in bitmaps}
@@ -154,7 +159,7 @@ def _physical_rows(merge: VectorMerge, index: int) -> int:
     counted = physical_rows(add)
     if counted is not None:
         return counted
-    resolved = resolve_log_path(merge.uri, add.path)
+    resolved = resolve_log_path(merge.uri, add.path, merge.allowed_roots)
     with open_store(resolved.root, merge.storage_options).open_input(resolved.path) as source:
         rows: int = pq.read_metadata(source).num_rows
     return rows

@@ -24,7 +24,7 @@ from engine.schema.types import (
     StructType,
 )
 from engine.spark.columns import column, from_spark_schema, to_spark_schema, to_spark_type
-from engine.spark.reader import spark_path
+from engine.spark.reader import check_file_system, spark_path
 from engine.spark.row_checks import refuse_bad_rows
 from engine.spark.text_files import (
     FILE,
@@ -73,6 +73,8 @@ def read_files(
         RequestError: there are no such files.
     """
     files = _list_files(source, storage_options or {})
+    if source.format != "csv":
+        check_file_system(spark, files[0].root)
     if source.format in {"parquet", "orc"}:
         return _columnar(spark, source, files)
     if source.format == "csv":

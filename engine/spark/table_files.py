@@ -23,13 +23,17 @@ DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
 
 @dataclass(frozen=True)
 class TableFiles:
-    """A table's place and the shape of its files."""
+    """A table's place and the shape of its files.
+
+    `allowed_roots` are places outside the table that its log may lead to (shallow clones).
+    """
 
     uri: str
     schema: StructType
     partition_columns: Sequence[str] = ()
     properties: TableProperties = field(default_factory=TableProperties)
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    allowed_roots: Sequence[str] = ()
 
     @property
     def mapping_mode(self) -> str:
