@@ -7,12 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from tests.interop.rows import canonical_rows
+from tests.interop.rows import THREADS, canonical_rows
 
 _SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -112,8 +113,9 @@ def main(jars: str, scratch: str, requests: Iterable[str], answers: Any) -> None
     spark = build_session(Path(jars), Path(scratch))
     versions = {"spark": spark.version, "java": spark._jvm.System.getProperty("java.version")}
     print(json.dumps(versions), file=answers, flush=True)
-    for line in requests:
-        print(json.dumps(answer(spark, json.loads(line))), file=answers, flush=True)
+    with ThreadPoolExecutor(THREADS) as pool:
+        for found in pool.map(lambda line: answer(spark, json.loads(line)), requests):
+            print(json.dumps(found), file=answers, flush=True)
     spark.stop()
 
 

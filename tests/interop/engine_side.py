@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import duckdb_extension_delta
 import pyarrow as pa
 from deltalake import DeltaTable as RustTable
 from deltalake import QueryBuilder
-from pyspark.sql import SparkSession
 from pyspark.sql.types import VariantVal
 
 from engine.commands.model import Create, Vacuum
@@ -26,7 +26,7 @@ from engine.schema.types import PrimitiveType, StructType
 from engine.spark.session import build_session
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
-from tests.interop.rows import Pairs, canonical_rows
+from tests.interop.rows import THREADS, Pairs, canonical_rows
 
 _DUCKDB_DELTA = next(
     Path(duckdb_extension_delta.__file__).parent.glob("extensions/*/*.duckdb_extension")
@@ -39,17 +39,10 @@ _CHEAP = {  # many statements over few rows: compiling costs more than it saves
 
 
 class Engine:
-    """The engine and its Spark, started when first needed."""
+    """The engine and its Spark."""
 
     def __init__(self) -> None:
-        self._spark: SparkSession | None = None
-
-    @property
-    def spark(self) -> SparkSession:
-        """The session."""
-        if self._spark is None:
-            self._spark = build_session("interop", master="local[2]", settings=_CHEAP)
-        return self._spark
+        self._spark = build_session("interop", master="local[2]", settings=_CHEAP)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Read, do the statements, read again, let others read; errors are part of the answer."""
@@ -76,13 +69,12 @@ class Engine:
             table = DeltaTable.open(place)
         if isinstance(command, Vacuum):
             command = Vacuum(retention_hours=command.retention_hours, override_retention=True)
-        result = run(command, table, self.spark)
+        result = run(command, table, self._spark)
         return f"version {result.version}"
 
     def stop(self) -> None:
         """End the session."""
-        if self._spark is not None:
-            self._spark.stop()
+        self._spark.stop()
 
 
 def _read(place: str) -> list[str]:
@@ -152,8 +144,9 @@ def main(requests: Iterable[str], answers: Any) -> None:
     """Answer requests until there are no more."""
     engine = Engine()
     print(json.dumps({"duckdb": duckdb.__version__}), file=answers, flush=True)
-    for line in requests:
-        print(json.dumps(engine.answer(json.loads(line))), file=answers, flush=True)
+    with ThreadPoolExecutor(THREADS) as pool:
+        for found in pool.map(lambda line: engine.answer(json.loads(line)), requests):
+            print(json.dumps(found), file=answers, flush=True)
     engine.stop()
 
 

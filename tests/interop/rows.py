@@ -9,6 +9,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+THREADS = 3
+"""Cases that a side works on at once."""
+
 
 def canonical_rows(rows: Iterable[Sequence[Any]]) -> list[str]:
     """One line of JSON a row, sorted."""

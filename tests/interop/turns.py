@@ -109,3 +109,9 @@ def both_ways(
         Case(f"{name}-by-engine", feature, ours, asked, refused or {}),
         Case(f"{name}-by-delta", feature, theirs, asked, refused or {}),
     )
+
+
+ROW_IDS = {"row_ids": "SELECT id, name, _metadata.row_id, _metadata.row_commit_version FROM {t}"}
+DETAIL = {"detail": "clusteringColumns << DESCRIBE DETAIL {t}"}
+HISTORY = {"history": "version, operation << DESCRIBE HISTORY {t}"}
+TIMES = {"times": "version, timestamp << DESCRIBE HISTORY {t}"}
