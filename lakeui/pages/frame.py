@@ -88,7 +88,11 @@ class Frame:
     @cached_property
     def extras(self) -> tuple[Entry, ...]:
         """Pages after the four that everybody uses daily."""
-        return (Entry("explain", reverse("explain"), "term", "Explain an error"),)
+        return (
+            Entry("schedule-list", reverse("schedule-list"), "clock", "Schedules"),
+            Entry("explain", reverse("explain"), "term", "Explain an error"),
+            Entry("monitoring", reverse("monitoring"), "pulse", "Monitoring"),
+        )
 
     @cached_property
     def origin(self) -> str:

@@ -81,6 +81,7 @@ def isolation(request: HttpRequest, pk: int) -> HttpResponse:
     wanted = _wanted(request, table)
     pairs = observed_pairs(table)
     cells = list(_cells(table, wanted, pairs))
+    reordered = swim_lane(table).reordered
     context = {
         "table": table,
         "head": table_head(request, table, "isolation"),
@@ -96,7 +97,8 @@ def isolation(request: HttpRequest, pk: int) -> HttpResponse:
         "rule_texts": RULE_TEXTS,
         "days": DEFAULT_DAYS,
         "sums": _sums(pairs),
-        "reordered": swim_lane(table).reordered[-_REORDERED_SHOWN:][::-1],
+        "reordered": reordered[-_REORDERED_SHOWN:][::-1],
+        "reordered_count": len(reordered),
         "twin": f"/api/v1/tables/{table.pk}/isolation/",
     }
     return render(request, "tables/isolation.html", context | _examples(table, context["picked"]))

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from engine.schema.types import StructType, type_to_json
 from lakeui.catalog.models import Table
 
 MAX_DEPTH = 12
@@ -84,3 +85,10 @@ def _notes(name: str, metadata: dict[str, Any]) -> Iterator[str]:
 
 def _name(column: str | list[str]) -> str:
     return column if isinstance(column, str) else ".".join(column)
+
+
+def schema_lines(schema: StructType) -> Iterator[str]:
+    """A line a column, nested ones indented: what two versions are compared by."""
+    for row in _rows(type_to_json(schema), {}, 0):
+        null = "" if row.nullable else " NOT NULL"
+        yield f"{'  ' * row.depth}{row.name} {row.type}{null}"

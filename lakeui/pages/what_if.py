@@ -10,7 +10,7 @@ from django.shortcuts import render
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Table
 from lakeui.conflicts.level_impact import PROMISES
-from lakeui.conflicts.what_if import Verdict, latest_versions, what_if
+from lakeui.conflicts.what_if import CommitVerdict, Verdict, latest_versions, what_if
 from lakeui.pages.table_head import table_head, visible_table
 
 SPANS = (50, 100, 200)
@@ -34,7 +34,8 @@ def what_if_page(request: HttpRequest, pk: int) -> HttpResponse:
         and row_level == table.row_level_eligible,
         "span": span,
         "spans": SPANS,
-        "met_commits": [each for each in answer.commits if each.met],
+        "met_commits": sorted((e for e in answer.commits if e.met), key=_worst_first),
+        "conflicts": sorted(answer.conflicts, key=lambda each: -each.conflict_id),
         "commit_counts": _counts(each.verdict for each in answer.commits),
         "conflict_counts": _counts(each.verdict for each in answer.conflicts),
         "saved": sum(each.verdict == Verdict.PASSES for each in lost_now),
@@ -59,6 +60,11 @@ def _span(request: HttpRequest) -> int:
         msg = "There is no such number of versions to look at."
         raise Http404(msg)
     return int(text or SPANS[1])
+
+
+def _worst_first(each: CommitVerdict) -> tuple[int, int]:
+    order = (Verdict.CONFLICT, Verdict.UNDECIDABLE, Verdict.PASSES)
+    return order.index(each.verdict), -each.version
 
 
 def _counts(verdicts: Iterable[Verdict]) -> dict[str, int]:

@@ -15,7 +15,7 @@ from engine.errors import ConflictFacts, ConflictFile, ConflictSide, Remedy
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, Schedule
 
 MIB, GIB = 1024**2, 1024**3
 SCHEMA = {
@@ -263,6 +263,7 @@ class Story:
         self.others = self._others()
         self.running = self._jobs()
         self.conflict = self._conflicts()
+        self._schedules()
 
     def ago(self, **span: float) -> datetime:
         return self.now - timedelta(**span)
@@ -308,6 +309,7 @@ class Story:
             4799: ("UPDATE", "price-fixer", {"predicate": "status = 'open'"}),
             4795: ("OPTIMIZE", "opt-scheduler", {"clusterBy": ["order_date", "customer_id"]}),
             4810: ("OPTIMIZE", "opt-scheduler", {"clusterBy": ["order_date", "customer_id"]}),
+            4640: ("SET TBLPROPERTIES", "schema-bot", {"properties": {"delta.deletedFileRetentionDuration": "interval 7 days"}}),
             4690: ("VACUUM END", "opt-scheduler", {"status": "COMPLETED"}),
             4612: ("WRITE", "", {"mode": "Append"}),
         }  # fmt: skip
@@ -339,8 +341,22 @@ class Story:
             rows_deleted_by_vectors=1871 if operation in {"DELETE", "MERGE"} else 0,
             changes_metadata=operation == "SET TBLPROPERTIES",
         )  # fmt: skip
+        if operation == "SET TBLPROPERTIES":
+            self._define(commit)
         if version > 4790:
             self._commit_files(commit)
+
+    @staticmethod
+    def _define(commit: Commit) -> None:
+        """The table's definition as such a commit writes it whole."""
+        configuration = commit.table.properties | commit.operation_parameters["properties"]
+        metadata = {
+            "id": commit.table.table_uuid,
+            "schemaString": json.dumps(SCHEMA),
+            "configuration": configuration,
+        }
+        commit.raw += json.dumps({"metaData": metadata}) + "\n"
+        commit.save(update_fields=["raw"])
 
     @staticmethod
     def _predicate(operation: str) -> str:
@@ -545,6 +561,16 @@ class Story:
             plan={"files": 1866, "size_bytes": int(12.4 * GIB), "retention_hours": 168,
                   "versions_lost": [1102, 1298]},
         )  # fmt: skip
+
+    def _schedules(self) -> None:
+        for name, cron, statement in (
+            ("orders nightly", "0 2 * * *", "OPTIMIZE sales.orders"),
+            ("orders weekly clean-up", "0 4 * * 0", "VACUUM sales.orders"),
+        ):
+            Schedule.objects.create(
+                name=name, table=self.orders, cron=cron, kind=statement.split()[0].lower(),
+                statement=statement, owner=self.owner, next_due_at=self.ago(hours=-9),
+            )  # fmt: skip
 
     def _conflicts(self) -> Conflict:
         lost = make_job(

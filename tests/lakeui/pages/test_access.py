@@ -7,8 +7,11 @@ from lakeui.catalog.roles import Role
 from tests.lakeui.factories import grant
 from tests.lakeui.pages.conftest import SmallLake
 
-ABOUT_ONE = ("table", "history", "version", "job", "job log", "conflict")
-LISTS = ("overview", "tables", "jobs", "conflicts", "search")
+ABOUT_ONE = (
+    "table", "history", "version", "diff", "concurrency", "isolation", "eligibility", "what-if",
+    "files", "job", "job log", "conflict",
+)  # fmt: skip
+LISTS = ("overview", "tables", "jobs", "conflicts", "schedules", "search", "monitoring", "explain")
 
 
 @pytest.mark.parametrize("name", [*ABOUT_ONE, *LISTS])

@@ -12,10 +12,12 @@ from django.test.utils import CaptureQueriesContext
 from tests.lakeui.pages.conftest import SmallLake
 
 NAMES = (
-    "overview", "tables", "table", "history", "version", "jobs", "jobs of a table", "job",
-    "conflicts", "conflicts of a table", "conflict", "search",
+    "overview", "tables", "table", "history", "version", "diff", "concurrency", "isolation",
+    "eligibility", "what-if", "files", "jobs", "jobs of a table", "job", "schedules", "monitoring",
+    "conflicts", "conflicts of a table", "conflict", "explain", "search",
 )  # fmt: skip
 MORE = {
+    "new schedule": "/schedules/new/?table={table}",
     "new job": "/jobs/new/?table={table}",
     "form of a job": "/jobs/new/?table={table}&kind=optimize",
     "statement": "/jobs/new/?table={table}&sql=OPTIMIZE+sales.orders",
@@ -28,7 +30,8 @@ MORE = {
 }
 QUERIES = {
     "overview": 23, "tables": 17, "table": 22, "history": 28, "version": 29, "jobs": 17,
-    "job": 22, "conflicts": 17, "conflict": 21, "search": 20,
+    "job": 22, "conflicts": 17, "conflict": 21, "search": 20, "diff": 99, "concurrency": 99,
+    "isolation": 99, "eligibility": 99, "what-if": 99, "files": 99, "schedules": 99, "monitoring": 99, "explain": 99,
 }  # fmt: skip
 
 
@@ -109,6 +112,17 @@ def test_a_page_asks_as_often_however_much_there_is(as_, lake, name):
         ("/tables/{table}/history/?since=soon", 400),
         ("/tables/{table}/history/99/", 404),
         ("/jobs/{job}/?level=shouting", 404),
+        ("/tables/{table}/concurrency/?span=7", 404),
+        ("/tables/{table}/concurrency/?last=soon", 404),
+        ("/tables/{table}/isolation/?level=Chaos", 404),
+        ("/tables/{table}/what-if/?level=Chaos", 404),
+        ("/tables/{table}/what-if/?row_level=maybe", 404),
+        ("/tables/{table}/files/?sort=colour", 404),
+        ("/tables/{table}/files/?page=99", 404),
+        ("/tables/{table}/diff/77...99/", 404),
+        ("/tables/{table}/diff/3...1/", 302),
+        ("/tables/{table}/diff/?v=1&v=x", 302),
+        ("/schedules/new/?table=987654", 404),
         ("/search/?q=%00", 200),
     ],
 )
@@ -128,7 +142,10 @@ def test_no_template_holds_what_the_policy_blocks():
 
 def test_the_json_twin_of_a_page_is_there(as_, lake):
     client = as_("owner")
-    for name in ("tables", "table", "history", "version", "jobs", "job", "conflicts", "conflict"):
+    for name in (
+        "overview", "tables", "table", "history", "version", "concurrency", "isolation", "eligibility",
+        "what-if", "files", "jobs", "job", "schedules", "conflicts", "conflict", "monitoring",
+    ):  # fmt: skip
         body = client.get(lake.paths()[name]).content.decode()
         twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)
         assert twin, name

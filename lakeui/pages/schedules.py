@@ -1,0 +1,123 @@
+"""Jobs that recur: which, when next, what the last one did; making, resting and removing them."""
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from engine.errors import EngineError
+from lakeui.catalog.access import action_for_kind, may, visible_tables
+from lakeui.jobs.filters import ScheduleFilter, visible_schedules
+from lakeui.jobs.models import Schedule
+from lakeui.jobs.schedules import create_schedule, set_enabled
+from lakeui.pages.exports import export
+from lakeui.pages.listing import Listing
+
+COLUMNS = {
+    "name": lambda s: s.name,
+    "table": lambda s: s.table.name,
+    "cron": lambda s: s.cron,
+    "statement": lambda s: s.statement,
+    "owner": lambda s: s.owner.get_username(),
+    "enabled": lambda s: s.enabled,
+    "next_due_at": lambda s: s.next_due_at,
+    "last_fired_at": lambda s: s.last_fired_at,
+    "note": lambda s: s.note,
+}
+_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
+
+
+class ScheduleForm(forms.Form):
+    name = forms.CharField(
+        label="Name", max_length=200, help_text="What people call it: orders nightly."
+    )
+    cron = forms.CharField(
+        label="When, in UTC",
+        max_length=100,
+        initial="0 3 * * *",
+        help_text="Minute, hour, day of month, month, day of week: 0 3 * * * is every night at "
+        "three, */15 * * * * every quarter of an hour.",
+        widget=forms.TextInput(attrs=_MONO),
+    )
+    sql = forms.CharField(
+        label="Statement",
+        max_length=65_536,
+        help_text="One statement on the table, checked now and again each time it fires.",
+        widget=forms.Textarea(attrs=_MONO | {"rows": 5}),
+    )
+    retries = forms.IntegerField(
+        label="Runs again after a conflict", min_value=0, max_value=10, initial=2
+    )
+
+
+@login_required
+def schedule_list(request: HttpRequest) -> HttpResponseBase:
+    schedules = visible_schedules(request.user).select_related("table", "owner", "last_job")
+    listing = Listing(
+        request, ScheduleFilter(request.GET, schedules.order_by("next_due_at", "name"))
+    )
+    if "export" in request.GET and listing.is_valid:
+        return export(listing.rows, COLUMNS, request.GET["export"], "schedules")
+    context = {
+        "listing": listing,
+        "mine": {each.pk: _is_theirs(request, each) for each in listing.page},
+        "may_add": may(request.user, "write"),
+        "twin": f"/api/v1/schedules/?{request.GET.urlencode()}",
+    }
+    return render(request, "schedules/list.html", context, status=listing.status)
+
+
+@login_required
+def schedule_new(request: HttpRequest) -> HttpResponse:
+    tables = [table for table in visible_tables(request.user) if may(request.user, "write", table)]
+    if not tables:
+        msg = "Schedules need the role operator, on a table or on all."
+        raise PermissionDenied(msg)
+    wanted = request.POST.get("table") or request.GET.get("table", "")
+    table = next((each for each in tables if str(each.pk) == wanted), None)
+    if wanted and table is None:
+        msg = "There is no such table."
+        raise Http404(msg)
+    form = ScheduleForm(
+        request.POST or None, initial={"sql": f"OPTIMIZE {table.name}"} if table else None
+    )
+    if request.method == "POST" and table is not None and form.is_valid():
+        try:
+            made = create_schedule(table=table, owner=request.user, **form.cleaned_data)  # type: ignore[arg-type]
+        except EngineError as error:
+            field = str(getattr(error, "field", ""))
+            form.add_error(field if field in form.fields else None, str(error))
+        else:
+            messages.success(
+                request, f"{made.name} fires next at {made.next_due_at:%d %b %H:%M} UTC."
+            )
+            return redirect("schedule-list")
+    context = {"form": form, "tables": tables, "table": None, "chosen": table}
+    return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
+
+
+@require_POST
+@login_required
+def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Rest it, let it fire, or remove it."""
+    schedule = get_object_or_404(visible_schedules(request.user).select_related("table"), pk=pk)
+    if not _is_theirs(request, schedule):
+        msg = "Its owner may change it, or whoever may ask for such a job."
+        raise PermissionDenied(msg)
+    act = request.POST.get("act", "")
+    if act == "remove":
+        schedule.delete()
+        messages.success(request, f"{schedule.name} is removed; the jobs it made stay.")
+    elif act in {"rest", "fire"}:
+        set_enabled(schedule, enabled=act == "fire")
+        messages.success(request, f"{schedule.name} {'rests' if act == 'rest' else 'fires again'}.")
+    return redirect("schedule-list")
+
+
+def _is_theirs(request: HttpRequest, schedule: Schedule) -> bool:
+    action = action_for_kind(schedule.kind, schedule.parameters)
+    return schedule.owner_id == request.user.pk or may(request.user, action, schedule.table)

@@ -1,0 +1,274 @@
+"""Who wrote at once: the swim-lane, the matrix, eligibility, what-if, files and differences."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from lakeui.catalog.models import LiveFile, Table
+from lakeui.conflicts.swim_lane import Bar, Joint, SwimLane
+from lakeui.jobs.models import Job, JobAttempt, Schedule
+from lakeui.pages.charts.swim import MAX_LANES, MAX_TRACKS, REST, Running, draw_swim_lane
+from lakeui.pages.explain import EXAMPLE
+from tests.lakeui.factories import make_commit, make_table
+
+NOW = timezone.now()
+
+
+def bar(version, read, lane="etl", **fields):
+    return Bar(
+        **{
+            "lane": lane, "operation": "MERGE", "outcome": "committed", "version": version,
+            "read_version": read, "started_at": NOW - timedelta(minutes=40 - (read or 0)),
+            "started_is_estimated": False, "finished_at": NOW - timedelta(minutes=40 - (version or 30)),
+            "isolation_level": "", "is_blind_append": None,
+        } | fields
+    )  # fmt: skip
+
+
+def lost(conflict, read, winner, lane="other"):
+    return bar(None, read, lane, outcome="escaped", conflict_id=conflict, winning_version=winner)
+
+
+def drawn(bars, joints=(), running=(), **how):
+    data = SwimLane(
+        first=1, last=30, lanes=(), bars=tuple(bars), joints=tuple(joints), reordered=()
+    )
+    how = {"by_time": False, "by_operation": False} | how
+    return draw_swim_lane(data, list(running), now=NOW, **how)
+
+
+def test_a_bar_goes_from_the_version_read_to_the_version_it_became():
+    [one] = drawn([bar(20, 10)]).bars
+    [shorter] = drawn([bar(20, 19)]).bars
+    assert one.end_x == pytest.approx(shorter.end_x)
+    assert one.width == pytest.approx(10 * shorter.width)
+
+
+def test_a_loser_ends_at_its_winner_with_an_arrow_to_it():
+    chart = drawn([bar(20, 18), lost(1, 15, 20)])
+    loser = next(each for each in chart.bars if each.shape == "lost")
+    winner = next(each for each in chart.bars if each.shape == "solid")
+    assert loser.end_x == pytest.approx(winner.end_x)
+    [link] = chart.lost_links
+    assert link.x == pytest.approx(winner.end_x)
+
+
+def test_an_absorbed_conflict_is_a_joint_on_the_bar_that_absorbed_it():
+    chart = drawn([bar(12, 10, "a"), bar(20, 8, "b")], [Joint(5, 20, 12, "data_added")])
+    [(x, y, _)] = chart.joints
+    absorbing = next(each for each in chart.bars if each.key == "v20")
+    assert y == absorbing.y
+    assert absorbing.x < x < absorbing.end_x
+
+
+def test_bars_that_overlap_stand_on_tracks_of_their_own():
+    chart = drawn([bar(20, 10), bar(21, 12), bar(22, 21)])
+    tracks = {each.key: each.y for each in chart.bars}
+    assert tracks["v20"] != tracks["v21"]
+    assert chart.lanes[0].tracks == 2
+
+
+def test_what_does_not_fit_is_counted_not_dropped_silently():
+    chart = drawn([bar(20 + n, 2) for n in range(MAX_TRACKS + 3)])
+    assert len(chart.bars) == MAX_TRACKS
+    assert chart.hidden == 3
+
+
+def test_many_writers_share_the_last_lane():
+    chart = drawn([bar(n + 2, n + 1, f"writer-{n}") for n in range(25)])
+    assert len(chart.lanes) == MAX_LANES
+    assert chart.lanes[-1].name == REST
+    assert len(chart.bars) + chart.hidden == 25
+
+
+def test_a_start_that_is_not_recorded_is_marked():
+    [one] = drawn([bar(20, None)]).bars
+    assert one.is_estimated
+
+
+@pytest.mark.parametrize("by_time", [True, False])
+def test_everything_stays_inside_the_chart(by_time):
+    bars = [bar(n, max(n - 9, 0), f"w{n % 4}") for n in range(1, 31)] + [lost(1, 3, 17)]
+    running = [Running("ops", "UPDATE", 25, NOW - timedelta(minutes=5), "x", 40)]
+    chart = drawn(bars, running=running, by_time=by_time)
+    assert all(0 <= each.x <= 100 and each.end_x <= 100 for each in chart.bars)
+    assert all(each.y < chart.bottom for each in chart.bars)
+
+
+def test_an_empty_span_draws_nothing_and_does_not_fail():
+    assert drawn([]).bars == ()
+
+
+def test_a_running_job_is_drawn_up_to_now(as_, lake):
+    JobAttempt.objects.all().delete()
+    JobAttempt.objects.create(job=lake.job, number=2, started_at=NOW, read_version=2)
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/concurrency/").content.decode()
+    assert "1 running" in body
+    assert "t-now" in body
+
+
+def test_a_picked_transaction_shows_what_it_met(as_, lake):
+    path = f"/tables/{lake.table.pk}/concurrency/"
+    body = as_("viewer").get(path, {"pick": "v3"}).content.decode()
+    assert "became v3" in body
+    assert (
+        "lost to v3" in as_("viewer").get(path, {"pick": f"c-{lake.conflict.pk}"}).content.decode()
+    )
+
+
+def test_the_matrix_marks_what_a_setting_would_change(as_, lake):
+    path = f"/tables/{lake.table.pk}/isolation/"
+    as_it_is = as_("viewer").get(path).content.decode()
+    preview = as_("viewer").get(path, {"level": "Serializable"}).content.decode()
+    assert "is-changed" not in as_it_is
+    assert "is-changed" in preview
+    assert "It changes the metadata" in preview
+
+
+def test_a_setting_is_offered_as_a_job_only_to_who_may(as_, lake):
+    path = f"/tables/{lake.table.pk}/isolation/?level=Serializable"
+    assert "Set by a job" in as_("owner").get(path).content.decode()
+    assert "Set by a job" not in as_("viewer").get(path).content.decode()
+
+
+def test_a_setting_posted_from_its_page_is_understood(as_, lake):
+    fields = {
+        "table": lake.table.pk, "kind": "set_properties", "step": "check",
+        "parameters": '{"properties": {"delta.isolationLevel": "Serializable"}}',
+    }  # fmt: skip
+    body = as_("owner").post("/jobs/new/", fields).content.decode()
+    assert "is what was understood" in body
+    assert "delta.isolationLevel" in body
+
+
+def test_eligibility_names_what_fails_and_the_fix(as_, lake):
+    Table.objects.update(
+        partition_columns=["order_date"], clustering_columns=[], reader_features=[],
+        writer_features=[], properties={}, deletion_vectors=False,
+    )  # fmt: skip
+    body = as_("owner").get(f"/tables/{lake.table.pk}/eligibility/").content.decode()
+    assert "Two writers of one file always collide here" in body
+    assert "partitioned by order_date" in body
+    assert "Fix by a job" in body
+
+
+def test_files_are_summed_by_partition_with_the_largest_first(as_, lake):
+    Table.objects.update(partition_columns=["day"])
+    LiveFile.objects.all().delete()
+    for day, size in (("1", 10), ("2", 30), ("2", 40)):
+        LiveFile.objects.create(
+            table=lake.table, path=f"{day}-{size}", size_bytes=size, partition_values={"day": day},
+            row_count=100, deleted_row_count=size,
+        )  # fmt: skip
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/files/").content.decode()
+    assert body.index("day=2") < body.index("day=1")
+    assert "1 to 3 of 3 files" in body
+
+
+def test_two_ticked_versions_lead_to_their_difference(as_, lake):
+    response = as_("viewer").get(f"/tables/{lake.table.pk}/diff/?v=3&v=1")
+    assert response["Location"] == f"/tables/{lake.table.pk}/diff/1...3/"
+
+
+def test_a_difference_shows_properties_that_changed(as_, lake):
+    metadata = (
+        '{"metaData": {"id": "x", "schemaString": "{\\"type\\":\\"struct\\",\\"fields\\":[]}",'
+        ' "configuration": {"a": "1"}}}'
+    )
+    lake.table.commits.filter(version=0).update(changes_metadata=True, raw=metadata)
+    lake.table.commits.filter(version=2).update(changes_metadata=True)
+    Table.objects.update(properties={"a": "2"})
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/diff/1...3/").content.decode()
+    assert '<tr class="del"><td>\N{MINUS SIGN}</td><td>a = 1</td>' in body
+    assert '<tr class="add"><td>+</td><td>a = 2</td>' in body
+
+
+def test_a_definition_that_is_not_mirrored_is_not_guessed(as_, lake):
+    lake.table.commits.filter(version=2).update(changes_metadata=True, raw="")
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/diff/1...3/").content.decode()
+    assert "does not hold the commit that defined v1" in body
+
+
+def test_a_pasted_error_is_explained_and_may_be_kept(as_, lake):
+    client = as_("owner")
+    body = client.post("/conflicts/explain/", {"text": EXAMPLE}).content.decode()
+    assert "ConcurrentAppendException" in body
+    assert "date=2026-11-02" in body
+    kept = client.post("/conflicts/explain/", {"text": EXAMPLE, "step": "record"})
+    assert kept["Location"].startswith("/conflicts/")
+
+
+def test_a_viewer_may_explain_and_not_keep(as_, lake):
+    client = as_("viewer")
+    assert (
+        "Keep among" not in client.post("/conflicts/explain/", {"text": EXAMPLE}).content.decode()
+    )
+    client.post("/conflicts/explain/", {"text": EXAMPLE, "step": "record"})
+    assert lake.table.conflicts.count() == 1
+
+
+@pytest.mark.parametrize(("text", "status"), [("", 400), ("nothing of the kind", 200)])
+def test_text_without_a_conflict_is_told_so(as_, lake, text, status):
+    response = as_("viewer").post("/conflicts/explain/", {"text": text})
+    assert response.status_code == status
+
+
+def test_a_schedule_is_made_rests_and_is_removed(as_, lake):
+    client = as_("owner")
+    fields = {
+        "table": lake.table.pk, "name": "nightly", "cron": "0 3 * * *", "retries": "1",
+        "sql": "OPTIMIZE sales.orders",
+    }  # fmt: skip
+    assert client.post("/schedules/new/", fields)["Location"] == "/schedules/"
+    schedule = Schedule.objects.get()
+    client.post(f"/schedules/{schedule.pk}/", {"act": "rest"})
+    schedule.refresh_from_db()
+    assert not schedule.enabled
+    client.post(f"/schedules/{schedule.pk}/", {"act": "remove"})
+    assert not Schedule.objects.exists()
+
+
+@pytest.mark.parametrize("fault", [{"cron": "never"}, {"sql": "OPTIMISE it"}, {"name": ""}])
+def test_a_schedule_that_cannot_be_is_refused(as_, lake, fault):
+    fields = {
+        "table": lake.table.pk, "name": "nightly", "cron": "0 3 * * *", "retries": "1",
+        "sql": "OPTIMIZE sales.orders",
+    } | fault  # fmt: skip
+    assert as_("owner").post("/schedules/new/", fields).status_code == 400
+    assert not Schedule.objects.exists()
+
+
+def test_a_viewer_cannot_touch_a_schedule(as_, lake, people):
+    schedule = Schedule.objects.create(
+        name="nightly", table=lake.table, cron="0 3 * * *", kind="optimize", owner=people["owner"]
+    )
+    assert as_("viewer").post(f"/schedules/{schedule.pk}/", {"act": "remove"}).status_code == 403
+    assert as_("stranger").post(f"/schedules/{schedule.pk}/", {"act": "remove"}).status_code == 404
+    assert as_("viewer").get("/schedules/new/").status_code == 403
+
+
+def test_monitoring_tells_what_is_wrong(as_, lake):
+    Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_failed_at=NOW)
+    body = as_("viewer").get("/monitoring/").content.decode()
+    assert "cannot be read" in body
+    assert "Asking the workers" in body
+
+
+def test_workers_are_asked_in_a_fragment(as_, lake):
+    response = as_("viewer").get("/monitoring/", headers={"HX-Request": "true"})
+    assert "<html" not in response.content.decode()
+    assert "Database" in response.content.decode()
+
+
+def test_a_table_without_history_has_empty_pages_that_say_so(as_, db):
+    table = make_table("bare.table", version=0, file_count=0, size_bytes=0)
+    make_commit(table, 0, "CREATE TABLE", files_added=0)
+    for page in ("concurrency", "isolation", "eligibility", "what-if", "files"):
+        assert as_("viewer").get(f"/tables/{table.pk}/{page}/").status_code == 200
+
+
+def test_jobs_that_end_do_not_run_on(as_, lake):
+    Job.objects.update(state=Job.State.SUCCEEDED)
+    body = as_("viewer").get(f"/tables/{lake.table.pk}/concurrency/").content.decode()
+    assert "0 running" in body
