@@ -112,8 +112,8 @@ MUTATIONS = (
     Mutation(
         "OPTIMIZE loses rows that a winner brought back",
         MOVES,
-        "return None if brought_back else own_map.carry(theirs.path, gone)",
-        "return own_map.carry(theirs.path, gone)",
+        "carried = None if brought_back else own_map.carry(theirs.path, gone)",
+        "carried = own_map.carry(theirs.path, gone)",
     ),
     Mutation(
         "current does not follow the rows it changes",

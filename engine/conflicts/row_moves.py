@@ -62,7 +62,7 @@ def carry_own_output(
             out.settle(change.path, NO_ROWS, own_map.how)
             continue
         carried = _carried(change, own, meeting, own_map, rows)
-        if carried is None:
+        if carried is None or not all(target in ours for target in carried):
             continue
         _gather(masked, carried)
         out.restaged[change.path] = Restaged(_still_removed(own, change.add))
@@ -100,7 +100,8 @@ def _carried(
     if ours.remove.key != theirs.remove.key:
         return None
     gone, brought_back = removed_rows(theirs, rows)
-    return None if brought_back else own_map.carry(theirs.path, gone)
+    carried = None if brought_back else own_map.carry(theirs.path, gone)
+    return None if carried is None else {path: each for path, each in carried.items() if each}
 
 
 def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:

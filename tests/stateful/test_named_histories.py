@@ -251,6 +251,25 @@ def test_optimize_does_not_lose_a_row_that_restore_brought_back():
     assert set(played.lost) == {3}
 
 
+def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
+    """First every row is masked, and the output dropped; then the empty source goes too."""
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Optimize(3, (0,)),
+        c.Delete(4, c.Range(0, 3)),
+        c.Delete(5, c.Range(3, 6)),
+        4,
+        5,
+        c.Optimize(6, (0,)),
+        6,
+        3,
+    )
+    assert not played.lost
+    assert [each.command.number for each in played.landed.values()] == [1, 4, 5, 6]
+
+
 def test_restore_loses_to_anything():
     played = _played(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
     assert 2 in played.lost
