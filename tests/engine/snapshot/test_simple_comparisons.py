@@ -125,3 +125,12 @@ def test_statistics_rule_out_what_they_prove(stats: str | None, kept: bool):
 )
 def test_what_is_more_than_a_comparison_is_left_to_others(text: str):
     assert as_comparison(parse_condition(text, SCHEMA), SCHEMA, "none") is None
+
+
+@pytest.mark.parametrize(("length", "kept"), [(31, False), (32, True), (33, True)])
+def test_a_text_that_may_have_been_cut_is_no_upper_bound(length: int, kept: bool):
+    store = MemoryStore(f"memory://{uuid.uuid4()}")
+    write_first(store, SCHEMA)
+    stats = json.dumps({"numRecords": 1, "minValues": {"s": "a"}, "maxValues": {"s": "b" * length}})
+    write_commit(store, 1, add("f", stats=stats))
+    assert (load_snapshot(store).files(f"s = '{'b' * 40}'").num_rows == 1) is kept

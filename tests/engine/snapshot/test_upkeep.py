@@ -2,12 +2,15 @@ import uuid
 
 import pytest
 
+from engine.actions.table import Protocol
 from engine.errors import StorageError
-from engine.log.paths import checkpoint_path
+from engine.log.cleanup import clean_log
+from engine.log.paths import checkpoint_path, commit_path
+from engine.protocol.properties import DAY_MS
 from engine.snapshot.snapshot import load_snapshot
 from engine.snapshot.upkeep import after_commit
 from engine.storage.memory import MemoryStore
-from tests.engine.made_tables import add, write_commit, write_first
+from tests.engine.made_tables import LEGACY, add, write_commit, write_first
 
 
 class FullStore(MemoryStore):
@@ -44,3 +47,55 @@ def test_a_checkpoint_that_fails_leaves_the_commit_standing(caplog: pytest.LogCa
     assert after_commit(store, 3, load_snapshot(store, 2), now_ms=0) is None
     assert "No space left" in caplog.text
     assert load_snapshot(store).version == 7
+
+
+PROTECTED = Protocol(
+    min_reader_version=1, min_writer_version=7, writer_features=["checkpointProtection"]
+)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "enabled", "cleaned"),
+    [(LEGACY, "true", True), (LEGACY, "false", False), (PROTECTED, "true", False)],
+)
+def test_the_log_is_cleaned_where_the_table_wants_and_allows_it(
+    protocol: Protocol, enabled: str, cleaned: bool
+):
+    store = MemoryStore(f"memory://{uuid.uuid4()}")
+    configuration = {
+        "delta.checkpointInterval": "2",
+        "delta.logRetentionDuration": "interval 1 days",
+        "delta.enableExpiredLogCleanup": enabled,
+    }
+    write_first(store, protocol=protocol, configuration=configuration)
+    for version in (1, 2):
+        write_commit(store, version, add(f"f{version}"))
+    in_three_days = load_snapshot(store).timestamp_ms + 3 * DAY_MS
+    assert after_commit(store, 2, load_snapshot(store, 1), in_three_days) is not None
+    assert (store.stat(commit_path(0)) is None) is cleaned
+    assert load_snapshot(store).file_count == 2
+
+
+def test_sidecars_go_with_the_last_checkpoint_that_names_them():
+    store = MemoryStore(f"memory://{uuid.uuid4()}")
+    protocol = Protocol(
+        min_reader_version=3,
+        min_writer_version=7,
+        reader_features=["v2Checkpoint"],
+        writer_features=["v2Checkpoint"],
+    )
+    configuration = {
+        "delta.checkpointInterval": "2",
+        "delta.checkpointPolicy": "v2",
+        "delta.logRetentionDuration": "interval 1 days",
+    }
+    write_first(store, protocol=protocol, configuration=configuration)
+    for version in range(1, 5):
+        write_commit(store, version, add(f"f{version}"))
+    now_ms = load_snapshot(store).timestamp_ms
+    after_commit(store, 2, load_snapshot(store, 1), now_ms)
+    after_commit(store, 4, load_snapshot(store, 3), now_ms)
+    assert len(list(store.list_all("_delta_log/_sidecars"))) == 2
+    clean_log(store, DAY_MS, now_ms + 3 * DAY_MS)
+    assert len(list(store.list_all("_delta_log/_sidecars"))) == 1
+    assert load_snapshot(store).file_count == 4
