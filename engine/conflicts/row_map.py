@@ -16,7 +16,7 @@ from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.rebase import file_of
 from engine.conflicts.row_access import Positions, RowAccess, all_rows, positions
-from engine.conflicts.row_counts import physical_rows
+from engine.conflicts.row_counts import live_rows, physical_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,9 @@ def _by_tags(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAc
         info = CompactionInfo.of(remove)
         if info is not None:
             by_target.setdefault(info.target, []).append((info, remove))
-    segments: dict[str, tuple[Segment, ...]] = {}
+    segments: dict[str, tuple[Segment, ...]] = {
+        each.path: () for each in removes if live_rows(each) == 0
+    }
     targets: dict[str, AddFile] = {}
     for add in adds:
         sources = sorted(by_target.get(add.path, ()), key=lambda each: each[0].offset)

@@ -159,7 +159,7 @@ def _steps(dice: random.Random) -> Iterator[Step]:
         yield Step(opens=_append(dice, number))
         yield Step(commits=number)
     opened: list[int] = []
-    for _ in range(dice.randint(3, 7)):
+    for _ in range(dice.randint(3, 8)):
         number = next(numbers)
         yield Step(opens=_command(dice, number))
         opened.append(number)

@@ -270,6 +270,23 @@ def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
     assert [each.command.number for each in played.landed.values()] == [1, 4, 5, 6]
 
 
+def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():
+    played = _played(
+        Setup(),
+        c.Append(1, ROWS),
+        1,
+        c.Delete(4, c.Range(0, 3)),
+        c.Delete(5, c.Range(3, 6)),
+        4,
+        5,
+        c.InsertSelect(7, c.Range(0, 3)),
+        c.Optimize(6, (0,)),
+        6,
+        7,
+    )
+    assert not played.lost
+
+
 def test_restore_loses_to_anything():
     played = _played(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
     assert 2 in played.lost
