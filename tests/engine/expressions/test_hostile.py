@@ -30,6 +30,7 @@ SCHEMA = StructType(
     )
 )
 
+_WRITTEN = [each for each in HOSTILE if each.strip()]  # no condition at all means every row
 _IDS = [f"{n}-{each[:40]!r}" for n, each in enumerate(HOSTILE)]
 
 
@@ -45,10 +46,10 @@ def test_hostile_conditions_are_refused(text):
 
 
 @pytest.mark.timeout(5)
-@pytest.mark.parametrize("text", HOSTILE, ids=_IDS)
+@pytest.mark.parametrize(
+    "text", _WRITTEN, ids=[f"{n}-{each[:40]!r}" for n, each in enumerate(_WRITTEN)]
+)
 def test_hostile_conditions_are_refused_inside_commands(text):
-    if not text.strip():
-        pytest.skip("no condition at all means every row")
     for command in (Delete(text), Optimize(where=text), Update({"ok": "TRUE"}, text)):
         with pytest.raises(EngineError):
             command.validate(SCHEMA)
