@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from engine.actions.files import AddFile
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
-from engine.snapshot.data_skipping import add_may_match
+from engine.snapshot.data_skipping import Skipper, parse_stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,20 @@ def ends_exemption(winner: WinningCommit, append: WinningCommit) -> bool:
     return read_version is None or read_version >= append.version
 
 
-def may_hold(current: CurrentTransaction, read: ReadPredicate, add: AddFile) -> bool:
-    """Whether a file may hold a row that one read of current selects. False is proof."""
-    if read.condition is None:
-        return True
-    return add_may_match(read.condition, add, current.schema, current.partition_columns)
-
-
 def matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
-    """The reads of current that the file may hold rows of."""
-    return tuple(read for read in current.reads if may_hold(current, read, add))
+    """The reads of current that a file may hold rows of. What is left out is proved to match none."""
+    return tuple(read for read, skipper in current.tested_reads if _may_hold(skipper, add))
+
+
+def _may_hold(skipper: Skipper | None, add: AddFile) -> bool:
+    """Partition values first: statistics are parsed only where those do not decide."""
+    if skipper is None:
+        return True
+    values = add.partition_values or {}
+    if not skipper.may_match(values, None):
+        return False
+    stats = parse_stats(add.stats) if skipper.looks_at_data else None
+    return stats is None or skipper.may_match(values, stats)
 
 
 def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) -> bool:

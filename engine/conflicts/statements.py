@@ -10,7 +10,7 @@ from engine.actions.commit_info import CommitInfo
 from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol, SetTransaction
-from engine.conflicts.candidates import may_hold
+from engine.conflicts.candidates import matching_reads
 from engine.conflicts.isolation import level_used
 from engine.conflicts.reads import read_predicate
 from engine.conflicts.rebase import taking
@@ -86,9 +86,9 @@ def _files_read(
         level=setting.level,
         operation="",
         partition_columns=setting.partition_columns,
+        reads=reads,
     )
-    files = sketch.files
-    return frozenset(f.path for f in files if any(may_hold(probe, each, f) for each in reads))
+    return frozenset(file.path for file in sketch.files if matching_reads(probe, file))
 
 
 def _insert(statement: Statement, sketch: Sketch, name: str) -> Effect:

@@ -14,6 +14,7 @@ from engine.errors import ConflictSide
 from engine.expressions.tree import Expression
 from engine.log.commits import Commit
 from engine.schema.types import StructType
+from engine.snapshot.data_skipping import Skipper
 
 Kind = TypeVar("Kind")
 _UNSAID = CommitInfo()
@@ -111,6 +112,19 @@ class CurrentTransaction:
     def is_blind_append(self) -> bool:
         """Whether it adds files only, and read nothing."""
         return self.reads_nothing and adds_files_only(self.actions)
+
+    @cached_property
+    def tested_reads(self) -> tuple[tuple[ReadPredicate, Skipper | None], ...]:
+        """Its reads, each made ready to be asked of many files; None reads every row."""
+        return tuple(
+            (
+                read,
+                None
+                if read.condition is None
+                else Skipper(read.condition, self.schema, self.partition_columns),
+            )
+            for read in self.reads
+        )
 
     @cached_property
     def replaces_state(self) -> bool:
