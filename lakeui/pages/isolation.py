@@ -21,6 +21,7 @@ from engine.conflicts.matrix import (
 from engine.conflicts.sketch import Setting
 from lakeui.catalog.models import Table
 from lakeui.conflicts.level_impact import LEVEL, PROMISES, VECTORS, impact_of
+from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.observed import DEFAULT_DAYS, Pair, observed_pairs
 from lakeui.conflicts.swim_lane import swim_lane
 from lakeui.pages.operations import family_of
@@ -81,6 +82,7 @@ def isolation(request: HttpRequest, pk: int) -> HttpResponse:
     wanted = _wanted(request, table)
     pairs = observed_pairs(table)
     cells = list(_cells(table, wanted, pairs))
+    picked = _picked(request, cells)
     reordered = swim_lane(table).reordered
     context = {
         "table": table,
@@ -93,7 +95,8 @@ def isolation(request: HttpRequest, pk: int) -> HttpResponse:
         "promises": PROMISES,
         "level": wanted.get(LEVEL, table.isolation_level),
         "vectors": wanted.get(VECTORS, str(table.deletion_vectors).lower()) == "true",
-        "picked": _picked(request, cells),
+        "picked": picked,
+        "examples": _examples(table, picked),
         "rule_texts": RULE_TEXTS,
         "days": DEFAULT_DAYS,
         "sums": _sums(pairs),
@@ -101,7 +104,7 @@ def isolation(request: HttpRequest, pk: int) -> HttpResponse:
         "reordered_count": len(reordered),
         "twin": f"/api/v1/tables/{table.pk}/isolation/",
     }
-    return render(request, "tables/isolation.html", context | _examples(table, context["picked"]))
+    return render(request, "tables/isolation.html", context)
 
 
 def _wanted(request: HttpRequest, table: Table) -> dict[str, str]:
@@ -170,9 +173,10 @@ def _picked(request: HttpRequest, cells: list[MatrixCell]) -> MatrixCell | None:
     return next((cell for cell in cells if cell.key == key), None)
 
 
-def _examples(table: Table, picked: MatrixCell | None) -> dict[str, object]:
+def _examples(table: Table, picked: MatrixCell | None) -> list[Conflict]:
+    """The latest conflicts of the pair that a cell stands for."""
     if picked is None:
-        return {"examples": ()}
+        return []
     sides = (_FAMILIES.get(picked.current, ""), _FAMILIES.get(picked.winner, ""))
     recent = table.conflicts.defer("facts").order_by("-occurred_at")[:300]
     alike = [
@@ -180,4 +184,4 @@ def _examples(table: Table, picked: MatrixCell | None) -> dict[str, object]:
         for each in recent
         if (family_of(each.current_operation), family_of(each.winner_operation)) == sides
     ]
-    return {"examples": alike[:6]}
+    return alike[:6]

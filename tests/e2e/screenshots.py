@@ -1,19 +1,24 @@
 """Pictures of every page in both themes at three widths, to be looked at.
 
-`python -m tests.e2e.screenshots URL OUT [--user NAME --password WORD] [--only PART] [--light]`
-against a running server; names of files are page-theme-width.png.
+`python -m tests.e2e.screenshots` starts a server over a lake of its own and leaves the pictures in
+`screenshots/`; with `--url` it looks at one that runs. Files are named page-theme-width.png.
 """
 
 import argparse
+import os
+import shutil
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from tests.e2e.lake import lake_of_its_own
 
 WIDTHS = {390: 844, 1440: 900, 2560: 1200}
 THEMES = ("light", "dark")
-CHROMIUM = "/usr/bin/chromium"
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 
 
 def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
@@ -28,6 +33,10 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "jobs": "/jobs/",
         "conflicts": "/conflicts/",
         "search": "/search/?q=sales",
+        "schedules": "/schedules/",
+        "schedule-new": "/schedules/new/",
+        "monitoring": "/monitoring/?ask=workers",
+        "explain": "/conflicts/explain/",
         "not-found": "/tables/999999/",
     }
     page.goto(f"{base}/tables/?q=sales.orders")
@@ -42,16 +51,31 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
     }
     page.goto(f"{base}{table}history/")
     found["version"] = page.locator("table[data-rows] a.ver").nth(4).get_attribute("href") or "/"
-    for name, address in (("job", "/jobs/?state=running"), ("conflict", "/conflicts/?exception=ConcurrentDeleteReadException&table=" + number)):  # fmt: skip
-        page.goto(base + address)
-        link = page.locator("table[data-rows] tbody th a").first
-        found[name] = link.get_attribute("href") or "/" if link.count() else "/"
-    for tab in (page.goto(base + table) and page.locator("nav.tabs a").all()) or []:
-        address = tab.get_attribute("href") or ""
-        if address.startswith(table) and address.rstrip("/") + "/" not in found.values():
-            found[address.strip("/").rpartition("/")[2]] = address
+    found["job"] = _first(page, f"{base}/jobs/?state=running&kind=merge&table={number}")
+    found["conflict"] = _first(
+        page, f"{base}/conflicts/?kind=escaped&pair=UPDATE,DELETE&table={number}"
+    )
+    key = "c-" + found["conflict"].strip("/").rpartition("/")[2]
+    found |= {
+        name: f"{table}{path}"
+        for name, path in {
+            "concurrency": f"concurrency/?pick={key}",
+            "concurrency-time": "concurrency/?x=time&by=operation",
+            "isolation": "isolation/?level=Serializable&cell=UPDATE|DELETE",
+            "eligibility": "eligibility/",
+            "what-if": "what-if/?level=Serializable&row_level=false",
+            "files": "files/",
+            "diff": "diff/4800...4806/",
+        }.items()
+    }
     page.close()
     return found
+
+
+def _first(page: Page, address: str) -> str:
+    page.goto(address)
+    link = page.locator("table[data-rows] tbody th a").first
+    return (link.get_attribute("href") if link.count() else None) or "/"
 
 
 def shoot(browser: Browser, options: argparse.Namespace) -> int:
@@ -89,18 +113,23 @@ def shoot(browser: Browser, options: argparse.Namespace) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("url")
-    parser.add_argument("out")
+    parser.add_argument("--url", default="")
+    parser.add_argument("--out", default="screenshots")
     parser.add_argument("--user", default="ops-oncall")
     parser.add_argument("--password", default="correct horse battery")
     parser.add_argument("--only", default="")
     parser.add_argument("--light", action="store_true")
     parser.add_argument("--width", type=int, default=0)
-    with sync_playwright() as playwright:
+    options = parser.parse_args()
+    if CHROMIUM is None:
+        sys.exit("Chromium is missing: apt-get install chromium, or name one with CHROMIUM.")
+    with ExitStack() as stack:
+        options.url = options.url or stack.enter_context(lake_of_its_own())
+        playwright = stack.enter_context(sync_playwright())
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        taken = shoot(browser, parser.parse_args())
+        taken = shoot(browser, options)
         browser.close()
-    sys.stdout.write(f"{taken} pictures\n")
+    sys.stdout.write(f"{taken} pictures in {options.out}/\n")
 
 
 if __name__ == "__main__":

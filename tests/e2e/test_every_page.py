@@ -11,7 +11,11 @@ def paths(story):
     table = f"/tables/{story.orders.pk}/"
     return [
         "/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", table,
-        f"{table}history/", f"{table}history/4797/", "/jobs/", f"/jobs/{story.running.pk}/",
+        f"{table}history/", f"{table}history/4797/", f"{table}diff/4800...4806/",
+        f"{table}concurrency/?pick=c-{story.conflict.pk}", f"{table}concurrency/?x=time&span=60",
+        f"{table}isolation/?level=Serializable&cell=UPDATE|DELETE", f"{table}eligibility/",
+        f"{table}what-if/", f"{table}files/", "/schedules/", "/schedules/new/", "/monitoring/",
+        "/conflicts/explain/", "/jobs/", f"/jobs/{story.running.pk}/",
         f"/jobs/new/?table={story.orders.pk}", f"/jobs/new/?table={story.orders.pk}&kind=append",
         "/conflicts/", f"/conflicts/{story.conflict.pk}/", f"/conflicts/?table={story.orders.pk}",
         "/search/?q=sales", "/tables/987654/",

@@ -264,7 +264,9 @@ def _lanes(
         inside[name(each.bar)].append(each)
     families = {lane: _usual_family(bars) for lane, bars in inside.items()}
     order = sorted(inside, key=lambda lane: (lane == REST, _ORDER.index(families[lane]), lane))
-    lanes, tracks, y, hidden = [], {}, _TOP, 0
+    lanes: list[Lane] = []
+    tracks: dict[str, int] = {}
+    y, hidden = _TOP, 0
     for lane in order:
         given, left_over = _tracks(inside[lane])
         tracks |= given

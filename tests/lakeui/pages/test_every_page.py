@@ -29,9 +29,10 @@ MORE = {
     "error": "/tables/?health=splendid",
 }
 QUERIES = {
-    "overview": 23, "tables": 17, "table": 22, "history": 28, "version": 29, "jobs": 17,
-    "job": 22, "conflicts": 17, "conflict": 21, "search": 20, "diff": 99, "concurrency": 99,
-    "isolation": 99, "eligibility": 99, "what-if": 99, "files": 99, "schedules": 99, "monitoring": 99, "explain": 99,
+    "overview": 23, "tables": 17, "table": 22, "history": 28, "version": 29, "diff": 26,
+    "concurrency": 30, "isolation": 29, "eligibility": 23, "what-if": 22, "files": 23, "jobs": 17,
+    "job": 22, "schedules": 15, "monitoring": 26, "conflicts": 17, "conflict": 21, "explain": 12,
+    "search": 20,
 }  # fmt: skip
 
 
