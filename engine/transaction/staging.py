@@ -10,6 +10,7 @@ from engine.conflicts.row_counts import physical_rows
 from engine.errors import AppendOnlyError, RequestError
 from engine.protocol.features import check_writable, required_features, supported_features
 from engine.protocol.properties import TableProperties
+from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.types import StructType, parse_schema
 
 _STAGEABLE = (
@@ -53,6 +54,16 @@ class TableTerms:
         return supported_features(self.protocol)
 
     @property
+    def partition_names(self) -> frozenset[str]:
+        """What files call the partition columns: their physical names."""
+        schema = parse_schema(self.metadata.schema_string)
+        mode = mapping_mode(self.metadata.configuration)
+        columns = ((name, schema.get(name)) for name in self.metadata.partition_columns)
+        return frozenset(
+            name if each is None else physical_name(each, mode) for name, each in columns
+        )
+
+    @property
     def stamps_commits(self) -> bool:
         """Whether commits carry their own time (protocol: In-Commit Timestamps)."""
         enabled = TableProperties.parse(self.metadata.configuration).in_commit_timestamps
@@ -73,9 +84,10 @@ def check_staged(actions: Sequence[Action], after: TableTerms) -> None:
     _check_duplicates(actions)
     _check_table(actions, after)
     _check_append_only(actions, after)
+    partitions = after.partition_names
     for each in actions:
         if isinstance(each, AddFile):
-            _check_add(each, after)
+            _check_add(each, after, partitions)
         elif isinstance(each, DomainMetadata) and "domainMetadata" not in after.features:
             what = f"The protocol of {after.table} does not support metadata domains."
             raise _refused(what, "Add the domainMetadata feature first.")
@@ -146,7 +158,11 @@ def _check_append_only(actions: Sequence[Action], after: TableTerms) -> None:
         raise AppendOnlyError(what, "Append only, or set delta.appendOnly to false.")
 
 
-def _check_add(add: AddFile, after: TableTerms) -> None:
+def _check_add(add: AddFile, after: TableTerms, partitions: frozenset[str]) -> None:
+    if add.partition_values.keys() != partitions:
+        named, wanted = (_listed(each) for each in (add.partition_values, partitions))
+        msg = f"{add.path} is staged with partition values for {named}, the table has {wanted}."
+        raise _refused(msg)
     vector = add.deletion_vector
     if vector is not None and "deletionVectors" not in after.features:
         what = f"{add.path} has a deletion vector, which the protocol of {after.table} does not support."
@@ -155,6 +171,10 @@ def _check_add(add: AddFile, after: TableTerms) -> None:
     if needs_count and physical_rows(add) is None:
         what = f"{add.path} is staged without its number of rows, which this table needs."
         raise _refused(what, "Stage it with statistics that have numRecords.")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
 
 
 def _refused(what: str, remedy: str = "Correct what is staged.") -> RequestError:

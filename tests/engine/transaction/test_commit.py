@@ -23,6 +23,7 @@ from engine.errors import (
 )
 from engine.log.commits import read_commit
 from engine.log.paths import checkpoint_path, commit_path
+from engine.schema.types import LONG, StructField, StructType
 from engine.snapshot.new_table import first_actions
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
@@ -422,6 +423,17 @@ def test_actions_that_contradict_each_other_are_refused(actions):
     with pytest.raises(RequestError, match="two actions"):
         txn.commit("WRITE")
     assert table.version() == 0
+
+
+@pytest.mark.parametrize("values", [{}, {"x": "1", "y": "2"}, {"y": "2"}])
+def test_a_file_without_the_right_partition_values_is_refused(values: dict[str, str]):
+    """They decide who conflicts with it: a file that says too little would be missed."""
+    schema = StructType((StructField("x", LONG), StructField("y", LONG)))
+    table = DeltaTable.create(f"{new_table().uri}-parted", schema, ["x"])
+    txn = table.start_transaction()
+    txn.stage(msgspec.structs.replace(data_file("a"), partition_values=values))
+    with pytest.raises(RequestError, match="the table has x"):
+        txn.commit("WRITE")
 
 
 def test_a_store_that_fails_before_the_put_fails_the_commit():
