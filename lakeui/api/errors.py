@@ -51,11 +51,3 @@ class PreconditionRequired(APIException):
     status_code = status.HTTP_428_PRECONDITION_REQUIRED
     default_detail = "Send If-Match with the ETag of what you read."
     default_code = "precondition_required"
-
-
-class Unavailable(APIException):
-    """A part this needs is not running."""
-
-    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
-    default_detail = "A part of the installation that this needs is not available. Try again soon."
-    default_code = "unavailable"

@@ -32,6 +32,8 @@ class RequestIdMiddleware(MiddlewareMixin):
     ) -> HttpResponseBase:
         if _needs_shape(request, response):
             response = _shaped(request, response)
+        if request.path_info.startswith("/api/"):
+            response.headers.setdefault("Cache-Control", "private, no-cache")
         response.headers["X-Request-ID"] = getattr(request, "request_id", "")
         return response
 

@@ -176,6 +176,10 @@ def test_a_decent_request_id_is_kept_and_another_replaced(as_):
     assert len(drawn.headers["X-Request-ID"]) == 36
 
 
+def test_no_shared_cache_keeps_an_answer(as_, table):
+    assert as_("viewer").get("/api/v1/tables/").headers["Cache-Control"] == "private, no-cache"
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [
