@@ -16,14 +16,19 @@ from engine.schema.types import PrimitiveType, StructField, StructType
 from engine.table import DeltaTable
 
 COMMITS = 200
+_ROUNDS = 2
 _SCHEMA = StructType((StructField("id", PrimitiveType("long"), nullable=True),))
 
 
 def measure(commits: int = COMMITS) -> list[Comparison]:
     """Commits a second. This engine makes each durable (fsync of file and directory) before it returns."""
     with tempfile.TemporaryDirectory() as scratch:
-        ours = _rate(_engine_commit(Path(scratch) / "engine"), commits)
-        other = _rate(_deltalake_commit(Path(scratch) / "deltalake"), commits)
+        ways = (
+            _engine_commit(Path(scratch) / "engine"),
+            _deltalake_commit(Path(scratch) / "deltalake"),
+        )
+        rates = [[_rate(commit, commits // _ROUNDS) for commit in ways] for _ in range(_ROUNDS)]
+    ours, other = (max(each) for each in zip(*rates, strict=True))
     what = "commits of one file, checkpoints every 10 for this engine"
     return [Comparison(what, ours, "deltalake (no fsync)", other, "/s", more_is_better=True)]
 

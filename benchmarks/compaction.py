@@ -29,9 +29,9 @@ def _once(spark: SparkSession, place: Path) -> tuple[float, float]:
     snapshot = table.snapshot()
     paths = [str(place / name) for name in snapshot.files().column("path").to_pylist()]
     result = str(place / "plain")
-    other = seconds(lambda: spark.read.parquet(*paths).coalesce(TARGETS).write.parquet(result), 1)
+    other = seconds(lambda: spark.read.parquet(*paths).coalesce(TARGETS).write.parquet(result))
     command = Optimize(target_size_bytes=snapshot.size_bytes // TARGETS + 1)
-    return seconds(lambda: run(command, table, spark), 1), other
+    return seconds(lambda: run(command, table, spark)), other
 
 
 if __name__ == "__main__":

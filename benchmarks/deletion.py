@@ -22,7 +22,7 @@ def measure() -> list[Comparison]:
             properties = {"delta.enableDeletionVectors": vectors}
             table = table_of_small_files(place, FILES, ROWS, properties)
             before = _size(place)
-            spent[vectors] = seconds(lambda: run(Delete(where=_WHERE), table, spark), 1)  # noqa: B023 - called at once
+            spent[vectors] = seconds(lambda: run(Delete(where=_WHERE), table, spark))  # noqa: B023 - called at once
             written[vectors] = (_size(place) - before) / 1e6
     what = f"delete 1 row in 10,007 of {FILES} files of {ROWS:,} rows"
     return [

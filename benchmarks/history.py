@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deltalake import DeltaTable as RustTable
 
-from benchmarks.measuring import Comparison, seconds, show
+from benchmarks.measuring import Comparison, show, side_by_side
 from benchmarks.synthetic_logs import table_with_commits
 from engine.table import DeltaTable
 
@@ -19,11 +19,8 @@ def measure(commits: int = COMMITS) -> list[Comparison]:
     with tempfile.TemporaryDirectory() as scratch:
         place = str(table_with_commits(Path(scratch) / "t", commits))
         table, rust = DeltaTable.open(place), RustTable(place)
-        page = seconds(lambda: table.history(_PAGE)), seconds(lambda: rust.history(_PAGE))
-        whole = (
-            seconds(lambda: deque(table.iter_history(), maxlen=0), 1),
-            seconds(rust.history, 1),
-        )
+        page = side_by_side(lambda: table.history(_PAGE), lambda: rust.history(_PAGE))
+        whole = side_by_side(lambda: deque(table.iter_history(), maxlen=0), rust.history, times=2)
         return [
             Comparison(
                 f"the newest {_PAGE} of {commits:,} commits", page[0], "deltalake", page[1], "s"

@@ -40,14 +40,19 @@ class Comparison:
 HEAD = "| what | this engine | the other | ratio |\n|---|---:|---:|---:|"
 
 
-def seconds(action: Callable[[], Any], times: int = 3) -> float:
-    """The shortest of several runs."""
-    found = []
-    for _ in range(times):
-        began = time.perf_counter()
-        action()
-        found.append(time.perf_counter() - began)
-    return min(found)
+def side_by_side(
+    ours: Callable[[], Any], other: Callable[[], Any], times: int = 3
+) -> tuple[float, float]:
+    """The shortest of several runs of each, in seconds; they alternate, so that load meets both."""
+    pairs = [(seconds(ours), seconds(other)) for _ in range(times)]
+    return min(each[0] for each in pairs), min(each[1] for each in pairs)
+
+
+def seconds(action: Callable[[], Any]) -> float:
+    """How long one run takes."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
 
 
 def in_own_process(module: str, *arguments: str) -> dict[str, float]:
