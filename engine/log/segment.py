@@ -68,6 +68,12 @@ class LogSegment:
         compactions = tuple(each for each in self.compactions if each.version > version)
         return LogSegment(self.version, None, later, compactions)
 
+    def until(self, version: int) -> "LogSegment":
+        """The segment of an earlier version, one that is not before the checkpoint."""
+        commits = tuple(each for each in self.commits if each.version <= version)
+        compactions = tuple(each for each in self.compactions if each.name.end_version <= version)
+        return LogSegment(version, self.checkpoint, commits, compactions)
+
 
 class _Hint(msgspec.Struct):
     version: int

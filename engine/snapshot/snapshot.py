@@ -15,6 +15,7 @@ from engine.clock import utc_from_ms
 from engine.errors import InvalidSchemaError, MalformedLogError
 from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Expression
+from engine.log.checksum import differences, read_checksum
 from engine.log.file_table import adds_of
 from engine.log.history import commit_timestamp_ms
 from engine.log.replay import TableState, load_state, load_table_state
@@ -124,6 +125,15 @@ class Snapshot:
     def timestamp(self) -> datetime:
         """When the version was committed, UTC."""
         return utc_from_ms(self.timestamp_ms)
+
+    @cached_property
+    def checksum_differences(self) -> tuple[str, ...]:
+        """Where the version's checksum and its log disagree; the log is right.
+
+        Empty where they agree, and where there is no checksum that can be read.
+        """
+        checksum = read_checksum(self.store, self.version)
+        return () if checksum is None else differences(checksum, self.state)
 
     @property
     def file_count(self) -> int:

@@ -1,12 +1,16 @@
-"""What a commit leaves to do: a checkpoint when one is due, and cleaning the log after it.
+"""What a commit leaves to do: its checksum, a checkpoint when one is due, cleaning the log after it.
 
 None of it belongs to the commit: it stands whatever happens here.
 """
 
 import logging
 
+from engine.errors import StorageError
 from engine.log.checkpoint_writer import WrittenCheckpoint, write_checkpoint
+from engine.log.checksum import write_checksum
 from engine.log.cleanup import clean_log
+from engine.log.replay import load_state
+from engine.log.segment import list_newer
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.storage.base import Store
@@ -17,7 +21,7 @@ _log = logging.getLogger(__name__)
 def after_commit(
     store: Store, committed_version: int, previous: Snapshot | None, now_ms: int
 ) -> WrittenCheckpoint | None:
-    """Write a checkpoint every `delta.checkpointInterval` versions, then clean the log.
+    """Write the version's checksum, a checkpoint every `delta.checkpointInterval`, clean the log.
 
     Nothing is raised: failures are logged, and the next commit that is due tries again.
 
@@ -27,11 +31,13 @@ def after_commit(
         previous: an earlier snapshot to read on from, if there is one.
         now_ms: wall time.
     """
+    is_due = _is_due(committed_version, previous)
+    if previous is None and committed_version > 0 and not is_due:
+        return None  # the whole log would have to be read
     try:
-        if not _is_due(committed_version, previous):
-            return None
         snapshot = _at(store, committed_version, previous)
-        return checkpoint(snapshot, now_ms)
+        _write_checksum(snapshot)
+        return checkpoint(snapshot, now_ms) if is_due else None
     except Exception as error:  # noqa: BLE001 - the commit stands, whatever fails here
         _log.warning("No checkpoint of %s at version %s: %s", store.root, committed_version, error)
         return None
@@ -60,10 +66,18 @@ def _is_due(version: int, previous: Snapshot | None) -> bool:
     return version > 0 and version % interval == 0
 
 
+def _write_checksum(snapshot: Snapshot) -> None:
+    """Write the checksum; a checkpoint that is due does not wait for it."""
+    try:
+        write_checksum(snapshot.store, snapshot.state, snapshot.properties)
+    except StorageError as error:
+        _log.warning("No checksum of %r: %s", snapshot, error)
+
+
 def _at(store: Store, version: int, previous: Snapshot | None) -> Snapshot:
-    newest = None if previous is None else previous.update()
-    return (
-        newest
-        if newest is not None and newest.version == version
-        else load_snapshot(store, version)
-    )
+    """The snapshot of a version, from an earlier one and the commits since where that can be."""
+    newer = None if previous is None else list_newer(store, previous.version)
+    if previous is None or newer is None or not previous.version < version <= newer.version:
+        return load_snapshot(store, version)
+    state = load_state(store, newer.until(version), previous.state)
+    return Snapshot(store, state, previous.allowed_roots)
