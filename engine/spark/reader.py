@@ -141,7 +141,7 @@ def _located(
     )
     return known.select(
         *[
-            column(each.name) if each in partitions else _data_column(table, each)
+            _partition_column(each) if each in partitions else _data_column(table, each)
             for each in wanted
         ],
         column(FILE),
@@ -185,6 +185,11 @@ def _data_column(table: TableFiles, each: StructField) -> Column:
     if table.is_mapped and isinstance(each.type, StructType | ArrayType | MapType):
         found = found.cast(to_spark_type(each.type))
     return found.alias(each.name)
+
+
+def _partition_column(each: StructField) -> Column:
+    """Spark takes Arrow's timestamps without zone for moments: the cast makes wall clocks of them."""
+    return column(each.name).cast(to_spark_type(each.type)).alias(each.name)
 
 
 def _beside(
