@@ -1,6 +1,7 @@
 """The results of a sweep as a page."""
 
 import platform
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -9,6 +10,7 @@ from pathlib import Path
 from tests.interop.sweep import Story, Sweep
 from tests.interop.turns import DELTA, ENGINE
 
+_PLACE = re.compile(r"(?:file:/*)?/[^\s'\"`]*/(?=[\w-]+-by-(?:engine|delta))")
 _HEAD = """# Interoperability
 
 Written by `make interop`, which lets this engine and delta-spark take turns at the same tables: one
@@ -19,9 +21,10 @@ turns; what they cannot read is theirs to say.
 
 {versions}
 
-- **reads**: after every turn of one, the other reads exactly its rows.
-- **writes**: every statement of that side's turns was done.
-- A refusal by name is an answer, not a fault: nothing is misread and nothing is broken.
+- **rows agree**: after every turn of one side, the other read exactly its rows.
+- **writes**: every statement of that side's turns was done. *Refuses some by name*: one was refused
+  with an error that says why, as the table's rules ask (a row against a constraint) or because this
+  engine does not do it; nothing was misread and nothing broken. The refusals are listed below.
 
 | feature | made by | rows agree | this engine writes | delta-spark writes | deltalake reads | duckdb reads |
 |---|---|---|---|---|---|---|
@@ -72,7 +75,7 @@ def _writes(story: Story, side: str) -> str:
     if story.unexpected(side):
         return "**fails**"
     if story.errors(side):
-        return "refuses by name"
+        return "refuses some by name"
     return "yes" if any(turn.side == side and turn.found["steps"] for turn in story.turns) else "-"
 
 
@@ -98,4 +101,4 @@ def _notes(stories: Iterable[Story]) -> str:
 
 def _plain(text: str) -> str:
     """One line without places of this machine."""
-    return " ".join(text.split())[:300].replace("|", "\\|")
+    return _PLACE.sub("…/", " ".join(text.split()))[:300].replace("|", "\\|")
