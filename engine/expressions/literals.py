@@ -1,6 +1,8 @@
 """Literals: from the text of a token to a typed value."""
 
+import math
 import re
+import struct
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -65,9 +67,20 @@ def is_whole(text: str) -> bool:
 
 
 def _floating(value: float, suffix: str | None) -> Literal | None:
+    if suffix == "F":
+        value = as_single(value)
     if value in {float("inf"), float("-inf")}:
         return None
     return Literal(value, FLOAT if suffix == "F" else DOUBLE)
+
+
+def as_single(value: float) -> float:
+    """The value of single precision nearest to it: what a FLOAT of that text holds."""
+    try:
+        found: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(float("inf"), value)
+    return found
 
 
 def _integer(sign: int, digits: str, exponent: str | None, suffix: str) -> Literal | None:

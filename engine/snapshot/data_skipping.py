@@ -10,12 +10,11 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from engine.actions.files import AddFile
 from engine.errors import MalformedLogError
-from engine.expressions.literals import parse_date, parse_timestamp
+from engine.expressions.literals import as_single, parse_date, parse_timestamp
 from engine.expressions.possible import compiled
 from engine.expressions.ranges import NULL, UNKNOWN, Range, after_prefix, constant
 from engine.expressions.traits import columns_of, conjunction, is_deterministic, split_conjuncts
@@ -169,9 +168,10 @@ def _partition_reader(path: Sequence[str], data_type: DataType) -> Callable[[Fil
         if len(path) != 1 or path[0] not in file.partition_values:
             return UNKNOWN
         try:
-            return constant(parse_partition_value(file.partition_values[path[0]], data_type))
+            value = parse_partition_value(file.partition_values[path[0]], data_type)
         except MalformedLogError:
             return UNKNOWN
+        return constant(as_single(value) if data_type == FLOAT and value is not None else value)
 
     return read
 
@@ -291,7 +291,7 @@ def _double(value: Any) -> float | None:  # noqa: ANN401 - JSON
 def _single(value: Any) -> float | None:  # noqa: ANN401 - JSON
     """Statistics of a FLOAT are written short: 0.1 means the float nearest to it."""
     number = _double(value)
-    return None if number is None else float(np.float32(number))
+    return None if number is None else as_single(number)
 
 
 def _moment(value: Any) -> datetime | None:  # noqa: ANN401 - JSON

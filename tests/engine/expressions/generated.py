@@ -319,6 +319,7 @@ def skippable_conditions() -> st.SearchStrategy[str]:
     plain = st.one_of(
         _join("{} {} {}", _pick("b", "i", "l", "f", "d", "n", "st.x"), _COMPARE, _NUMBER_LITERAL),
         _join("{} {} {}", _NUMBER_LITERAL, _COMPARE, _pick("i", "l", "f", "d", "n")),
+        _join("f {} {}", _COMPARE, _pick("0.1F", "0.1D", "0.1", "1e30F", "1e30", "3F", "-1.5F")),
         _join(
             "{} {} {}", _pick("s", "t", "st.y"), _COMPARE, st.sampled_from(_TEXTS).map(quote_string)
         ),

@@ -98,6 +98,7 @@ _LITERALS = [
     ("1e3", Literal(1000.0, DOUBLE)),
     ("1.5D", Literal(1.5, DOUBLE)),
     ("1.5f", Literal(1.5, FLOAT)),
+    ("0.1F", Literal(0.10000000149011612, FLOAT)),
     ("7BD", Literal(Decimal(7), DecimalType(1, 0))),
     ("X'0aF'", Literal(b"\x00\xaf", BINARY)),
     ("DATE '2026-1-2'", Literal(dt.date(2026, 1, 2), DATE)),

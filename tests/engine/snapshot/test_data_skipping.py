@@ -238,6 +238,11 @@ _ROWS = [
     ("d = CAST('NaN' AS DOUBLE)", True),
     ("f > 0.1", True),
     ("f = 0.2D", False),
+    ("f = 0.1F", True),
+    ("f = 0.1D", False),
+    ("f <= 0.1D", False),
+    ("f > 0.1D", True),
+    ("f IN (0.1F)", True),
     ("inner.x = 9", False),
     ("inner.x IS NULL", True),
     ("date = '2026-11-02'", True),
@@ -306,6 +311,13 @@ def test_an_absent_partition_value_is_not_null_but_unknown():
     condition = parse_condition("country = 'DE'", TABLE)
     assert may_match(condition, {}, None, TABLE, ("country",))
     assert not may_match(condition, {"country": ""}, None, TABLE, ("country",))
+
+
+def test_a_partition_of_floats_is_of_single_precision():
+    schema = StructType((StructField("f", FLOAT),))
+    for text, expected in (("f = 0.1F", True), ("f > 0.1D", True), ("f = 0.1D", False)):
+        condition = parse_condition(text, schema)
+        assert may_match(condition, {"f": "0.1"}, None, schema, ("f",)) is expected
 
 
 def test_a_partition_value_that_cannot_be_read_is_unknown():
