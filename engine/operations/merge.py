@@ -9,20 +9,16 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.merge import (
-    BY_SOURCE,
-    DELETE,
     INSERT_ALL,
-    MATCHED,
     UPDATE_ALL,
-    AnalysedMerge,
     Merge,
 )
 from engine.conflicts.reads import row_obstacle
-from engine.expressions.render import to_sql
 from engine.expressions.traits import conjunction, split_conjuncts
 from engine.expressions.tree import TRUE
 from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_vectors
 from engine.operations.merge_ranges import source_ranges
+from engine.operations.merge_report import MergeCounts, merge_metrics, merge_parameters
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import RowDeletion, settle
@@ -117,9 +113,11 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
         "scanTimeMs": round((scanned - started) * 1000),
         "rewriteTimeMs": round((monotonic() - scanned) * 1000),
     }
-    metrics = {**_metrics(merging, matched, written, inserted), **times}
+    analysed = merging.rows.merge
+    counts = MergeCounts(analysed.clauses, merging.source_count, inserted, matched.by_clause)
+    metrics = {**merge_metrics(counts, matched.gone, written), **times}
     metrics["numTargetChangeFilesAdded"] = len(changes)
-    result = execution.commit(txn, "MERGE", _parameters(merging.rows.merge), metrics)
+    result = execution.commit(txn, "MERGE", merge_parameters(analysed), metrics)
     return result if txn.actions else result.saying("No row matches: nothing was changed.")
 
 
@@ -231,58 +229,6 @@ def _changes(
     changes = write_changes(frame, merging.table)
     merging.execution.wrote(changes)
     return changes
-
-
-def _metrics(
-    merging: _Merging, matched: _Matched, written: Written, inserted: int
-) -> dict[str, int | str]:
-    clauses, gone = merging.rows.merge.clauses, matched.gone
-
-    def total(when: str, *, deletes: bool) -> int:
-        return sum(
-            count
-            for number, count in matched.by_clause.items()
-            if clauses[number].when == when and (clauses[number].action == DELETE) == deletes
-        )
-
-    updated, dropped = total(MATCHED, deletes=False), total(MATCHED, deletes=True)
-    updated_by, dropped_by = total(BY_SOURCE, deletes=False), total(BY_SOURCE, deletes=True)
-    vectors = {f"numTarget{k.removeprefix('num')}": v for k, v in gone.vector_metrics().items()}
-    return {
-        "numSourceRows": merging.source_count,
-        "numTargetRowsInserted": inserted,
-        "numTargetRowsUpdated": updated + updated_by,
-        "numTargetRowsMatchedUpdated": updated,
-        "numTargetRowsNotMatchedBySourceUpdated": updated_by,
-        "numTargetRowsDeleted": dropped + dropped_by,
-        "numTargetRowsMatchedDeleted": dropped,
-        "numTargetRowsNotMatchedBySourceDeleted": dropped_by,
-        "numTargetRowsCopied": max(0, written.rows - inserted - updated - updated_by),
-        "numOutputRows": written.rows,
-        "numTargetFilesAdded": len(written.adds),
-        "numTargetFilesRemoved": len(gone.removed),
-        "numTargetBytesAdded": written.size_bytes,
-        "numTargetBytesRemoved": sum(add.size for add in gone.removed),
-        **vectors,
-    }
-
-
-def _parameters(merge: AnalysedMerge) -> dict[str, object]:
-    def predicates(when: str) -> list[dict[str, str]]:
-        found = []
-        for each in merge.clauses:
-            if each.when == when:
-                action = {"actionType": each.action.removesuffix("_all")}
-                condition = {"predicate": to_sql(each.condition)} if each.condition else {}
-                found.append({**condition, **action})
-        return found
-
-    return {
-        "predicate": [to_sql(merge.on)],
-        "matchedPredicates": predicates(MATCHED),
-        "notMatchedPredicates": predicates("not_matched"),
-        "notMatchedBySourcePredicates": predicates(BY_SOURCE),
-    }
 
 
 def _plan(snapshot: Snapshot) -> OperationResult:

@@ -5,29 +5,26 @@ The engine chooses the files; Spark neither lists directories nor guesses partit
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as spark_types
 
-from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
-from engine.deletion_vectors.files import read_deletion_vector
 from engine.errors import RequestError
 from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import field_id
 from engine.schema.partition_values import parse_partition_value
 from engine.schema.types import ArrayType, MapType, StructField, StructType
 from engine.spark.columns import column, to_spark_type
+from engine.spark.live_rows import live_rows
 from engine.spark.table_files import TableFiles
-from engine.storage.uri import open_store, resolve_log_path
+from engine.storage.uri import resolve_log_path
 
 FILE = "__lake_file"
 ROW = "__lake_row"
@@ -78,7 +75,7 @@ def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFr
     if masked:
         positioned = replace(request, positions=True)
         located = _located(spark, table, positioned, masked)
-        live = located.filter(_is_live(table, dict(masked))(column(FILE), column(ROW)))
+        live = located.filter(live_rows(table, dict(masked))(column(FILE), column(ROW)))
         frames.append(live if request.positions else live.drop(FILE, ROW))
     return functools.reduce(DataFrame.unionByName, frames)
 
@@ -236,53 +233,3 @@ def _path(table: TableFiles, add: AddFile) -> str:
 def _java_encoded(path: str) -> str:
     """A path as `java.net.URI` spells it: what `_metadata.file_path` shows."""
     return _ENCODED.sub(lambda match: quote(match[0], safe=""), path)
-
-
-def _is_live(table: TableFiles, files: Mapping[int, AddFile]):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a UDF
-    vectors = {index: add.deletion_vector for index, add in files.items()}
-    roots = tuple(table.allowed_roots)
-    mask = _Mask(table.uri, dict(table.storage_options), vectors, roots)
-
-    def live(file: pa.Array, row: pa.Array) -> pa.Array:
-        return mask.live(file.to_numpy(zero_copy_only=False), row.to_numpy(zero_copy_only=False))
-
-    live.__annotations__ = {"file": pa.Array, "row": pa.Array, "return": pa.Array}
-    return F.arrow_udf(live, "boolean")  # type: ignore[attr-defined] # missing in its stubs
-
-
-@dataclass
-class _Mask:
-    """Which rows the deletion vectors leave, decided on an executor."""
-
-    uri: str
-    storage_options: dict[str, str]
-    vectors: dict[int, DeletionVectorDescriptor | None]
-    allowed_roots: tuple[str, ...] = ()
-    _deleted: dict[int, npt.NDArray[np.uint64]] = field(default_factory=dict)
-
-    def live(self, files: npt.NDArray[np.int32], rows: npt.NDArray[np.int64]) -> pa.Array:
-        alive = np.ones(len(files), dtype=bool)
-        for index in np.unique(files):
-            here = files == index
-            alive[here] = ~_among(rows[here].astype(np.uint64), self._of(int(index)))
-        return pa.array(alive)
-
-    def _of(self, index: int) -> npt.NDArray[np.uint64]:
-        if index not in self._deleted:
-            if len(self._deleted) > 64:
-                self._deleted.clear()
-            vector = self.vectors[index]
-            store = open_store(self.uri, self.storage_options)
-            found = read_deletion_vector(store, vector, self.allowed_roots) if vector else ()
-            self._deleted[index] = np.fromiter(found, dtype=np.uint64)
-        return self._deleted[index]
-
-
-def _among(
-    values: npt.NDArray[np.uint64], ordered: npt.NDArray[np.uint64]
-) -> npt.NDArray[np.bool_]:
-    places = np.searchsorted(ordered, values)
-    inside = places < len(ordered)
-    found = np.zeros(len(values), dtype=bool)
-    found[inside] = ordered[places[inside]] == values[inside]
-    return found
