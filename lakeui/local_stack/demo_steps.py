@@ -260,6 +260,16 @@ _ITEMS_STEPS = (
         "optimize",
         after=("items-drop-day", "items-fix-day"),
     ),
+    Step(
+        "items-optimize-twice",
+        "Compact sales.order_items at the same time: loses, both remove the same files",
+        "etl-compactor",
+        ITEMS_TABLE,
+        "optimize",
+        after=("items-drop-day", "items-fix-day"),
+        commit_after="items-optimize",
+        may_lose=True,
+    ),
 )
 
 _EVENTS_STEPS = (
@@ -301,16 +311,6 @@ _EVENTS_STEPS = (
         EVENTS_TABLE,
         "optimize",
         after=("events-errors", "events-retention"),
-    ),
-    Step(
-        "events-optimize-twice",
-        "Compact ops.events at the same time: loses, both remove the same files",
-        "etl-compactor",
-        EVENTS_TABLE,
-        "optimize",
-        after=("events-errors", "events-retention"),
-        commit_after="events-optimize",
-        may_lose=True,
     ),
 )
 

@@ -50,31 +50,35 @@ def delete(table: Table, where: str, **more) -> Job:
     )
 
 
+def succeeded(job: Job) -> None:
+    job = ended(job)
+    assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
+
+
 def ids(table: Table) -> list[int]:
     return sorted(DeltaTable.open(table.uri).snapshot().to_arrow().column("id").to_pylist())
 
 
 def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows):
     first = start_worker("spark", SPARK_START_S)
-    created = ended(
+    succeeded(
         request_create(
             name="sales.orders", parameters={"schema": SCHEMA, "source": rows}, requested_by=None
         )
     )
-    assert (created.state, created.error_message) == (Job.State.SUCCEEDED, "")
     table = Table.objects.get(name="sales.orders")
     assert (table.row_count, ids(table)) == (3, [1, 2, 3])
 
     winner = delete(table, "id = 1")
     other_rows = delete(table, "id = 2", commit_after=winner)
-    assert ended(winner).state == Job.State.SUCCEEDED
-    assert ended(other_rows).state == Job.State.SUCCEEDED
+    succeeded(winner)
+    succeeded(other_rows)
     assert Conflict.objects.get(job=other_rows).kind == Conflict.Kind.ABSORBED
     assert ids(table) == [3]
 
     winner = delete(table, "country = 'DE'")
     same_rows = delete(table, "id = 3", commit_after=winner)
-    assert ended(winner).state == Job.State.SUCCEEDED
+    succeeded(winner)
     lost = ended(same_rows)
     assert (lost.state, lost.error_code) == (
         Job.State.CONFLICTED,
@@ -88,7 +92,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows):
     sweep_until_requeued(job)
     end(blocker)
     start_worker("spark", SPARK_START_S)
-    assert ended(job).state == Job.State.SUCCEEDED
+    succeeded(job)
     assert ids(table) == [1, 2, 3]
 
 
