@@ -113,6 +113,7 @@ def _check(
         assert rows_of(DeltaTable.open(table.uri).snapshot()) == command.apply(base)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_each_call_fails_once(name: str, mode: str):
@@ -128,6 +129,7 @@ def test_each_call_fails_once(name: str, mode: str):
     assert errors
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_store_that_stays_down_never_gets_a_wrong_answer(mode: str):
     name = "delete after a delete of the same file"
