@@ -12,6 +12,7 @@ from tests.lakeui.factories import Story
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 PASSWORD = "correct horse battery"
+expect.set_options(timeout=20_000)  # a busy machine is no fault
 
 
 @pytest.fixture(scope="session")

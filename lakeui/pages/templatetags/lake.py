@@ -56,9 +56,11 @@ def op(operation: str) -> SafeString:
 
 @register.simple_tag
 def ver(table_pk: int | None, version: int | None) -> SafeString:
-    """A version, linked to its page."""
+    """A version, linked to its page; -1 is what a writer read where there was no table yet."""
     if version is None:
         return NOT_RECORDED
+    if version < 0:
+        return format_html('<span class="none">{}</span>', "no table yet")
     if table_pk is None:
         return format_html('<span class="ver">v{}</span>', version)
     address = reverse("table-version", args=[table_pk, version])

@@ -272,3 +272,13 @@ def test_jobs_that_end_do_not_run_on(as_, lake):
     Job.objects.update(state=Job.State.SUCCEEDED)
     body = as_("viewer").get(f"/tables/{lake.table.pk}/concurrency/").content.decode()
     assert "0 running" in body
+
+
+def test_a_version_that_read_an_empty_place_is_drawn_and_listed(as_, lake):
+    lake.table.commits.filter(version=0).update(read_version=-1)
+    for page in ("history/", "history/0/", "concurrency/", "concurrency/?pick=v0", "what-if/"):
+        response = as_("viewer").get(f"/tables/{lake.table.pk}/{page}")
+        assert response.status_code == 200
+    assert (
+        "no table yet" in as_("viewer").get(f"/tables/{lake.table.pk}/history/0/").content.decode()
+    )
