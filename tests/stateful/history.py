@@ -136,9 +136,10 @@ def shrink(history: History) -> History:
     return history
 
 
-def generate(seed: int) -> History:
+def generate(seed: int, most: int = 8) -> History:
+    """The history of a seed, of at most so many interleaved commands."""
     dice = random.Random(seed)  # noqa: S311 - a seed reproduces a history
-    return History(_setup(dice), tuple(_steps(dice)))
+    return History(_setup(dice), tuple(_steps(dice, most)))
 
 
 def _setup(dice: random.Random) -> Setup:
@@ -152,14 +153,14 @@ def _setup(dice: random.Random) -> Setup:
     )
 
 
-def _steps(dice: random.Random) -> Iterator[Step]:
+def _steps(dice: random.Random, most: int) -> Iterator[Step]:
     numbers = count(1)
     for _ in range(dice.randint(1, 3)):
         number = next(numbers)
         yield Step(opens=_append(dice, number))
         yield Step(commits=number)
     opened: list[int] = []
-    for _ in range(dice.randint(3, 8)):
+    for _ in range(dice.randint(max(3, most - 5), most)):
         number = next(numbers)
         yield Step(opens=_command(dice, number))
         opened.append(number)
