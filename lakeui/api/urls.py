@@ -6,6 +6,7 @@ from lakeui.api.views.concurrency import Concurrency, Eligibility, Isolation, Ma
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.views.explain import ConflictExplain
+from lakeui.api.views.grants import GrantDetail, GrantList
 from lakeui.api.views.health import HealthView
 from lakeui.api.views.jobs import (
     JobCancel,
@@ -48,6 +49,8 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/what-if/", WhatIf.as_view(), name="what-if"),
     path("tables/<int:table_id>/schedules/", TableScheduleList.as_view(), name="table-schedules"),
     path("tables/<int:table_id>/concurrency/", Concurrency.as_view(), name="concurrency"),
+    path("tables/<int:table_id>/grants/", GrantList.as_view(), name="grants"),
+    path("tables/<int:table_id>/grants/<str:username>/", GrantDetail.as_view(), name="grant"),
     path("jobs/", JobList.as_view(), name="jobs"),
     path("jobs/<uuid:job_id>/", JobDetail.as_view(), name="job"),
     path("jobs/<uuid:job_id>/events/", JobEventList.as_view(), name="job-events"),

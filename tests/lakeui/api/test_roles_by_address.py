@@ -13,6 +13,7 @@ RESTORE = {"kind": "restore", "parameters": {"version": 0}}
 LEVEL = {"level": "Serializable"}
 NIGHTLY = {"name": "nightly", "cron": "0 3 * * *", **OPTIMIZE}
 CREATE = {"name": "new.one", "create": {"schema": SCHEMA}}
+VIEWER = {"role": "viewer"}
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets
@@ -45,6 +46,10 @@ ROWS = [
     ("delete", "schedules/{schedule}/", None, (401, 404, 403, 403, 204, 204)),
     ("get", "tables/{table}/concurrency/", None, (401, 404, 200, 200, 200, 200)),
     ("post", "uploads/", None, (401, 403, 403, 422, 422, 422)),
+    ("get", "tables/{table}/grants/", None, (401, 404, 403, 403, 403, 200)),
+    ("put", "tables/{table}/grants/stranger/", VIEWER, (401, 404, 403, 403, 403, 200)),
+    ("put", "tables/{table}/grants/nobody/", VIEWER, (401, 404, 403, 403, 403, 404)),
+    ("delete", "tables/{table}/grants/stranger/", None, (401, 404, 403, 403, 403, 404)),
     ("get", "jobs/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "jobs/{job}/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "jobs/{job}/events/", None, (401, 404, 200, 200, 200, 200)),
@@ -93,6 +98,7 @@ def test_every_address_has_a_row():
         .replace("<int:conflict_id>", "1")
         .replace("<uuid:token_id>", "t")
         .replace("<int:schedule_id>", "1")
+        .replace("<str:username>", "stranger")
         for pattern in known
         if not pattern.startswith("^")
     }

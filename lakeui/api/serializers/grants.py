@@ -1,0 +1,28 @@
+"""Roles on one table."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import RoleField
+from lakeui.catalog.models import TableGrant
+
+
+class GrantSerializer(serializers.ModelSerializer[TableGrant]):
+    """Somebody's role on this table, beside what their groups give on every table."""
+
+    user = serializers.CharField(source="user.username", read_only=True)
+    role = RoleField(read_only=True)
+    granted_by = serializers.CharField(
+        source="granted_by.username", default=None, allow_null=True, read_only=True
+    )
+
+    class Meta:
+        model = TableGrant
+        fields = ["user", "role", "granted_at", "granted_by"]
+
+
+class GrantRequestSerializer(serializers.Serializer[Any]):
+    """The role to have."""
+
+    role = RoleField()
