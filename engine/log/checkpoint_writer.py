@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from engine.actions.checkpoint import CheckpointMetadata, Sidecar
 from engine.actions.codec import Action, encode
 from engine.log.file_table import DELETION_VECTOR, FILES, TOMBSTONES, camel
+from engine.log.parsed_columns import parsed_partition_values, parsed_statistics
 from engine.log.paths import (
     LAST_CHECKPOINT,
     SIDECAR_DIRECTORY,
@@ -94,9 +95,9 @@ def write_checkpoint(
     """
     tombstones = retained_tombstones(state, properties, now_ms)
     if properties.checkpoint_policy == "v2" and has_feature(state.protocol, "v2Checkpoint"):
-        written = _write_v2(store, state, tombstones)
+        written = _write_v2(store, state, properties, tombstones)
     else:
-        written = _write_classic(store, state, tombstones)
+        written = _write_classic(store, state, properties, tombstones)
     _point_at(store, written)
     return written
 
@@ -109,9 +110,11 @@ def retained_tombstones(state: TableState, properties: TableProperties, now_ms: 
     )
 
 
-def _write_classic(store: Store, state: TableState, tombstones: pa.Table) -> WrittenCheckpoint:
+def _write_classic(
+    store: Store, state: TableState, properties: TableProperties, tombstones: pa.Table
+) -> WrittenCheckpoint:
     columns = _small_columns(state)
-    columns["add"] = add_structs(state.files)
+    columns["add"] = add_structs(state, properties)
     columns["remove"] = remove_structs(tombstones)
     table = _stacked(columns)
     path = checkpoint_path(state.version)
@@ -120,9 +123,12 @@ def _write_classic(store: Store, state: TableState, tombstones: pa.Table) -> Wri
     return WrittenCheckpoint(state.version, path, table.num_rows, len(data), state.files.num_rows)
 
 
-def _write_v2(store: Store, state: TableState, tombstones: pa.Table) -> WrittenCheckpoint:
+def _write_v2(
+    store: Store, state: TableState, properties: TableProperties, tombstones: pa.Table
+) -> WrittenCheckpoint:
     """File actions in one sidecar, the others as JSON lines in the manifest."""
-    rows = _stacked({"add": add_structs(state.files), "remove": remove_structs(tombstones)})
+    adds = add_structs(state, properties)
+    rows = _stacked({"add": adds, "remove": remove_structs(tombstones)})
     sidecar_data = _parquet(rows)
     place = sidecar_path()
     store.put_if_absent(place, sidecar_data)
@@ -162,26 +168,40 @@ def _point_at(store: Store, written: WrittenCheckpoint) -> None:
     store.put(LAST_CHECKPOINT, msgspec.json.encode(hint))
 
 
-def add_structs(files: pa.Table) -> pa.Array:
-    """Live files as `add` structs of a checkpoint."""
-    return _file_structs(files, FILES)
+def add_structs(state: TableState, properties: TableProperties) -> pa.Array:
+    """Live files as `add` structs of a checkpoint.
+
+    Statistics go in as JSON text, as structs, both or neither, as the properties want them.
+    """
+    columns = _file_columns(state.files, FILES)
+    if not properties.write_stats_as_json:
+        del columns["stats"]
+    if properties.write_stats_as_struct:
+        stats = state.files.column("stats")
+        values = state.files.column("partition_values")
+        columns["partitionValues_parsed"] = parsed_partition_values(values, state.metadata)
+        columns["stats_parsed"] = parsed_statistics(stats, state.metadata, properties)
+    present = {name: array for name, array in columns.items() if array is not None}
+    return pa.StructArray.from_arrays(list(present.values()), names=list(present))
 
 
 def remove_structs(tombstones: pa.Table) -> pa.Array:
     """Tombstones as `remove` structs of a checkpoint."""
-    return _file_structs(tombstones, TOMBSTONES)
+    columns = _file_columns(tombstones, TOMBSTONES)
+    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _file_structs(rows: pa.Table, schema: pa.Schema) -> pa.Array:
-    arrays, names = [], []
+def _file_columns(rows: pa.Table, schema: pa.Schema) -> dict[str, pa.Array | None]:
+    columns: dict[str, pa.Array | None] = {}
     for each in schema:
         if each.name == "dv_id":
             continue
         array = _one_array(rows.column(each.name))
-        arrays.append(_descriptor_structs(array) if each.name == "deletion_vector" else array)
-        names.append(camel(each.name))
-    arrays.append(pa.repeat(pa.scalar(False), rows.num_rows))
-    return pa.StructArray.from_arrays(arrays, names=[*names, "dataChange"])
+        columns[camel(each.name)] = (
+            _descriptor_structs(array) if each.name == "deletion_vector" else array
+        )
+    columns["dataChange"] = pa.repeat(pa.scalar(False), rows.num_rows)
+    return columns
 
 
 def _descriptor_structs(array: pa.StructArray) -> pa.StructArray:

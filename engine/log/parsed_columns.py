@@ -1,0 +1,312 @@
+"""The typed twins of `stats` and `partitionValues` in a checkpoint (protocol: Checkpoint Schema).
+
+A value that is not of its column's type is left out: a bound that is missing rules out no file.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.actions.table import Metadata
+from engine.errors import MalformedLogError
+from engine.protocol.properties import TableProperties, split_column_list
+from engine.schema.arrow import to_arrow_type
+from engine.schema.column_mapping import mapping_mode, physical_name
+from engine.schema.partition_values import parse_partition_value
+from engine.schema.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    parse_schema,
+)
+
+_DECODER = msgspec.json.Decoder()
+_EXACT_DECODER = msgspec.json.Decoder(float_hook=Decimal)
+_BATCH_ROWS = 32_768
+_FAILURES = (ValueError, TypeError, ArithmeticError, OverflowError, pa.ArrowException)
+Path = tuple[str, ...]
+
+
+def parsed_statistics(
+    stats: pa.ChunkedArray, metadata: Metadata, properties: TableProperties
+) -> pa.Array | None:
+    """`stats_parsed` of every row, null where there are no statistics; None if no column has any."""
+    columns = indexed_columns(metadata, properties)
+    if not columns.fields:
+        return None
+    batches = [_statistics(each.to_pylist(), columns) for each in _iter_batches(stats)]
+    return pa.concat_arrays(batches) if batches else _statistics([], columns)
+
+
+def parsed_partition_values(values: pa.ChunkedArray, metadata: Metadata) -> pa.Array | None:
+    """`partitionValues_parsed` of every row; None where the table is not partitioned."""
+    mode = mapping_mode(metadata.configuration)
+    schema = parse_schema(metadata.schema_string)
+    fields = [each for name in metadata.partition_columns if (each := schema.get(name))]
+    fields = [each for each in fields if _is_plain(each.type)]
+    if not fields:
+        return None
+    names = [physical_name(each, mode) for each in fields]
+    columns = [
+        _partition_column(values, name, each.type) for name, each in zip(names, fields, strict=True)
+    ]
+    return pa.StructArray.from_arrays(columns, names=names)
+
+
+def indexed_columns(metadata: Metadata, properties: TableProperties) -> StructType:
+    """The data columns that have statistics, by physical name.
+
+    Those that `delta.dataSkippingStatsColumns` names, else the first leaves of the schema.
+    """
+    mode = mapping_mode(metadata.configuration)
+    listed = properties.data_skipping_stats_columns
+    wanted = None if listed is None else [tuple(_parts(each)) for each in listed]
+    left = properties.data_skipping_num_indexed_cols
+    choice = _Choice(mode, wanted, left if left >= 0 else 2**31)
+    partitions = {name.lower() for name in metadata.partition_columns}
+    fields = parse_schema(metadata.schema_string)
+    return choice.of([each for each in fields if each.name.lower() not in partitions])
+
+
+class _Choice:
+    """Walks a schema and keeps the leaves that are indexed."""
+
+    def __init__(self, mode: str, wanted: Sequence[Path] | None, left: int) -> None:
+        self._mode, self._wanted, self._left = mode, wanted, left
+
+    def of(self, fields: Sequence[StructField], inside: Path = ()) -> StructType:
+        return StructType(tuple(self._iter_kept(fields, inside)))
+
+    def _iter_kept(self, fields: Sequence[StructField], inside: Path) -> Iterator[StructField]:
+        for each in fields:
+            path = (*inside, each.name)
+            kind: DataType = each.type
+            if isinstance(kind, StructType):
+                kind = self.of(kind.fields, path)
+                if not kind.fields:
+                    continue
+            elif not self._takes(path):
+                continue
+            yield StructField(physical_name(each, self._mode), kind)
+
+    def _takes(self, path: Path) -> bool:
+        if self._wanted is not None:
+            return any(path[: len(each)] == each for each in self._wanted)
+        self._left -= 1
+        return self._left >= 0
+
+
+def _parts(dotted: str) -> Iterator[str]:
+    for each in dotted.split("."):
+        yield from split_column_list(each)
+
+
+# --- statistics ---
+
+
+def _iter_batches(column: pa.ChunkedArray) -> Iterator[pa.Array]:
+    for chunk in column.chunks:
+        for start in range(0, len(chunk), _BATCH_ROWS):
+            yield chunk.slice(start, _BATCH_ROWS)
+
+
+def _statistics(texts: Sequence[str | None], columns: StructType) -> pa.StructArray:
+    decoder = _EXACT_DECODER if _has_decimals(columns) else _DECODER
+    rows = [_decoded(text, decoder) for text in texts]
+    bounded = _bounded(columns)
+    arrays = {"numRecords": _leaf(_under(rows, "numRecords"), PrimitiveType("long"))}
+    if bounded.fields:
+        arrays["minValues"] = _struct(_under(rows, "minValues"), bounded)
+        arrays["maxValues"] = _struct(_under(rows, "maxValues"), bounded)
+    arrays["nullCount"] = _struct(_under(rows, "nullCount"), _counted(columns))
+    arrays["tightBounds"] = _leaf(_under(rows, "tightBounds"), PrimitiveType("boolean"))
+    missing = pa.array([row is None for row in rows], pa.bool_())
+    return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=missing)
+
+
+def _has_decimals(data_type: DataType) -> bool:
+    if isinstance(data_type, StructType):
+        return any(_has_decimals(each.type) for each in data_type)
+    return isinstance(data_type, DecimalType)
+
+
+def _decoded(text: str | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        found = decoder.decode(text)
+    except (ValueError, ArithmeticError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _under(rows: Sequence[Any], name: str) -> list[Any]:
+    return [row.get(name) if type(row) is dict else None for row in rows]
+
+
+def _struct(rows: Sequence[Any], columns: StructType) -> pa.StructArray:
+    arrays = []
+    for each in columns:
+        values = _under(rows, each.name)
+        if isinstance(each.type, StructType):
+            arrays.append(_struct(values, each.type))
+        else:
+            arrays.append(_leaf(values, each.type))
+    return pa.StructArray.from_arrays(arrays, names=list(columns.names))
+
+
+def _leaf(values: Sequence[Any], data_type: DataType) -> pa.Array:
+    """Values of JSON as values of the type, null for those that are none."""
+    found = _taken_whole(values, data_type)
+    if found is not None:
+        return found
+    clean = _decimal if isinstance(data_type, DecimalType) else _CLEANED[_name(data_type)]
+    return _typed([_cleaned(each, clean) for each in values], data_type)
+
+
+def _taken_whole(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
+    """The same where every value is as it should be, which is quick; else None."""
+    name, kind = _name(data_type), to_arrow_type(data_type)
+    present = set(map(type, values)) - {type(None)}
+    if not present <= _WRITTEN_AS.get(name, frozenset()):
+        return None
+    try:
+        if name in _WRITTEN_AS_TEXT:
+            return pa.array(values, pa.string()).cast(kind)
+        found = pa.array(values, kind)
+    except _FAILURES:
+        return None
+    return found if name not in _FLOATS else pc.if_else(pc.is_finite(found), found, None)
+
+
+def _typed(values: Sequence[Any], data_type: DataType) -> pa.Array:
+    kind = to_arrow_type(data_type)
+    try:
+        return pa.array(values, kind)
+    except _FAILURES:
+        return pa.array([each if _fits(each, kind) else None for each in values], kind)
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:  # noqa: ANN401 - any value
+    try:
+        pa.scalar(value, kind)
+    except _FAILURES:
+        return False
+    return True
+
+
+def _cleaned(value: Any, clean: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - JSON to a value
+    if value is None:
+        return None
+    try:
+        return clean(value)
+    except _FAILURES:
+        return None
+
+
+def _bounded(columns: StructType) -> StructType:
+    """The columns that have an order."""
+    return _mapped(columns, lambda kind: kind if _has_bounds(kind) else None)
+
+
+def _counted(columns: StructType) -> StructType:
+    """The same columns, a count of nulls each."""
+    return _mapped(columns, lambda _: PrimitiveType("long"))
+
+
+def _mapped(columns: StructType, change: Callable[[DataType], DataType | None]) -> StructType:
+    fields = []
+    for each in columns:
+        inner = each.type
+        kind = _mapped(inner, change) if isinstance(inner, StructType) else change(inner)
+        if kind is not None and (not isinstance(kind, StructType) or kind.fields):
+            fields.append(StructField(each.name, kind))
+    return StructType(tuple(fields))
+
+
+def _has_bounds(data_type: DataType) -> bool:
+    return isinstance(data_type, DecimalType) or _name(data_type) in _CLEANED
+
+
+def _name(data_type: DataType) -> str:
+    return data_type.name if isinstance(data_type, PrimitiveType) else ""
+
+
+def _whole(value: Any) -> int | None:  # noqa: ANN401 - JSON
+    return value if type(value) is int else None
+
+
+def _number(value: Any) -> float | None:  # noqa: ANN401 - JSON
+    found = float(value) if type(value) in (int, float, Decimal) else None
+    return found if found is not None and isfinite(found) else None
+
+
+def _decimal(value: Any) -> Decimal | None:  # noqa: ANN401 - JSON
+    return None if isinstance(value, bool) else Decimal(str(value))
+
+
+def _date(value: Any) -> date | None:  # noqa: ANN401 - JSON
+    return date.fromisoformat(value)
+
+
+def _wall_clock(value: Any) -> datetime:  # noqa: ANN401 - JSON
+    found = datetime.fromisoformat(value)
+    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+
+
+def _moment(value: Any) -> datetime:  # noqa: ANN401 - JSON
+    return _wall_clock(value).replace(tzinfo=UTC)
+
+
+_CLEANED: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("long", "integer", "short", "byte"), _whole),
+    **dict.fromkeys(("float", "double"), _number),
+    "boolean": lambda value: value if type(value) is bool else None,
+    "string": lambda value: value if type(value) is str else None,
+    "date": _date,
+    "timestamp": _moment,
+    "timestamp_ntz": _wall_clock,
+}
+_FLOATS = frozenset({"float", "double"})
+_WRITTEN_AS_TEXT = frozenset({"date", "timestamp"})
+_WRITTEN_AS: Mapping[str, frozenset[type]] = {
+    **dict.fromkeys(("long", "integer", "short", "byte"), frozenset({int})),
+    **dict.fromkeys(_FLOATS, frozenset({int, float})),
+    **dict.fromkeys(_WRITTEN_AS_TEXT | {"string"}, frozenset({str})),
+    "boolean": frozenset({bool}),
+}
+
+
+# --- partition values ---
+
+
+def _is_plain(data_type: DataType) -> bool:
+    return not isinstance(data_type, ArrayType | MapType | StructType) and _name(data_type) not in {
+        "void",
+        "variant",
+    }
+
+
+def _partition_column(values: pa.ChunkedArray, name: str, data_type: DataType) -> pa.Array:
+    """One partition column; each distinct text is parsed once."""
+    chunks = [pc.map_lookup(each, name, "first") for each in values.chunks]
+    encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
+    distinct = [_parsed(text, data_type) for text in encoded.dictionary.to_pylist()]
+    return _typed(distinct, data_type).take(encoded.indices)
+
+
+def _parsed(text: str | None, data_type: DataType) -> Any:  # noqa: ANN401 - any value
+    try:
+        return parse_partition_value(text, data_type)
+    except MalformedLogError:
+        return None
