@@ -56,6 +56,11 @@ e2e: install-test ## Journeys in Chromium; skipped aloud where it is missing
 screenshots: install-test ## Pictures of every page into screenshots/
 	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/python -m tests.e2e.screenshots
 
+stress: install-test ## Hunt for races: 30,000 histories, threads, killed workers, rules deleted (an hour or two)
+	@HISTORIES=30000 $(BIN)/pytest tests/stateful/test_histories.py
+	@$(BIN)/pytest -m stress
+	@$(BIN)/python -m tests.stateful.prove_by_mutation
+
 interop: install-test ## Take turns with delta-spark at the same tables; skipped aloud without Maven
 	@$(BIN)/pytest -m interop tests/interop
 

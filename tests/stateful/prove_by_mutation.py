@@ -3,7 +3,7 @@
 Each mutation is a change of text in a copy of the engine. It is caught if the fast tests of the
 checks fail, or else if a generated history ends in rows that no allowed order explains.
 
-    python scripts/prove_by_mutation.py [--seeds 1500] [--only WORD]
+    python -m tests.stateful.prove_by_mutation [--seeds 1500] [--only WORD]
 
 It ends with 1 if a mutation survives, with 2 if the tests fail with nothing mutated.
 """
@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FAST = [
     "tests/engine/conflicts/test_checks.py",
     "tests/engine/conflicts/test_row_map.py",
@@ -246,11 +246,11 @@ def _caught(mutation: Mutation, seeds: int) -> str | None:
         if mutation.old:
             changed.write_text(text.replace(mutation.old, mutation.new), "utf-8")
         hunt = _run(copy, "-m", "tests.stateful.hunt", "0", str(seeds))
-        if hunt.returncode == 1 and hunt.stdout.startswith("seed"):
-            return f"a history: {hunt.stdout.strip()}"
+        if hunt.returncode:
+            return f"a history: {hunt.stdout.strip() or 'ends in an error'}"
         flags = ["-q", "-x", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir", str(copy)]
         tests = _run(copy, "-m", "pytest", *flags, "--import-mode=importlib", *FAST)
-        return _first_failure(tests.stdout) if tests.returncode == 1 else None
+        return _first_failure(tests.stdout) if tests.returncode else None
 
 
 def _first_failure(output: str) -> str:
