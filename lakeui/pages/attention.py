@@ -52,6 +52,11 @@ def matters(
     ]
 
 
+def is_storage_error(table: Table) -> bool:
+    """Whether the storage failed, not what lies there."""
+    return table.mirror_error_code.startswith("LAKE_STORAGE")
+
+
 def _unreachable(table: Table) -> Matter:
     shown = (
         f"Pages show version {table.version} as it was mirrored."
@@ -61,7 +66,7 @@ def _unreachable(table: Table) -> Matter:
     return Matter(
         "off",
         "unreachable",
-        "Its storage does not answer",
+        "Its storage does not answer" if is_storage_error(table) else "Its log cannot be read",
         table,
         f"{table.mirror_error} {shown}",
         table.mirrored_at,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -13,7 +14,8 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.swim_lane import Bar, SwimLane, swim_lane
 from lakeui.jobs.models import Job, JobAttempt
-from lakeui.pages.charts.swim import Running, bar_key, draw_swim_lane
+from lakeui.pages.charts.swim import bar_key, draw_swim_lane
+from lakeui.pages.charts.swim_axes import Running
 from lakeui.pages.table_head import table_head, visible_table
 
 SPANS = (15, 30, 60, 120)
@@ -60,13 +62,17 @@ class Row:
 @login_required
 def concurrency(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
+    return render(request, "tables/concurrency.html", _context(request, table))
+
+
+def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     window = _window(request, table)
     data = swim_lane(table, window.first, window.last)
     running = _running(table) if window.later_last is None else []
     by_time, by_operation = request.GET.get("x") == "time", request.GET.get("by") == "operation"
     wasted = table.conflicts.filter(pk__in=[b.conflict_id for b in data.bars if b.conflict_id])
     cost = list(wasted.values_list("wasted_ms", "wasted_bytes"))
-    context = {
+    return {
         "table": table,
         "head": table_head(request, table, "concurrency"),
         "window": window,
@@ -91,9 +97,8 @@ def concurrency(request: HttpRequest, pk: int) -> HttpResponse:
         "wasted_bytes": sum(size for _, size in cost),
         "picked": _picked(request, table, data),
         "took": _took(data),
-        "twin": f"/api/v1/tables/{pk}/concurrency/?first={window.first}&last={window.last}",
+        "twin": f"/api/v1/tables/{table.pk}/concurrency/?first={window.first}&last={window.last}",
     }
-    return render(request, "tables/concurrency.html", context)
 
 
 def _window(request: HttpRequest, table: Table) -> Window:

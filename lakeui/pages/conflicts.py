@@ -88,9 +88,22 @@ def conflict_list(request: HttpRequest) -> HttpResponseBase:
     listing = Listing(request, ConflictFilter(request.GET, conflicts))
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], "conflicts")
+    context = _list_context(request, listing)
+    return render(request, "conflicts/list.html", context, status=listing.status)
+
+
+@login_required
+def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
+    visible = visible_conflicts(request.user)
+    conflict = get_object_or_404(visible.select_related("table", "job"), pk=pk)
+    context = _context(conflict) | _around(visible, conflict)
+    return render(request, "conflicts/conflict.html", context)
+
+
+def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
     table = one_table(request)
     lost = ~Q(kind=Conflict.Kind.ABSORBED)
-    context = {
+    return {
         "listing": listing,
         "table": table,
         "head": table_head(request, table, "conflicts") if table else None,
@@ -105,16 +118,12 @@ def conflict_list(request: HttpRequest) -> HttpResponseBase:
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
         "twin": f"/api/v1/conflicts/?{request.GET.urlencode()}",
     }
-    return render(request, "conflicts/list.html", context, status=listing.status)
 
 
-@login_required
-def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
-    visible = visible_conflicts(request.user)
-    conflict = get_object_or_404(visible.select_related("table", "job"), pk=pk)
+def _context(conflict: Conflict) -> dict[str, Any]:
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
     winner, commit = facts.get("winner") or {}, _winning_commit(conflict)
-    context = {
+    return {
         "conflict": conflict,
         "facts": facts,
         "current": facts.get("current") or {},
@@ -130,10 +139,8 @@ def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
         "paths": [file for file in facts.get("files") or [] if isinstance(file, str)][:50],
         "remedies": facts.get("remedies") or [],
         "winning_commit": commit,
-        **_around(visible, conflict),
         "twin": f"/api/v1/conflicts/{conflict.pk}/",
     }
-    return render(request, "conflicts/conflict.html", context)
 
 
 def _headline(conflict: Conflict) -> str:

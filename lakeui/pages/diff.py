@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.db.models import Count, Sum
+from django.db.models import Count, QuerySet, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
@@ -72,36 +72,49 @@ def diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpResponse:
             else redirect("table-version", pk, newer)
         )
     between = table.commits.filter(version__gt=older, version__lte=newer).defer("raw")
-    sums = between.order_by().aggregate(
+    sums = _sums(between)
+    if not sums["n"]:
+        msg = f"The mirror holds no version of {table.name} from {older + 1} to {newer}."
+        raise Http404(msg)
+    versions = Paginator(between.order_by("-version"), _VERSIONS_A_PAGE)
+    context = _definition(table, older, newer) | {
+        "table": table,
+        "head": table_head(request, table, "history", here=newer),
+        "older": older,
+        "newer": newer,
+        "sums": sums,
+        "missing": newer - older - sums["n"],
+        "net_bytes": sums["bytes_added"] - sums["bytes_removed"],
+        "versions": versions.get_page(request.GET.get("page")),
+        **_between(between),
+    }
+    return render(request, "tables/diff.html", context)
+
+
+def _sums(between: QuerySet[Commit]) -> dict[str, int]:
+    return between.order_by().aggregate(
         n=Count("pk"),
         added=Sum("files_added"),
         removed=Sum("files_removed"),
         bytes_added=Sum("bytes_added"),
         bytes_removed=Sum("bytes_removed"),
     )
-    if not sums["n"]:
-        msg = f"The mirror holds no version of {table.name} from {older + 1} to {newer}."
-        raise Http404(msg)
-    before, after = _state_at(table, older), _state_at(table, newer)
-    versions = Paginator(between.order_by("-version"), _VERSIONS_A_PAGE)
-    context = {
-        "table": table,
-        "head": table_head(request, table, "history", here=newer),
-        "older": older,
-        "newer": newer,
-        "sums": sums,
-        "net_bytes": sums["bytes_added"] - sums["bytes_removed"],
-        "missing": newer - older - sums["n"],
-        "operations": between.order_by()
-        .values_list("operation")
-        .annotate(n=Count("pk"))
-        .order_by("-n"),
-        "sections": list(_sections(before, after)) if before and after else [],
-        "is_known": before is not None and after is not None,
-        "protocol_changes": between.filter(changes_protocol=True).values_list("version", flat=True),
-        "versions": versions.get_page(request.GET.get("page")),
+
+
+def _between(between: QuerySet[Commit]) -> dict[str, Any]:
+    counted = between.order_by().values_list("operation").annotate(n=Count("pk"))
+    upgrades = between.filter(changes_protocol=True)
+    return {
+        "operations": counted.order_by("-n"),
+        "protocol_changes": upgrades.values_list("version", flat=True),
     }
-    return render(request, "tables/diff.html", context)
+
+
+def _definition(table: Table, older: int, newer: int) -> dict[str, Any]:
+    before, after = _state_at(table, older), _state_at(table, newer)
+    if before is None or after is None:
+        return {"is_known": False}
+    return {"is_known": True, "sections": list(_sections(before, after))}
 
 
 def _state_at(table: Table, version: int) -> State | None:

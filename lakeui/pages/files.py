@@ -13,6 +13,7 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from lakeui.catalog.models import Table
 from lakeui.pages.charts.histogram import draw_histogram
 from lakeui.pages.exports import export
 from lakeui.pages.table_head import table_head, visible_table
@@ -76,22 +77,24 @@ def files(request: HttpRequest, pk: int) -> HttpResponseBase:
     live = table.live_files.order_by(SORTS[sort], "path")
     if "export" in request.GET:
         return export(live, COLUMNS, request.GET["export"], f"{table.name}-files")
+    context = _context(request, table) | {"page": _page(live, request), "sort": sort}
+    return render(request, "tables/files.html", context)
+
+
+def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     values = table.live_files.order_by().values_list(
         "partition_values", "size_bytes", "row_count", "deleted_row_count"
     )
     layout = _layout(values.iterator())
-    context = {
+    return {
         "table": table,
         "head": table_head(request, table, "files"),
         "layout": layout,
         "histogram": draw_histogram(layout.sizes, settings.SMALL_FILE_BYTES),
         "small_bytes": settings.SMALL_FILE_BYTES,
         "average": table.size_bytes // table.file_count if table.file_count else None,
-        "page": _page(live, request),
-        "sort": sort,
         "twin": f"/api/v1/tables/{table.pk}/files/",
     }
-    return render(request, "tables/files.html", context)
 
 
 def _page(live: Any, request: HttpRequest) -> Any:  # noqa: ANN401 - a page of files

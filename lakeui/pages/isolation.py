@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -79,12 +80,16 @@ class MatrixCell:
 @login_required
 def isolation(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
+    return render(request, "tables/isolation.html", _context(request, table))
+
+
+def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     wanted = _wanted(request, table)
     pairs = observed_pairs(table)
     cells = list(_cells(table, wanted, pairs))
     picked = _picked(request, cells)
     reordered = swim_lane(table).reordered
-    context = {
+    return {
         "table": table,
         "head": table_head(request, table, "isolation"),
         "columns": COLUMNS,
@@ -104,7 +109,6 @@ def isolation(request: HttpRequest, pk: int) -> HttpResponse:
         "reordered_count": len(reordered),
         "twin": f"/api/v1/tables/{table.pk}/isolation/",
     }
-    return render(request, "tables/isolation.html", context)
 
 
 def _wanted(request: HttpRequest, table: Table) -> dict[str, str]:

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST
 
 from engine.errors import EngineError
 from lakeui.catalog.access import action_for_kind, may, visible_tables
+from lakeui.catalog.models import Table
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule
 from lakeui.jobs.schedules import create_schedule, set_enabled
@@ -73,30 +74,17 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
 
 @login_required
 def schedule_new(request: HttpRequest) -> HttpResponse:
-    tables = [table for table in visible_tables(request.user) if may(request.user, "write", table)]
-    if not tables:
-        msg = "Schedules need the role operator, on a table or on all."
-        raise PermissionDenied(msg)
-    wanted = request.POST.get("table") or request.GET.get("table", "")
-    table = next((each for each in tables if str(each.pk) == wanted), None)
-    if wanted and table is None:
-        msg = "There is no such table."
-        raise Http404(msg)
-    form = ScheduleForm(
-        request.POST or None, initial={"sql": f"OPTIMIZE {table.name}"} if table else None
-    )
+    tables = _writable(request)
+    table = _chosen(request, tables)
+    initial = {"sql": f"OPTIMIZE {table.name}"} if table else None
+    form = ScheduleForm(request.POST or None, initial=initial)
     if request.method == "POST" and table is not None and form.is_valid():
-        try:
-            made = create_schedule(table=table, owner=request.user, **form.cleaned_data)  # type: ignore[arg-type]
-        except EngineError as error:
-            field = str(getattr(error, "field", ""))
-            form.add_error(field if field in form.fields else None, str(error))
-        else:
-            messages.success(
-                request, f"{made.name} fires next at {made.next_due_at:%d %b %H:%M} UTC."
-            )
+        made = _made(request, table, form)
+        if made is not None:
+            when = f"{made.next_due_at:%d %b %H:%M} UTC"
+            messages.success(request, f"{made.name} fires next at {when}.")
             return redirect("schedule-list")
-    context = {"form": form, "tables": tables, "table": None, "chosen": table}
+    context = {"form": form, "tables": tables, "chosen": table}
     return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
 
 
@@ -116,6 +104,33 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
         set_enabled(schedule, enabled=act == "fire")
         messages.success(request, f"{schedule.name} {'rests' if act == 'rest' else 'fires again'}.")
     return redirect("schedule-list")
+
+
+def _writable(request: HttpRequest) -> list[Table]:
+    tables = [table for table in visible_tables(request.user) if may(request.user, "write", table)]
+    if not tables:
+        msg = "Schedules need the role operator, on a table or on all."
+        raise PermissionDenied(msg)
+    return tables
+
+
+def _chosen(request: HttpRequest, tables: list[Table]) -> Table | None:
+    wanted = request.POST.get("table") or request.GET.get("table", "")
+    table = next((each for each in tables if str(each.pk) == wanted), None)
+    if wanted and table is None:
+        msg = "There is no such table."
+        raise Http404(msg)
+    return table
+
+
+def _made(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | None:
+    """The schedule; None where the form now says what is wrong with it."""
+    try:
+        return create_schedule(table=table, owner=request.user, **form.cleaned_data)  # type: ignore[arg-type]
+    except EngineError as error:
+        field = str(getattr(error, "field", ""))
+        form.add_error(field if field in form.fields else None, str(error))
+        return None
 
 
 def _is_theirs(request: HttpRequest, schedule: Schedule) -> bool:

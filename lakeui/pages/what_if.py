@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,11 +20,15 @@ SPANS = (50, 100, 200)
 @login_required
 def what_if_page(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
+    return render(request, "tables/what_if.html", _context(request, table))
+
+
+def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     level, row_level = _asked(request, table)
     span = _span(request)
     answer = what_if(table, level, row_level=row_level, versions=latest_versions(table, span))
     lost_now = [each for each in answer.conflicts if each.kind == "escaped"]
-    context = {
+    return {
         "table": table,
         "head": table_head(request, table, "what-if"),
         "answer": answer,
@@ -41,7 +46,6 @@ def what_if_page(request: HttpRequest, pk: int) -> HttpResponse:
         "saved": sum(each.verdict == Verdict.PASSES for each in lost_now),
         "twin": f"/api/v1/tables/{table.pk}/what-if/?level={level}&row_level={str(row_level).lower()}",
     }
-    return render(request, "tables/what_if.html", context)
 
 
 def _asked(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:

@@ -7,11 +7,10 @@ does not fit is counted, never left out silently.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-
-from django.utils import timezone
+from datetime import datetime
 
 from lakeui.conflicts.swim_lane import Bar, SwimLane
+from lakeui.pages.charts.swim_axes import Axis, Column, Running, TimeAxis, VersionAxis
 from lakeui.pages.operations import FAMILIES, family_of
 
 MAX_LANES = 14
@@ -19,18 +18,6 @@ MAX_TRACKS = 5
 REST = "other writers"
 _TOP, _LANE, _TRACK, _FIRST_TRACK = 40, 44, 24, 25
 _ORDER = ("write", "merge", "update", "delete", "optimize", "vacuum", "meta", "other")
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """An attempt that has read and not ended; it is drawn up to now."""
-
-    lane: str
-    operation: str
-    read_version: int
-    started_at: datetime
-    job_id: str
-    percent: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +56,6 @@ class Link:
     arrow_y: int
     points_down: bool
     title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    x: float
-    label: str
-    is_spare: bool
-    is_metadata: bool
-    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +103,7 @@ def draw_swim_lane(
     metadata_versions: frozenset[int] = frozenset(),
 ) -> SwimChart:
     """Lay the bars out."""
-    axis = _TimeAxis(data, running, now) if by_time else _VersionAxis(data, bool(running))
+    axis = TimeAxis(data, running, now) if by_time else VersionAxis(data, bool(running))
     placed = [_place(bar, axis, data) for bar in data.bars]
     placed += [_place_running(each, axis, data) for each in running]
     name = _by_operation if by_operation else _by_writer(placed)
@@ -159,86 +137,18 @@ def bar_key(bar: Bar) -> str:
     return f"v{bar.version}" if bar.version is not None else f"c-{bar.conflict_id}"
 
 
-class _VersionAxis:
-    def __init__(self, data: SwimLane, has_running: bool) -> None:
-        self._data = data
-        self._places = data.last - data.first + 2 + (1 if has_running else 0)
-        self.step = 100 / self._places
-        self.now_x = self._at(self._places - 1) if has_running else None
-        self._ended = {b.version: b.finished_at for b in data.bars if b.version is not None}
-
-    def of(self, version: int | None, _moment: datetime | None) -> float | None:
-        if version is None:
-            return None
-        return self._at(version - self._data.first + 1)
-
-    def columns(self, metadata: frozenset[int]) -> Iterable[Column]:
-        every = next(n for n in (1, 2, 5, 10, 20, 50) if self._places / n <= 30 or n == 50)
-        for version in range(self._data.first, self._data.last + 1):
-            shown = version % every == 0 or version == self._data.last or version in metadata
-            x = self._at(version - self._data.first + 1)
-            text = str(version) if shown else ""
-            yield Column(x, text, version % 2 == 1, version in metadata, version)
-        if self.now_x is not None:
-            yield Column(self.now_x, "now", False, False)
-
-    def times(self) -> Iterable[Column]:
-        every = max(1, self._places // 8)
-        for version in range(self._data.first + 1, self._data.last + 1, every):
-            moment = self._ended.get(version)
-            if moment is not None:
-                x = self._at(version - self._data.first + 1)
-                yield Column(x, f"{timezone.localtime(moment):%H:%M}", False, False)
-
-    def _at(self, place: int) -> float:
-        return (place + 0.5) * self.step
-
-
-class _TimeAxis:
-    step = 1.6
-
-    def __init__(self, data: SwimLane, running: Sequence[Running], now: datetime) -> None:
-        ended = [bar.finished_at for bar in data.bars if bar.finished_at is not None]
-        self._first = min(ended, default=now)
-        self._last = now if running else max(ended, default=now)
-        self._span = max((self._last - self._first).total_seconds(), 1.0)
-        self.now_x = self._x(now) if running else None
-
-    def of(self, _version: int | None, moment: datetime | None) -> float | None:
-        return None if moment is None else self._x(moment)
-
-    def columns(self, _metadata: frozenset[int]) -> Iterable[Column]:
-        for part in range(9):
-            moment = self._first + timedelta(seconds=self._span * part / 8)
-            local = timezone.localtime(moment)
-            text = f"{local:%H:%M:%S}" if self._span < 1800 else f"{local:%H:%M}"
-            yield Column(self._x(moment), text, part % 2 == 1, False)
-
-    def times(self) -> Iterable[Column]:
-        """The day of the first and the last moment."""
-        for moment in (self._first, self._last):
-            yield Column(self._x(moment), f"{timezone.localtime(moment):%d %b}", False, False)
-
-    def _x(self, moment: datetime) -> float:
-        passed = (moment - self._first).total_seconds() / self._span
-        return 4 + 92 * min(max(passed, -0.04), 1.0)
-
-
-_Axis = _VersionAxis | _TimeAxis
-
-
-def _place(bar: Bar, axis: _Axis, data: SwimLane) -> _Placed:
+def _place(bar: Bar, axis: Axis, data: SwimLane) -> _Placed:
     version = bar.version if bar.version is not None else bar.winning_version
     end = axis.of(version, bar.finished_at)
     start = axis.of(bar.read_version, bar.started_at)
-    guessed = start is None or (isinstance(axis, _TimeAxis) and bar.started_is_estimated)
+    guessed = start is None or (isinstance(axis, TimeAxis) and bar.started_is_estimated)
     finish = 100.0 if end is None else end
     begin = finish - axis.step if start is None else start
     before = begin < 0 or (bar.read_version is not None and bar.read_version < data.first - 1)
     return _Placed(bar, bar_key(bar), max(min(begin, finish), 0.0), finish, before, guessed)
 
 
-def _place_running(each: Running, axis: _Axis, data: SwimLane) -> _Placed:
+def _place_running(each: Running, axis: Axis, data: SwimLane) -> _Placed:
     start = axis.of(each.read_version, each.started_at) or 0.0
     before = each.read_version < data.first - 1
     end = axis.now_x if axis.now_x is not None else 100.0
@@ -332,7 +242,7 @@ def _drawn(each: _Placed, lane: Lane, track: int) -> DrawnBar:
 
 
 def _joints(
-    data: SwimLane, axis: _Axis, ends: Mapping[str, DrawnBar]
+    data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]
 ) -> Iterable[tuple[float, int, str]]:
     for joint in data.joints:
         bar, x = ends.get(f"v{joint.version}"), _winner_x(joint.winning_version, axis, ends)
@@ -340,7 +250,7 @@ def _joints(
             yield x, bar.y, f"c-{joint.conflict_id}: v{joint.winning_version} was absorbed"
 
 
-def _joint_links(data: SwimLane, axis: _Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
+def _joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
     for joint in data.joints:
         bar, winner = ends.get(f"v{joint.version}"), ends.get(f"v{joint.winning_version}")
         x = _winner_x(joint.winning_version, axis, ends)
@@ -348,7 +258,7 @@ def _joint_links(data: SwimLane, axis: _Axis, ends: Mapping[str, DrawnBar]) -> I
             yield Link(x, bar.y, winner.y, winner.y, winner.y > bar.y, "")
 
 
-def _lost_links(data: SwimLane, axis: _Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
+def _lost_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
     for bar in data.bars:
         if bar.outcome == "committed" or bar.winning_version is None:
             continue
@@ -357,20 +267,20 @@ def _lost_links(data: SwimLane, axis: _Axis, ends: Mapping[str, DrawnBar]) -> It
             continue
         down = winner.y > loser.y
         tip = winner.y - 7 if down else winner.y + 7
-        x = winner.end_x if isinstance(axis, _VersionAxis) else loser.end_x
+        x = winner.end_x if isinstance(axis, VersionAxis) else loser.end_x
         yield Link(x, loser.y + (8 if down else -8), tip - (5 if down else -5), tip, down, "")
 
 
-def _winner_x(version: int | None, axis: _Axis, ends: Mapping[str, DrawnBar]) -> float | None:
+def _winner_x(version: int | None, axis: Axis, ends: Mapping[str, DrawnBar]) -> float | None:
     winner = ends.get(f"v{version}")
     if winner is not None:
         return winner.end_x
-    return axis.of(version, None) if isinstance(axis, _VersionAxis) else None
+    return axis.of(version, None) if isinstance(axis, VersionAxis) else None
 
 
-def _swaps(data: SwimLane, axis: _Axis) -> Iterable[Swap]:
+def _swaps(data: SwimLane, axis: Axis) -> Iterable[Swap]:
     """Only across versions: an order is shown there, not a span."""
-    if isinstance(axis, _TimeAxis):
+    if isinstance(axis, TimeAxis):
         return
     for pair in data.reordered:
         x1, x2 = axis.of(pair.version, None), axis.of(pair.later, None)

@@ -248,6 +248,16 @@ def after(text: str, position: int) -> str:
     return text[max(position, 0) :]
 
 
+_SHORT_REASONS = {"partitioned": "partitioned", "identity": "identity", "eletionVectors": "DVs off"}
+
+
+@register.filter
+def short_reason(reason: str) -> str:
+    """Why a table has no row-level concurrency, where a column is narrow."""
+    short = (text for sign, text in _SHORT_REASONS.items() if sign in reason)
+    return next(short, reason[:24] or "no")
+
+
 @register.filter
 def short_operation(name: str) -> str:
     """An operation's name where a column is narrow."""

@@ -8,7 +8,8 @@ from django.utils import timezone
 from lakeui.catalog.models import LiveFile, Table
 from lakeui.conflicts.swim_lane import Bar, Joint, SwimLane
 from lakeui.jobs.models import Job, JobAttempt, Schedule
-from lakeui.pages.charts.swim import MAX_LANES, MAX_TRACKS, REST, Running, draw_swim_lane
+from lakeui.pages.charts.swim import MAX_LANES, MAX_TRACKS, REST, draw_swim_lane
+from lakeui.pages.charts.swim_axes import Running
 from lakeui.pages.explain import EXAMPLE
 from tests.lakeui.factories import make_commit, make_table
 

@@ -29,7 +29,7 @@ MORE = {
     "error": "/tables/?health=splendid",
 }
 QUERIES = {
-    "overview": 23, "tables": 17, "table": 22, "history": 28, "version": 29, "diff": 26,
+    "overview": 24, "tables": 17, "table": 22, "history": 28, "version": 29, "diff": 26,
     "concurrency": 30, "isolation": 29, "eligibility": 23, "what-if": 22, "files": 23, "jobs": 17,
     "job": 22, "schedules": 15, "monitoring": 26, "conflicts": 17, "conflict": 21, "explain": 12,
     "search": 20,

@@ -1,0 +1,102 @@
+"""The two ways across a swim-lane: by version, and by time. Positions are in per cent."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from lakeui.conflicts.swim_lane import SwimLane
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An attempt that has read and not ended; it is drawn up to now."""
+
+    lane: str
+    operation: str
+    read_version: int
+    started_at: datetime
+    job_id: str
+    percent: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    x: float
+    label: str
+    is_spare: bool
+    is_metadata: bool
+    version: int | None = None
+
+
+class VersionAxis:
+    """A place each version, from the one before the first to the last, and one for now."""
+
+    def __init__(self, data: SwimLane, has_running: bool) -> None:
+        self._data = data
+        self._places = data.last - data.first + 2 + (1 if has_running else 0)
+        self.step = 100 / self._places
+        self.now_x = self._at(self._places - 1) if has_running else None
+        self._ended = {b.version: b.finished_at for b in data.bars if b.version is not None}
+
+    def of(self, version: int | None, _moment: datetime | None) -> float | None:
+        if version is None:
+            return None
+        return self._at(version - self._data.first + 1)
+
+    def columns(self, metadata: frozenset[int]) -> Iterable[Column]:
+        every = next(n for n in (1, 2, 5, 10, 20, 50) if self._places / n <= 30 or n == 50)
+        for version in range(self._data.first, self._data.last + 1):
+            shown = version % every == 0 or version == self._data.last or version in metadata
+            x = self._at(version - self._data.first + 1)
+            text = str(version) if shown else ""
+            yield Column(x, text, version % 2 == 1, version in metadata, version)
+        if self.now_x is not None:
+            yield Column(self.now_x, "now", False, False)
+
+    def times(self) -> Iterable[Column]:
+        every = max(1, self._places // 8)
+        for version in range(self._data.first + 1, self._data.last + 1, every):
+            moment = self._ended.get(version)
+            if moment is not None:
+                x = self._at(version - self._data.first + 1)
+                yield Column(x, f"{timezone.localtime(moment):%H:%M}", False, False)
+
+    def _at(self, place: int) -> float:
+        return (place + 0.5) * self.step
+
+
+class TimeAxis:
+    """From the first commit to the last, or to now where something runs."""
+
+    step = 1.6
+
+    def __init__(self, data: SwimLane, running: Sequence[Running], now: datetime) -> None:
+        ended = [bar.finished_at for bar in data.bars if bar.finished_at is not None]
+        self._first = min(ended, default=now)
+        self._last = now if running else max(ended, default=now)
+        self._span = max((self._last - self._first).total_seconds(), 1.0)
+        self.now_x = self._x(now) if running else None
+
+    def of(self, _version: int | None, moment: datetime | None) -> float | None:
+        return None if moment is None else self._x(moment)
+
+    def columns(self, _metadata: frozenset[int]) -> Iterable[Column]:
+        for part in range(9):
+            moment = self._first + timedelta(seconds=self._span * part / 8)
+            local = timezone.localtime(moment)
+            text = f"{local:%H:%M:%S}" if self._span < 1800 else f"{local:%H:%M}"
+            yield Column(self._x(moment), text, part % 2 == 1, False)
+
+    def times(self) -> Iterable[Column]:
+        """The day of the first and the last moment."""
+        for moment in (self._first, self._last):
+            yield Column(self._x(moment), f"{timezone.localtime(moment):%d %b}", False, False)
+
+    def _x(self, moment: datetime) -> float:
+        passed = (moment - self._first).total_seconds() / self._span
+        return 4 + 92 * min(max(passed, -0.04), 1.0)
+
+
+Axis = VersionAxis | TimeAxis
