@@ -7,7 +7,7 @@ taken out of them by an anti-join, what they added is put behind.
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -19,7 +19,7 @@ from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
-from engine.errors import LogGapError, MalformedLogError, VersionNotFoundError
+from engine.errors import FileMissingError, LogGapError, MalformedLogError, VersionNotFoundError
 from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.commits import iter_commits
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
@@ -79,6 +79,17 @@ def load_state(store: Store, segment: LogSegment, previous: TableState | None = 
     Raises:
         MalformedLogError: the log breaks the protocol, or lacks the protocol or the metadata.
     """
+    try:
+        return _replayed(store, segment, previous)
+    except (MalformedLogError, FileMissingError) as damage:
+        if not segment.compactions:
+            raise
+        state = _replayed(store, replace(segment, compactions=()), previous)
+        _log.warning("Log compactions of %s were passed over: %s", store.root, damage)
+        return state
+
+
+def _replayed(store: Store, segment: LogSegment, previous: TableState | None) -> TableState:
     replay = _Replay()
     if previous is not None and previous.version <= segment.version and segment.checkpoint is None:
         segment = segment.since(previous.version)

@@ -24,12 +24,16 @@ _SIZE = re.compile(r"^(\d+)\s*([kmgt]?)b?$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class TableProperties:
-    """What the properties mean. Durations in ms, sizes in bytes."""
+    """What the properties mean. Durations in ms, sizes in bytes.
+
+    `log_compaction_interval` counts commits; 0 and 1 mean that none are compacted.
+    """
 
     isolation_level: str = "WriteSerializable"
     append_only: bool = False
     checkpoint_interval: int = 10
     checkpoint_policy: str = "classic"
+    log_compaction_interval: int = 0
     write_stats_as_json: bool = True
     write_stats_as_struct: bool = True
     enable_deletion_vectors: bool = False
@@ -155,6 +159,7 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.appendOnly": ("append_only", _boolean),
     "delta.checkpointInterval": ("checkpoint_interval", _integer(1)),
     "delta.checkpointPolicy": ("checkpoint_policy", _one_of("classic", "v2")),
+    "delta.logCompactionInterval": ("log_compaction_interval", _integer(0)),
     "delta.checkpoint.writeStatsAsJson": ("write_stats_as_json", _boolean),
     "delta.checkpoint.writeStatsAsStruct": ("write_stats_as_struct", _boolean),
     "delta.enableDeletionVectors": ("enable_deletion_vectors", _boolean),

@@ -1,4 +1,4 @@
-"""What a commit leaves to do: its checksum, a checkpoint when one is due, cleaning the log after it.
+"""What a commit leaves to do: its checksum, a checkpoint or a compaction of the log when one is due.
 
 None of it belongs to the commit: it stands whatever happens here.
 """
@@ -9,6 +9,7 @@ from engine.errors import StorageError
 from engine.log.checkpoint_writer import WrittenCheckpoint, write_checkpoint
 from engine.log.checksum import write_checksum
 from engine.log.cleanup import clean_log
+from engine.log.compaction import write_compaction
 from engine.log.replay import load_state
 from engine.log.segment import list_newer
 from engine.protocol.features import has_feature
@@ -21,8 +22,10 @@ _log = logging.getLogger(__name__)
 def after_commit(
     store: Store, committed_version: int, previous: Snapshot | None, now_ms: int
 ) -> WrittenCheckpoint | None:
-    """Write the version's checksum, a checkpoint every `delta.checkpointInterval`, clean the log.
+    """Write the version's checksum; every so many commits a checkpoint, or a log compaction.
 
+    A checkpoint is due every `delta.checkpointInterval` versions, and the log is cleaned after it; a
+    compaction every `delta.logCompactionInterval` ones, if that is set and no checkpoint is due.
     Nothing is raised: failures are logged, and the next commit that is due tries again.
 
     Args:
@@ -37,9 +40,12 @@ def after_commit(
     try:
         snapshot = _at(store, committed_version, previous)
         _write_checksum(snapshot)
-        return checkpoint(snapshot, now_ms) if is_due else None
+        if is_due:
+            return checkpoint(snapshot, now_ms)
+        _compact_log(snapshot)
+        return None
     except Exception as error:  # noqa: BLE001 - the commit stands, whatever fails here
-        _log.warning("No checkpoint of %s at version %s: %s", store.root, committed_version, error)
+        _log.warning("%s at version %s was not kept up: %s", store.root, committed_version, error)
         return None
 
 
@@ -72,6 +78,12 @@ def _write_checksum(snapshot: Snapshot) -> None:
         write_checksum(snapshot.store, snapshot.state, snapshot.properties)
     except StorageError as error:
         _log.warning("No checksum of %r: %s", snapshot, error)
+
+
+def _compact_log(snapshot: Snapshot) -> None:
+    interval = snapshot.properties.log_compaction_interval
+    if interval > 1 and snapshot.version % interval == 0:
+        write_compaction(snapshot.store, snapshot.version, interval)
 
 
 def _at(store: Store, version: int, previous: Snapshot | None) -> Snapshot:

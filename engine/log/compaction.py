@@ -1,0 +1,99 @@
+"""Log compactions: several commits reconciled into one file (protocol: Log Compaction Files).
+
+They save readers the commits they cover, between checkpoints. The commits stay: they are the truth.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+
+import msgspec
+
+from engine.actions.codec import Action, encode
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.errors import FileExistsAlreadyError
+from engine.log.commits import iter_commits
+from engine.log.paths import LogFileKind, compacted_path
+from engine.log.segment import LogFile, complete_checkpoints, list_log_files
+from engine.storage.base import Store
+
+_MAX_BYTES = 128 * 1024 * 1024
+
+
+def write_compaction(store: Store, end_version: int, interval: int) -> str | None:
+    """Compact the last commits up to a version, at most `interval` of them; the file's path.
+
+    None where nothing is gained: fewer than two commits since the last checkpoint, too many bytes to
+    hold at once, an action whose reconciliation is not known, a compaction that is there.
+
+    Raises:
+        StorageError: it could not be written; the log is as good without it.
+        MalformedLogError: a commit is not a list of actions.
+    """
+    commits = _window(list_log_files(store, end_version - interval + 1), end_version)
+    if len(commits) < 2 or sum(each.status.size_bytes for each in commits) > _MAX_BYTES:
+        return None
+    actions: list[Action] = []
+    for each in iter_commits(store, [commit.status for commit in commits]):
+        actions += each
+    kept = reconciled(actions)
+    if kept is None:
+        return None
+    path = compacted_path(commits[0].version, end_version)
+    try:
+        store.put_if_absent(path, "".join(f"{encode(each)}\n" for each in kept).encode())
+    except FileExistsAlreadyError:
+        return None
+    return path
+
+
+def reconciled(actions: Iterable[Action]) -> list[Action] | None:
+    """The newest action of each subject, removals among them: what came before may need them.
+
+    None where there is an action whose reconciliation is not known.
+    """
+    newest: dict[Hashable, Action] = {}
+    for action in actions:
+        if isinstance(action, CommitInfo | AddCDCFile):
+            continue
+        subject = _subject(action)
+        if subject is None:
+            return None
+        newest.pop(subject, None)  # the newest also comes last
+        newest[subject] = action
+    return [_without_change(each) for each in newest.values()]
+
+
+def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:
+    """The commits up to a version, after the newest checkpoint and after any gap."""
+    checkpoints = [each.version for each in complete_checkpoints(files)]
+    after = max((each for each in checkpoints if each <= end_version), default=-1)
+    commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}
+    window: list[LogFile] = []
+    version = end_version
+    while version > after and version in commits:
+        window.insert(0, commits[version])
+        version -= 1
+    return window
+
+
+def _subject(action: Action) -> Hashable:
+    """What a newer action of the same subject replaces; None where that is not known."""
+    match action:
+        case AddFile() | RemoveFile():
+            return ("file", *action.key)
+        case Metadata() | Protocol():
+            return type(action)
+        case SetTransaction():
+            return ("application", action.app_id)
+        case DomainMetadata():
+            return ("domain", action.domain)
+        case _:
+            return None
+
+
+def _without_change(action: Action) -> Action:
+    """State, not change: a compaction must not be taken for what a commit did."""
+    if isinstance(action, AddFile | RemoveFile):
+        return msgspec.structs.replace(action, data_change=False)
+    return action
