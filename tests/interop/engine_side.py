@@ -33,7 +33,7 @@ _DUCKDB_DELTA = next(
 )
 _CHEAP = {  # many statements over few rows: compiling costs more than it saves
     "spark.sql.shuffle.partitions": "1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
 }
 
