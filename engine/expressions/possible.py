@@ -3,24 +3,28 @@
 An `Outcomes` says which of true, false and null a condition may take for some row within the
 bounds. What cannot be reasoned about may be anything, so only the absence of `true` proves.
 
-A condition is compiled once and asked of many files: types, casts and literals are settled then.
+A condition is compiled once and asked of many files at a time: types, casts and literals are settled
+then, and functions are evaluated over the files as a column.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import repeat
 from typing import Any, TypeAlias
 
 from engine.errors import CannotEvaluateError
 from engine.expressions.ranges import ANY, UNKNOWN, Outcomes, Range, after_prefix, constant
-from engine.expressions.ranges_of_values import cast_range, evaluated_call
+from engine.expressions.ranges_of_values import cast_ranges, evaluated_calls
 from engine.expressions.tree import Call, Column, Expression, Interval, Literal, Subquery
 from engine.expressions.types import common_type, is_complex
 from engine.schema.types import BOOLEAN, DataType
 
-Read: TypeAlias = Callable[[Any], Range]
-"""The range of an expression in one file; the argument is whatever the columns' readers take."""
-Test: TypeAlias = Callable[[Any], Outcomes]
+Files: TypeAlias = Sequence[Any]
+"""Whatever the columns' readers take."""
+Read: TypeAlias = Callable[[Files], Sequence[Range]]
+"""The range of an expression in each file."""
+Test: TypeAlias = Callable[[Files], Sequence[Outcomes]]
 Columns: TypeAlias = Callable[[Column], Read]
 _ERRORS = (CannotEvaluateError, TypeError, ValueError, ArithmeticError)
 
@@ -29,10 +33,9 @@ def possible(condition: Expression, bounds: Callable[[Column], Range]) -> Outcom
     """The truths a condition can have for rows whose columns lie within `bounds`."""
 
     def read(column: Column) -> Read:
-        found = bounds(column)
-        return lambda _: found
+        return _same(bounds(column))
 
-    return compiled(condition, read)(None)
+    return compiled(condition, read)([None])[0]
 
 
 def compiled(condition: Expression, columns: Columns) -> Test:
@@ -48,41 +51,51 @@ def compiled(condition: Expression, columns: Columns) -> Test:
             return _guarded(_TESTS[function](arguments, columns))
         case _:
             value = compiled_value(condition, columns)
-            return lambda file: _truth(value(file))
+            return lambda files: [_truth(each) for each in value(files)]
 
 
 def compiled_value(expression: Expression, columns: Columns) -> Read:  # noqa: PLR0911
     """The reader of the values an expression can take."""
     match expression:
         case Literal(Interval()) | Subquery():
-            return lambda _: UNKNOWN
+            return _same(UNKNOWN)
         case Literal(value):
-            found = constant(value)
-            return lambda _: found
+            return _same(constant(value))
         case Column():
             return columns(expression)
         case Call(function, (argument,)) if function in {"cast", "to_date", "to_timestamp"}:
             return _cast(argument, expression.type, columns)
         case Call(function) if expression.type == BOOLEAN and function in _BOOLEAN_CALLS:
             test = compiled(expression, columns)
-            return lambda file: _as_range(test(file))
+            return lambda files: [_as_range(each) for each in test(files)]
         case Call():
             return _call(expression, columns)
 
 
+def _same(found: Range) -> Read:
+    return lambda files: [found] * len(files)
+
+
+def _any(files: Files) -> Sequence[Outcomes]:
+    return [ANY] * len(files)
+
+
 def _guarded(test: Test) -> Test:
-    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
+    """Files that a test fails on may be anything; they are found by asking one at a time."""
+
+    def run(files: Files) -> Sequence[Outcomes]:
         try:
-            return test(file)
+            return test(files)
         except _ERRORS:
-            return ANY
+            return [ANY] if len(files) == 1 else [run([each])[0] for each in files]
 
     return run
 
 
 def _all(parts: Sequence[Test]) -> Test:
-    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
-        return reduce(_and, (each(file) for each in parts))
+    def run(files: Files) -> Sequence[Outcomes]:
+        found = [each(files) for each in parts]
+        return [reduce(_and, row) for row in zip(*found, strict=True)]
 
     return run
 
@@ -93,11 +106,7 @@ def _and(left: Outcomes, right: Outcomes) -> Outcomes:
 
 
 def _inverse(test: Test) -> Test:
-    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
-        found = test(file)
-        return Outcomes(found.false, found.true, found.null)
-
-    return run
+    return lambda files: [Outcomes(each.false, each.true, each.null) for each in test(files)]
 
 
 def _truth(found: Range) -> Outcomes:
@@ -127,11 +136,10 @@ def _cast(argument: Expression, target: DataType, columns: Columns) -> Read:
         return value
     if isinstance(argument, Literal):
         try:
-            found = cast_range(value(None), source, target)
+            return _same(cast_ranges(value([None]), source, target)[0])
         except _ERRORS:
-            found = UNKNOWN
-        return lambda _: found
-    return lambda file: cast_range(value(file), source, target)
+            return _same(UNKNOWN)
+    return lambda files: cast_ranges(value(files), source, target)
 
 
 def _compare(
@@ -140,17 +148,16 @@ def _compare(
     def build(arguments: Sequence[Expression], columns: Columns) -> Test:
         operands = _operands(arguments, columns)
         if operands is None:
-            return lambda _: ANY
+            return _any
         read_left, read_right = operands
 
-        def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
-            left, right = read_left(file), read_right(file)
+        def one(left: Range, right: Range) -> Outcomes:
             if not (left.values or left.nan) or not (right.values or right.nan):
                 return Outcomes(true=False, false=False, null=True)
             true, false = holds(left, right)
             return Outcomes(true, false, left.null or right.null)
 
-        return run
+        return lambda files: list(map(one, read_left(files), read_right(files)))
 
     return build
 
@@ -190,17 +197,16 @@ def _negated(test: Callable[[Range, Range], tuple[bool, bool]]) -> Callable[...,
 def _null_safe_equal(arguments: Sequence[Expression], columns: Columns) -> Test:
     operands = _operands(arguments, columns)
     if operands is None:
-        return lambda _: ANY
+        return _any
     read_left, read_right = operands
 
-    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
-        left, right = read_left(file), read_right(file)
+    def one(left: Range, right: Range) -> Outcomes:
         left_value, right_value = left.values or left.nan, right.values or right.nan
         meets, differs = _equal(left, right) if left_value and right_value else (False, False)
         one_null = (left.null and right_value) or (right.null and left_value)
         return Outcomes(meets or (left.null and right.null), differs or one_null, null=False)
 
-    return run
+    return lambda files: list(map(one, read_left(files), read_right(files)))
 
 
 def _in(arguments: Sequence[Expression], columns: Columns) -> Test:
@@ -214,9 +220,9 @@ def _in(arguments: Sequence[Expression], columns: Columns) -> Test:
         or not options
         or any(isinstance(each, Subquery) for each in options)
     ):
-        return lambda _: ANY
+        return _any
     if all(isinstance(each, Literal) for each in options):
-        constants = [_cast(each, together, columns)(None) for each in options]
+        constants = [_cast(each, together, columns)([None])[0] for each in options]
         if all(each.known and not each.nan for each in constants):
             return _in_constants(_cast(operand, together, columns), constants)
     return _inverse(_all([_inverse(_TESTS["="]((operand, each), columns)) for each in options]))
@@ -227,8 +233,7 @@ def _in_constants(value: Read, constants: Sequence[Range]) -> Test:
     wanted = sorted(each.low for each in constants if each.values)
     null = len(wanted) < len(constants)
 
-    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
-        found = value(file)
+    def one(found: Range) -> Outcomes:
         if not (found.values or found.nan):
             return Outcomes(true=False, false=False, null=True)
         at = 0 if found.low is None else bisect_left(wanted, found.low)
@@ -236,17 +241,14 @@ def _in_constants(value: Read, constants: Sequence[Range]) -> Test:
         certain = true and found.single
         return Outcomes(true, not certain and not null, found.null or (null and not certain))
 
-    return run
+    return lambda files: list(map(one, value(files)))
 
 
 def _is_null(arguments: Sequence[Expression], columns: Columns) -> Test:
     value = compiled_value(arguments[0], columns)
-
-    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
-        found = value(file)
-        return Outcomes(found.null, found.values or found.nan, null=False)
-
-    return run
+    return lambda files: [
+        Outcomes(each.null, each.values or each.nan, null=False) for each in value(files)
+    ]
 
 
 def _is_not_null(arguments: Sequence[Expression], columns: Columns) -> Test:
@@ -257,7 +259,7 @@ def _like(arguments: Sequence[Expression], columns: Columns) -> Test:
     """Only what stands before the first wildcard or escape is known; the rest may match."""
     pattern = arguments[1]
     if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or len(arguments) > 2:
-        return lambda _: ANY
+        return _any
     end = min((at for at in map(pattern.value.find, "%_\\") if at >= 0), default=None)
     return _begins(arguments[0], pattern.value[:end], columns)
 
@@ -265,19 +267,17 @@ def _like(arguments: Sequence[Expression], columns: Columns) -> Test:
 def _starts_with(arguments: Sequence[Expression], columns: Columns) -> Test:
     prefix = arguments[1]
     if not isinstance(prefix, Literal) or not isinstance(prefix.value, str):
-        return lambda _: ANY
+        return _any
     return _begins(arguments[0], prefix.value, columns)
 
 
 def _begins(operand: Expression, prefix: str, columns: Columns) -> Test:
     value = compiled_value(operand, columns)
     wanted = Range(prefix, after_prefix(prefix), null=False, nan=False)
-
-    def run(file: Any) -> Outcomes:  # noqa: ANN401 - see Read
-        found = value(file)
-        return Outcomes(found.values and _meets(found, wanted), found.values, found.null)
-
-    return run
+    return lambda files: [
+        Outcomes(each.values and _meets(each, wanted), each.values, each.null)
+        for each in value(files)
+    ]
 
 
 _TESTS: dict[str, Callable[[Sequence[Expression], Columns], Test]] = {
@@ -303,7 +303,9 @@ def _call(call: Call, columns: Columns) -> Read:
         for each in call.arguments
     ]
 
-    def run(file: Any) -> Range:  # noqa: ANN401 - see Read
-        return evaluated_call(call, [each and each(file) for each in readers])
+    def run(files: Files) -> Sequence[Range]:
+        columns_of_ranges = [repeat(None) if each is None else each(files) for each in readers]
+        rows = [row for _, *row in zip(files, *columns_of_ranges, strict=False)]
+        return evaluated_calls(call, rows)
 
     return run

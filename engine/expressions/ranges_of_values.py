@@ -9,48 +9,69 @@ from typing import Any
 import pyarrow as pa
 
 from engine.errors import CannotEvaluateError
+from engine.expressions.arrow_cast import arrow_type
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.ranges import UNKNOWN, Range, constant
-from engine.expressions.tree import Call, Expression, Literal
+from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.expressions.types import FLOATS, INTEGRALS
 from engine.schema.types import DATE, DOUBLE, TIMESTAMP, TIMESTAMP_NTZ, DataType, DecimalType
 
 _ORDER_KEEPING = {"year": 0, "trunc": 0, "date_trunc": 1, "date_add": 0, "date_sub": 0}
 """Functions that keep the order of the argument at that place."""
+_NO_ANSWER = -1
 
 
-def cast_range(found: Range, source: DataType, target: DataType) -> Range:
-    """The range after a cast; a cast that does not keep the order gives UNKNOWN."""
-    if not found.values:
-        return found
+def cast_ranges(found: Sequence[Range], source: DataType, target: DataType) -> list[Range]:
+    """The ranges after a cast; a cast that does not keep the order of several gives UNKNOWN."""
     convert = _monotone(source, target)
     if convert is not None:
-        low = None if found.low is None else convert(found.low)
-        high = None if found.high is None else convert(found.high)
-        return found._replace(low=low, high=high)
-    if found.known:
-        return _evaluated(Call("cast", (Literal(found.low, source),), target))
-    return UNKNOWN
+        return [_converted(each, convert) for each in found]
+    call = Call("cast", (Column(("",), source),), target)
+    single = [[each.low] for each in found if each.values and each.known]
+    answers = iter(_evaluated_rows(call, single))
+    return [each if not each.values else next(answers) if each.known else UNKNOWN for each in found]
 
 
-def evaluated_call(call: Call, ranges: Sequence[Range | None]) -> Range:
-    """The range of a call whose arguments have these; None stands for what is a literal."""
-    if all(each is None or each.known for each in ranges):
-        return _at(call, [None if each is None else each.value for each in ranges])
+def _converted(found: Range, convert: Callable[[Any], Any]) -> Range:
+    if not found.values:
+        return found
+    low = None if found.low is None else convert(found.low)
+    high = None if found.high is None else convert(found.high)
+    return Range(low, high, found.values, found.null, found.nan)
+
+
+def evaluated_calls(call: Call, rows: Sequence[Sequence[Range | None]]) -> list[Range]:
+    """The range of a call for each row of ranges of its arguments; None stands for a literal."""
     at = _ORDER_KEEPING.get(call.function)
-    moving = None if at is None else ranges[at]
-    others = [each for index, each in enumerate(ranges) if index != at]
-    if moving is None or not all(each is None or each.known for each in others):
-        return UNKNOWN
+    asked: list[list[Any]] = []
+    places = [_ask(row, at, asked) for row in rows]
+    answers = [*_evaluated_rows(call, asked), UNKNOWN]
+    return [
+        answers[low]
+        if moving is None
+        else Range(answers[low].low, answers[high].high, moving.values, null=True, nan=False)
+        for low, high, moving in places
+    ]
 
-    def end(bound: Any) -> Range:  # noqa: ANN401 - any value
-        values = [
-            bound if index == at else None if each is None else each.value
-            for index, each in enumerate(ranges)
-        ]
-        return UNKNOWN if bound is None else _at(call, values)
 
-    return Range(end(moving.low).low, end(moving.high).high, moving.values, null=True, nan=False)
+def _ask(
+    row: Sequence[Range | None], at: int | None, asked: list[list[Any]]
+) -> tuple[int, int, Range | None]:
+    """Ask for what makes the range of one row: which answers, and the range they are the ends of."""
+    values = [each.value if each is not None and each.known else None for each in row]
+    unknown = [index for index, each in enumerate(row) if each is not None and not each.known]
+    if not unknown:
+        asked.append(values)
+        return len(asked) - 1, -1, None
+    moving = row[unknown[0]]
+    if unknown != [at] or moving is None:
+        return _NO_ANSWER, _NO_ANSWER, None
+    ends = []
+    for bound in (moving.low, moving.high):
+        if bound is not None:
+            asked.append([bound if index == at else each for index, each in enumerate(values)])
+        ends.append(_NO_ANSWER if bound is None else len(asked) - 1)
+    return ends[0], ends[1], moving
 
 
 @cache
@@ -78,6 +99,29 @@ _MOMENTS: dict[tuple[DataType, DataType], Callable[[Any], Any]] = {
     (TIMESTAMP, TIMESTAMP_NTZ): lambda moment: moment.replace(tzinfo=None),
     (TIMESTAMP_NTZ, TIMESTAMP): lambda moment: moment.replace(tzinfo=UTC),
 }
+
+
+def _evaluated_rows(call: Call, rows: Sequence[Sequence[Any]]) -> list[Range]:
+    """The call for each row of arguments: as columns, or one by one where that fails on a row."""
+    found = _evaluated_columns(call, rows) if len(rows) > 1 else None
+    return [_at(call, row) for row in rows] if found is None else found
+
+
+def _evaluated_columns(call: Call, rows: Sequence[Sequence[Any]]) -> list[Range] | None:
+    arguments: list[Expression] = []
+    columns: dict[str, pa.Array] = {"": pa.nulls(len(rows))}
+    try:
+        for index, each in enumerate(call.arguments):
+            name = f"a{index}"
+            if isinstance(each, Literal):
+                arguments.append(each)
+            else:
+                columns[name] = pa.array([row[index] for row in rows], arrow_type(each.type))
+                arguments.append(Column((name,), each.type))
+        found = evaluate_arrow(Call(call.function, tuple(arguments), call.type), pa.table(columns))
+    except (CannotEvaluateError, ValueError, TypeError, OverflowError, pa.ArrowException):
+        return None
+    return [constant(each) for each in found.to_pylist()]
 
 
 def _at(call: Call, values: Sequence[Any]) -> Range:

@@ -4,9 +4,10 @@
 may be missing, cut, or rounded, and never rule out NaN.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ import pyarrow as pa
 from engine.actions.files import AddFile
 from engine.errors import MalformedLogError
 from engine.expressions.literals import as_single, parse_date, parse_timestamp
-from engine.expressions.possible import compiled
+from engine.expressions.possible import Read, compiled
 from engine.expressions.ranges import NULL, UNKNOWN, Range, after_prefix, constant
 from engine.expressions.traits import columns_of, conjunction, is_deterministic, split_conjuncts
 from engine.expressions.tree import Column, Expression
@@ -36,6 +37,7 @@ from engine.schema.types import (
 )
 
 _STATS = msgspec.json.Decoder(float_hook=Decimal)
+_BATCH_FILES = 8192
 _CUT_LENGTH = 32
 _EXACT_DIGITS = 15
 _ROUNDING = Decimal("4e-16")
@@ -66,20 +68,29 @@ class Skipper:
         self._partitions = {name.lower() for name in partition_columns}
         condition = deterministic_part(expression)
         self._test = compiled(condition, self._reader)
-        self.looks_at_data = any(
-            path[0].lower() not in self._partitions for path in columns_of(condition)
-        )
+        data = [path for path in columns_of(condition) if path[0].lower() not in self._partitions]
+        self.looks_at_data = bool(data)
+        physical = (_physical_path(schema, path) for path in data)
+        self._columns = frozenset(path[0] for path in physical if path)
 
     def may_match(
         self, partition_values: Mapping[str, str | None], stats: Mapping[str, Any] | None
     ) -> bool:
         """Whether a file may hold a row for which the condition is true. False is proof."""
-        return self._test(FileFacts(partition_values, stats)).true
+        return self._test([FileFacts(partition_values, stats)])[0].true
 
-    def _reader(self, column: Column) -> Callable[[FileFacts], Range]:
+    def may_match_each(self, files: Sequence[FileFacts]) -> list[bool]:
+        """The same for many files, which is quicker."""
+        return [each.true for each in self._test(files)]
+
+    def stats_parser(self) -> Callable[[str | None], Mapping[str, Any] | None]:
+        """`parse_stats`, of the columns alone that the condition looks at."""
+        return _parser_of(sorted(self._columns))
+
+    def _reader(self, column: Column) -> Read:
         path = _physical_path(self._schema, column.path)
         if path is None:
-            return lambda _: UNKNOWN
+            return lambda files: [UNKNOWN] * len(files)
         if column.path[0].lower() in self._partitions:
             return _partition_reader(path, column.type)
         return _statistics_reader(path, column.type)
@@ -130,21 +141,30 @@ def prune(
     Each distinct partition is tested once; statistics are parsed only for what is left.
     """
     skipper = Skipper(expression, schema, partition_columns)
-    return pa.array(_iter_matches(files, skipper), pa.bool_())
+    parse = skipper.stats_parser()
+    kept: list[bool] = []
+    for start in range(0, files.num_rows, _BATCH_FILES):
+        kept += _matches(files.slice(start, _BATCH_FILES), skipper, parse)
+    return pa.array(kept, pa.bool_())
 
 
-def _iter_matches(files: pa.Table, skipper: Skipper) -> Iterator[bool]:
-    by_partition: dict[tuple[Any, ...], bool] = {}
-    rows = zip(files["partition_values"].to_pylist(), files["stats"].to_pylist(), strict=True)
-    for pairs, text in rows:
-        key = tuple(pairs or ())
-        found = by_partition.get(key)
-        if found is None:
-            found = by_partition[key] = skipper.may_match(dict(key), None)
-        if found and skipper.looks_at_data:
-            stats = parse_stats(text)
-            found = stats is None or skipper.may_match(dict(key), stats)
-        yield found
+def _matches(
+    files: pa.Table, skipper: Skipper, parse: Callable[[str | None], Mapping[str, Any] | None]
+) -> list[bool]:
+    keys = [tuple(pairs or ()) for pairs in files["partition_values"].to_pylist()]
+    values = {key: dict(key) for key in keys}
+    facts = [FileFacts(each, None) for each in values.values()]
+    by_partition = dict(zip(values, skipper.may_match_each(facts), strict=True))
+    kept = [by_partition[key] for key in keys]
+    if skipper.looks_at_data:
+        left = [row for row, keep in enumerate(kept) if keep]
+        texts = files["stats"].take(pa.array(left, pa.int64())).to_pylist()
+        facts = [
+            FileFacts(values[keys[row]], parse(text)) for row, text in zip(left, texts, strict=True)
+        ]
+        for row, found in zip(left, skipper.may_match_each(facts), strict=True):
+            kept[row] = found
+    return kept
 
 
 def parse_stats(text: str | None) -> dict[str, Any] | None:
@@ -158,29 +178,60 @@ def parse_stats(text: str | None) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
+def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, Any] | None]:
+    """Decodes what statistics say of some columns, and skips the others."""
+    names = [f"f{place}" for place in range(len(columns))]
+    rename = dict(zip(names, columns, strict=True))
+    fields = [(name, Any, None) for name in names]
+    of_columns = msgspec.defstruct("_OfColumns", fields, rename=rename)
+    kinds = ("minValues", "maxValues", "nullCount")
+    of_kinds = [(kind, of_columns | None, None) for kind in kinds]
+    stats = msgspec.defstruct("_Stats", [("numRecords", Any, None), *of_kinds])
+    decoder = msgspec.json.Decoder(stats, float_hook=Decimal)
+
+    def named(found: Any) -> dict[str, Any]:  # noqa: ANN401 - made above
+        return {column: getattr(found, name) for name, column in rename.items()}
+
+    def parse(text: str | None) -> Mapping[str, Any] | None:
+        try:
+            found: Any = decoder.decode(text or "")
+        except (ValueError, ArithmeticError, RecursionError):
+            return parse_stats(text)
+        shown = {kind: named(getattr(found, kind)) for kind in kinds if getattr(found, kind)}
+        return {"numRecords": found.numRecords, **shown}
+
+    return parse
+
+
 def deterministic_part(expression: Expression) -> Expression:
     """The condition without the conjuncts that may differ each time they are evaluated."""
     return conjunction(each for each in split_conjuncts(expression) if is_deterministic(each))
 
 
-def _partition_reader(path: Sequence[str], data_type: DataType) -> Callable[[FileFacts], Range]:
-    def read(file: FileFacts) -> Range:
-        if len(path) != 1 or path[0] not in file.partition_values:
-            return UNKNOWN
+def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:
+    @lru_cache(maxsize=_BATCH_FILES)
+    def parsed(text: str | None) -> Range:
         try:
-            value = parse_partition_value(file.partition_values[path[0]], data_type)
+            value = parse_partition_value(text, data_type)
         except MalformedLogError:
             return UNKNOWN
         return constant(as_single(value) if data_type == FLOAT and value is not None else value)
 
+    def read(files: Sequence[FileFacts]) -> list[Range]:
+        if len(path) != 1:
+            return [UNKNOWN] * len(files)
+        (name,) = path
+        values = (file.partition_values for file in files)
+        return [parsed(each[name]) if name in each else UNKNOWN for each in values]
+
     return read
 
 
-def _statistics_reader(path: Sequence[str], data_type: DataType) -> Callable[[FileFacts], Range]:
+def _statistics_reader(path: Sequence[str], data_type: DataType) -> Read:
     typed = _typed_as(data_type)
     nan, top = data_type in FLOATS, len(path) == 1
 
-    def read(file: FileFacts) -> Range:
+    def one(file: FileFacts) -> Range:
         stats = file.stats
         if stats is None:
             return UNKNOWN
@@ -196,7 +247,7 @@ def _statistics_reader(path: Sequence[str], data_type: DataType) -> Callable[[Fi
             nan=nan,
         )
 
-    return read
+    return lambda files: [one(file) for file in files]
 
 
 def _physical_path(schema: StructType, path: Sequence[str]) -> list[str] | None:

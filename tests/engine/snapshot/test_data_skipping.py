@@ -126,6 +126,51 @@ def test_a_file_that_holds_a_match_is_never_denied(table, text, habit):
         assert may_match(tree, {}, stats, SCHEMA, ())
 
 
+def _named(number: int, stats: str | None) -> AddFile:
+    return AddFile(
+        path=str(number),
+        partition_values={},
+        size=1,
+        modification_time=0,
+        data_change=True,
+        stats=stats,
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(rows(3), min_size=2, max_size=5), skippable_conditions(), habits())
+def test_many_files_are_judged_as_each_alone(tables, text, habit):
+    try:
+        tree = parse_condition(text, SCHEMA, now_ms=0)
+    except ExpressionError:
+        return
+    texts = [*(stats_of(each, SCHEMA, habit) for each in tables), None, "{", '{"minValues": 7}']
+    adds = [_named(number, each) for number, each in enumerate(texts)]
+    alone = [add_may_match(tree, each, SCHEMA, ()) for each in adds]
+    assert prune(files_table(adds), tree, SCHEMA, ()).to_pylist() == alone
+
+
+@pytest.mark.parametrize("text", ["1 / id = 1", "id + 1 = 3", "abs(id) = 2", "id % 2 = 0"])
+def test_a_file_on_which_a_function_fails_does_not_change_what_is_known_of_others(text):
+    bounds = [0, 2, 2**63 - 1, 1]
+    stats = [
+        json.dumps(
+            {
+                "numRecords": 1,
+                "minValues": {"id": each},
+                "maxValues": {"id": each},
+                "nullCount": {"id": 0},
+            }
+        )
+        for each in bounds
+    ]
+    tree = parse_condition(text, TABLE)
+    adds = [_named(number, each) for number, each in enumerate(stats)]
+    alone = [add_may_match(tree, each, TABLE, ()) for each in adds]
+    assert prune(files_table(adds), tree, TABLE, ()).to_pylist() == alone
+    assert not all(alone)
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     rows(4),
