@@ -61,7 +61,9 @@ class Engine:
             }
         return found
 
-    def _do(self, statement: str, place: str) -> str:
+    def _do(self, statement: str | dict[str, Any], place: str) -> str:
+        if isinstance(statement, dict):
+            statement = _insert_from_file(statement["json_rows"], place)
         command = parse_statement(statement.replace("{t}", "t"))
         if isinstance(command, Create):
             table = DeltaTable(open_store(place))
@@ -75,6 +77,12 @@ class Engine:
     def stop(self) -> None:
         """End the session."""
         self._spark.stop()
+
+
+def _insert_from_file(rows: list[dict[str, Any]], place: str) -> str:
+    file = Path(f"{place}.json")
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return f"INSERT INTO {{t}} SELECT * FROM read_files('{file}', format => 'json')"  # noqa: S608
 
 
 def _read(place: str) -> list[str]:

@@ -11,10 +11,28 @@ from tests.interop.turns import (
     TIMES,
     Case,
     both_ways,
+    by_delta,
+    by_engine,
     create_table,
 )
 
 _MANY_ROWS = ", ".join(f"({number}, 'n{number}')" for number in range(2000))
+
+_NESTED = (
+    "id BIGINT, who STRUCT<name: STRING, tags: ARRAY<STRING>>, counts MAP<STRING, INT>, "
+    "deep ARRAY<STRUCT<a: INT, b: MAP<INT, DATE>>>"
+)
+_NESTED_ROWS = [
+    {
+        "id": 1,
+        "who": {"name": "a", "tags": ["x", None]},
+        "counts": {"k": 1, "l": None},
+        "deep": [{"a": 1, "b": {"1": "2024-01-01"}}],
+    },
+    {"id": 2},
+    {"id": 3, "counts": {}, "deep": []},
+]
+_NESTED_CHANGES = ("UPDATE {t} SET who.name = 'z' WHERE id = 1", "DELETE FROM {t} WHERE id = 7")
 
 FEATURE_CASES: tuple[Case, ...] = (
     *both_ways(
@@ -43,24 +61,30 @@ FEATURE_CASES: tuple[Case, ...] = (
             "DELETE FROM {t} WHERE id BETWEEN 100 AND 300",
         ),
     ),
-    *both_ways(
-        "nested",
+    Case(
+        "nested-by-engine",
         "structs, arrays and maps",
-        create_table(
-            "id BIGINT, who STRUCT<name: STRING, tags: ARRAY<STRING>>, counts MAP<STRING, INT>, deep ARRAY<STRUCT<a: INT, b: MAP<INT, DATE>>>"
+        (
+            by_engine(create_table(_NESTED), {"json_rows": _NESTED_ROWS}),
+            by_delta(*_NESTED_CHANGES),
+            by_engine("DELETE FROM {t} WHERE id = 2", "OPTIMIZE {t}"),
         ),
-        rows=(
-            "INSERT INTO {t} VALUES (1, named_struct('name', 'a', 'tags', array('x', NULL)), "
-            "map('k', 1, 'l', CAST(NULL AS INT)), "
-            "array(named_struct('a', 1, 'b', map(1, DATE '2024-01-01')))), (3, NULL, map(), array())",
-            "INSERT INTO {t} VALUES (2, NULL, NULL, NULL)",
+    ),
+    Case(
+        "nested-by-delta",
+        "structs, arrays and maps",
+        (
+            by_delta(
+                create_table(_NESTED),
+                "INSERT INTO {t} SELECT 1L, named_struct('name', 'a', 'tags', array('x', NULL)), "
+                "map('k', 1, 'l', CAST(NULL AS INT)), "
+                "array(named_struct('a', 1, 'b', map(1, DATE '2024-01-01')))",
+                "INSERT INTO {t} SELECT 2L, NULL, NULL, NULL",
+                "INSERT INTO {t} SELECT 3L, NULL, map(), array()",
+                *_NESTED_CHANGES,
+            ),
+            by_engine("DELETE FROM {t} WHERE id = 2", "OPTIMIZE {t}", {"json_rows": _NESTED_ROWS}),
         ),
-        delta_changes=(
-            "UPDATE {t} SET who.name = 'z' WHERE id = 1",
-            "DELETE FROM {t} WHERE id = 7",
-            "OPTIMIZE {t}",
-        ),
-        engine_changes=("DELETE FROM {t} WHERE id = 2", "OPTIMIZE {t}"),
     ),
     *both_ways(
         "mapping-name",
