@@ -268,7 +268,8 @@ _DATES = (
 )
 _NULLS = (
     *(Function(n, ("any",), gives(BOOLEAN)) for n in ("isnull", "isnotnull")),
-    *(Function(n, ("any",), common_type, repeats=True) for n in ("coalesce", "greatest", "least")),
+    Function("coalesce", ("any",), common_type, repeats=True),
+    *(Function(n, ("any", "any"), common_type, repeats=True) for n in ("greatest", "least")),
     Function("nullif", ("any", "any"), _nullable_first),
     Function("nvl2", ("any", "any", "any"), _branches),
     Function("if", ("boolean", "any", "any"), _branches),

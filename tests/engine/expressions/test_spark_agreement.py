@@ -1,39 +1,29 @@
 """What Arrow says of a condition is what Spark says, or Arrow says nothing."""
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from engine.errors import CannotEvaluateError, ExpressionError
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.parse import parse_condition
+from engine.expressions.functions import COMPARISONS, FUNCTIONS, OPERATORS, Function
+from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.render import to_sql
+from engine.schema.types import DOUBLE, INTEGER, STRING, ArrayType, MapType, StructField, StructType
+from engine.spark.columns import to_spark_type
 from tests.engine.expressions.generated import SCHEMA, conditions, rows
 
-pyspark_errors = pytest.importorskip("pyspark.errors")
-
-from pyspark.sql import DataFrame, SparkSession  # noqa: E402 - Spark may be absent
-
-from engine.spark.session import build_session  # noqa: E402
-
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    session = build_session("expressions", master="local[1]")
-    yield session
-    session.stop()
 
 
 def _answers(frame: DataFrame, texts: list[str]) -> list[list[bool | None] | None]:
     """Spark's value of each condition for each row; None for a condition Spark fails on."""
     try:
         found = frame.selectExpr(*(f"{text} AS c{n}" for n, text in enumerate(texts))).toArrow()
-    except pyspark_errors.PySparkException:
+    except PySparkException:
         if len(texts) == 1:
             return [None]
         half = len(texts) // 2
@@ -66,3 +56,99 @@ def test_arrow_agrees_with_spark(spark: SparkSession, table: pa.Table, texts: li
         if mine != theirs
     ]
     assert not wrong, f"{len(wrong)} of {len(known)}: {wrong[:5]}"
+
+
+_COLLECTIONS = (
+    StructField("arr", ArrayType(INTEGER)),
+    StructField("m", MapType(STRING, DOUBLE)),
+)
+_SAMPLES = {
+    "any": "i",
+    "string": "s",
+    "text": "s",
+    "number": "d",
+    "integer": "i",
+    "long": "l",
+    "float": "d",
+    "long or float": "d",
+    "boolean": "ok",
+    "time": "day",
+    "timestamp": "ts",
+    "time or string": "day",
+    "array": "arr",
+    "map": "m",
+    "array or map": "arr",
+}
+_SPECIAL = {
+    "case": ["CASE WHEN ok THEN i ELSE l END", "CASE WHEN ok THEN n WHEN i = 1 THEN 1.5 END"],
+    "get": ["arr[0]", "m['k']"],
+    "in": ["i IN (1, 2L, NULL)"],
+    "and": ["ok AND ok"],
+    "or": ["ok OR ok"],
+    "not": ["NOT ok"],
+    "negative": ["-(i)", "-(n)", "-(b)"],
+    "like": ["s LIKE 'a'", "s LIKE 'a!%' ESCAPE '!'"],
+    "ilike": ["s ILIKE 'a'"],
+    "div": ["i DIV 2", "l DIV b"],
+    "isnull": ["i IS NULL"],
+    "isnotnull": ["i IS NOT NULL"],
+    "sha2": ["sha2(s, 256)"],
+    "trunc": ["trunc(day, 'MM')"],
+    "date_trunc": ["date_trunc('DAY', ts)", "date_trunc('DAY', day)"],
+    "lpad": ["lpad(s, 5, 'x')", "lpad(s, 5)"],
+    "rpad": ["rpad(s, 5, 'x')"],
+    "array_contains": ["array_contains(arr, 1)"],
+    "map_contains_key": ["map_contains_key(m, 'k')"],
+    "element_at": ["element_at(arr, 1)", "element_at(m, 'k')"],
+    "if": ["if(ok, i, l)", "if(ok, n, 1)"],
+    "coalesce": ["coalesce(i, l)", "coalesce(n, i)", "coalesce(f, i)", "coalesce(day, ts)"],
+    "greatest": ["greatest(i, d)", "greatest(b, 5L)"],
+    "round": ["round(d)", "round(i)", "round(l, -1)", "round(f, 2)"],
+    "abs": ["abs(i)", "abs(n)", "abs(f)", "abs(b)"],
+    "ceil": ["ceil(d)", "ceil(i)"],
+    "floor": ["floor(d)", "floor(l)"],
+    "nullif": ["nullif(i, 5L)"],
+    "+": [
+        "b + b",
+        "i + l",
+        "n + n",
+        "n + i",
+        "n + 1",
+        "f + i",
+        "f + f",
+        "day + 1",
+        "ts + INTERVAL 1 DAY",
+        "day + INTERVAL 1 MONTH",
+        "day + INTERVAL 1 DAY",
+    ],
+    "-": ["b - i", "n - n", "n - d", "day - 1", "wall - INTERVAL '5' HOURS"],
+    "*": ["b * b", "n * n", "n * 2", "i * 1.5", "CAST(n AS DECIMAL(38,10)) * n"],
+    "/": ["i / i", "n / n", "n / 3", "f / f", "CAST(n AS DECIMAL(38,10)) / n"],
+    "%": ["i % l", "n % 3", "d % 2"],
+    "pmod": ["pmod(i, 3)", "pmod(n, 3)"],
+}
+
+
+def _calls(function: Function) -> list[str]:
+    if function.name in _SPECIAL:
+        return _SPECIAL[function.name]
+    arguments = [_SAMPLES[family] for family in function.parameters]
+    if function.name in COMPARISONS:
+        return [f"{arguments[0]} {function.name} {arguments[1]}"]
+    return [f"{function.name}({', '.join(arguments)})"]
+
+
+def test_spark_knows_every_function_by_the_type_we_say(spark: SparkSession) -> None:
+    schema = StructType((*SCHEMA.fields, *_COLLECTIONS))
+    frame = spark.createDataFrame([], to_spark_type(schema))
+    wrong = []
+    for function in (*OPERATORS.values(), *FUNCTIONS.values()):
+        for text in _calls(function):
+            tree = parse_expression(text, schema)
+            try:
+                theirs = str(frame.selectExpr(f"{to_sql(tree)} AS x").schema["x"].dataType)
+            except PySparkException as error:
+                theirs = str(error)[:200]
+            if theirs != str(to_spark_type(tree.type)):
+                wrong.append((text, theirs, tree.type))
+    assert not wrong
