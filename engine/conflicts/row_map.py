@@ -1,9 +1,9 @@
 """Where the rows of rewritten files went, unchanged (SEMANTICS: row maps).
 
 Two things make a map. An order-preserving compaction says on each `remove` where the source begins
-in its target; it is trusted only if the sources tile the target exactly. Where row tracking is on,
-the row ids of both sides are compared; they are trusted only if the same live rows are on both.
-Everything else is not traced, and files decide.
+in its target; it is trusted only if the sources tile the target, rows left out that are deleted
+there. Where row tracking is on, the row ids of both sides are compared; they are trusted only if
+the same live rows are on both. Everything else is not traced, and files decide.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -78,22 +78,41 @@ def _by_tags(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAc
     targets: dict[str, AddFile] = {}
     for add in adds:
         sources = sorted(by_target.get(add.path, ()), key=lambda each: each[0].offset)
-        if _tiles(sources, add):
+        if _tiles(sources, add, rows):
             targets[add.path] = add
             for info, remove in sources:
                 segments[remove.path] = (_segment(info, rows),)
     return RowMap(segments, targets)
 
 
-def _tiles(sources: Sequence[tuple[CompactionInfo, RemoveFile]], target: AddFile) -> bool:
-    """Whether the live rows of the sources, end to end, are exactly the target's."""
+def _tiles(
+    sources: Sequence[tuple[CompactionInfo, RemoveFile]], target: AddFile, rows: RowAccess
+) -> bool:
+    """Whether the live rows of the sources, end to end, are exactly the target's.
+
+    A source that was gone before the compaction landed is named no more; all its rows are deleted
+    in the target, so a gap counts as filled where the target's vector covers it.
+    """
     reached = 0
+    gaps = BitMap64()
     for info, remove in sources:
         counted = physical_rows(remove)
-        if info.offset != reached or counted not in (None, info.row_count) or info.live_count < 0:
+        if info.offset < reached or counted not in (None, info.row_count) or info.live_count < 0:
             return False
-        reached += info.live_count
-    return bool(sources) and reached == physical_rows(target)
+        gaps |= _rows_between(reached, info.offset)
+        reached = info.offset + info.live_count
+    count = physical_rows(target)
+    if not sources or count is None or count < reached:
+        return False
+    gaps |= _rows_between(reached, count)
+    return not gaps or gaps <= rows.vector(target.deletion_vector)
+
+
+def _rows_between(first: int, end: int) -> BitMap64:
+    found = BitMap64()
+    if first < end:
+        found.add_range(first, end)
+    return found
 
 
 def _segment(info: CompactionInfo, rows: RowAccess) -> Segment:

@@ -92,8 +92,14 @@ MUTATIONS = (
     Mutation(
         "sources need not tile their target",
         MAPS,
-        "if info.offset != reached or counted not in (None, info.row_count) or info.live_count < 0:",
+        "if info.offset < reached or counted not in (None, info.row_count) or info.live_count < 0:",
         "if info.offset < 0:",
+    ),
+    Mutation(
+        "gaps between sources may hold live rows",
+        MAPS,
+        "return not gaps or gaps <= rows.vector(target.deletion_vector)",
+        "return True",
     ),
     Mutation(
         "row ids need not be the same on both sides",

@@ -191,6 +191,28 @@ def test_two_compactions_that_share_a_file_both_land():
     assert not played.lost
 
 
+def test_a_delete_follows_its_rows_through_two_compactions_that_share_a_file():
+    """The second one holds the shared file's rows too, all deleted: a gap that hides nothing."""
+    played = _played(
+        Setup("Serializable"),
+        c.Append(1, ROWS),
+        1,
+        c.Append(2, ROWS),
+        2,
+        c.Append(3, ROWS),
+        3,
+        c.Delete(4, c.Range(2, 4)),
+        c.Update(5, c.Range(5, 6), 9),
+        c.Optimize(6, (0, 1)),
+        c.Optimize(7, (1, 2)),
+        6,
+        7,
+        4,
+        5,
+    )
+    assert not played.lost
+
+
 def test_sorting_is_not_traced_without_row_ids():
     for tracked, lost in ((False, {3}), (True, set())):
         played = _played(

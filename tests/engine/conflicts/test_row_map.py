@@ -1,5 +1,7 @@
 """Row maps are trusted only where they are proved."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from pyroaring import BitMap64
@@ -43,6 +45,24 @@ def test_sources_that_do_not_are_not(offsets: tuple[int, int], counts: tuple[int
     traced = _traced(_sketch(), offsets, counts)
     assert not traced.targets
     assert traced.carry("d1", BitMap64([0])) is None
+
+
+@pytest.mark.parametrize(("deleted", "trusted"), [(range(4), True), (range(3), False), ((), False)])
+@pytest.mark.parametrize(("kept", "offset"), [(1, 4), (0, 0)])
+def test_a_source_may_be_missing_where_the_target_deletes_its_rows(
+    deleted: Sequence[int], trusted: bool, kept: int, offset: int
+):
+    """Another compaction took it first: nothing is left to remove, and nothing of it is live."""
+    sketch = _sketch()
+    source = sketch.files[kept]
+    info = CompactionInfo(target="new", offset=offset, row_count=4)
+    remove = msgspec.structs.replace(taking(source), tags=info.tags())
+    target = sketch.file("new", sketch.rows["d1"] + sketch.rows["d2"])
+    gone = BitMap64((4 - offset) + row for row in deleted)
+    traced = trace([remove], [sketch.masked(target, gone, "rest")], sketch)
+    assert bool(traced.targets) is trusted
+    found = {"new": BitMap64([offset + 1])} if trusted else None
+    assert traced.carry(source.path, BitMap64([1])) == found
 
 
 def test_a_target_with_rows_of_its_own_is_not_traced():
