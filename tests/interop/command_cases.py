@@ -113,6 +113,7 @@ COMMAND_CASES: tuple[Case, ...] = (
             by_delta(*DELTA_CHANGES),
             by_engine("INSERT INTO {t} VALUES (20, 'z')"),
         ),
+        refused={ENGINE: "cannot be dropped by this engine"},
     ),
     Case(
         "vacuum-by-engine",

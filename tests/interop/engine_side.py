@@ -82,7 +82,7 @@ class Engine:
 def _insert_from_file(rows: list[dict[str, Any]], place: str) -> str:
     file = Path(f"{place}.json")
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    return f"INSERT INTO {{t}} SELECT * FROM read_files('{file}', format => 'json')"  # noqa: S608
+    return f"INSERT INTO {{t}} BY NAME SELECT * FROM read_files('{file}', format => 'json')"  # noqa: S608
 
 
 def _read(place: str) -> list[str]:
