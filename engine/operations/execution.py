@@ -184,7 +184,7 @@ class Execution:
         committed = outcome is None or outcome.committed
         return OperationResult(
             version=version if committed else None,
-            metrics=dict(metrics),
+            metrics=dict((outcome and outcome.metrics) or metrics),
             absorbed=tuple(outcome.absorbed) if outcome else (),
             attempts=outcome.attempts if outcome else 1,
             recognised=outcome.recognised if outcome else False,

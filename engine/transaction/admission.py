@@ -61,6 +61,7 @@ def admit(
         validated_version=read_version,
         timestamp_ms=snapshot.timestamp_ms if snapshot and needs_time else 0,
         row_id_high_water_mark=high_water_mark(snapshot.domains.values()) if snapshot else -1,
+        staged=tuple(actions),
     )
 
 

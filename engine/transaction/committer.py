@@ -124,7 +124,13 @@ class Committer:
 
 
 def _landed(attempt: Attempt, contender: Contender, attempts: int) -> CommitOutcome:
-    return CommitOutcome(attempt.version, attempt.timestamp_ms, attempts, contender.absorbed)
+    return CommitOutcome(
+        attempt.version,
+        attempt.timestamp_ms,
+        attempts,
+        contender.absorbed,
+        metrics=attempt.metrics,
+    )
 
 
 def _recognised(own: Commit, contender: Contender, attempts: int) -> CommitOutcome:

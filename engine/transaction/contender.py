@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from engine.actions.codec import Action
 from engine.actions.table import DomainMetadata
 from engine.conflicts.candidates import is_exempt
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
@@ -20,7 +21,8 @@ class Contender:
 
     `timestamp_ms` is that version's (0 where nobody asks), `row_id_high_water_mark` the last row id it gave out (-1: none).
     `exempted` are the blind appends that current is ordered before, `pending` the deletion vectors
-    that its staged files are to have once they are written.
+    that its staged files are to have once they are written. `staged` are its actions before any
+    winner was met.
     """
 
     current: CurrentTransaction
@@ -33,6 +35,7 @@ class Contender:
     exempted: tuple[WinningCommit, ...] = ()
     absorbed: tuple[AbsorbedConflict, ...] = ()
     pending: Pending = NOTHING_PENDING
+    staged: tuple[Action, ...] = ()
 
     @property
     def is_empty(self) -> bool:

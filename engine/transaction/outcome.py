@@ -1,6 +1,8 @@
 """What a commit came to, and how hard it may try."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from engine.errors import ConflictSide
 
@@ -29,6 +31,7 @@ class CommitOutcome:
     `version` is the one that landed, or, where nothing was staged (`committed` is false), the one
     the transaction was found valid against. `recognised` means that it had landed before: the
     version and time are those of then. `timestamp_ms` is the in-commit timestamp where enabled.
+    `metrics` are the operation's, as they landed; empty where nothing was written now.
     """
 
     version: int
@@ -37,6 +40,7 @@ class CommitOutcome:
     absorbed: tuple[AbsorbedConflict, ...] = ()
     recognised: bool = False
     committed: bool = True
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

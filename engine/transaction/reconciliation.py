@@ -5,8 +5,9 @@ have passed by now, and nothing here depends on another attempt.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import msgspec
 
@@ -16,6 +17,7 @@ from engine.actions.table import DomainMetadata, Metadata
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.row_counts import physical_rows
 from engine.transaction.contender import Contender
+from engine.transaction.metrics import settled_metrics
 from engine.transaction.provenance import commit_info
 
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
@@ -29,6 +31,7 @@ class Attempt:
     version: int
     timestamp_ms: int
     actions: tuple[Action, ...]
+    metrics: Mapping[str, Any]
 
 
 def reconcile(contender: Contender, now_ms: int) -> Attempt:
@@ -41,8 +44,12 @@ def reconcile(contender: Contender, now_ms: int) -> Attempt:
     ]
     if "rowTracking" in contender.after.features:
         staged = list(_with_row_ids(staged, contender.row_id_high_water_mark, version))
-    info = commit_info(contender.provenance, contender.current, written_ms, in_commit_ms)
-    return Attempt(version, written_ms, (info, *staged))
+    provenance = contender.provenance
+    if contender.absorbed:
+        metrics = settled_metrics(provenance.metrics, contender.staged, contender.current.actions)
+        provenance = replace(provenance, metrics=metrics)
+    info = commit_info(provenance, contender.current, written_ms, in_commit_ms)
+    return Attempt(version, written_ms, (info, *staged), provenance.metrics)
 
 
 def _in_commit_timestamp(contender: Contender, now_ms: int) -> int | None:

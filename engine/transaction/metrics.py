@@ -1,0 +1,64 @@
+"""What a commit says it did to files, made true for the state it landed on.
+
+An operation counts what it stages. Winners that it is carried over change that: a file with rows
+left to mask may be gone, rows may lie in other files. What the actions now do more or less than
+those staged is added to the operation's own numbers; rows stay as they were counted.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from engine.actions.codec import Action
+from engine.conflicts.footprint import Change, changes_of
+
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "files added": ("numAddedFiles", "numTargetFilesAdded"),
+    "files removed": ("numRemovedFiles", "numTargetFilesRemoved"),
+    "bytes added": ("numAddedBytes", "numTargetBytesAdded"),
+    "bytes removed": ("numRemovedBytes", "numTargetBytesRemoved"),
+    "vectors added": ("numDeletionVectorsAdded", "numTargetDeletionVectorsAdded"),
+    "vectors removed": ("numDeletionVectorsRemoved", "numTargetDeletionVectorsRemoved"),
+    "vectors updated": ("numDeletionVectorsUpdated", "numTargetDeletionVectorsUpdated"),
+}
+
+
+def settled_metrics(
+    metrics: Mapping[str, Any], staged: Iterable[Action], final: Iterable[Action]
+) -> Mapping[str, Any]:
+    """The metrics of an operation that staged some actions and commits others.
+
+    Only metrics that it gave as numbers are touched.
+    """
+    before, after = _counted(staged), _counted(final)
+    moved = {
+        name: metrics[name] + after[fact] - before[fact]
+        for fact, names in _NAMES.items()
+        for name in names
+        if isinstance(metrics.get(name), int)
+    }
+    return {**metrics, **moved}
+
+
+def _counted(actions: Iterable[Action]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for change in changes_of(actions).values():
+        found.update(_facts(change))
+    return found
+
+
+def _facts(change: Change) -> dict[str, int]:
+    """A file that stays under another vector is neither added nor removed."""
+    remove, add = change.remove, change.add
+    had = remove is not None and remove.deletion_vector is not None
+    has = add is not None and add.deletion_vector is not None
+    facts = {
+        "vectors added": int(has),
+        "vectors removed": int(had),
+        "vectors updated": int(had and has),
+    }
+    if remove is None and add is not None:
+        facts |= {"files added": 1, "bytes added": add.size}
+    elif remove is not None and add is None:
+        facts |= {"files removed": 1, "bytes removed": remove.size or 0}
+    return facts

@@ -1,0 +1,72 @@
+"""What a commit says it did to files is what it did, whoever it was carried over."""
+
+import uuid
+
+import pytest
+
+from engine.conflicts.footprint import changes_of
+from engine.log.commits import read_commit
+from engine.schema.types import StructType
+from engine.table import DeltaTable
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import Running, run
+from tests.stateful.history import SCHEMA
+
+ROWS = tuple(("a", x) for x in range(6))
+NAMES = ("numRemovedFiles", "numDeletionVectorsAdded", "numDeletionVectorsUpdated")
+
+
+def _table() -> DeltaTable:
+    properties = {"delta.enableDeletionVectors": "true"}
+    uri = f"memory://metrics/{uuid.uuid4()}"
+    table = DeltaTable.create(uri, StructType(SCHEMA.fields), properties=properties)
+    for number in (1, 2):
+        _do(table, c.Append(number, ROWS[:3] if number == 1 else ROWS[3:]))
+    return table
+
+
+def _do(table: DeltaTable, command: c.Command) -> None:
+    running = run(command, table, stats=True)
+    running.txn.commit(running.operation)
+
+
+def _staged(running: Running) -> dict[str, int | str]:
+    """What an operation counts before it commits."""
+    changes = changes_of(running.staged).values()
+    whole = [each.remove for each in changes if each.remove and not each.add]
+    return {
+        "numRemovedFiles": len(whole),
+        "numRemovedBytes": sum(each.size or 0 for each in whole),
+        "numDeletionVectorsAdded": sum(bool(each.remove and each.add) for each in changes),
+        "numDeletionVectorsUpdated": 0,
+        "numDeletedRows": 3,
+        "note": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("winner", "staged", "landed"),
+    [
+        (c.Append(9, ROWS), (1, 1, 0), (1, 1, 0)),
+        (c.Delete(4, c.Range(5, 6)), (1, 1, 0), (1, 1, 1)),
+        (c.Optimize(4, (0, 1)), (1, 1, 0), (0, 1, 0)),
+    ],
+    ids=["nobody met", "a vector is there now", "both files are one now"],
+)
+def test_files_and_vectors_are_counted_as_they_landed(
+    winner: c.Command, staged: tuple[int, ...], landed: tuple[int, ...]
+):
+    table = _table()
+    running = run(c.Delete(7, c.Range(0, 4)), table, stats=True)
+    metrics = _staged(running)
+    assert tuple(metrics[name] for name in NAMES) == staged
+    _do(table, winner)
+    version = running.txn.commit("DELETE", {}, metrics)
+    info = read_commit(table.store, version).commit_info
+    assert info is not None
+    assert running.txn.outcome is not None
+    said = info.operation_metrics or {}
+    assert tuple(int(said[name]) for name in NAMES) == landed
+    assert {name: str(each) for name, each in running.txn.outcome.metrics.items()} == said
+    assert (said["numRemovedBytes"] == "0") is (landed[0] == 0)
+    assert (said["numDeletedRows"], said["note"]) == ("3", "1")
