@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import QuerySet
+from django.db.models import QuerySet, prefetch_related_objects
 
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
@@ -71,8 +71,9 @@ def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
 def _global_role(user: User) -> Role | None:
     if user.is_superuser:
         return Role.ADMIN
-    names = user.groups.values_list("name", flat=True)
-    return max((role for role in map(Role.named, names) if role is not None), default=None)
+    prefetch_related_objects([user], "groups")  # once for each person loaded, not at each question
+    roles = (Role.named(group.name) for group in user.groups.all())
+    return max((role for role in roles if role is not None), default=None)
 
 
 def _granted_role(user: User, table: Table | None) -> Role | None:

@@ -126,3 +126,18 @@ def test_a_conflict_of_no_known_table_is_for_who_sees_all_tables():
 )
 def test_what_cannot_be_undone_needs_an_admin(kind, parameters, action):
     assert action_for_kind(kind, parameters) == action
+
+
+def test_the_groups_are_asked_once_for_a_person(django_assert_num_queries):
+    user = User.objects.get(pk=person("ann", "operator").pk)
+    with django_assert_num_queries(1):
+        assert role_of(user) == Role.OPERATOR
+        assert may(user, "write")
+        assert visible_tables(user) is not None
+
+
+def test_a_person_moved_to_another_group_has_its_role_at_once():
+    user = person("ann", "operator")
+    assert role_of(user) == Role.OPERATOR
+    user.groups.set([Group.objects.get(name="viewer")])
+    assert role_of(user) == Role.VIEWER

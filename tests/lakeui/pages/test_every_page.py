@@ -29,10 +29,9 @@ MORE = {
     "error": "/tables/?health=splendid",
 }
 QUERIES = {
-    "overview": 24, "tables": 17, "table": 22, "history": 28, "version": 29, "diff": 26,
-    "concurrency": 30, "isolation": 29, "eligibility": 23, "what-if": 22, "files": 23, "jobs": 17,
-    "job": 22, "schedules": 15, "monitoring": 26, "conflicts": 17, "conflict": 21, "explain": 12,
-    "search": 20,
+    "overview": 17, "tables": 10, "table": 15, "history": 21, "version": 21, "diff": 19, "concurrency": 23,
+    "isolation": 22, "eligibility": 16, "what-if": 15, "files": 16, "jobs": 10, "job": 15, "schedules": 8,
+    "monitoring": 16, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11,
 }  # fmt: skip
 
 
