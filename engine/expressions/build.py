@@ -1,13 +1,15 @@
 """Checked construction of calls: the one way a `Call` comes to be from text."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from engine.errors import ExpressionError
-from engine.expressions.functions import GROWING, MAX_REPLACEMENT, PADDING, find
+from engine.expressions.functions import ARITHMETIC, GROWING, MAX_REPLACEMENT, PADDING, find
+from engine.expressions.literals import decimal_type_of
 from engine.expressions.traits import conjunction, disjunction
 from engine.expressions.tree import Call, Expression, Literal, walk
 from engine.expressions.types import INTEGRALS, is_complex, sql_name
-from engine.schema.types import DATE, STRING, DataType
+from engine.schema.types import DATE, STRING, DataType, DecimalType
 
 
 def call(name: str, arguments: Sequence[Expression], position: int | None = None) -> Expression:
@@ -32,7 +34,7 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
     if mismatch:
         raise _type_error(function.name, types[mismatch[0]], mismatch[1], position)
     _check_growth(function.name, arguments, position)
-    result = function.result(types)
+    result = function.result(_narrowed(function.name, arguments, types))
     if result is None:
         shown = ", ".join(sql_name(each) for each in types[:5])
         what = f"{function.name} cannot bring {shown} together."
@@ -57,6 +59,21 @@ def _is_boolean(expression: Expression) -> bool:
 
 def _moves_a_date(arguments: Sequence[Expression]) -> bool:
     return len(arguments) == 2 and arguments[0].type == DATE and arguments[1].type in INTEGRALS[:3]
+
+
+def _narrowed(
+    name: str, arguments: Sequence[Expression], types: Sequence[DataType]
+) -> Sequence[DataType]:
+    """Beside a decimal an integer literal has as many digits as are written, as in Spark."""
+    if name not in ARITHMETIC or not any(isinstance(each, DecimalType) for each in types):
+        return types
+    return [_digits(each) for each in arguments]
+
+
+def _digits(argument: Expression) -> DataType:
+    if isinstance(argument, Literal) and argument.type in INTEGRALS:
+        return decimal_type_of(Decimal(str(argument.value))) or argument.type
+    return argument.type
 
 
 def _check_growth(name: str, arguments: Sequence[Expression], position: int | None) -> None:

@@ -37,7 +37,7 @@ Result: TypeAlias = Callable[[Sequence[DataType]], DataType | None]
 
 _MAX_PAD = 1000
 COMPARISONS = frozenset({"=", "<=>", "<>", "<", "<=", ">", ">="})
-ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "div"})
+ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "pmod"})
 PADDING = {"lpad": _MAX_PAD, "rpad": _MAX_PAD}
 """Functions whose second argument is a length, which must be a literal up to this."""
 GROWING = frozenset({"replace"})

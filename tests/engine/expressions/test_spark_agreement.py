@@ -151,4 +151,4 @@ def test_spark_knows_every_function_by_the_type_we_say(spark: SparkSession) -> N
                 theirs = str(error)[:200]
             if theirs != str(to_spark_type(tree.type)):
                 wrong.append((text, theirs, tree.type))
-    assert not wrong
+    assert wrong == [], "\n".join(map(str, wrong))
