@@ -133,7 +133,7 @@ class JobObserver(TransactionObserver):
 
     def _current_side(self, txn: ObservedTransaction) -> ConflictSide:
         return ConflictSide(
-            operation=_OPERATIONS.get(self._job.kind, self._job.kind.upper()),
+            operation=_name_in_the_log(self._job.kind),
             read_version=txn.read_version,
             predicate=self._job.parameters.get("where"),
             isolation_level=self._job.table.isolation_level,
@@ -165,6 +165,10 @@ class JobObserver(TransactionObserver):
 
     def _update_attempt(self, **fields: object) -> None:
         JobAttempt.objects.filter(job=self._job, number=self._attempt).update(**fields)
+
+
+def _name_in_the_log(kind: str) -> str:
+    return _OPERATIONS.get(kind) or kind.removeprefix("alter_").replace("_", " ").upper()
 
 
 def _staged_bytes(txn: ObservedTransaction) -> int:

@@ -36,6 +36,11 @@ def family_of(operation: str) -> str:
     return _FAMILY_OF_WORD.get(words[0], "meta" if "TABLE" in words else "other")
 
 
+def name_of(operation: str) -> str:
+    """An operation as the log writes it, whatever case a writer or a job's kind came in."""
+    return operation if operation.isupper() else operation.replace("_", " ").upper()
+
+
 def tick_height(operation: str) -> int:
     """How high a version's tick stands on the ruler: what changes rows stands above appends."""
     return _HEIGHTS.get(family_of(operation), 16)

@@ -51,7 +51,7 @@ def op(operation: str) -> SafeString:
     if not operation:
         return NOT_RECORDED
     family = operations.family_of(operation)
-    return format_html('<span class="op op-{}">{}</span>', family, operation)
+    return format_html('<span class="op op-{}">{}</span>', family, operations.name_of(operation))
 
 
 @register.simple_tag

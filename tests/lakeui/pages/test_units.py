@@ -7,7 +7,7 @@ import pytest
 from lakeui.pages.charts.histogram import draw_histogram
 from lakeui.pages.charts.ruler import draw_ruler
 from lakeui.pages.charts.timeline import draw_timeline
-from lakeui.pages.operations import family_of
+from lakeui.pages.operations import family_of, name_of
 from lakeui.pages.units import MINUS, format_ago, format_bytes, format_duration
 
 NOW = datetime(2026, 11, 20, 14, 32, 7, tzinfo=UTC)
@@ -89,3 +89,11 @@ def test_files_are_counted_once_in_bins_that_cover_every_size():
     drawn = draw_histogram(sizes, small_bytes=32 * MIB)
     assert sum(b.count for b in drawn.bins) == len(sizes)
     assert sum(b.count for b in drawn.bins if b.is_small) == 4
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [("delete", "DELETE"), ("set_properties", "SET PROPERTIES"), ("CREATE TABLE", "CREATE TABLE")],
+)
+def test_an_operation_shows_as_the_log_writes_it(written, shown):
+    assert name_of(written) == shown
