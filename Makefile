@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install install-test run test check unit e2e screenshots stress interop bench clean
+.PHONY: help install install-test run test check unit e2e screenshots stress interop azure bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ stress: install-test ## Hunt for races: 30,000 histories, threads, killed worker
 
 interop: install-test ## Take turns with delta-spark at the same tables; skipped aloud without Maven
 	@$(BIN)/pytest -m interop tests/interop
+
+azure: install-test ## Test the stores against an Azure emulator; skipped aloud without npm
+	@$(BIN)/python -m tests.engine.storage.azurite
 
 bench: install-test ## Side-by-side ratios into benchmarks/results.md
 	@$(BIN)/python -m benchmarks

@@ -16,7 +16,7 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.deletion_vectors.bitmap import decode_bitmap, decode_z85, encode_bitmap, encode_z85
 from engine.errors import DeletionVectorError, FileMissingError
 from engine.storage.base import Store
-from engine.storage.uri import ResolvedPath, open_store, resolve_log_path
+from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
 
 INLINE_BELOW_BYTES = 512
 _UUID_CHARS = 20
@@ -41,9 +41,8 @@ def read_deletion_vector(
         payload = _inline_payload(descriptor)
     else:
         place = locate(store.root, descriptor, allowed_roots)
-        payload = _file_payload(
-            store if place.inside else open_store(place.root), place.path, descriptor
-        )
+        holder = store if place.inside else open_beside(store, place.root)
+        payload = _file_payload(holder, place.path, descriptor)
     rows = decode_bitmap(payload)
     if len(rows) != descriptor.cardinality:
         msg = f"A deletion vector holds {len(rows)} rows, its descriptor says {descriptor.cardinality}."

@@ -20,7 +20,7 @@ from engine.schema.partition_values import epoch_micros, parse_partition_value
 from engine.schema.types import StructField, StructType
 from engine.snapshot.conform import conform_column, find_field, target_type
 from engine.storage.base import Store
-from engine.storage.uri import open_store, resolve_log_path
+from engine.storage.uri import open_beside, resolve_log_path
 
 ROW_INDEX = "__row_index"
 _REMEDY = "Restore the file from a backup, or restore the table to an earlier version."
@@ -217,7 +217,7 @@ def _check_within(deleted: BitMap64, count: int, path: str) -> None:
 @contextmanager
 def _open_parquet(table: TableShape, path_in_log: str) -> Iterator[pq.ParquetFile]:
     place = resolve_log_path(table.store.root, path_in_log, table.allowed_roots)
-    store = table.store if place.inside else open_store(place.root)
+    store = table.store if place.inside else open_beside(table.store, place.root)
     try:
         with store.open_input(place.path) as source:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)

@@ -72,14 +72,20 @@ def open_object_store(root: str, storage_options: Mapping[str, str]) -> Store:
     except BaseError as error:
         msg = f"{root} cannot be opened: {_first_line(error)}."
         raise StorageError(msg, "Check the storage options.") from error
-    return ObjectStore(root, inner)
+    return ObjectStore(root, inner, storage_options)
 
 
 class ObjectStore:
     """The objects below one prefix of a bucket."""
 
-    def __init__(self, root: str, inner: Any) -> None:  # noqa: ANN401 - one of obstore's stores
+    def __init__(
+        self,
+        root: str,
+        inner: Any,  # noqa: ANN401 - one of obstore's stores
+        storage_options: Mapping[str, str],
+    ) -> None:
         self._root, self._inner = root, inner
+        self.storage_options: Mapping[str, str] = dict(storage_options)
 
     @property
     def root(self) -> str:

@@ -20,7 +20,7 @@ from engine.errors import (
 from engine.storage.base import Store
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
-from engine.storage.object_store import OBJECT_SCHEMES, open_object_store
+from engine.storage.object_store import OBJECT_SCHEMES, ObjectStore, open_object_store
 
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.\-]*):(?=/)")
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "azure": "az"}
@@ -48,6 +48,18 @@ def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> St
     if scheme == "memory":
         return MemoryStore(root)
     return open_object_store(root, storage_options or {})
+
+
+def open_beside(store: Store, root: str) -> Store:
+    """The store of an allowed root: of the same provider as the table, it gets the table's options.
+
+    Raises:
+        UnsupportedSchemeError: no store here serves the root's scheme.
+    """
+    same = normalise_uri(root).partition("://")[0] == store.root.partition("://")[0]
+    return open_store(
+        root, store.storage_options if same and isinstance(store, ObjectStore) else {}
+    )
 
 
 def normalise_uri(uri: str) -> str:

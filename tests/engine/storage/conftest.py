@@ -1,8 +1,12 @@
-"""The places a store can be in, real ones: a directory, memory, and an S3 server as a process."""
+"""The places a store can be in, real ones: a directory, memory, object stores as processes.
+
+Azure is among them where `make azure` runs the tests.
+"""
 
 import re
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,19 +18,24 @@ from engine.storage.base import Store
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
 from engine.storage.uri import open_store
+from tests.engine.storage.azurite import EXECUTABLE, azure_container
+
+CLOUDS = ["s3", "azure"] if EXECUTABLE else ["s3"]
+SCHEMES = {"s3": "s3", "azure": "az"}
 
 
 @pytest.fixture(scope="session")
 def s3_options() -> Iterator[dict[str, str]]:
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603 - our own command
-    try:
-        yield _options(_address(server))
-    finally:
-        server.terminate()
-        server.wait(10)
-        assert server.stderr is not None
-        server.stderr.close()
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603 - our own command
+        try:
+            address = _address(server)
+            assert server.stderr is not None
+            # A log that nobody reads would fill the pipe and stop the server.
+            threading.Thread(target=server.stderr.read, daemon=True).start()
+            yield _options(address)
+        finally:
+            server.terminate()
 
 
 def _address(server: subprocess.Popen[str]) -> str:
@@ -56,10 +65,31 @@ def _options(address: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture(params=["local", "memory", "s3"])
+@pytest.fixture(scope="session")
+def azure_options() -> Iterator[dict[str, str]]:
+    with azure_container("lake") as options:
+        yield options
+
+
+@pytest.fixture(params=CLOUDS)
+def bucket(request: pytest.FixtureRequest) -> str:
+    """The URL of a bucket that exists."""
+    return f"{SCHEMES[request.param]}://lake"
+
+
+@pytest.fixture
+def options(request: pytest.FixtureRequest, bucket: str) -> dict[str, str]:
+    """The storage options that reach it."""
+    name = "s3_options" if bucket.startswith("s3:") else "azure_options"
+    found: dict[str, str] = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture(params=["local", "memory", *CLOUDS])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     if request.param == "local":
         return LocalStore(tmp_path / "a table")
     if request.param == "memory":
         return MemoryStore(f"memory://{uuid.uuid4()}/t")
-    return open_store(f"s3://lake/{uuid.uuid4()}/a table", request.getfixturevalue("s3_options"))
+    place = f"{SCHEMES[request.param]}://lake/{uuid.uuid4()}/a table"
+    return open_store(place, request.getfixturevalue(f"{request.param}_options"))

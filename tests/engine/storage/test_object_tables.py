@@ -1,11 +1,14 @@
-"""Whole tables in an S3 server, and stores that cannot be reached."""
+"""Whole tables in object stores, and stores that cannot be reached."""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
+from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import (
+    PathOutsideRootError,
     RequestError,
     StorageError,
     StorageOutcomeUnknownError,
@@ -16,7 +19,7 @@ from engine.log.paths import checkpoint_path
 from engine.schema.types import LONG, StructField, StructType
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
-from tests.engine.made_tables import write_rows
+from tests.engine.made_tables import remove, write_commit, write_rows
 
 SCHEMA = StructType((StructField("id", LONG),))
 NOWHERE = {
@@ -29,10 +32,10 @@ NOWHERE = {
 
 
 @pytest.fixture
-def table(s3_options: dict[str, str]) -> DeltaTable:
+def table(bucket: str, options: dict[str, str]) -> DeltaTable:
     properties = {"delta.checkpointInterval": "4"}
-    uri = f"s3a://lake/{uuid.uuid4()}/a table"
-    return DeltaTable.create(uri, SCHEMA, properties=properties, storage_options=s3_options)
+    uri = f"{bucket}/{uuid.uuid4()}/a table"
+    return DeltaTable.create(uri, SCHEMA, properties=properties, storage_options=options)
 
 
 def append(table: DeltaTable, number: int) -> int:
@@ -41,19 +44,19 @@ def append(table: DeltaTable, number: int) -> int:
     return txn.commit("WRITE")
 
 
-def test_a_table_in_a_bucket_is_written_and_read(table: DeltaTable, s3_options: dict[str, str]):
+def test_a_table_in_a_bucket_is_written_and_read(table: DeltaTable, options: dict[str, str]):
     assert [append(table, number) for number in range(5)] == [1, 2, 3, 4, 5]
     assert table.store.stat(checkpoint_path(4)) is not None
-    again = DeltaTable.open(table.uri, s3_options)
+    again = DeltaTable.open(table.uri, options)
     assert sorted(again.snapshot().to_arrow().column("id").to_pylist()) == [0, 1, 2, 3, 4]
     assert again.snapshot(version=2).row_count == 2
     assert [info.version for info in again.history(2)] == [5, 4]
     assert again.snapshot().state.checkpoint_version == 4
 
 
-def test_writers_of_one_bucket_each_land_once(table: DeltaTable, s3_options: dict[str, str]):
+def test_writers_of_one_bucket_each_land_once(table: DeltaTable, options: dict[str, str]):
     def write(number: int) -> int:
-        return append(DeltaTable.open(table.uri, s3_options), number)
+        return append(DeltaTable.open(table.uri, options), number)
 
     with ThreadPoolExecutor(4) as pool:
         versions = list(pool.map(write, range(8)))
@@ -61,24 +64,50 @@ def test_writers_of_one_bucket_each_land_once(table: DeltaTable, s3_options: dic
     assert sorted(table.snapshot().to_arrow().column("id").to_pylist()) == list(range(8))
 
 
-def test_a_table_in_a_bucket_is_created_once(table: DeltaTable, s3_options: dict[str, str]):
+def test_a_table_in_a_bucket_is_created_once(table: DeltaTable, options: dict[str, str]):
     with pytest.raises(TableExistsError):
-        DeltaTable.create(table.uri, SCHEMA, storage_options=s3_options)
+        DeltaTable.create(table.uri, SCHEMA, storage_options=options)
 
 
-def test_an_empty_prefix_is_no_table(s3_options: dict[str, str]):
+def test_an_empty_prefix_is_no_table(bucket: str, options: dict[str, str]):
     with pytest.raises(TableNotFoundError):
-        DeltaTable.open("s3://lake/nothing", s3_options)
+        DeltaTable.open(f"{bucket}/nothing", options)
 
 
-def test_a_bucket_that_does_not_exist_cannot_be_written(s3_options: dict[str, str]):
+def test_a_bucket_that_does_not_exist_cannot_be_written(bucket: str, options: dict[str, str]):
     with pytest.raises(StorageError, match="bucket"):
-        open_store("s3://no-such-bucket/t", s3_options).put_if_absent("x", b"")
+        open_store(f"{bucket.replace('lake', 'no-such-bucket')}/t", options).put_if_absent("x", b"")
 
 
-def test_an_option_that_does_not_exist_is_refused(s3_options: dict[str, str]):
+def test_an_option_that_does_not_exist_is_refused(bucket: str, options: dict[str, str]):
     with pytest.raises(RequestError, match="aws_bogus"):
-        open_store("s3://lake/t", {**s3_options, "aws_bogus": "1"})
+        open_store(f"{bucket}/t", {**options, "aws_bogus": "1"})
+
+
+def test_a_clone_reads_the_files_of_an_allowed_root_with_its_own_options(
+    table: DeltaTable, bucket: str, options: dict[str, str]
+):
+    append(table, 1)
+    clone = DeltaTable.create(f"{bucket}/{uuid.uuid4()}/clone", SCHEMA, storage_options=options)
+    (file,) = table.snapshot().add_files()
+    far = f"{table.uri}/{file.path}".replace(" ", "%20")
+    vector = write_deletion_vector(table.store, [0], inline_below_bytes=0)
+    place = f"{table.uri}/{locate(table.uri, vector).path}".replace(" ", "%20")
+    absolute = msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=place)
+    for version, add in enumerate(
+        (
+            msgspec.structs.replace(file, path=far, data_change=True),
+            msgspec.structs.replace(file, path=far, data_change=True, deletion_vector=absolute),
+        ),
+        start=1,
+    ):
+        write_commit(clone.store, version, *([remove(far)] if version == 2 else []), add)
+    refused = DeltaTable.open(clone.uri, options)
+    with pytest.raises(PathOutsideRootError):
+        refused.snapshot().to_arrow()
+    allowed = DeltaTable.open(clone.uri, options, allowed_roots=[table.uri])
+    assert allowed.snapshot(version=1).to_arrow().column("id").to_pylist() == [1]
+    assert allowed.snapshot().to_arrow().num_rows == 0
 
 
 def test_a_store_out_of_reach_does_not_say_what_became_of_a_write():
