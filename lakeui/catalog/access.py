@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import QuerySet, prefetch_related_objects
+from django.db.models import Max, QuerySet, prefetch_related_objects
 
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
@@ -44,6 +44,15 @@ def may(user: Person, action: str, table: Table | None = None) -> bool:
     """Whether a person may "view", "write", "maintain" or "admin" a table, or tables in general."""
     role = role_of(user, table)
     return role is not None and role >= ACTIONS[action]
+
+
+def highest_role(user: Person) -> Role | None:
+    """A person's role on all tables or, where it is higher, on any one."""
+    roles = [role for role in (role_of(user),) if role is not None]
+    if isinstance(user, User) and user.is_active:
+        granted = TableGrant.objects.filter(user=user).aggregate(highest=Max("role"))["highest"]
+        roles += [] if granted is None else [_held_down(user, Role(granted))]
+    return max(roles, default=None)
 
 
 def visible_tables(user: Person) -> QuerySet[Table]:

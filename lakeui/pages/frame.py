@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from lakeui.catalog.access import role_of, visible_tables
+from lakeui.catalog.access import may, role_of, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.filters import visible_conflicts
@@ -88,11 +88,13 @@ class Frame:
     @cached_property
     def extras(self) -> tuple[Entry, ...]:
         """Pages after the four that everybody uses daily."""
-        return (
+        entries = (
             Entry("schedule-list", reverse("schedule-list"), "clock", "Schedules"),
             Entry("explain", reverse("explain"), "term", "Explain an error"),
             Entry("monitoring", reverse("monitoring"), "pulse", "Monitoring"),
         )
+        trail = Entry("audit", reverse("audit"), "eye", "Audit trail")
+        return (*entries, trail) if may(self._request.user, "maintain") else entries
 
     @cached_property
     def origin(self) -> str:

@@ -4,6 +4,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
 from lakeui.pages import (
+    audit,
     concurrency,
     conflicts,
     diff,
@@ -23,6 +24,7 @@ from lakeui.pages import (
     session,
     streams,
     tables,
+    tokens,
     what_if,
 )
 
@@ -57,6 +59,9 @@ urlpatterns: list[URLPattern] = [
     path("schedules/new/", schedules.schedule_new, name="schedule-new"),
     path("schedules/<int:pk>/", schedules.schedule_change, name="schedule-change"),
     path("monitoring/", monitoring.monitoring, name="monitoring"),
+    path("audit/", audit.audit, name="audit"),
+    path("tokens/", tokens.token_list, name="token-list"),
+    path("tokens/<uuid:public_id>/revoke/", tokens.token_revoke, name="token-revoke"),
     path("search/", search.search, name="search"),
     path("preferences/", preferences.preferences, name="preferences"),
     path("login/", session.SignInView.as_view(), name="login"),

@@ -37,6 +37,8 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "schedule-new": "/schedules/new/",
         "monitoring": "/monitoring/?ask=workers",
         "explain": "/conflicts/explain/",
+        "audit": "/audit/",
+        "tokens": "/tokens/",
         "not-found": "/tables/999999/",
     }
     page.goto(f"{base}/tables/?q=sales.orders")

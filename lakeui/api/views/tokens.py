@@ -1,9 +1,8 @@
 """Tokens of the caller: made, listed, revoked."""
 
 from datetime import timedelta
-from typing import Any
 
-from django.db.models import Max, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
@@ -19,8 +18,7 @@ from lakeui.api.serializers.tokens import (
     TokenRequestSerializer,
     TokenSerializer,
 )
-from lakeui.catalog.access import role_of
-from lakeui.catalog.models import TableGrant
+from lakeui.catalog.access import highest_role
 
 
 class TokenList(ListAPIView[ApiToken]):
@@ -38,7 +36,7 @@ class TokenList(ListAPIView[ApiToken]):
         wanted = TokenRequestSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         role, days = wanted.validated_data["role"], wanted.validated_data["expires_in_days"]
-        if role > _highest_role(request):
+        if role > (highest_role(request.user) or 0):
             detail = f"You cannot give a token the role {role.label}: yours is below it."
             raise PermissionDenied(detail)
         _tokens_of(request).filter(expiry__lt=timezone.now()).delete()
@@ -67,12 +65,3 @@ class TokenDetail(DestroyAPIView[ApiToken]):
 def _tokens_of(request: Request) -> QuerySet[ApiToken]:
     tokens: QuerySet[ApiToken] = ApiToken.objects.filter(user=caller(request))
     return tokens
-
-
-def _highest_role(request: Request) -> int:
-    """The caller's role on all tables or, where it is higher, on any one; 0: none."""
-    granted: dict[str, Any] = TableGrant.objects.filter(user=caller(request)).aggregate(
-        highest=Max("role")
-    )
-    own = max(int(role_of(request.user) or 0), granted["highest"] or 0)
-    return min(own, int(getattr(request.user, "role_ceiling", own)))

@@ -46,6 +46,8 @@ class SmallLake:
             "schedules": "/schedules/",
             "explain": "/conflicts/explain/",
             "monitoring": "/monitoring/",
+            "audit": "/audit/",
+            "tokens": "/tokens/",
             "jobs": "/jobs/",
             "jobs of a table": f"/jobs/?table={self.table.pk}",
             "job": job,

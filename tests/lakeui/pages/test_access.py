@@ -11,7 +11,17 @@ ABOUT_ONE = (
     "table", "history", "version", "diff", "concurrency", "isolation", "eligibility", "what-if",
     "files", "job", "job log", "conflict",
 )  # fmt: skip
-LISTS = ("overview", "tables", "jobs", "conflicts", "schedules", "search", "monitoring", "explain")
+LISTS = (
+    "overview",
+    "tables",
+    "jobs",
+    "conflicts",
+    "schedules",
+    "search",
+    "monitoring",
+    "explain",
+    "tokens",
+)
 
 
 @pytest.mark.parametrize("name", [*ABOUT_ONE, *LISTS])

@@ -14,7 +14,8 @@ from tests.lakeui.pages.conftest import SmallLake
 NAMES = (
     "overview", "tables", "table", "history", "version", "diff", "concurrency", "isolation",
     "eligibility", "what-if", "files", "jobs", "jobs of a table", "job", "schedules", "monitoring",
-    "conflicts", "conflicts of a table", "conflict", "explain", "search",
+    "conflicts", "conflicts of a table", "conflict", "explain", "search", "audit",
+    "tokens",
 )  # fmt: skip
 MORE = {
     "new schedule": "/schedules/new/?table={table}",
@@ -31,7 +32,7 @@ MORE = {
 QUERIES = {
     "overview": 17, "tables": 10, "table": 15, "history": 21, "version": 21, "diff": 19, "concurrency": 23,
     "isolation": 22, "eligibility": 16, "what-if": 15, "files": 16, "jobs": 10, "job": 15, "schedules": 8,
-    "monitoring": 16, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11,
+    "monitoring": 16, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11, "audit": 14, "tokens": 10,
 }  # fmt: skip
 
 
@@ -124,6 +125,11 @@ def test_a_page_asks_as_often_however_much_there_is(as_, lake, name):
         ("/tables/{table}/diff/?v=1&v=x", 302),
         ("/schedules/new/?table=987654", 404),
         ("/search/?q=%00", 200),
+        ("/audit/?act=9", 400),
+        ("/audit/?since=soon", 400),
+        ("/audit/?table=99999999999999999999999", 200),
+        ("/audit/?page=99", 404),
+        ("/tokens/00000000-0000-0000-0000-000000000000/revoke/", 405),
     ],
 )
 def test_bad_input_is_told_and_nothing_breaks(as_, lake, path, status):
@@ -144,7 +150,7 @@ def test_the_json_twin_of_a_page_is_there(as_, lake):
     client = as_("owner")
     for name in (
         "overview", "tables", "table", "history", "version", "concurrency", "isolation", "eligibility",
-        "what-if", "files", "jobs", "job", "schedules", "conflicts", "conflict", "monitoring",
+        "what-if", "files", "jobs", "job", "schedules", "conflicts", "conflict", "monitoring", "tokens",
     ):  # fmt: skip
         body = client.get(lake.paths()[name]).content.decode()
         twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)

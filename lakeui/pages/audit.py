@@ -1,0 +1,207 @@
+"""The audit trail: who asked for what, changed whose role, and was refused what."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import django_filters
+from auditlog.models import LogEntry
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+
+from lakeui.catalog.access import may
+from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.models import Table, TableGrant
+from lakeui.jobs.models import Schedule
+from lakeui.pages.exports import export
+from lakeui.pages.listing import Listing
+
+THINGS = {
+    "job": "job",
+    "table": "table",
+    "tablegrant": "role on a table",
+    "schedule": "schedule",
+    "apitoken": "token",
+    "user": "person",
+}
+ACTS = {
+    LogEntry.Action.CREATE: "made",
+    LogEntry.Action.UPDATE: "changed",
+    LogEntry.Action.DELETE: "removed",
+    LogEntry.Action.ACCESS: "was refused",
+}
+_ACT_CHOICES = [(str(act), said) for act, said in ACTS.items()]
+_PEOPLE = frozenset({"user", "owner", "requested_by"})
+_OF_A_TABLE: Mapping[str, type[TableGrant | Schedule]] = {
+    "tablegrant": TableGrant,
+    "schedule": Schedule,
+}
+
+COLUMNS = {
+    "at": lambda e: e.timestamp,
+    "who": lambda e: e.actor.get_username() if e.actor else None,
+    "address": lambda e: e.remote_addr,
+    "act": lambda e: ACTS[e.action],
+    "thing": lambda e: THINGS.get(e.content_type.model, e.content_type.model),
+    "id": lambda e: e.object_pk,
+    "name": lambda e: e.object_repr,
+    "changes": lambda e: e.changes_dict,
+    "refused": lambda e: (e.additional_data or {}).get("refused"),
+}
+
+
+class AuditFilter(django_filters.FilterSet):
+    """Entries by person, act, what it was done to, table and time."""
+
+    user = django_filters.CharFilter(
+        field_name="actor__username", lookup_expr="iexact", label="Who"
+    )
+    act = django_filters.ChoiceFilter(field_name="action", choices=_ACT_CHOICES, label="Act")
+    thing = django_filters.ChoiceFilter(
+        field_name="content_type__model", choices=list(THINGS.items()), label="Thing"
+    )
+    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
+    since = django_filters.IsoDateTimeFilter(
+        field_name="timestamp", lookup_expr="gte", label="At or after"
+    )
+    until = django_filters.IsoDateTimeFilter(
+        field_name="timestamp", lookup_expr="lt", label="Before"
+    )
+
+    class Meta:
+        model = LogEntry
+        fields: list[str] = []
+
+    def filter_table(
+        self, entries: QuerySet[LogEntry], _name: str, text: str
+    ) -> QuerySet[LogEntry]:
+        is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+        own = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
+        ids = list(Table.objects.filter(own).values_list("pk", flat=True))
+        texts = [str(pk) for pk in ids]
+        wanted = Q(content_type__model="table", object_id__in=ids)
+        wanted |= Q(changes__table__0__in=texts) | Q(changes__table__1__in=texts)
+        for thing, model in _OF_A_TABLE.items():
+            rows = model.objects.filter(table__in=ids).values("pk")
+            wanted |= Q(content_type__model=thing, object_id__in=rows)
+        return entries.filter(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    field: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """An entry as people read it."""
+
+    entry: LogEntry
+    act: str
+    thing: str
+    table: Table | None
+    changes: tuple[Change, ...]
+    refused: str
+
+    @property
+    def job_id(self) -> str:
+        """Of an entry about a job that is still there."""
+        is_job = self.entry.content_type.model == "job"
+        return self.entry.object_pk if is_job and self.act != ACTS[LogEntry.Action.DELETE] else ""
+
+
+@login_required
+def audit(request: HttpRequest) -> HttpResponseBase:
+    if not may(request.user, "maintain"):
+        msg = "The audit trail needs the role maintainer on all tables."
+        raise PermissionDenied(msg)
+    entries = LogEntry.objects.filter(content_type__model__in=THINGS)
+    entries = entries.select_related("actor", "content_type").order_by("-timestamp", "-pk")
+    listing = Listing(request, AuditFilter(request.GET, entries))
+    if "export" in request.GET and listing.is_valid:
+        return export(listing.rows, COLUMNS, request.GET["export"], "audit")
+    context = {
+        "listing": listing,
+        "rows": audit_rows(list(listing.page)),
+        "acts": _ACT_CHOICES,
+        "things": THINGS.items(),
+    }
+    return render(request, "audit/list.html", context, status=listing.status)
+
+
+def audit_rows(entries: list[LogEntry]) -> list[AuditRow]:
+    """The entries with names for the numbers they hold, asked for all at once."""
+    table_ids = _table_ids(entries)
+    tables = Table.objects.in_bulk([pk for pk in table_ids.values() if pk is not None])
+    numbers = {
+        int(value)
+        for entry in entries
+        for name, values in entry.changes_dict.items()
+        if name in _PEOPLE and isinstance(values, list)
+        for value in values
+        if str(value).isdecimal()
+    }
+    people = {str(pk): user.get_username() for pk, user in User.objects.in_bulk(numbers).items()}
+    return [
+        AuditRow(
+            entry,
+            ACTS[entry.action],
+            THINGS.get(entry.content_type.model, entry.content_type.model),
+            tables.get(table_ids[entry.pk] or 0),
+            tuple(_changes(entry.changes_dict, people)),
+            str((entry.additional_data or {}).get("refused", "")),
+        )
+        for entry in entries
+    ]
+
+
+def _table_ids(entries: Iterable[LogEntry]) -> dict[int, int | None]:
+    """The table that each entry is about, by the entry's key."""
+    found = {entry.pk: _own_table_id(entry) for entry in entries}
+    for thing, model in _OF_A_TABLE.items():
+        asked = {
+            entry.pk: entry.object_id
+            for entry in entries
+            if entry.content_type.model == thing and found[entry.pk] is None
+        }
+        if asked:
+            rows = dict(model.objects.filter(pk__in=asked.values()).values_list("pk", "table_id"))
+            found |= {key: rows.get(pk) for key, pk in asked.items()}
+    return found
+
+
+def _own_table_id(entry: LogEntry) -> int | None:
+    if entry.content_type.model == "table":
+        return entry.object_id
+    values = entry.changes_dict.get("table")
+    numbers = [v for v in values if str(v).isdecimal()] if isinstance(values, list) else []
+    return int(numbers[-1]) if numbers else None
+
+
+def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[Change]:
+    for name, values in changes.items():
+        if name in {"table", "id"}:
+            continue
+        label = name.replace("_", " ")
+        if isinstance(values, Mapping):  # people put into groups, or taken out
+            names = ", ".join(map(str, values.get("objects", ())))
+            is_added = values.get("operation") == "add"
+            yield Change(label, "" if is_added else names, names if is_added else "")
+        elif isinstance(values, list) and len(values) == 2:
+            shown = partial(_shown, people=people if name in _PEOPLE else {})
+            change = Change(label, shown(values[0]), shown(values[1]))
+            if change.old or change.new:
+                yield change
+
+
+def _shown(value: object, people: Mapping[str, str]) -> str:
+    text = "" if value is None or value == "None" else str(value)
+    return people.get(text, text)

@@ -1,0 +1,95 @@
+"""One's own tokens for the REST API: made and shown once, listed, revoked."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_variables
+from django.views.decorators.http import require_POST
+from knox.models import get_token_model
+
+from lakeui.catalog.access import highest_role
+from lakeui.catalog.roles import Role
+
+MAX_DAYS = 365
+
+
+class TokenForm(forms.Form):
+    name = forms.CharField(
+        label="Name", max_length=100, help_text="What will use it: nightly-pipeline."
+    )
+    role = forms.TypedChoiceField(
+        label="Role",
+        coerce=int,
+        help_text="The most it may do; never more than you may yourself at the time.",
+    )
+    expires_in_days = forms.IntegerField(
+        label="Expires after days", min_value=1, max_value=MAX_DAYS, initial=30
+    )
+
+    def __init__(self, data: Any, own: Role) -> None:  # noqa: ANN401 - a form's data
+        super().__init__(data)
+        self.fields["role"].choices = [  # type: ignore[attr-defined]
+            (role.value, role.label) for role in Role if role <= own
+        ]
+
+
+@never_cache
+@login_required
+@sensitive_variables("secret")
+def token_list(request: HttpRequest) -> HttpResponse:
+    """The page; a POST makes a token, and its answer is the one place that shows it."""
+    own = highest_role(request.user)
+    form = TokenForm(request.POST or None, own) if own is not None else None
+    secret = ""
+    if request.method == "POST":
+        if form is None:
+            msg = "A token needs a role, on all tables or on one."
+            raise PermissionDenied(msg)
+        if form.is_valid():
+            secret = _made(request, form.cleaned_data)
+            form = TokenForm(None, own)  # type: ignore[arg-type]  # there was a form
+    context = {
+        "tokens": _tokens_of(request).order_by("-created"),
+        "form": form,
+        "secret": secret,
+        "now": timezone.now(),
+        "twin": "/api/v1/tokens/",
+    }
+    status = 400 if form is not None and form.errors else 200
+    return render(request, "tokens/list.html", context, status=status)
+
+
+@require_POST
+@login_required
+def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
+    token = get_object_or_404(_tokens_of(request), public_id=public_id)
+    token.delete()
+    messages.success(request, f"{token.name} is revoked: the next request with it is refused.")
+    return redirect("token-list")
+
+
+def _made(request: HttpRequest, wanted: dict[str, Any]) -> str:
+    """The secret; tokens past their time go at the same occasion."""
+    _tokens_of(request).filter(expiry__lt=timezone.now()).delete()
+    _, secret = get_token_model().objects.create(
+        user=request.user,
+        expiry=timedelta(days=wanted["expires_in_days"]),
+        name=wanted["name"],
+        role=wanted["role"],
+    )
+    return str(secret)
+
+
+def _tokens_of(request: HttpRequest) -> QuerySet[Any]:
+    tokens: QuerySet[Any] = get_token_model().objects.filter(user=request.user)
+    return tokens

@@ -1,0 +1,70 @@
+"""The trail of who did what, and who may read it."""
+
+import json
+
+import pytest
+
+from lakeui.catalog.roles import Role
+from tests.lakeui.factories import grant, make_user
+from tests.lakeui.pages.conftest import SmallLake
+
+
+@pytest.mark.parametrize(
+    ("who", "status"), [("owner", 200), ("operator", 403), ("viewer", 403), ("stranger", 403)]
+)
+def test_the_trail_is_for_maintainers(as_, who, status):
+    assert as_(who).get("/audit/").status_code == status
+
+
+def test_maintainers_find_the_trail_in_the_sidebar_and_others_do_not(as_, client):
+    client.force_login(make_user("keeper", Role.MAINTAINER))
+    assert 'href="/audit/"' in client.get("/").content.decode()
+    assert 'href="/audit/"' not in as_("viewer").get("/").content.decode()
+
+
+def test_a_token_made_is_on_the_trail_with_its_maker(as_):
+    as_("operator").post("/tokens/", {"name": "nightly", "role": 10, "expires_in_days": 7})
+    body = as_("owner").get("/audit/?user=operator&act=0&thing=apitoken").content.decode()
+    assert "made a token" in body
+    assert "nightly" in body
+
+
+def test_entries_of_one_table_are_found_by_its_name_or_id(as_, lake, people):
+    other = SmallLake("crm.customers")
+    given = grant(people["stranger"], lake.table, Role.VIEWER)
+    given.role = Role.OPERATOR
+    given.save()
+    client = as_("owner")
+    for text in ("sales.orders", lake.table.pk):
+        rows = client.get(f"/audit/?table={text}").context["rows"]
+        assert {row.table for row in rows} == {lake.table}
+        assert {row.thing for row in rows} == {"table", "job", "role on a table"}
+    assert {row.table for row in client.get("/audit/?table=crm.customers").context["rows"]} == {
+        other.table
+    }
+
+
+def test_people_are_named_and_not_numbered(as_, lake, people):
+    grant(people["stranger"], lake.table, Role.VIEWER)
+    rows = as_("owner").get("/audit/?thing=tablegrant").context["rows"]
+    assert ("user", "stranger") in {(each.field, each.new) for each in rows[0].changes}
+
+
+def test_groups_given_to_a_person_say_which(as_, people):
+    body = as_("owner").get("/audit/?thing=user").content.decode()
+    assert "operator" in body
+    assert "groups" in body
+
+
+def test_a_refusal_names_its_code_and_address(as_, lake):
+    address = f"/api/v1/tables/{lake.table.pk}/jobs/"
+    as_("viewer").post(address, {"kind": "optimize"}, content_type="application/json")
+    rows = as_("owner").get("/audit/?act=3").context["rows"]
+    assert [row.entry.actor.username for row in rows] == ["viewer"]
+    assert rows[0].refused
+
+
+def test_the_trail_downloads_whole(as_, lake):
+    response = as_("owner").get("/audit/?export=json")
+    entries = json.loads(response.getvalue())
+    assert {"table", "job", "person"} <= {entry["thing"] for entry in entries}

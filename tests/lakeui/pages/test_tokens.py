@@ -1,0 +1,50 @@
+"""One's own tokens: made, shown once, revoked."""
+
+import re
+
+from lakeui.api.models import ApiToken
+from lakeui.catalog.roles import Role
+from tests.lakeui.factories import grant
+
+WANTED = {"name": "nightly", "role": int(Role.OPERATOR), "expires_in_days": 7}
+
+
+def _secret(body):
+    found = re.search(r'<code id="secret">([^<]+)</code>', body)
+    return found and found[1]
+
+
+def test_a_token_is_shown_once_and_opens_the_api(as_, lake):
+    client = as_("operator")
+    response = client.post("/tokens/", WANTED)
+    secret = _secret(response.content.decode())
+    assert "no-store" in response["Cache-Control"]
+    again = client.get("/tokens/").content.decode()
+    assert "nightly" in again
+    assert secret not in again
+    client.logout()
+    answer = client.get("/api/v1/tables/", headers={"Authorization": f"Bearer {secret}"})
+    assert answer.status_code == 200
+
+
+def test_a_token_cannot_have_a_role_above_its_makers(as_):
+    response = as_("operator").post("/tokens/", WANTED | {"role": int(Role.ADMIN)})
+    assert response.status_code == 400
+    assert not ApiToken.objects.exists()
+
+
+def test_a_role_on_one_table_is_enough_for_a_token(as_, lake, people):
+    grant(people["stranger"], lake.table, Role.OPERATOR)
+    assert _secret(as_("stranger").post("/tokens/", WANTED).content.decode())
+
+
+def test_nobody_without_a_role_makes_a_token(as_):
+    assert as_("stranger").post("/tokens/", WANTED).status_code == 403
+
+
+def test_a_revoked_token_is_gone_and_another_persons_stays(as_, people):
+    as_("operator").post("/tokens/", WANTED)
+    address = f"/tokens/{ApiToken.objects.get().public_id}/revoke/"
+    assert as_("owner").post(address).status_code == 404
+    assert as_("operator").post(address).status_code == 302
+    assert not ApiToken.objects.exists()
