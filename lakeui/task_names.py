@@ -2,6 +2,7 @@
 
 RUN_JOB = "workers.run_job"
 MIRROR_TABLE = "workers.mirror_table"
+PREVIEW_TABLE = "workers.preview_table"
 MIRROR_ALL = "workers.mirror_all"
 SWEEP_LEASES = "workers.sweep_leases"
 FIRE_SCHEDULES = "workers.fire_schedules"

@@ -12,7 +12,7 @@ from lakeui.celery import app
 from lakeui.task_names import SPARK_QUEUE
 from workers import spark_session
 
-app.conf.imports = ("workers.jobs", "workers.mirror", "workers.maintenance")
+app.conf.imports = ("workers.jobs", "workers.mirror", "workers.maintenance", "workers.preview")
 
 
 @worker_init.connect

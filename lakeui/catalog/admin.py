@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.forms import ModelForm
 from django.http import HttpRequest
 
-from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Preview, Table, TableGrant
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
 
 EDITABLE = ("name", "description")
@@ -118,6 +118,17 @@ class CommitFileAdmin(ReadOnlyAdmin):
     list_filter = ["action", "data_change"]
     search_fields = ["path", "commit__table__name"]
     list_select_related = ["commit"]
+
+
+@admin.register(Preview)
+class PreviewAdmin(ReadOnlyAdmin):
+    """What was asked for; the rows show on their page, to whoever may see the table."""
+
+    list_display = ["table", "version", "asked_at", "read_at", "error_code"]
+    list_filter = ["error_code"]
+    search_fields = ["table__name", "error_message"]
+    list_select_related = ["table"]
+    exclude = ["columns", "rows"]
 
 
 @admin.register(LiveFile)

@@ -184,3 +184,26 @@ class TableGrant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_role_display()} on {self.table_id} for {self.user_id}"
+
+
+class Preview(models.Model):
+    """Some rows of a table at a version, read by a worker for people to look at; kept for an hour."""
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="previews")
+    version = models.BigIntegerField()
+    asked_at = models.DateTimeField()
+    read_at = models.DateTimeField(null=True, blank=True)
+    columns = models.JSONField(default=list, blank=True)
+    rows = models.JSONField(default=list, blank=True)  # lists of texts, null for NULL
+    omitted_columns = models.IntegerField(default=0)
+    error_code = models.CharField(max_length=60, blank=True)
+    error_message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-asked_at"]
+        constraints = [
+            models.UniqueConstraint(fields=["table", "version"], name="one_preview_a_version"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.table_id} v{self.version}"

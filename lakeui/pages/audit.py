@@ -5,44 +5,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import django_filters
 from auditlog.models import LogEntry
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
-from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
 from lakeui.catalog.access import may
-from lakeui.catalog.filters import MAX_ID_DIGITS
-from lakeui.catalog.models import Table, TableGrant
-from lakeui.jobs.models import Schedule
+from lakeui.catalog.models import Table
+from lakeui.monitoring.filters import ACT_CHOICES, ACTS, OF_A_TABLE, THINGS, AuditFilter
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 
-THINGS = {
-    "job": "job",
-    "table": "table",
-    "tablegrant": "role on a table",
-    "schedule": "schedule",
-    "apitoken": "token",
-    "user": "person",
-}
-ACTS = {
-    LogEntry.Action.CREATE: "made",
-    LogEntry.Action.UPDATE: "changed",
-    LogEntry.Action.DELETE: "removed",
-    LogEntry.Action.ACCESS: "was refused",
-}
-_ACT_CHOICES = [(str(act), said) for act, said in ACTS.items()]
 _PEOPLE = frozenset({"user", "owner", "requested_by"})
-_OF_A_TABLE: Mapping[str, type[TableGrant | Schedule]] = {
-    "tablegrant": TableGrant,
-    "schedule": Schedule,
-}
-
 COLUMNS = {
     "at": lambda e: e.timestamp,
     "who": lambda e: e.actor.get_username() if e.actor else None,
@@ -54,43 +31,6 @@ COLUMNS = {
     "changes": lambda e: e.changes_dict,
     "refused": lambda e: (e.additional_data or {}).get("refused"),
 }
-
-
-class AuditFilter(django_filters.FilterSet):
-    """Entries by person, act, what it was done to, table and time."""
-
-    user = django_filters.CharFilter(
-        field_name="actor__username", lookup_expr="iexact", label="Who"
-    )
-    act = django_filters.ChoiceFilter(field_name="action", choices=_ACT_CHOICES, label="Act")
-    thing = django_filters.ChoiceFilter(
-        field_name="content_type__model", choices=list(THINGS.items()), label="Thing"
-    )
-    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
-    since = django_filters.IsoDateTimeFilter(
-        field_name="timestamp", lookup_expr="gte", label="At or after"
-    )
-    until = django_filters.IsoDateTimeFilter(
-        field_name="timestamp", lookup_expr="lt", label="Before"
-    )
-
-    class Meta:
-        model = LogEntry
-        fields: list[str] = []
-
-    def filter_table(
-        self, entries: QuerySet[LogEntry], _name: str, text: str
-    ) -> QuerySet[LogEntry]:
-        is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
-        own = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
-        ids = list(Table.objects.filter(own).values_list("pk", flat=True))
-        texts = [str(pk) for pk in ids]
-        wanted = Q(content_type__model="table", object_id__in=ids)
-        wanted |= Q(changes__table__0__in=texts) | Q(changes__table__1__in=texts)
-        for thing, model in _OF_A_TABLE.items():
-            rows = model.objects.filter(table__in=ids).values("pk")
-            wanted |= Q(content_type__model=thing, object_id__in=rows)
-        return entries.filter(wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +71,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     context = {
         "listing": listing,
         "rows": audit_rows(list(listing.page)),
-        "acts": _ACT_CHOICES,
+        "acts": ACT_CHOICES,
         "things": THINGS.items(),
     }
     return render(request, "audit/list.html", context, status=listing.status)
@@ -166,7 +106,7 @@ def audit_rows(entries: list[LogEntry]) -> list[AuditRow]:
 def _table_ids(entries: Iterable[LogEntry]) -> dict[int, int | None]:
     """The table that each entry is about, by the entry's key."""
     found = {entry.pk: _own_table_id(entry) for entry in entries}
-    for thing, model in _OF_A_TABLE.items():
+    for thing, model in OF_A_TABLE.items():
         asked = {
             entry.pk: entry.object_id
             for entry in entries
@@ -180,7 +120,8 @@ def _table_ids(entries: Iterable[LogEntry]) -> dict[int, int | None]:
 
 def _own_table_id(entry: LogEntry) -> int | None:
     if entry.content_type.model == "table":
-        return entry.object_id
+        own: int | None = entry.object_id
+        return own
     values = entry.changes_dict.get("table")
     numbers = [v for v in values if str(v).isdecimal()] if isinstance(values, list) else []
     return int(numbers[-1]) if numbers else None

@@ -108,5 +108,6 @@ def _tabs(table: Table, conflict_count: int, active_jobs: int) -> tuple[Tab, ...
         Tab("isolation", "Isolation", address("table-isolation")),
         Tab("eligibility", "Eligibility", address("table-eligibility")),
         Tab("files", "Files", address("table-files")),
+        Tab("preview", "Rows", address("table-preview")),
         Tab("jobs", "Jobs", f"{reverse('job-list')}?table={table.pk}", active_jobs or None),
     )

@@ -67,6 +67,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
             "eligibility": "eligibility/",
             "what-if": "what-if/?level=Serializable&row_level=false",
             "files": "files/",
+            "preview": "preview/",
             "diff": "diff/4800...4806/",
         }.items()
     }

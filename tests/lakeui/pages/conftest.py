@@ -42,6 +42,7 @@ class SmallLake:
             "isolation": f"{table}isolation/?level=Serializable&cell=UPDATE|DELETE",
             "eligibility": f"{table}eligibility/",
             "what-if": f"{table}what-if/?row_level=false",
+            "preview": f"{table}preview/",
             "files": f"{table}files/",
             "schedules": "/schedules/",
             "explain": "/conflicts/explain/",

@@ -9,7 +9,7 @@ from tests.lakeui.pages.conftest import SmallLake
 
 ABOUT_ONE = (
     "table", "history", "version", "diff", "concurrency", "isolation", "eligibility", "what-if",
-    "files", "job", "job log", "conflict",
+    "files", "preview", "job", "job log", "conflict",
 )  # fmt: skip
 LISTS = (
     "overview",

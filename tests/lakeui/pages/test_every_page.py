@@ -15,7 +15,7 @@ NAMES = (
     "overview", "tables", "table", "history", "version", "diff", "concurrency", "isolation",
     "eligibility", "what-if", "files", "jobs", "jobs of a table", "job", "schedules", "monitoring",
     "conflicts", "conflicts of a table", "conflict", "explain", "search", "audit",
-    "tokens",
+    "tokens", "preview",
 )  # fmt: skip
 MORE = {
     "new schedule": "/schedules/new/?table={table}",
@@ -32,7 +32,7 @@ MORE = {
 QUERIES = {
     "overview": 17, "tables": 10, "table": 15, "history": 21, "version": 21, "diff": 19, "concurrency": 23,
     "isolation": 22, "eligibility": 16, "what-if": 15, "files": 16, "jobs": 10, "job": 15, "schedules": 8,
-    "monitoring": 16, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11, "audit": 14, "tokens": 10,
+    "monitoring": 16, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
 
 
@@ -120,6 +120,8 @@ def test_a_page_asks_as_often_however_much_there_is(as_, lake, name):
         ("/tables/{table}/what-if/?row_level=maybe", 404),
         ("/tables/{table}/files/?sort=colour", 404),
         ("/tables/{table}/files/?page=99", 404),
+        ("/tables/{table}/preview/?version=99", 404),
+        ("/tables/{table}/preview/?version=-1", 404),
         ("/tables/{table}/diff/77...99/", 404),
         ("/tables/{table}/diff/3...1/", 302),
         ("/tables/{table}/diff/?v=1&v=x", 302),

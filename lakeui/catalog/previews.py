@@ -1,0 +1,43 @@
+"""Rows to look at: a page asks for them, a worker reads them, and an hour later they are gone."""
+
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from lakeui.catalog.models import Preview, Table
+from lakeui.celery import app
+from lakeui.task_names import LIGHT_QUEUE, PREVIEW_TABLE
+
+PREVIEW_ROWS = 100
+PREVIEW_COLUMNS = 200
+PREVIEW_TEXT = 500
+PATIENCE = timedelta(seconds=60)
+_KEPT = timedelta(hours=1)  # what a DELETE erased does not stay here either
+
+
+def ask_for_preview(table: Table, version: int) -> Preview:
+    """Have a worker read a version's first rows, unless one was asked to a moment ago."""
+    forget_old_previews()
+    now = timezone.now()
+    with transaction.atomic():
+        preview, is_new = Preview.objects.get_or_create(
+            table=table, version=version, defaults={"asked_at": now}
+        )
+        if not is_new and is_waiting(preview):
+            return preview
+        Preview.objects.filter(pk=preview.pk).update(
+            asked_at=now, read_at=None, columns=[], rows=[], error_code="", error_message=""
+        )
+    app.send_task(PREVIEW_TABLE, [preview.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
+    preview.refresh_from_db()
+    return preview
+
+
+def is_waiting(preview: Preview) -> bool:
+    """Whether a worker may still answer."""
+    return preview.read_at is None and timezone.now() - preview.asked_at < PATIENCE
+
+
+def forget_old_previews() -> None:
+    Preview.objects.filter(asked_at__lt=timezone.now() - _KEPT).delete()

@@ -1,0 +1,120 @@
+"""Rows for people to look at: what a worker reads of a table, and how it says that it cannot."""
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from django.utils import timezone
+
+from engine.schema.types import parse_schema
+from engine.storage.uri import open_store
+from lakeui.catalog import previews
+from lakeui.catalog.models import Preview, Table
+from lakeui.catalog.previews import PREVIEW_ROWS, PREVIEW_TEXT, ask_for_preview, is_waiting
+from tests.engine.made_tables import write_commit, write_first, write_rows
+from tests.services import wait_until
+from workers.preview import preview_table
+
+pytestmark = pytest.mark.django_db
+
+KINDS = {
+    "n": ("long", [1, None], pa.int64()),
+    "name": ("string", ["Å" * 600, "b"], pa.string()),
+    "day": ("date", [date(2026, 1, 2), None], pa.date32()),
+    "at": ("timestamp", [datetime(2026, 1, 2, 3, tzinfo=UTC), None], pa.timestamp("us", "UTC")),
+    "price": ("decimal(6,2)", [Decimal("1.50"), None], pa.decimal128(6, 2)),
+    "raw": ("binary", [b"\x00\xff", None], pa.binary()),
+}
+SCHEMA = parse_schema(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": name, "type": kind, "nullable": True, "metadata": {}}
+            for name, (kind, _, _) in KINDS.items()
+        ]
+        + [
+            {
+                "name": "tags",
+                "type": {"type": "array", "elementType": "string", "containsNull": True},
+                "nullable": True,
+                "metadata": {},
+            }
+        ],
+    }
+)
+
+
+@pytest.fixture
+def made(lake):
+    """A registered table: version 0 is empty, version 1 holds two rows, version 2 many."""
+    uri = str(lake / "lake/orders")
+    store = open_store(uri)
+    write_first(store, SCHEMA)
+    columns = {name: pa.array(values, kind) for name, (_, values, kind) in KINDS.items()}
+    tags = pa.array([["x", None], None], pa.list_(pa.string()))
+    write_commit(store, 1, write_rows(store, "a.parquet", pa.table(columns | {"tags": tags})))
+    many = pa.table({"n": pa.array(range(PREVIEW_ROWS * 3), pa.int64())})
+    write_commit(store, 2, write_rows(store, "b.parquet", many))
+    return Table.objects.create(name="sales.orders", uri=uri, version=2)
+
+
+def _read(table, version):
+    asked = Preview.objects.create(table=table, version=version, asked_at=timezone.now())
+    preview_table(asked.pk)
+    asked.refresh_from_db()
+    return asked
+
+
+def test_every_kind_of_value_is_read_as_text_and_null_stays_null(made):
+    found = _read(made, 1)
+    assert found.error_code == ""
+    assert [column["name"] for column in found.columns] == [*KINDS, "tags"]
+    assert found.columns[-1]["type"] == "array"
+    first, second = found.rows
+    assert first[0] == "1"
+    assert len(first[1]) == PREVIEW_TEXT
+    assert first[2] == "2026-01-02"
+    assert first[3].startswith("2026-01-02 03:00:00")
+    assert first[4:] == ["1.50", "00ff", '["x", null]']
+    assert second == [None, "b", None, None, None, None, None]
+
+
+def test_a_version_is_read_as_it_was_and_no_more_rows_than_asked(made):
+    assert _read(made, 0).rows == []
+    assert len(_read(made, 2).rows) == PREVIEW_ROWS
+
+
+def test_a_table_that_cannot_be_read_says_why(made, settings):
+    assert _read(made, 99).error_code == "DELTA_VERSION_NOT_FOUND"
+    settings.TABLE_ROOTS = []
+    refused = _read(made, 1)
+    assert refused.error_code == "LAKE_PATH_OUTSIDE_ROOT"
+    assert refused.rows == []
+    assert refused.read_at
+
+
+def test_rows_are_forgotten_after_an_hour(made):
+    old = Preview.objects.create(
+        table=made, version=0, asked_at=timezone.now() - timedelta(minutes=61)
+    )
+    _read(made, 1)
+    assert not Preview.objects.filter(pk=old.pk).exists()
+
+
+def test_a_worker_is_asked_once_while_it_may_still_answer(made):
+    first = ask_for_preview(made, 1)
+    assert is_waiting(first)
+    assert ask_for_preview(made, 1).asked_at == first.asked_at
+    Preview.objects.update(asked_at=timezone.now() - previews.PATIENCE)
+    again = ask_for_preview(made, 1)
+    assert again.pk == first.pk
+    assert is_waiting(again)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_light_worker_answers_a_page_that_asked(start_worker, made):
+    start_worker("light")
+    asked = ask_for_preview(made, 1)
+    wait_until(lambda: Preview.objects.get(pk=asked.pk).read_at is not None, "the rows")
+    assert len(Preview.objects.get(pk=asked.pk).rows) == 2

@@ -1,0 +1,86 @@
+"""The task that reads some rows of a table for a page; without Spark, within bounds."""
+
+import json
+import logging
+
+import pyarrow as pa
+from django.utils import timezone
+
+from engine.errors import EngineError
+from engine.schema.types import DataType, type_to_json
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from lakeui.catalog import log_values
+from lakeui.catalog.models import Preview
+from lakeui.catalog.previews import (
+    PREVIEW_COLUMNS,
+    PREVIEW_ROWS,
+    PREVIEW_TEXT,
+    forget_old_previews,
+)
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.celery import app
+from lakeui.task_names import PREVIEW_TABLE
+
+logger = logging.getLogger(__name__)
+
+
+@app.task(name=PREVIEW_TABLE)
+def preview_table(preview_id: int) -> None:
+    """Read the rows that a preview asks for, or write down why they cannot be read."""
+    forget_old_previews()
+    preview = Preview.objects.select_related("table").filter(pk=preview_id).first()
+    if preview is None:
+        return
+    try:
+        _read(preview)
+    except EngineError as error:
+        preview.error_code, preview.error_message = error.code, log_values.text(error)
+    except Exception as error:  # whatever a file holds, the page is told
+        logger.exception("The rows of %s could not be read", preview.table.name)
+        preview.error_code = "LAKE_INTERNAL"
+        preview.error_message = f"{type(error).__name__} while reading the rows."
+    preview.read_at = timezone.now()
+    fields = ["columns", "rows", "omitted_columns", "error_code", "error_message", "read_at"]
+    Preview.objects.filter(pk=preview.pk).update(
+        **{name: getattr(preview, name) for name in fields}
+    )
+
+
+def _read(preview: Preview) -> None:
+    place = allowed_table_uri(preview.table.uri)
+    options = storage_options(place)
+    table = DeltaTable(open_store(place, options), storage_options=options)
+    snapshot = table.snapshot(version=preview.version)
+    names = snapshot.schema.names
+    rows = snapshot.to_arrow(columns=names[:PREVIEW_COLUMNS], limit=PREVIEW_ROWS)
+    shown = [_texts(rows.column(number)) for number in range(rows.num_columns)]
+    preview.columns = [
+        {"name": log_values.text(field.name), "type": _type_name(field.type)}
+        for field in snapshot.schema.fields[:PREVIEW_COLUMNS]
+    ]
+    preview.rows = [list(row) for row in zip(*shown, strict=True)]
+    preview.omitted_columns = len(names) - rows.num_columns
+
+
+def _type_name(kind: DataType) -> str:
+    said = type_to_json(kind)
+    return said if isinstance(said, str) else str(said["type"])
+
+
+def _texts(column: pa.ChunkedArray) -> list[str | None]:
+    kind = column.type
+    if pa.types.is_nested(kind):
+        values = [
+            None if value is None else json.dumps(value, ensure_ascii=False, default=str)
+            for value in column.to_pylist()
+        ]
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        values = [None if value is None else value.hex() for value in column.to_pylist()]
+    else:
+        values = column.cast(pa.string()).to_pylist()
+    return [None if value is None else _cut(log_values.text(value)) for value in values]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= PREVIEW_TEXT else text[: PREVIEW_TEXT - 1] + "…"
