@@ -58,13 +58,11 @@ def run(  # noqa: C901, PLR0911 - one a kind
             work.write(command.new_rows())
             return work.running(command, "WRITE")
         case c.Delete():
-            promise = bool(command.number % 3)
-            work.change(command.where, None, rewrite=command.rewrite, promise=promise)
+            work.change(command.where, None, rewrite=command.rewrite, promise=_promises(command))
             return work.running(command, "DELETE")
         case c.Update():
             to = (command.x, command.number)
-            promise = bool(command.number % 3)
-            work.change(command.where, to, rewrite=command.rewrite, promise=promise)
+            work.change(command.where, to, rewrite=command.rewrite, promise=_promises(command))
             return work.running(command, "UPDATE")
         case c.Merge():
             work.merge(command)
@@ -116,7 +114,6 @@ class _Work:
         rewrite: bool,
         promise: bool = True,
     ) -> None:
-        """Delete or update. Without the `promise` to change every match, rows are read again."""
         read = self.txn.read_where(where.sql, every_match_changes=promise)
         paths = read["path"].to_pylist()
         images: c.Rows = {}
@@ -154,7 +151,8 @@ class _Work:
         parts = sorted({add.partition_values.get("part") or "" for add in picked})
         for part in parts if self.snapshot.partition_columns else [""]:
             chosen = [a for a in picked if (a.partition_values.get("part") or "") == part]
-            self._compact(chosen or picked, command)
+            if len(chosen or picked) >= command.least:
+                self._compact(chosen or picked, command)
 
     def restore(self, command: c.Restore, table: DeltaTable) -> c.Rows:
         version = max(0, self.snapshot.version - command.back)
@@ -272,6 +270,10 @@ class _Work:
     @property
     def _partitioned(self) -> bool:
         return bool(self.snapshot.partition_columns)
+
+
+def _promises(command: c.Delete | c.Update) -> bool:
+    return bool(command.number % 3) if command.promise is None else command.promise
 
 
 def _remove(

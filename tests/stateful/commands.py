@@ -50,8 +50,15 @@ class Append(Command):
 
 @dataclass(frozen=True)
 class Delete(Command):
+    """Rows go by deletion vectors, or by a `rewrite` of their files.
+
+    Without the `promise` to change every match, rows that a winner removed are read again; where
+    None, the number decides.
+    """
+
     where: Range = Range(0, 0)
     rewrite: bool = False
+    promise: bool | None = None
 
     def apply(self, rows: Rows) -> Rows:
         return {key: row for key, row in rows.items() if not self.where.holds(row)}
@@ -59,9 +66,12 @@ class Delete(Command):
 
 @dataclass(frozen=True)
 class Update(Command):
+    """As DELETE, and the rows come back with another x."""
+
     where: Range = Range(0, 0)
     x: int = 0
     rewrite: bool = False
+    promise: bool | None = None
 
     def apply(self, rows: Rows) -> Rows:
         return {
@@ -127,11 +137,15 @@ class ReplaceWhere(Command):
 
 @dataclass(frozen=True)
 class Optimize(Command):
-    """Rewrites the files whose place in the list is in `picks`; `sorted` loses their order."""
+    """Rewrites the files whose place in the list is in `picks`; `sort` loses their order.
+
+    Fewer files than `least` are left as they are.
+    """
 
     picks: tuple[int, ...] = ()
     sort: bool = False
     tagged: bool = True
+    least: int = 1
 
 
 @dataclass(frozen=True)

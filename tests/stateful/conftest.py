@@ -5,6 +5,10 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
+from tests.engine.conftest import rows_elsewhere, spark
+
+__all__ = ["rows_elsewhere", "spark"]
+
 
 @pytest.fixture(autouse=True, scope="package")
 def _one_thread() -> Iterator[None]:

@@ -70,7 +70,7 @@ class Played:
 
 
 def play(history: History) -> Played:
-    table = _create(history.setup)
+    table = create(history.setup, f"memory://histories/{uuid.uuid4()}")
     store = ForgetfulStore(table.store)
     played = Played(DeltaTable(store, clock=FakeClock()))
     opened: dict[int, Running] = {}
@@ -199,7 +199,7 @@ def _command(dice: random.Random, number: int) -> c.Command:  # noqa: PLR0911 - 
             return c.InsertSelect(number, _range(dice))
         case "replace":
             where = _range(dice)
-            return c.ReplaceWhere(number, where, (("a", where.low),))
+            return c.ReplaceWhere(number, where, ((where.part or "a", where.low),))
         case "restore":
             return c.Restore(number, dice.randint(1, 3))
         case _:
@@ -218,7 +218,8 @@ def _range(dice: random.Random) -> c.Range:
     return c.Range(low, low + dice.choice([1, 1, 2, 4]), part)
 
 
-def _create(setup: Setup) -> DeltaTable:
+def create(setup: Setup, uri: str) -> DeltaTable:
+    """An empty table as a history wants it."""
     properties = {
         "delta.isolationLevel": setup.level,
         "delta.enableDeletionVectors": str(setup.vectors).lower(),
@@ -226,7 +227,6 @@ def _create(setup: Setup) -> DeltaTable:
     if setup.row_tracking:
         properties["delta.enableRowTracking"] = "true"
     partitions = ["part"] if setup.partitioned else []
-    uri = f"memory://histories/{uuid.uuid4()}"
     return DeltaTable.create(uri, SCHEMA, partitions, properties=properties)
 
 

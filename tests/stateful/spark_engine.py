@@ -1,0 +1,168 @@
+"""The other executor of histories: the engine's own operations on Spark, a thread a command.
+
+A command runs until it has staged all it does, and waits there until the history commits it.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from engine.commands.command import Command
+from engine.commands.merge import Merge, MergeClause
+from engine.commands.model import Append, Delete, Optimize, Overwrite, Restore, Update
+from engine.commands.sources import RowsSource, TableSource
+from engine.errors import EngineError, OperationCancelledError
+from engine.operations.result import OperationResult
+from engine.operations.run import run
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from engine.transaction.observer import ObservedTransaction, TransactionObserver
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import Running, rows_of
+from tests.stateful.history import History, Played, create
+from tests.stateful.weather import FakeClock, ForgetfulStore
+
+COLUMNS = ("u", "part", "x", "n")
+_PATIENCE_S = 240
+
+
+def play_on_spark(history: History, spark: SparkSession, place: str) -> Played:
+    """Play a history at a place on disk, as `history.play` does in memory."""
+    create(history.setup, place)
+    store = ForgetfulStore(open_store(place))
+    played = Played(DeltaTable(store, clock=FakeClock()))
+    opened: dict[int, _Turn] = {}
+    with ThreadPoolExecutor(len(history.steps)) as pool:
+        try:
+            for step in history.steps:
+                if step.opens is not None:
+                    opened[step.opens.number] = _Turn(step.opens, played, spark, pool)
+                elif step.commits in opened:
+                    inside = opened.pop(step.inside, None) if step.inside != step.commits else None
+                    store.fault = step.fault
+                    opened.pop(step.commits).finish(inside)
+        finally:
+            for turn in opened.values():
+                turn.abandon()
+    return played
+
+
+class _Turn(TransactionObserver):
+    """One command on its way: `finish` lets it commit, and waits until it has."""
+
+    def __init__(
+        self, command: c.Command, played: Played, spark: SparkSession, pool: ThreadPoolExecutor
+    ) -> None:
+        self._command, self._played = command, played
+        self._txn: ObservedTransaction | None = None
+        self._ready, self._go = threading.Event(), threading.Event()
+        self._meanwhile: Callable[[], None] | None = None
+        self._abandoned = False
+        newest = played.table.snapshot()
+        if isinstance(command, c.Restore):
+            version = max(0, newest.version - command.back)
+            restored = rows_of(played.table.snapshot(version=version))
+            self._command = replace(command, restored=restored)
+        statement = as_statement(command, newest.table_uri, newest.version)
+        own = DeltaTable(played.table.store, clock=played.table.clock)
+        self._run: Future[OperationResult] = pool.submit(run, statement, own, spark, observer=self)
+        self._run.add_done_callback(lambda _: self._ready.set())
+        assert self._ready.wait(_PATIENCE_S), f"{command} did not get as far as its commit"
+
+    def started(self, txn: ObservedTransaction) -> None:
+        self._txn = txn
+
+    def staged(self, _txn: ObservedTransaction) -> None:
+        self._ready.set()
+        assert self._go.wait(_PATIENCE_S), "nobody committed"
+        if self._abandoned:
+            what = "The history does not commit it."
+            raise OperationCancelledError(what)
+
+    def before_commit(self, _txn: ObservedTransaction, _attempt_version: int) -> None:
+        act, self._meanwhile = self._meanwhile, None
+        if act is not None:
+            act()
+
+    def finish(self, inside: "_Turn | None") -> None:
+        """Commit, another one between validation and put."""
+        if inside is not None:
+            self._meanwhile = partial(inside.finish, None)
+        self._go.set()
+        try:
+            result = self._run.result(_PATIENCE_S)
+        except EngineError as error:
+            self._played.lost[self._command.number] = error
+        else:
+            if result.version is not None:
+                self._landed(result.version)
+        if inside is not None and self._meanwhile is not None:
+            inside.abandon()
+
+    def abandon(self) -> None:
+        """End it without a commit."""
+        self._abandoned = True
+        self._go.set()
+
+    def _landed(self, version: int) -> None:
+        assert isinstance(self._txn, OptimisticTransaction)
+        self._played.landed[version] = Running(self._command, self._txn, "")
+
+
+def as_statement(command: c.Command, uri: str, version: int) -> Command:  # noqa: PLR0911 - one a kind
+    """The command as people give it, on a table at a version."""
+    match command:
+        case c.Append() | c.InsertSelect() | c.ReplaceWhere():
+            return _insert(command, uri)
+        case c.Delete():
+            return Delete(command.where.sql)
+        case c.Update():
+            return Update({"x": str(command.x), "n": str(command.number)}, command.where.sql)
+        case c.Merge():
+            return _merge(command)
+        case c.Optimize():
+            return Optimize(zorder_by=("x",) if command.sort else ())
+        case c.Restore():
+            return Restore(version=max(0, version - command.back))
+        case _:
+            raise AssertionError(command)
+
+
+def _insert(command: c.Append | c.InsertSelect | c.ReplaceWhere, uri: str) -> Command:
+    if isinstance(command, c.InsertSelect):
+        new = (f"concat('{command.number}.', u) AS u", "part", "x", f"{command.number} AS n")
+        return Append(TableSource(uri, new, command.where.sql))
+    rows = c.Append(command.number, command.values).new_rows()
+    source = _values(COLUMNS, [(f"'{u}'", f"'{p}'", x, n) for u, (p, x, n) in rows.items()])
+    if isinstance(command, c.Append):
+        return Append(source)
+    return Overwrite(source, replace_where=command.where.sql)
+
+
+def _merge(command: c.Merge) -> Merge:
+    number = str(command.number)
+    clauses = [
+        MergeClause(
+            "not_matched",
+            "insert",
+            assignments={"u": "source.u", "part": "'a'", "x": "source.x", "n": number},
+        )
+    ]
+    if command.matched == "update":
+        clauses.append(MergeClause("matched", "update", assignments={"n": number}))
+    elif command.matched == "delete":
+        clauses.append(MergeClause("matched", "delete"))
+    if command.unmatched_below is not None:
+        below = f"target.x < {command.unmatched_below}"
+        clauses.append(MergeClause("not_matched_by_source", "delete", below))
+    source = _values(("u", "x"), [(f"'{number}.{x}'", x) for x in command.keys])
+    return Merge(source, "target.x = source.x", tuple(clauses))
+
+
+def _values(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> RowsSource:
+    return RowsSource(columns, tuple(tuple(map(str, row)) for row in rows))

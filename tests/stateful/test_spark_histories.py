@@ -1,0 +1,66 @@
+"""Generated histories on Spark's commands: sound, and of the same outcome as on Arrow's.
+
+What tens of thousands of histories show of the Arrow executor is then worth something for the
+operations that people use.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import rows_of
+from tests.stateful.history import History, Played, Step, check, forget, generate, play
+from tests.stateful.spark_engine import play_on_spark
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+MOST = 6
+EVERY_FILE = tuple(range(60))
+SOME = [0, 18, 25, 29, 37]
+MORE = [pytest.param(seed, marks=pytest.mark.stress) for seed in range(100, 130)]
+
+
+@pytest.mark.parametrize("seed", [*SOME, *MORE])
+def test_spark_and_arrow_end_a_history_alike(seed: int, spark: SparkSession, tmp_path: Path):
+    """Who lands, who loses with which exception, and the rows."""
+    history = _done_alike(generate(seed, most=MOST))
+    on_arrow, on_spark = play(history), play_on_spark(history, spark, str(tmp_path / "t"))
+    check(on_spark)
+    assert _outcome(on_spark) == _outcome(on_arrow)
+    assert rows_of(on_spark.table.snapshot()) == rows_of(on_arrow.table.snapshot())
+    forget(on_arrow)
+
+
+@pytest.mark.parametrize("seed", [16, *MORE])
+def test_histories_with_restore_are_sound_on_spark(seed: int, spark: SparkSession, tmp_path: Path):
+    check(play_on_spark(generate(seed, most=MOST), spark, str(tmp_path / "t")))
+
+
+def _done_alike(history: History) -> History:
+    """The history in commands that both executors do to the same files.
+
+    RESTORE is left out: it counts versions, of which an OPTIMIZE that had nothing to do makes none.
+    """
+    return History(history.setup, tuple(_step(each) for each in history.steps))
+
+
+def _step(step: Step) -> Step:
+    command = step.opens
+    if isinstance(command, c.Delete | c.Update):
+        command = replace(command, rewrite=False, promise=True)
+    elif isinstance(command, c.Restore):
+        command = c.Optimize(command.number, EVERY_FILE, least=2)
+    elif isinstance(command, c.Optimize):
+        command = replace(command, picks=EVERY_FILE, tagged=True, least=2)
+    return replace(step, opens=command)
+
+
+def _outcome(played: Played) -> dict[int, str]:
+    """The version's place among changes of data, or the exception, by the command's number."""
+    changes = [played.landed[v] for v in sorted(played.landed)]
+    landed = [each for each in changes if not isinstance(each.command, c.Optimize)]
+    found = {each.command.number: f"landed {i}" for i, each in enumerate(landed)}
+    return found | {number: type(error).__name__ for number, error in played.lost.items()}
