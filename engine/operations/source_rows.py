@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -46,10 +47,21 @@ def source_rows(
         RequestError: the source is not there, or is none.
     """
     if isinstance(source, FileSource):
-        return read_files(execution.spark, source, wanted, execution.table.storage_options)
+        return _of_files(execution, source, wanted)
     if isinstance(source, RowsSource):
         return _written_out(execution, source, wanted)
     return _of_table(execution, source, wanted, txn)
+
+
+def _of_files(execution: Execution, source: FileSource, wanted: StructType | None) -> SourceRows:
+    try:
+        return read_files(execution.spark, source, wanted, execution.table.storage_options)
+    except AnalysisException as error:  # a format cannot hold a type: JSON's keys are text
+        reason = str(error).partition("SQLSTATE")[0].strip()[:400]
+        msg = f"Files of the format {source.format} cannot be read into these columns: {reason}"
+        raise RequestError(
+            msg, "Use Parquet files, or other types.", field="source.format"
+        ) from error
 
 
 def _of_table(

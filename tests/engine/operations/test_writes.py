@@ -80,6 +80,14 @@ def test_json_lines_are_held_to_the_tables_types(do, table, tmp_path):
         do(Append(FileSource(str(path), "json")))
 
 
+def test_a_format_that_cannot_hold_a_type_is_refused_by_name(do, empty_table, tmp_path):
+    do("CREATE TABLE t (id BIGINT, days MAP<INT, DATE>) USING DELTA")
+    path = tmp_path / "rows.json"
+    path.write_text('{"id": 1, "days": {"1": "2024-01-01"}}\n', "utf-8")
+    with pytest.raises(RequestError, match="format json cannot be read"):
+        do(Append(FileSource(str(path), "json")))
+
+
 def test_a_new_column_needs_permission(do, table, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id,more\n1,2\n", "utf-8")
