@@ -20,7 +20,7 @@ _MANY_ROWS = ", ".join(f"({number}, 'n{number}')" for number in range(2000))
 
 _NESTED = (
     "id BIGINT, who STRUCT<name: STRING, tags: ARRAY<STRING>>, counts MAP<STRING, INT>, "
-    "deep ARRAY<STRUCT<a: INT, b: MAP<INT, DATE>>>"
+    "deep ARRAY<STRUCT<a: INT, b: MAP<STRING, DATE>>>"
 )
 _NESTED_ROWS = [
     {
@@ -78,7 +78,7 @@ FEATURE_CASES: tuple[Case, ...] = (
                 create_table(_NESTED),
                 "INSERT INTO {t} SELECT 1L, named_struct('name', 'a', 'tags', array('x', NULL)), "
                 "map('k', 1, 'l', CAST(NULL AS INT)), "
-                "array(named_struct('a', 1, 'b', map(1, DATE '2024-01-01')))",
+                "array(named_struct('a', 1, 'b', map('1', DATE '2024-01-01')))",
                 "INSERT INTO {t} SELECT 2L, NULL, NULL, NULL",
                 "INSERT INTO {t} SELECT 3L, NULL, map(), array()",
                 *_NESTED_CHANGES,
