@@ -8,7 +8,11 @@ from django.core.management import execute_from_command_line
 
 from lakeui.local_stack.home import prepare_home
 
-EMBEDDED_COMMANDS = {"up", "doctor", "explain"}  # they work in a fresh checkout, without a SECRET_KEY
+EMBEDDED_COMMANDS = {
+    "up",
+    "doctor",
+    "explain",
+}  # they work in a fresh checkout, without a SECRET_KEY
 
 
 def main(arguments: list[str]) -> None:
