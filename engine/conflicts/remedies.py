@@ -50,7 +50,8 @@ def _of_layout(facts: ConflictFacts, current: CurrentTransaction) -> list[Remedy
     if current.partition_columns:
         return [_partition_predicate(facts, current)]
     if facts.current.operation in _ROW_CHANGING:
-        return [_DELETION_VECTORS, _CLUSTER]
+        has_vectors = current.rows.traces_moves
+        return [_CLUSTER] if has_vectors else [_DELETION_VECTORS, _CLUSTER]
     return [_CLUSTER] if current.reads else []
 
 

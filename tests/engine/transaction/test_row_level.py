@@ -142,7 +142,9 @@ def test_a_command_may_fall_back_for_a_reason_of_its_own():
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     running.txn.use_files_alone("its source reads the target")
     _do(table, c.Delete(3, c.Range(4, 5)))
-    assert _raised(running).conflict.row_level == "its source reads the target"
+    conflict = _raised(running).conflict
+    assert conflict.row_level == "its source reads the target"
+    assert not any("deletion vectors" in each.action for each in conflict.remedies), "it has them"
 
 
 def test_a_fallback_still_follows_what_optimize_moved():
