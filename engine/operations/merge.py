@@ -127,6 +127,8 @@ def _begin(
     """Read the source once, register what is read of the target, choose its files."""
     terms = Terms.of(snapshot)
     incoming = source_rows(execution, command.source, terms.schema, txn)
+    if txn.has_read:  # rows that the source should have had need not join anything
+        txn.use_files_alone("its source reads the target")
     if command.schema_evolution and _takes_all(command):
         terms = with_new_columns(terms, incoming.schema)
     analysed = command.analysed(terms.schema, incoming.schema, now_ms=execution.now_ms)

@@ -86,6 +86,11 @@ class OptimisticTransaction:
         """What is staged so far."""
         return tuple(self._actions)
 
+    @property
+    def has_read(self) -> bool:
+        """Whether it has read data of the table so far."""
+        return not self._reads.is_empty
+
     def read_where(
         self,
         condition: str | Expression | None = None,

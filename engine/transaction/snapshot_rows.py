@@ -6,6 +6,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyroaring import BitMap64
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
@@ -78,12 +79,12 @@ class SnapshotRows:
             what = f"{file.path} has {rows.num_rows} rows, and the log speaks of row {wanted[-1]}."
             raise DataFileError(what)
         rows = rows.take(pa.array(wanted))
-        mask = pa.repeat(pa.scalar(True), rows.num_rows)
         if read.condition is not None:
             mask = self._satisfying(read.condition, rows)
-        if self._matcher is not None:
-            mask = pc.and_(mask, pc.fill_null(self._matcher(rows), False))
-        return BitMap64(wanted[np.asarray(mask.to_numpy(zero_copy_only=False), bool)].tolist())
+            wanted, rows = wanted[_as_mask(mask)], rows.filter(mask)
+        if self._matcher is not None and rows.num_rows:  # it may ask Spark, so it comes last
+            wanted = wanted[_as_mask(self._matcher(rows))]
+        return BitMap64(wanted.tolist())
 
     def row_ids(self, file: AddFile) -> Positions | None:
         """The stable id of every physical row: kept in a column, or counted from the file's first."""
@@ -126,6 +127,10 @@ class SnapshotRows:
 
     def _known(self, path: str) -> AddFile | None:
         return next(iter(self._snapshot.add_files(paths=[path])), None)
+
+
+def _as_mask(found: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _as_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:
