@@ -3,7 +3,15 @@
 from django.conf import settings
 
 _LAKE = str(settings.LAKE_HOME)
-_OUTSIDE = ("/etc", "/etc/passwd", "/proc/self/environ", "/home/admin/.ssh", "/", "//etc", "/var/log")
+_OUTSIDE = (
+    "/etc",
+    "/etc/passwd",
+    "/proc/self/environ",
+    "/home/admin/.ssh",
+    "/",
+    "//etc",
+    "/var/log",
+)
 _STEPS = (
     "..",
     "../..",
