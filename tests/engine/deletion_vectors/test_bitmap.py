@@ -29,7 +29,7 @@ def test_bytes_survive_z85(data: bytes):
 )
 def test_any_bytes_are_a_bitmap_or_a_typed_error(payload: bytes):
     try:
-        decode_bitmap(payload)
+        assert decode_bitmap(payload) is not None
     except EngineError:
         return
 
@@ -39,7 +39,7 @@ def test_a_flipped_byte_is_a_bitmap_or_a_typed_error(rows: set[int], at: int, va
     payload = bytearray(encode_bitmap(rows))
     payload[at % len(payload)] = value
     try:
-        decode_bitmap(bytes(payload))
+        assert decode_bitmap(bytes(payload)) is not None
     except EngineError:
         return
 
@@ -47,7 +47,7 @@ def test_a_flipped_byte_is_a_bitmap_or_a_typed_error(rows: set[int], at: int, va
 @given(st.text(max_size=50))
 def test_any_text_is_z85_or_a_typed_error(text: str):
     try:
-        decode_z85(text)
+        assert isinstance(decode_z85(text), bytes)
     except EngineError:
         return
 
@@ -72,4 +72,4 @@ def test_the_older_layout_is_read():
 @pytest.mark.parametrize("payload", [b"", b"\0\0\0\0", b"\xd1\xd3\x39\x64" + b"\xff" * 16])
 def test_damaged_bytes_are_refused(payload: bytes):
     with pytest.raises(DeletionVectorError):
-        decode_bitmap(payload)
+        assert decode_bitmap(payload) is not None
