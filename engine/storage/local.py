@@ -2,7 +2,8 @@
 
 A commit appears whole or not at all: its bytes go to a temporary file of a unique name, are synced,
 and the finished file is linked under the final name; `link` fails if the name is taken. The
-temporary file is never opened again, since after the link both names are the same file.
+temporary file is never opened again, since after the link both names are the same file. Checksums
+are not synced: one that a power failure takes or tears is as good as none.
 """
 
 import errno
@@ -24,6 +25,8 @@ from engine.errors import (
 )
 from engine.storage.base import FileStatus, checked_path
 
+_CHECKSUM = ".crc"
+
 
 class LocalStore:
     """The files below one directory, symbolic links that lead out of it excepted."""
@@ -31,6 +34,7 @@ class LocalStore:
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
         self._real_root = os.path.realpath(self._root)
+        self._verified_root: tuple[int, int] | None = None
 
     @property
     def root(self) -> str:
@@ -39,9 +43,8 @@ class LocalStore:
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
         """A file's bytes, or `length` of them from `start`."""
-        with _errors_of("read", path), self._locate(path).open("rb") as file:
-            file.seek(start or 0)
-            return file.read() if length is None else file.read(length)
+        with _errors_of("read", path):
+            return _read(self._locate(path), start or 0, length)
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
         """The files of one directory whose names are `start` or later, sorted by name."""
@@ -51,7 +54,7 @@ class LocalStore:
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
         """Every file below a directory; directories that are symbolic links are not entered."""
-        top = self._locate(prefix)
+        top = Path(self._locate(prefix))
         for folder, _, names in os.walk(top):
             for name in names:
                 status = self._stat_inside(Path(folder, name).relative_to(self._root).as_posix())
@@ -62,7 +65,7 @@ class LocalStore:
         """The file's status, None where there is none."""
         with _errors_of("stat", path):
             try:
-                found = self._locate(path).stat()
+                found = os.stat(self._locate(path))  # noqa: PTH116 - once a file of the log
             except (FileNotFoundError, NotADirectoryError):
                 return None
         if not stat.S_ISREG(found.st_mode):
@@ -71,16 +74,17 @@ class LocalStore:
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a file whole, unless it exists."""
-        target = self._locate(path)
+        target, durable = Path(self._locate(path)), not path.endswith(_CHECKSUM)
         with _errors_of("write", path):
-            temporary = self._write_temporary(target, data)
+            temporary = self._write_temporary(target, data, durable=durable)
         try:
             with _errors_of("write", path):
                 _link(temporary, target)
         finally:
             _unlink_quietly(temporary)
         try:
-            _sync_directory(target.parent)
+            if durable:
+                _sync_directory(target.parent)
         except OSError as error:
             msg = f"{path} was written to {self.root}, but the directory could not be synced: {error.strerror}."
             raise StorageOutcomeUnknownError(
@@ -89,9 +93,9 @@ class LocalStore:
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file whole, over whatever was there."""
-        target = self._locate(path)
+        target = Path(self._locate(path))
         with _errors_of("write", path):
-            temporary = self._write_temporary(target, data)
+            temporary = self._write_temporary(target, data, durable=True)
             try:
                 temporary.replace(target)
             except OSError:
@@ -102,18 +106,18 @@ class LocalStore:
     def delete(self, path: str) -> None:
         """Delete a file; one that is absent is deleted already."""
         with _errors_of("delete", path):
-            self._locate(path).unlink(missing_ok=True)
+            Path(self._locate(path)).unlink(missing_ok=True)
 
     def open_input(self, path: str) -> pa.NativeFile:
         """A file for random access."""
         with _errors_of("open", path):
-            return pa.OSFile(str(self._locate(path)), mode="rb")
+            return pa.OSFile(self._locate(path), mode="rb")
 
     def make_durable(self, paths: Iterable[str]) -> None:
         """Sync files and every directory from them up to the root."""
         folders: set[Path] = set()
         for path in paths:
-            target = self._locate(path)
+            target = Path(self._locate(path))
             with _errors_of("sync", path):
                 _sync_file(target)
             folders.update(p for p in target.parents if p == self._root or self._root in p.parents)
@@ -121,13 +125,42 @@ class LocalStore:
             with _errors_of("sync", str(folder)):
                 _sync_directory(folder)
 
-    def _locate(self, path: str) -> Path:
-        target = self._root / checked_path(path)
-        real = os.path.realpath(target)
-        if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
-            msg = f"{path[:500]!r} leads out of {self.root} by a symbolic link."
-            raise PathOutsideRootError(msg, "Move the file into the table's directory.")
-        return target
+    def _locate(self, path: str) -> str:
+        """Where a path is on this machine, refused if a symbolic link leads it out of the root.
+
+        Every step below the root is looked at; only a link among them costs the way from the top.
+        """
+        place = f"{self._root}/{checked_path(path)}"
+        if not (self._is_root_unmoved() and self._has_no_links(path)):
+            real = os.path.realpath(place)
+            if real != self._real_root and not real.startswith(self._real_root.rstrip("/") + "/"):
+                msg = f"{path[:500]!r} leads out of {self.root} by a symbolic link."
+                raise PathOutsideRootError(msg, "Move the file into the table's directory.")
+        return place
+
+    def _is_root_unmoved(self) -> bool:
+        """Whether the root is still where it was, which is looked up again for another directory."""
+        try:
+            found = os.stat(self._root)  # noqa: PTH116 - this is asked for every file
+        except OSError:
+            return False
+        directory = (found.st_dev, found.st_ino)
+        if directory != self._verified_root and os.path.realpath(self._root) == self._real_root:
+            self._verified_root = directory
+        return directory == self._verified_root
+
+    def _has_no_links(self, path: str) -> bool:
+        place = str(self._root)
+        for name in path.split("/"):
+            place = f"{place}/{name}"
+            try:
+                if stat.S_ISLNK(os.lstat(place).st_mode):
+                    return False
+            except FileNotFoundError:
+                return True
+            except (OSError, ValueError):
+                return False
+        return True
 
     def _stat_inside(self, path: str) -> FileStatus | None:
         """The file's status, None also for a link that leads out of the table."""
@@ -150,18 +183,37 @@ class LocalStore:
             return found
         return found
 
-    def _write_temporary(self, target: Path, data: bytes) -> Path:
+    def _write_temporary(self, target: Path, data: bytes, *, durable: bool) -> Path:
         _make_directories(target.parent, self._root)
         temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
         try:
             with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
         except OSError:
             _unlink_quietly(temporary)
             raise
         return temporary
+
+
+def _read(place: str, start: int, length: int | None) -> bytes:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        found = os.fstat(descriptor)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "a directory", place)
+        left = max(0, found.st_size - start)
+        left = left if length is None else min(left, length)
+        data = os.pread(descriptor, left, start)
+        while len(data) < left and (
+            more := os.pread(descriptor, left - len(data), start + len(data))
+        ):
+            data += more
+        return data
+    finally:
+        os.close(descriptor)
 
 
 def _link(temporary: Path, target: Path) -> None:

@@ -46,6 +46,52 @@ def test_a_symbolic_link_out_of_the_table_is_not_followed(tmp_path: Path):
     assert list(store.list_all()) == []
 
 
+def test_a_directory_that_becomes_a_link_out_of_the_table_is_followed_no_more(tmp_path: Path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("x", "utf-8")
+    store = LocalStore(tmp_path / "table")
+    store.put("inside/key", b"own")
+    assert store.read("inside/key") == b"own"
+    (tmp_path / "table" / "inside").rename(tmp_path / "table" / "before")
+    (tmp_path / "table" / "inside").symlink_to(tmp_path / "secret")
+    for refused in (store.read, store.stat, store.open_input, store.delete):
+        with pytest.raises(PathOutsideRootError):
+            refused("inside/key")
+    with pytest.raises(PathOutsideRootError):
+        store.put("inside/new", b"")
+    assert store.read("before/key") == b"own"
+
+
+def test_a_root_that_is_turned_elsewhere_is_not_read(tmp_path: Path):
+    for name in ("mine", "theirs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "key").write_text(name, "utf-8")
+    link = tmp_path / "table"
+    link.symlink_to(tmp_path / "mine")
+    store = LocalStore(link)
+    assert store.read("key") == b"mine"
+    link.unlink()
+    link.symlink_to(tmp_path / "theirs")
+    with pytest.raises(PathOutsideRootError):
+        store.read("key")
+
+
+def test_a_table_that_was_put_back_from_a_copy_is_read(tmp_path: Path):
+    store = LocalStore(tmp_path / "table")
+    store.put("x", b"1")
+    (tmp_path / "table").rename(tmp_path / "old")
+    LocalStore(tmp_path / "table").put("x", b"2")
+    assert store.read("x") == b"2"
+
+
+def test_a_link_within_the_table_is_followed(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    store.put("a/x", b"1")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    (tmp_path / "y").symlink_to(tmp_path / "a" / "x")
+    assert store.read("b/x") == store.read("y") == b"1"
+
+
 def test_links_out_of_the_table_are_not_listed(tmp_path: Path):
     (tmp_path / "table").mkdir()
     (tmp_path / "secret").write_text("x", "utf-8")
