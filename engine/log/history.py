@@ -18,9 +18,9 @@ from engine.errors import (
     TableNotFoundError,
     TimestampOutOfRangeError,
 )
-from engine.log.paths import LogFileKind
+from engine.log.paths import LogFileKind, commit_path
 from engine.log.replay import TableState
-from engine.log.segment import LogFile, earliest_version, list_log_files, read_hint
+from engine.log.segment import LogFile, earliest_version, later_ms, list_log_files
 from engine.protocol.properties import TableProperties
 from engine.storage.base import FileStatus, Store
 
@@ -61,28 +61,21 @@ def iter_history(
             continue  # cleaned away since it was listed
 
 
-def _newest_commits(store: Store, limit: int | None) -> list[LogFile]:
-    """Newest first; where few are wanted, the log is listed from near its end."""
-    near_end = 0 if limit is None else max((read_hint(store) or 0) - limit, 0)
-    for start in dict.fromkeys((near_end, 0)):
-        files = list_log_files(store, start)
-        commits = [each for each in files if each.name.kind is LogFileKind.COMMIT]
-        if start and len(commits) < (limit or 0):
-            continue
-        if not files:
-            break
-        return list(reversed(commits))[:limit]
-    msg = f"There is no Delta table at {store.root}."
-    raise TableNotFoundError(msg, "Check the location, or create the table.")
-
-
 def commit_timestamp_ms(store: Store, state: TableState) -> int:
-    """When the version of a state was committed."""
+    """When the version of a state was committed.
+
+    Times of files are made monotonic over the commits that were read for the state.
+    """
     since = in_commit_timestamps_since(state.metadata)
     if since is not None and state.version >= since:
         info = state.commit_info or _info_of(store, state.version)
         if info is not None and info.in_commit_timestamp is not None:
             return info.in_commit_timestamp
+    if state.file_time_ms is not None:
+        return state.file_time_ms
+    status = store.stat(commit_path(state.version))
+    if status is not None:
+        return status.modified_ms
     times = file_times(list_log_files(store))
     return times.get(state.version) or max(times.values(), default=0)
 
@@ -136,7 +129,7 @@ def file_times(files: Sequence[LogFile]) -> dict[int, int]:
     times: dict[int, int] = {}
     latest: int | None = None
     for version in sorted(raw):
-        latest = raw[version] if latest is None else max(raw[version], latest + 1)
+        latest = later_ms(raw[version], latest)
         times[version] = latest
     return times
 
@@ -187,7 +180,7 @@ def _described(store: Store, status: FileStatus, version: int) -> CommitInfo:
 
 def _info_of(store: Store, version: int) -> CommitInfo | None:
     try:
-        return _info_in(store, f"_delta_log/{version:020}.json")
+        return _info_in(store, commit_path(version))
     except FileMissingError:
         return None
 

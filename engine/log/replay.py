@@ -23,7 +23,7 @@ from engine.errors import FileMissingError, LogGapError, MalformedLogError, Vers
 from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.commits import iter_commits
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
-from engine.log.segment import LogFile, LogSegment, list_segment
+from engine.log.segment import LogFile, LogSegment, later_ms, list_segment
 from engine.storage.base import FileStatus, Store
 
 _log = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ class TableState:
     tombstones: pa.Table = field(default_factory=TOMBSTONES.empty_table)
     checkpoint_version: int | None = None
     commit_info: CommitInfo | None = None  # of this version, None where its commit was not read
+    file_time_ms: int | None = None  # of this version by its file, None where it was not listed
 
 
 def load_table_state(store: Store, version: int | None = None) -> TableState:
@@ -90,15 +91,17 @@ def load_state(store: Store, segment: LogSegment, previous: TableState | None = 
 
 
 def _replayed(store: Store, segment: LogSegment, previous: TableState | None) -> TableState:
-    replay = _Replay()
+    replay, latest_ms = _Replay(), None
     if previous is not None and previous.version <= segment.version and segment.checkpoint is None:
-        segment = segment.since(previous.version)
+        segment, latest_ms = segment.since(previous.version), previous.file_time_ms
         replay.start_from(previous)
     elif segment.checkpoint is not None:
         replay.start_from_checkpoint(store, segment)
     for actions in iter_commits(store, _commit_files(segment)):
         replay.apply(actions)
-    return replay.state(store.root, segment.version)
+    for commit in segment.commits:
+        latest_ms = later_ms(commit.status.modified_ms, latest_ms)
+    return replay.state(store.root, segment.version, latest_ms)
 
 
 def _commit_files(segment: LogSegment) -> list[FileStatus]:
@@ -176,7 +179,7 @@ class _Replay:
             case AddCDCFile() | CheckpointMetadata() | Sidecar() | UnknownAction():
                 return
 
-    def state(self, table: str, version: int) -> TableState:
+    def state(self, table: str, version: int, file_time_ms: int | None) -> TableState:
         if self._protocol is None or self._metadata is None:
             lacks = "protocol" if self._protocol is None else "metaData"
             msg = f"The log of {table} has no {lacks} action up to version {version}."
@@ -195,6 +198,7 @@ class _Replay:
             None
             if self._commit_info is None
             else msgspec.structs.replace(self._commit_info, version=version),
+            file_time_ms,
         )
 
 

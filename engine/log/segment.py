@@ -75,6 +75,11 @@ class LogSegment:
         return LogSegment(version, self.checkpoint, commits, compactions)
 
 
+def later_ms(file_ms: int, before_ms: int | None) -> int:
+    """The time of a version by its file's, later than that of the version before it."""
+    return file_ms if before_ms is None else max(file_ms, before_ms + 1)
+
+
 class _Hint(msgspec.Struct):
     version: int
 

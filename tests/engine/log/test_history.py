@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from engine.log.history import iter_history, version_at
 from engine.log.replay import load_state
 from engine.log.segment import list_segment
 from engine.snapshot.snapshot import load_snapshot
+from engine.snapshot.upkeep import checkpoint
+from engine.storage.base import FileStatus
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
 from tests.engine.made_tables import add, metadata, write_commit, write_first, write_lines
@@ -81,6 +84,42 @@ def test_a_snapshot_has_the_time_of_its_commit(tmp_path: Path):
     assert load_snapshot(store, 1).timestamp_ms == 200
     assert load_snapshot(store).timestamp_ms == 4000
     assert load_snapshot(store).timestamp.isoformat() == "1970-01-01T00:00:04+00:00"
+
+
+class WithoutListing(LocalStore):
+    """A store that lists its log once."""
+
+    listed = 0
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
+        self.listed += 1
+        assert self.listed == 1, "the log is listed again"
+        return super().list_from(directory, start)
+
+
+def test_the_time_of_a_snapshot_is_known_from_the_listing_that_made_it(tmp_path: Path):
+    made(tmp_path, [5000, 1000, 1000])
+    assert load_snapshot(WithoutListing(tmp_path)).timestamp_ms == 5002
+
+
+def test_the_time_of_a_checkpointed_version_is_that_of_its_commit(tmp_path: Path):
+    store = made(tmp_path, [1000, 2000, 3000])
+    checkpoint(load_snapshot(store), now_ms=4000)
+    at_checkpoint = load_snapshot(WithoutListing(tmp_path))
+    assert at_checkpoint.timestamp_ms == 3000
+    write_commit(store, 3, add("late"))
+    os.utime(tmp_path / f"_delta_log/{3:020}.json", ns=(7000 * 10**6, 7000 * 10**6))
+    assert load_snapshot(WithoutListing(tmp_path)).timestamp_ms == 7000
+    refreshed = load_snapshot(store, 2).update()
+    assert (refreshed.version, refreshed.timestamp_ms) == (3, 7000)
+
+
+def test_a_refreshed_snapshot_is_later_than_the_one_before(tmp_path: Path):
+    store = made(tmp_path, [5000, 4000])
+    before = load_snapshot(store)
+    write_commit(store, 2, add("late"))
+    os.utime(tmp_path / f"_delta_log/{2:020}.json", ns=(10**6, 10**6))
+    assert (before.timestamp_ms, before.update().timestamp_ms) == (5001, 5002)
 
 
 def test_history_is_newest_first_and_knows_versions_and_times(tmp_path: Path):
