@@ -116,7 +116,7 @@ def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         ),
         "kinds": Conflict.Kind,
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
-        "twin": f"/api/v1/conflicts/?{request.GET.urlencode()}",
+        "twin": listing.twin("/api/v1/conflicts/"),
     }
 
 

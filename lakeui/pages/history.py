@@ -97,7 +97,6 @@ def version(request: HttpRequest, pk: int, version: int) -> HttpResponse:
 def _history_context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, Any]:
     shows_lost = request.GET.get("lost", "on") != "off"
     page_commits = list(listing.page)
-    query = request.GET.urlencode()
     return {
         "table": table,
         "head": table_head(request, table, "history"),
@@ -111,7 +110,7 @@ def _history_context(request: HttpRequest, table: Table, listing: Listing) -> di
         "ranges": RANGES,
         "range_name": _range_name(request),
         "timeline": _timeline(table, _range_name(request)),
-        "twin": f"/api/v1/tables/{table.pk}/versions/" + (f"?{query}" if query else ""),
+        "twin": listing.twin(f"/api/v1/tables/{table.pk}/versions/"),
     }
 
 

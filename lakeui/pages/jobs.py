@@ -75,7 +75,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "states": Job.State.choices,
         "kinds": jobs.order_by("kind").values_list("kind", flat=True).distinct(),
         "may_start": may(request.user, "write", table),
-        "twin": f"/api/v1/jobs/?{request.GET.urlencode()}",
+        "twin": listing.twin("/api/v1/jobs/"),
     }
     template = "jobs/_rows.html" if _is_fragment(request) else "jobs/list.html"
     return render(request, template, context, status=listing.status)

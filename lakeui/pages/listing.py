@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import django_filters
 from django.core.paginator import EmptyPage, Page, PageNotAnInteger, Paginator
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, QueryDict
 
 PAGE_SIZES = (25, 50, 100, 200)
 _NOT_FILTERS = frozenset({"page", "page_size", "sort", "export", "range", "lost"})
@@ -63,6 +64,20 @@ class Listing:
     @property
     def is_filtered(self) -> bool:
         return bool(self.active)
+
+    def twin(self, address: str) -> str:
+        """The address of the same rows over REST; times with their zone, which it has no cookie for.
+
+        Which page is shown is left out: REST goes on from the last row seen.
+        """
+        query = QueryDict(mutable=True)
+        cleaned = self.filters.form.cleaned_data if self.is_valid else {}
+        for name in (*self.filters.filters, "page_size"):
+            values = [value for value in self._request.GET.getlist(name) if value]
+            if isinstance(cleaned.get(name), datetime):
+                values = [cleaned[name].astimezone(UTC).isoformat().replace("+00:00", "Z")]
+            query.setlist(name, values)
+        return f"{address}?{query.urlencode()}" if query.urlencode() else address
 
     def _active(self) -> Iterator[ActiveFilter]:
         for name, one in self.filters.filters.items():

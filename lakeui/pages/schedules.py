@@ -67,7 +67,7 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
         "listing": listing,
         "mine": {each.pk: _is_theirs(request, each) for each in listing.page},
         "may_add": may(request.user, "write"),
-        "twin": f"/api/v1/schedules/?{request.GET.urlencode()}",
+        "twin": listing.twin("/api/v1/schedules/"),
     }
     return render(request, "schedules/list.html", context, status=listing.status)
 

