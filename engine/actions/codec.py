@@ -104,7 +104,7 @@ def _decode(line: str | bytes) -> Action:
         fields = msgspec.json.decode(raw)
         return _commit_info(fields) if name == "commitInfo" else _leniently(fields, _KINDS[name])
     if isinstance(action, CommitInfo):
-        return _commit_info(msgspec.json.decode(raw))
+        return _with_extra(action, msgspec.json.decode(raw))
     return cast("Action", action)
 
 
@@ -113,6 +113,14 @@ def _leniently(fields: object, kind: type[Any]) -> Action:
     if isinstance(fields, dict):
         fields = {name: value for name, value in fields.items() if value is not None}
     return cast("Action", msgspec.convert(fields, kind))
+
+
+def _with_extra(action: CommitInfo, fields: dict[str, Any]) -> CommitInfo:
+    """A commitInfo whose known fields all fit, and what else it says; `version` is the reader's."""
+    extra = {name: value for name, value in fields.items() if name not in _COMMIT_INFO_FIELDS}
+    if not extra:
+        return action
+    return msgspec.structs.replace(action, version=None, extra=extra)
 
 
 def _commit_info(fields: object) -> CommitInfo:

@@ -235,6 +235,17 @@ def test_a_commit_info_keeps_what_it_does_not_know():
     assert json.loads(encode(info)) == json.loads(line)
 
 
+def test_a_commit_info_whose_known_fields_fit_keeps_the_others_too():
+    line = '{"commitInfo":{"timestamp":5,"operation":"WRITE","userId":null,"notebook":{"id":1},"version":7,"extra":{"a":1}}}'
+    info = decode(line)
+    assert info == CommitInfo(
+        timestamp=5,
+        operation="WRITE",
+        extra={"notebook": {"id": 1}, "version": 7, "extra": {"a": 1}},
+    )
+    assert decode('{"commitInfo":{"timestamp":5}}') == CommitInfo(timestamp=5)
+
+
 def test_an_unknown_action_is_kept_as_it_was():
     action = decode('{"future":{"a":[1, 2]}}')
     assert action == UnknownAction(name="future", json='{"a":[1, 2]}')
