@@ -13,7 +13,7 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import StructType
-from engine.snapshot.data_skipping import may_match
+from engine.snapshot.data_skipping import FileFacts, Skipper
 
 
 def prune_partitions(
@@ -31,10 +31,12 @@ def prune_partitions(
     keys = [physical_name(each, mode) for each in fields]
     columns = [_values_of(files.column("partition_values"), key) for key in keys]
     samples, partition_of = _numbered(columns)
-    verdicts = []
-    for row in samples.tolist():
-        values = {key: column[row].as_py() for key, column in zip(keys, columns, strict=True)}
-        verdicts.append(may_match(condition, values, None, schema, partition_columns))
+    sampled = [column.take(samples).to_pylist() for column in columns]
+    facts = [
+        FileFacts(dict(zip(keys, values, strict=True)), None)
+        for values in zip(*sampled, strict=True)
+    ]
+    verdicts = Skipper(condition, schema, partition_columns).may_match_each(facts)
     return files if all(verdicts) else files.filter(pa.array(np.array(verdicts)[partition_of]))
 
 
@@ -67,9 +69,20 @@ def _numbered(columns: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarra
     numbers = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         encoded = column.combine_chunks().dictionary_encode()
-        codes = pc.fill_null(encoded.indices, len(encoded.dictionary)).to_numpy(
-            zero_copy_only=False
-        )
-        mixed = numbers * (len(encoded.dictionary) + 1) + codes
-        _, samples, numbers = np.unique(mixed, return_index=True, return_inverse=True)
+        base = len(encoded.dictionary) + 1
+        codes = pc.fill_null(encoded.indices, base - 1).to_numpy(zero_copy_only=False)
+        samples, numbers = _dense(numbers * base + codes, len(samples) * base)
     return samples, numbers
+
+
+def _dense(mixed: np.ndarray, bound: int) -> tuple[np.ndarray, np.ndarray]:
+    """A place of each number below a bound that occurs, and all of them renumbered without gaps."""
+    if bound > 2 * len(mixed):
+        _, samples, numbers = np.unique(mixed, return_index=True, return_inverse=True)
+        return samples, numbers
+    place = np.full(bound, -1, dtype=np.int64)
+    place[mixed] = np.arange(len(mixed))
+    present = np.flatnonzero(place >= 0)
+    renumbered = np.zeros(bound, dtype=np.int64)
+    renumbered[present] = np.arange(len(present))
+    return place[present], renumbered[mixed]
