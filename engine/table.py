@@ -117,6 +117,11 @@ class DeltaTable:
         """The table's place, in one spelling."""
         return self.store.root
 
+    @property
+    def allowed_roots(self) -> tuple[str, ...]:
+        """Places outside the table that its log may lead to."""
+        return self._allowed_roots
+
     def version(self) -> int:
         """The newest version."""
         return self.snapshot().version

@@ -6,9 +6,8 @@ from typing import ClassVar
 from engine.commands.command import Command, check_columns
 from engine.commands.fields import parameter
 from engine.commands.names import column_list, options_sql, table_sql, where_sql
+from engine.commands.time_travel import check_point, point_sql
 from engine.errors import RequestError
-from engine.expressions.literals import parse_timestamp
-from engine.expressions.render import quote_string
 from engine.schema.types import StructType
 
 MAX_RETENTION_HOURS = 24 * 365 * 100
@@ -138,20 +137,12 @@ class Restore(Command):
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`."""
-        if (self.version is None) == (self.timestamp is None):
+        if self.version is None and self.timestamp is None:
             what = "RESTORE takes either a version or a time."
             raise RequestError(what, "Give one of them.", field="version")
-        if self.version is not None and self.version < 0:
-            what = f"RESTORE cannot go to version {self.version}."
-            raise RequestError(what, "Versions begin at 0.", field="version")
-        if self.timestamp is not None and parse_timestamp(self.timestamp) is None:
-            what = f"{self.timestamp[:100]!r} is not a time."
-            raise RequestError(what, "Write it as 2026-11-02 12:00:00.", field="timestamp")
+        check_point(self.version, self.timestamp, "RESTORE")
 
     def statement(self) -> str:
         """As `Command.statement`."""
-        if self.timestamp is not None:
-            point = f"TIMESTAMP AS OF {quote_string(self.timestamp)}"
-        else:
-            point = f"VERSION AS OF {self.version}"
+        point = point_sql(self.version, self.timestamp)
         return f"RESTORE TABLE {table_sql(self.table)} TO {point}"

@@ -10,6 +10,7 @@ from engine.commands.alter import (
     DropFeature,
     RenameColumn,
 )
+from engine.commands.clone import Clone
 from engine.commands.command import COMMANDS, Command
 from engine.commands.definition import Create, SetProperties, UnsetProperties
 from engine.commands.fields import Parameter, parameters_of
@@ -27,6 +28,7 @@ __all__ = [
     "AnalysedMerge",
     "Append",
     "ChangeColumn",
+    "Clone",
     "ClusterBy",
     "Command",
     "Create",

@@ -1,7 +1,8 @@
-"""CREATE TABLE: from tokens to the command."""
+"""CREATE TABLE, a shallow clone among them: from tokens to the command."""
 
 from typing import Any
 
+from engine.commands.clone import Clone
 from engine.commands.definition import Create
 from engine.commands.sql_columns import column_definitions
 from engine.commands.sql_sources import source
@@ -10,8 +11,12 @@ from engine.errors import StatementError
 from engine.schema.types import StructType
 
 
-def create(cursor: StatementCursor) -> Create:
-    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [(columns)] … [AS SELECT …]; REPLACE TABLE too."""
+def create(cursor: StatementCursor) -> Create | Clone:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t …, of columns, a SELECT or another table.
+
+    [(columns)] … [AS SELECT …], or SHALLOW CLONE source [VERSION | TIMESTAMP AS OF …]. REPLACE TABLE
+    is CREATE OR REPLACE TABLE.
+    """
     replace = cursor.take("REPLACE")
     if not replace:
         cursor.need("CREATE")
@@ -21,6 +26,8 @@ def create(cursor: StatementCursor) -> Create:
         raise StatementError(what, "Use CREATE TABLE.", position=cursor.position)
     guard = cursor.take("IF", "NOT", "EXISTS")
     table = cursor.table()
+    if cursor.peek() in {"SHALLOW", "DEEP", "CLONE"}:
+        return _clone(cursor, table, {"replace": replace, "if_not_exists": guard})
     found: dict[str, Any] = {"replace": replace, "if_not_exists": guard, "properties": {}}
     if cursor.peek() == "(":
         fields, constraints = column_definitions(cursor)
@@ -31,6 +38,19 @@ def create(cursor: StatementCursor) -> Create:
     if cursor.take("AS") or cursor.peek() in {"SELECT", "VALUES"}:
         found["source"] = source(cursor)
     return Create(**found, table=table)
+
+
+def _clone(cursor: StatementCursor, table: str, how: dict[str, bool]) -> Clone:
+    if not cursor.take("SHALLOW"):
+        what = (
+            "A deep clone is not supported: only a SHALLOW CLONE, which shares the source's files."
+        )
+        remedy = "Use SHALLOW CLONE, or copy the rows with CREATE TABLE … AS SELECT."
+        raise StatementError(what, remedy, position=cursor.position)
+    cursor.need("CLONE")
+    source_table = cursor.table()
+    version, timestamp = cursor.point()
+    return Clone(source_table, version, timestamp, table=table, **how)
 
 
 def _layout(cursor: StatementCursor, found: dict[str, Any]) -> bool:

@@ -75,7 +75,7 @@ def restore(cursor: StatementCursor) -> Restore:
     cursor.take("TABLE")
     table = cursor.table()
     cursor.take("TO")
-    if cursor.take("VERSION", "AS", "OF"):
-        return Restore(version=cursor.integer(), table=table)
-    cursor.need("TIMESTAMP", "AS", "OF")
-    return Restore(timestamp=cursor.string("a time"), table=table)
+    version, timestamp = cursor.point()
+    if version is None and timestamp is None:
+        cursor.refuse("TIMESTAMP was expected")
+    return Restore(version, timestamp, table=table)

@@ -192,6 +192,20 @@ class StatementCursor(Cursor):
         self.index += 1
         return sign * int(token.value)
 
+    def point(self) -> tuple[int | None, str | None]:
+        """`VERSION AS OF n` or `TIMESTAMP AS OF 'time'`: one of the two, or neither.
+
+        Raises:
+            StatementError: it begins like one and does not go on.
+        """
+        if self.take("VERSION"):
+            self.need("AS", "OF")
+            return self.integer(), None
+        if self.take("TIMESTAMP"):
+            self.need("AS", "OF")
+            return None, self.string("a time")
+        return None, None
+
     def alias(self, *reserved: str) -> str:
         """`[AS] name`, unless one of the reserved words is next; "" for none."""
         token = self.token()

@@ -20,6 +20,7 @@ from engine.commands.command import Command
 from engine.commands.merge import Merge
 from engine.commands.model import (
     Append,
+    Clone,
     Create,
     Delete,
     Optimize,
@@ -47,6 +48,7 @@ from engine.operations.alter_table import (
     drop_feature,
 )
 from engine.operations.append import append
+from engine.operations.clone import clone
 from engine.operations.create import create
 from engine.operations.delete import delete
 from engine.operations.execution import Execution, Resolve
@@ -70,6 +72,7 @@ OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] 
     AddConstraint: add_constraint,
     Append: append,
     ChangeColumn: change_column,
+    Clone: clone,
     ClusterBy: cluster_by,
     Create: create,
     Delete: delete,
@@ -171,7 +174,7 @@ def _once(
 
 
 def _schema_of(command: Command, table: DeltaTable) -> Any:  # noqa: ANN401 - StructType or None
-    return None if isinstance(command, Create) else table.snapshot().schema
+    return None if isinstance(command, Clone | Create) else table.snapshot().schema
 
 
 def _landed_before(

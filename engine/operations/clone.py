@@ -1,0 +1,212 @@
+"""CREATE TABLE … SHALLOW CLONE: a table over another one's files. No row is read: it needs no Spark.
+
+The clone's log names the files of the source by absolute paths. Nothing protects them there: a
+VACUUM of the source deletes what the source itself no longer needs.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile
+from engine.actions.table import Metadata, Protocol
+from engine.commands.clone import Clone
+from engine.commands.names import table_sql
+from engine.errors import InvalidPropertyError, RequestError, TableExistsError
+from engine.log.segment import list_log_files
+from engine.operations.execution import Execution, removal
+from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.shared_files import shared_file
+from engine.protocol.features import has_feature, supported_features, upgrade
+from engine.schema.column_mapping import MODE_KEY
+from engine.snapshot.new_table import CLUSTERING_DOMAIN, with_defaults
+from engine.snapshot.snapshot import Snapshot
+from engine.storage.uri import local_path
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+_TIMES = (
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+_ROW_COLUMNS = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+_PROTECTION = "checkpointProtection"
+_OF_ITS_OWN = (*_TIMES, *_ROW_COLUMNS, "delta.requireCheckpointProtectionBeforeVersion")
+"""Properties that speak of a table's own history and rows: a clone does not take them over."""
+_KEPT = (*_OF_ITS_OWN, "delta.enableInCommitTimestamps")
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What a clone makes of its target: what the table says, files that come, files that go."""
+
+    terms: Sequence[Action]
+    added: Sequence[AddFile]
+    removed: Sequence[AddFile] = ()
+
+
+def clone(command: Clone, execution: Execution) -> OperationResult:
+    """Run a shallow CLONE.
+
+    Raises:
+        TableExistsError: there is a table, and the command does not allow for it.
+        TableNotFoundError, VersionNotFoundError, TimestampOutOfRangeError: the source is not there.
+        RequestError: source and target overlap.
+        InvalidPropertyError: the table that is there maps its columns in another way.
+        PathOutsideRootError: the source itself has files outside every allowed root.
+        ConflictError: anything landed in the target in between.
+    """
+    exists = bool(list_log_files(execution.table.store))
+    if exists and command.if_not_exists:
+        return OperationResult(message="There is a table already: nothing was done.")
+    if exists and not command.replace:
+        msg = f"There is already a Delta table at {execution.table.uri}."
+        raise TableExistsError(msg, "Choose another place, or have it replaced.")
+    source = _source(command, execution)
+    txn = execution.begin() if exists else _creating(execution)
+    current = txn.snapshot
+    change = _replacing(source, current) if current else _new(source, execution.now_ms)
+    if execution.dry_run:
+        return _plan(source, change)
+    if exists:
+        txn.read_whole_table()
+    txn.stage(*change.terms, *map(removal, change.removed), *change.added)
+    parameters = {"source": table_sql(command.source_table), "sourceVersion": source.version}
+    same = not txn.actions
+    result = execution.commit(txn, "CLONE", parameters, _metrics(source, change))
+    message = f"The table is a clone of version {source.version} of {source.table_uri} already."
+    return result.saying(message) if same else result
+
+
+def _source(command: Clone, execution: Execution) -> Snapshot:
+    target = execution.table
+    if execution.resolve is not None:
+        table = execution.resolve(command.source_table)
+    else:
+        options, roots = dict(target.storage_options), target.allowed_roots
+        table = DeltaTable.open(command.source_table, options, allowed_roots=roots)
+    ours, theirs = _real(target.uri), _real(table.uri)
+    if ours.startswith(theirs) or theirs.startswith(ours):
+        msg = f"{table.uri} and {target.uri} are one table, or one lies inside the other."
+        raise RequestError(msg, "Clone into a place of its own.", field="source_table")
+    return table.snapshot(version=command.version, timestamp=command.timestamp)
+
+
+def _real(uri: str) -> str:
+    place = local_path(uri)
+    return f"{uri if place is None else place.resolve()}/"
+
+
+def _creating(execution: Execution) -> OptimisticTransaction:
+    return OptimisticTransaction(
+        execution.table,
+        None,
+        txn_id=execution.txn_id,
+        observer=execution.observer,
+        clock=execution.table.clock,
+    )
+
+
+def _new(source: Snapshot, now_ms: int) -> _Change:
+    """A new table: the source's terms under an id of its own."""
+    metadata = msgspec.structs.replace(
+        source.metadata,
+        id=str(uuid.uuid4()),
+        name=None,
+        description=None,
+        created_time=now_ms,
+        configuration=_configuration(source, {}),
+    )
+    terms: list[Action] = [_without_protection(source.protocol), metadata]
+    if (domain := source.domains.get(CLUSTERING_DOMAIN)) is not None:
+        terms.append(domain)
+    return _Change(terms, [shared_file(source, add) for add in source.add_files()])
+
+
+def _replacing(source: Snapshot, current: Snapshot) -> _Change:
+    """A table that is there: it keeps its id, its name and its features; files it has stay."""
+    if current.mapping_mode != source.mapping_mode:
+        msg = (
+            f"{current.table_uri} maps its columns by {current.mapping_mode},"
+            f" {source.table_uri} by {source.mapping_mode}."
+        )
+        raise InvalidPropertyError(msg, "Clone into a new table.", field=MODE_KEY)
+    before = {add.key: add for add in current.add_files()}
+    after = {add.key: add for add in (shared_file(source, add) for add in source.add_files())}
+    tracked = has_feature(source.protocol, "rowTracking")
+    return _Change(
+        list(_succeeding(source, current)),
+        [add for key, add in after.items() if not _serves(before.get(key), add, tracked=tracked)],
+        [add for key, add in before.items() if key not in after],
+    )
+
+
+def _serves(have: AddFile | None, wanted: AddFile, *, tracked: bool) -> bool:
+    """Whether the file that is there already can stay as it is."""
+    if have is None or (tracked and have.base_row_id is None):
+        return False
+    return have.partition_values == wanted.partition_values and have.stats == wanted.stats
+
+
+def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:
+    wanted = supported_features(source.protocol) - {_PROTECTION}
+    if missing := wanted - supported_features(current.protocol):
+        yield upgrade(current.protocol, missing)
+    metadata = msgspec.structs.replace(
+        source.metadata,
+        id=current.metadata.id,
+        name=current.metadata.name,
+        description=current.metadata.description,
+        created_time=current.metadata.created_time,
+        configuration=_configuration(source, current.metadata.configuration),
+    )
+    if metadata != current.metadata:
+        yield metadata
+    ours, theirs = (each.domains.get(CLUSTERING_DOMAIN) for each in (current, source))
+    if theirs is not None and theirs != ours:
+        yield theirs
+    if ours is not None and theirs is None:
+        yield msgspec.structs.replace(ours, removed=True)
+
+
+def _configuration(source: Snapshot, own: Mapping[str, str]) -> dict[str, str]:
+    """The source's properties, with what the target says of its own history and rows."""
+    theirs = source.metadata.configuration
+    taken = {key: value for key, value in theirs.items() if key not in _OF_ITS_OWN}
+    kept = {key: own[key] for key in _KEPT if key in own}
+    return with_defaults({**taken, **kept}, ["-"], ())
+
+
+def _without_protection(protocol: Protocol) -> Protocol:
+    """Checkpoints that may not go are those of the source's history."""
+    features = [each for each in protocol.writer_features or () if each != _PROTECTION]
+    if protocol.writer_features is None:
+        return protocol
+    return msgspec.structs.replace(protocol, writer_features=features)
+
+
+def _metrics(source: Snapshot, change: _Change) -> dict[str, int | str]:
+    return {
+        "sourceTableSize": source.size_bytes,
+        "sourceNumOfFiles": source.file_count,
+        "numRemovedFiles": len(change.removed),
+        "numCopiedFiles": 0,
+        "removedFilesSize": sum(add.size for add in change.removed),
+        "copiedFilesSize": 0,
+    }
+
+
+def _plan(source: Snapshot, change: _Change) -> OperationResult:
+    files = [PlannedFile(add.path, add.size, "shared") for add in change.added]
+    files += [PlannedFile(add.path, add.size, "removed") for add in change.removed]
+    summary = (
+        f"The table would share {len(change.added)} files of version {source.version} of"
+        f" {source.table_uri}; {len(change.removed)} of its own would go."
+    )
+    return OperationResult(plan=plan_of(summary, files, version=source.version))
