@@ -4,6 +4,7 @@ import json
 import logging
 
 import pyarrow as pa
+from django.conf import settings
 from django.utils import timezone
 
 from engine.errors import EngineError
@@ -50,7 +51,8 @@ def preview_table(preview_id: int) -> None:
 def _read(preview: Preview) -> None:
     place = allowed_table_uri(preview.table.uri)
     options = storage_options(place)
-    table = DeltaTable(open_store(place, options), storage_options=options)
+    store = open_store(place, options)
+    table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
     snapshot = table.snapshot(version=preview.version)
     names = snapshot.schema.names
     rows = snapshot.to_arrow(columns=names[:PREVIEW_COLUMNS], limit=PREVIEW_ROWS)

@@ -29,7 +29,7 @@ RETENTION_PROPERTIES = frozenset(
     {"delta.deletedfileretentionduration", "delta.logretentionduration"}
 )
 _WRITES = frozenset({"append", "overwrite", "delete", "update", "merge", "truncate"})
-_MAINTENANCE = frozenset({"create", "register", "optimize", "vacuum", "reorg"})
+_MAINTENANCE = frozenset({"create", "clone", "register", "optimize", "vacuum", "reorg"})
 
 
 def role_of(user: Person, table: Table | None = None) -> Role | None:

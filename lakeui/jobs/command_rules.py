@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from engine.commands.model import Command, Create, TableSource
+from engine.commands.model import Clone, Command, Create, TableSource
 from engine.errors import RequestError
 from engine.schema.types import parse_schema
 from lakeui.catalog.access import may
@@ -26,6 +26,7 @@ LIGHT_KINDS = frozenset(
         "alter_drop_columns",
         "alter_drop_constraint",
         "alter_rename_column",
+        "clone",
         "restore",
         "set_properties",
         "truncate",
@@ -69,7 +70,7 @@ def check_command(command: Command, table: Table) -> None:
 
 
 def check_source_table(command: Command, by: User | None) -> None:
-    """Make sure that the table a command loads from is one this person may look at.
+    """Make sure that the table a command reads or clones is one this person may look at.
 
     Raises:
         RequestError: it is not registered, or not for them to see; the two are told alike.
@@ -77,10 +78,12 @@ def check_source_table(command: Command, by: User | None) -> None:
     source = getattr(command, "source", None)
     if isinstance(source, TableSource):
         readable_table(source.table, by)
+    if isinstance(command, Clone):
+        readable_table(command.source_table, by, field="source_table")
 
 
-def readable_table(name: str, by: User | None) -> Table:
-    """The registered table that a statement names, by its name or place.
+def readable_table(name: str, by: User | None, field: str = "source.table") -> Table:
+    """The registered table that a statement names, by its name or place; `field` names it.
 
     Raises:
         RequestError: there is none, or it is not for this person to see.
@@ -88,7 +91,7 @@ def readable_table(name: str, by: User | None) -> Table:
     named = Table.objects.filter(Q(name=name) | Q(uri=name)).first()
     if named is None or (by is not None and not may(by, "view", named)):
         msg = f"There is no table {name[:200]} to read from."
-        raise RequestError(msg, "Name a registered table.", field="source.table")
+        raise RequestError(msg, "Name a registered table.", field=field)
     return named
 
 

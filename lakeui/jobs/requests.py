@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from engine.commands.model import Command, Create
+from engine.commands.model import Clone, Command, Create
 from engine.commands.sql import parse_statement
 from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import action_for_kind, may
@@ -107,25 +107,30 @@ def checked_command(
     return command
 
 
-def request_create(
+def request_create(  # noqa: PLR0913 - the words of a request, all by name
     *,
     name: str,
     parameters: Mapping[str, Any],
     requested_by: User | None,
+    kind: str = Create.kind,
     description: str = "",
     idempotency_key: str = "",
     reason: str = "",
 ) -> Job:
-    """A row for a table that is not there yet, and the queued `create` job that makes and loads it.
+    """A row for a table that is not there yet, and the queued job that makes it.
 
-    `parameters` are those of the `create` command, its source among them. The table will lie in the
-    embedded lake. A job that fails leaves the row, which says that nothing was created yet.
+    `parameters` are those of the `create` command, its source among them, or of another `kind` that
+    makes a table: `clone`. The table will lie in the embedded lake. A job that fails leaves the row,
+    which says that nothing was created yet.
 
     Raises:
         TableExistsError: the name is taken.
         RequestError, NotPermittedError, ReadOnlyError, IdempotencyMismatchError: see `request_job`.
     """
-    command = Command.from_parameters(Create.kind, dict(parameters))
+    command = Command.from_parameters(kind, dict(parameters))
+    if not isinstance(command, Create | Clone):
+        msg = f"{command.label} makes no table."
+        raise RequestError(msg, "Use create or clone.", field="kind")
     _check_allowed(requested_by, command, None)
     options = JobOptions(idempotency_key=idempotency_key, reason=reason)
     with transaction.atomic():

@@ -15,6 +15,7 @@ PARAMETERS = {
     "alter_drop_columns": {"columns": ["country"]},
     "alter_drop_constraint": {"name": "positive"},
     "alter_rename_column": {"column": "country", "new_name": "land"},
+    "clone": {"source_table": "lake.orders", "replace": True},
     "restore": {"version": 0},
     "set_properties": {"properties": {"team": "sales"}},
     "truncate": {},
@@ -31,10 +32,12 @@ def test_every_light_kind_is_a_command_and_tried_here():
 
 @pytest.mark.parametrize("kind", sorted(LIGHT_KINDS))
 def test_a_light_kind_needs_no_spark(tmp_path, kind):
-    table = DeltaTable.create(str(tmp_path / "t"), SCHEMA, properties=PROPERTIES)
+    table, other = (
+        DeltaTable.create(str(tmp_path / name), SCHEMA, properties=PROPERTIES) for name in "ts"
+    )
     command = Command.from_parameters(kind, PARAMETERS[kind])
     assert queue_of(command, dry_run=False) == "light"
-    run(command, table, None)
+    run(command, table, None, resolve={"lake.orders": other}.__getitem__)
 
 
 def test_a_table_without_rows_is_created_without_spark(tmp_path):

@@ -100,11 +100,14 @@ class TableDetailSerializer(TableSerializer):
 
 
 class RegistrationSerializer(serializers.Serializer[Any]):
-    """A table that is there already, by its `uri`; or a new one, by the parameters of `create`."""
+    """A table that is there already, by its `uri`; or a new one, by the parameters of `create` or `clone`."""
 
     uri = serializers.CharField(max_length=2000, required=False)
     create = serializers.DictField(  # type: ignore[assignment]
         required=False, help_text="Of the create command: schema or source, clustering, properties."
+    )
+    clone = serializers.DictField(
+        required=False, help_text="Of the clone command: source_table, version or timestamp."
     )
     name = serializers.CharField(
         max_length=255,
@@ -118,10 +121,10 @@ class RegistrationSerializer(serializers.Serializer[Any]):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if ("uri" in attrs) == ("create" in attrs):
-            fault = "Give either uri, of a table that is there, or create, for a new one."
+        if sum(each in attrs for each in ("uri", "create", "clone")) != 1:
+            fault = "Give either uri, of a table that is there, or create or clone, for a new one."
             raise serializers.ValidationError({"uri": [fault]})
-        if "create" in attrs and not attrs["name"]:
+        if "uri" not in attrs and not attrs["name"]:
             raise serializers.ValidationError({"name": ["A new table needs a name."]})
         return attrs
 

@@ -56,7 +56,7 @@ class TableList(ListAPIView[Table]):
         form = RegistrationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         wanted = form.validated_data
-        answer = _created if "create" in wanted else _registered
+        answer = _registered if "uri" in wanted else _created
         return answer_once(request, lambda: answer(request, wanted))
 
 
@@ -69,9 +69,11 @@ def _registered(request: Request, wanted: dict[str, Any]) -> Response:
 
 
 def _created(request: Request, wanted: dict[str, Any]) -> Response:
+    kind = "create" if "create" in wanted else "clone"
     job = request_create(
         name=wanted["name"],
-        parameters=wanted["create"],
+        kind=kind,
+        parameters=wanted[kind],
         description=wanted["description"],
         requested_by=caller(request),
     )

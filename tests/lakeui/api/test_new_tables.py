@@ -31,6 +31,16 @@ def test_a_file_is_sent_and_a_table_made_of_it(as_):
     assert response.headers["Location"].endswith(f"/jobs/{Job.objects.get().pk}/")
 
 
+def test_a_clone_is_asked_for_under_a_new_name(as_, table):
+    body = {"name": "new.clone", "clone": {"source_table": table.name}}
+    response = as_("maintainer").post("/api/v1/tables/", body, format="json")
+    assert response.status_code == 202, response.content
+    assert Job.objects.get().statement == f"CREATE TABLE new.clone SHALLOW CLONE {table.name}"
+    body = {"name": "new.other", "clone": {"source_table": "no.such"}}
+    problem(as_("maintainer").post("/api/v1/tables/", body, format="json"), 422)
+    assert not Table.objects.filter(name="new.other").exists()
+
+
 @pytest.mark.parametrize(
     "file", [csv("rows.exe"), csv(content=b""), csv("../../evil.sh"), {"file": "no file"}, {}]
 )
@@ -54,6 +64,8 @@ def test_a_name_that_is_taken_is_a_conflict(as_, table):
     [
         ({}, "uri"),
         ({"uri": "/x", "create": {}}, "uri"),
+        ({"create": {}, "clone": {}, "name": "x"}, "uri"),
+        ({"clone": {"source_table": "x"}}, "name"),
         ({"create": {"schema": SCHEMA}}, "name"),
         ({"name": "../x", "create": {"schema": SCHEMA}}, "name"),
         ({"name": "x", "create": []}, "create"),

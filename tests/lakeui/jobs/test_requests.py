@@ -8,7 +8,8 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from engine.errors import PathOutsideRootError, RequestError, TableExistsError
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import Table, TableGrant
+from lakeui.catalog.roles import Role
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
@@ -203,6 +204,35 @@ def test_a_new_table_is_a_row_and_a_job(lake, maintainer):
         request_create(name="crm.customers", parameters={"schema": SCHEMA}, requested_by=maintainer)
     with pytest.raises(TableExistsError):
         request_create(name="crm", parameters={"schema": SCHEMA}, requested_by=maintainer)
+
+
+def test_a_clone_is_a_row_and_a_job_over_a_table_one_may_read(table, maintainer):
+    parameters = {"source_table": "sales.orders", "version": 3}
+    job = request_create(
+        name="crm.clone", kind="clone", parameters=parameters, requested_by=maintainer
+    )
+    assert (job.kind, job.queue, job.table.version) == ("clone", "light", None)
+    assert job.statement == "CREATE TABLE crm.clone SHALLOW CLONE sales.orders VERSION AS OF 3"
+    with pytest.raises(RequestError, match="makes no table"):
+        request_create(name="x", kind="optimize", parameters={}, requested_by=maintainer)
+
+
+def test_what_one_may_not_see_cannot_be_cloned(table, lake):
+    someone = User.objects.create_user("someone")
+    mine = Table.objects.create(name="mine", uri=str(lake / "lake/mine"))
+    TableGrant.objects.create(table=mine, user=someone, role=Role.ADMIN)
+    for name in (table.name, table.uri, "sales.nothing"):
+        with pytest.raises(RequestError, match="no table") as caught:
+            request_job(
+                table=mine,
+                kind="clone",
+                parameters={"source_table": name, "replace": True},
+                requested_by=someone,
+            )
+        assert caught.value.field == "source_table"
+    sql = f"CREATE OR REPLACE TABLE mine SHALLOW CLONE delta.`{table.uri}`"
+    with pytest.raises(RequestError, match="no table"):
+        request_job(table=mine, sql=sql, requested_by=someone)
 
 
 def test_only_a_table_that_was_never_created_is_removed(lake, maintainer):
