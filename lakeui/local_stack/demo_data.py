@@ -37,6 +37,17 @@ ITEMS = {
     "ordered_on": "date",
 }
 EVENTS = {"event_id": "long", "kind": "string", "customer_id": "long", "at": "timestamp"}
+RETURNS = {
+    "return_id": "long",
+    "order_id": "long",
+    "customer_id": "long",
+    "amount": "decimal(12,2)",
+    "state": "string",
+}
+TELEMETRY = {"device_id": "long", "at": "timestamp", "temperature": "double"}
+TELEMETRY_FILES = 12
+VISITS = {"day": "date", "page": "string", "visits": "long"}
+VISITS_NIGHTS = 4
 
 
 def schema_json(columns: dict[str, str]) -> str:
@@ -60,6 +71,13 @@ def make_files(directory: Path) -> None:
     _keep(directory / "items-late.parquet", _items_table(late))
     for part in range(6):
         _keep(directory / f"events-{part + 1}.parquet", _events_table(part))
+    _keep(directory / "orders-late.parquet", _late_orders_table())
+    for part in (1, 2):
+        _keep(directory / f"returns-{part}.parquet", _returns_table(part))
+    for part in range(1, TELEMETRY_FILES + 1):
+        _keep(directory / f"telemetry-{part}.parquet", _telemetry_table(part))
+    for night in range(1, VISITS_NIGHTS + 1):
+        _keep(directory / f"visits-{night}.parquet", _visits_table(night))
 
 
 def _keep(path: Path, table: pa.Table) -> None:
@@ -98,8 +116,35 @@ def _corrections_table() -> pa.Table:
     orders = list(_orders(0))[::20]
     known = [{**order, "status": "corrected"} for order in orders]
     late = [{**order, "order_id": order["order_id"] + 50_000} for order in orders[:50]]
-    rows = [{**order, "amount": Decimal(order["amount"])} for order in known + late]
-    table = pa.Table.from_pylist(rows)
+    return _with_amounts(known + late)
+
+
+def _late_orders_table() -> pa.Table:
+    """Orders of a few customers that arrive after their day was erased of one of them."""
+    orders = list(_orders(DAYS - 1))[:60]
+    late = [
+        {**order, "order_id": order["order_id"] + 60_000, "customer_id": number % 20 + 1}
+        for number, order in enumerate(orders)
+    ]
+    return _with_amounts(late)
+
+
+def _returns_table(part: int) -> pa.Table:
+    returned = [order for order in _orders(part) if order["status"] == "returned"]
+    columns = ("order_id", "customer_id", "amount")
+    rows = [
+        {
+            "return_id": part * 100_000 + number,
+            **{name: order[name] for name in columns},
+            "state": "open",
+        }
+        for number, order in enumerate(returned)
+    ]
+    return _with_amounts(rows)
+
+
+def _with_amounts(rows: list[dict[str, Any]]) -> pa.Table:
+    table = pa.Table.from_pylist([{**row, "amount": Decimal(row["amount"])} for row in rows])
     index = table.column_names.index("amount")
     return table.set_column(index, "amount", table.column(index).cast(pa.decimal128(12, 2)))
 
@@ -139,5 +184,33 @@ def _events_table(part: int) -> pa.Table:
             "at": start + timedelta(hours=part * 4, seconds=number),
         }
         for number in range(3000)
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def _telemetry_table(part: int) -> pa.Table:
+    chance = random.Random(3000 + part)  # noqa: S311 - sample rows
+    start = datetime.combine(FIRST_DAY, datetime.min.time(), UTC) + timedelta(minutes=5 * part)
+    rows = [
+        {
+            "device_id": number % 50,
+            "at": start + timedelta(seconds=number),
+            "temperature": round(chance.gauss(21, 2), 2),
+        }
+        for number in range(300)
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+def _visits_table(night: int) -> pa.Table:
+    chance = random.Random(4000 + night)  # noqa: S311 - sample rows
+    rows = [
+        {
+            "day": FIRST_DAY - timedelta(days=back),
+            "page": f"/p/{page}",
+            "visits": chance.randrange(1, 5000),
+        }
+        for back in range(30)
+        for page in range(40)
     ]
     return pa.Table.from_pylist(rows)

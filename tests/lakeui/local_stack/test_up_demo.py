@@ -39,6 +39,7 @@ def test_the_demo_lake_is_filled_and_its_conflicts_are_recorded(up):
         "ConcurrentDeleteReadException",
         "ConcurrentDeleteDeleteException",
         "MetadataChangedException",
+        "ProtocolChangedException",
     }
     assert ask(up, "SELECT COUNT(*) FROM conflicts_conflict WHERE kind = 'absorbed'") >= [2]
     assert ask(up, "SELECT name FROM catalog_table WHERE mirror_error <> ''") == []

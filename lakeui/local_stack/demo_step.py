@@ -1,0 +1,56 @@
+"""A step of the demo lake's story, and the shapes that steps often take."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeui.local_stack.demo_data import schema_json
+
+
+@dataclass(frozen=True)
+class Step:
+    """A job of the story. `after` names the steps that must have ended before.
+
+    `commit_after` names the step that is to win against this one (see `Job.commit_after`).
+    """
+
+    key: str
+    title: str
+    account: str
+    table: str
+    kind: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    after: tuple[str, ...] = ()
+    dry_run: bool = False
+    retries: int = 0
+    commit_after: str = ""
+    may_lose: bool = False
+
+
+def files(name: str) -> dict[str, Any]:
+    """A source; the directory is filled in when the step is requested."""
+    return {"kind": "files", "uri": name, "format": name.rpartition(".")[2]}
+
+
+def create(
+    key: str,
+    table: str,
+    columns: dict[str, str],
+    account: str = "schema-bot",
+    **more: Any,  # noqa: ANN401
+) -> Step:
+    """Create a table, filled from a `source` where one is given."""
+    parameters = {"schema": schema_json(columns), **more}
+    return Step(key, f"Create {table}", account, table, "create", parameters)
+
+
+def append(key: str, table: str, file: str, *after: str, account: str = "etl-nightly") -> Step:
+    """Load a file."""
+    title = f"Load {file} into {table}"
+    return Step(key, title, account, table, "append", {"source": files(file)}, after)
+
+
+def set_property(key: str, title: str, table: str, name: str, value: str, *after: str) -> Step:
+    """Set one property."""
+    parameters = {"properties": {name: value}}
+    return Step(key, title, "schema-bot", table, "set_properties", parameters, after)
