@@ -249,6 +249,10 @@ SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",
     "SCHEMA_PATH_PREFIX": r"/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {
+        "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",
+        "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "lakeui.api.schema.describe_problems",

@@ -2,8 +2,10 @@
 
 from django.urls import URLPattern, path, re_path
 
+from lakeui.api.views.audit import AuditList
 from lakeui.api.views.concurrency import Concurrency, Eligibility, Isolation, Matrix, WhatIf
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
+from lakeui.api.views.definitions import Diff, KeyDetail, KeyList, TableSchema
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.views.explain import ConflictExplain
 from lakeui.api.views.grants import GrantDetail, GrantList
@@ -41,6 +43,10 @@ urlpatterns: list[URLPattern] = [
         name="version-files",
     ),
     path("tables/<int:table_id>/files/", LiveFileList.as_view(), name="files"),
+    path("tables/<int:table_id>/schema/", TableSchema.as_view(), name="table-schema"),
+    path("tables/<int:table_id>/keys/", KeyList.as_view(), name="keys"),
+    path("tables/<int:table_id>/keys/<int:key_id>/", KeyDetail.as_view(), name="key"),
+    path("tables/<int:table_id>/diff/<int:older>...<int:newer>/", Diff.as_view(), name="diff"),
     path("tables/<int:table_id>/conflicts/", TableConflictList.as_view(), name="table-conflicts"),
     path("tables/<int:table_id>/jobs/", TableJobList.as_view(), name="table-jobs"),
     path("tables/<int:table_id>/eligibility/", Eligibility.as_view(), name="eligibility"),
@@ -62,6 +68,7 @@ urlpatterns: list[URLPattern] = [
     path("uploads/", Uploads.as_view(), name="uploads"),
     path("schedules/", ScheduleList.as_view(), name="schedules"),
     path("schedules/<int:schedule_id>/", ScheduleDetail.as_view(), name="schedule"),
+    path("audit/", AuditList.as_view(), name="audit"),
     path("tokens/", TokenList.as_view(), name="tokens"),
     path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),
     path("health/", HealthView.as_view(), name="health"),

@@ -6,13 +6,17 @@ from django.contrib.auth.models import User
 from django.forms import ModelForm
 from django.http import HttpRequest
 
-from lakeui.catalog.models import Commit, CommitFile, LiveFile, Preview, Table, TableGrant
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Preview, Table, TableGrant, TableKey
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
 
 EDITABLE = ("name", "description")
 
 auditlog.register(Table, include_fields=["name", "uri", "description"])
 auditlog.register(TableGrant, include_fields=["table", "user", "role"])
+auditlog.register(
+    TableKey,
+    include_fields=["table", "kind", "name", "columns", "references", "referenced_columns"],
+)
 auditlog.register(
     User,
     include_fields=["username", "is_active", "is_staff", "is_superuser"],
@@ -86,6 +90,16 @@ class TableGrantAdmin(admin.ModelAdmin):
         if not change and isinstance(request.user, User):
             obj.granted_by = request.user
         super().save_model(request, obj, form, change)
+
+
+@admin.register(TableKey)
+class TableKeyAdmin(ReadOnlyAdmin):
+    """Declared and removed on the table's schema page, where they are checked against its columns."""
+
+    list_display = ["table", "kind", "name", "columns", "references", "declared_at", "declared_by"]
+    list_filter = ["kind"]
+    search_fields = ["table__name", "name", "references"]
+    list_select_related = ["table", "declared_by"]
 
 
 class CommitFileInline(ReadOnlyInline):

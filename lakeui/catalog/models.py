@@ -186,6 +186,58 @@ class TableGrant(models.Model):
         return f"{self.get_role_display()} on {self.table_id} for {self.user_id}"
 
 
+class TableKey(models.Model):
+    """A primary or foreign key that people declared. Logs hold none, and nobody enforces it.
+
+    Not part of the mirror. `columns` are spelt as in the schema when it was declared. `references`
+    is the other table's name as written; `referenced_table` the one registered here by that name.
+    """
+
+    class Kind(models.TextChoices):
+        PRIMARY = "primary", "primary key"
+        FOREIGN = "foreign", "foreign key"
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="keys")
+    kind = models.CharField(max_length=7, choices=Kind.choices)
+    name = models.CharField(max_length=255)
+    columns = models.JSONField(default=list)
+    references = models.CharField(max_length=255, blank=True)
+    referenced_table = models.ForeignKey(
+        Table, null=True, blank=True, on_delete=models.SET_NULL, related_name="referring_keys"
+    )
+    referenced_columns = models.JSONField(default=list, blank=True)
+    declared_at = models.DateTimeField(auto_now_add=True)
+    declared_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        ordering = ["table", "-kind", "name"]
+        constraints = [
+            models.UniqueConstraint(fields=["table", "name"], name="one_key_a_name_and_table"),
+            models.UniqueConstraint(
+                fields=["table"],
+                condition=models.Q(kind="primary"),
+                name="one_primary_key_a_table",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.table_id}"
+
+    @property
+    def statement(self) -> str:
+        """As SQL, to be pasted into another catalogue."""
+        columns = ", ".join(self.columns)
+        if self.kind == self.Kind.PRIMARY:
+            return f"CONSTRAINT {self.name} PRIMARY KEY ({columns}) NOT ENFORCED"
+        others = f" ({', '.join(self.referenced_columns)})" if self.referenced_columns else ""
+        return (
+            f"CONSTRAINT {self.name} FOREIGN KEY ({columns}) "
+            f"REFERENCES {self.references}{others} NOT ENFORCED"
+        )
+
+
 class Preview(models.Model):
     """Some rows of a table at a version, read by a worker for people to look at; kept for an hour."""
 

@@ -7,13 +7,14 @@ from auditlog.models import LogEntry
 from django.db.models import Q, QuerySet
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
-from lakeui.catalog.models import Table, TableGrant
+from lakeui.catalog.models import Table, TableGrant, TableKey
 from lakeui.jobs.models import Schedule
 
 THINGS = {
     "job": "job",
     "table": "table",
     "tablegrant": "role on a table",
+    "tablekey": "key",
     "schedule": "schedule",
     "apitoken": "token",
     "user": "person",
@@ -25,8 +26,9 @@ ACTS = {
     LogEntry.Action.ACCESS: "was refused",
 }
 ACT_CHOICES = [(str(act), said) for act, said in ACTS.items()]
-OF_A_TABLE: Mapping[str, type[TableGrant | Schedule]] = {
+OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule]] = {
     "tablegrant": TableGrant,
+    "tablekey": TableKey,
     "schedule": Schedule,
 }
 """Things that name their table in a row of their own."""

@@ -73,6 +73,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
         "rows": audit_rows(list(listing.page)),
         "acts": ACT_CHOICES,
         "things": THINGS.items(),
+        "twin": listing.twin("/api/v1/audit/"),
     }
     return render(request, "audit/list.html", context, status=listing.status)
 

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,14 +10,13 @@ from django.db.models import Model, QuerySet
 from django.http import Http404, StreamingHttpResponse
 
 Columns = Mapping[str, Callable[[Any], Any]]
+Rows = QuerySet[Model] | Iterable[object]
 FORMATS = ("csv", "json")
 _CHUNK = 500
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def export(
-    rows: QuerySet[Model], columns: Columns, file_format: str, name: str
-) -> StreamingHttpResponse:
+def export(rows: Rows, columns: Columns, file_format: str, name: str) -> StreamingHttpResponse:
     """A download of all rows; 404 for a format there is none of."""
     if file_format not in FORMATS:
         msg = "There is no such format."
@@ -43,20 +42,24 @@ class _Echo:
         return line
 
 
-def _csv_lines(rows: QuerySet[Model], columns: Columns) -> Iterator[str]:
+def _csv_lines(rows: Rows, columns: Columns) -> Iterator[str]:
     writer = csv.writer(_Echo())
     yield writer.writerow(columns)
-    for row in rows.iterator(chunk_size=_CHUNK):
+    for row in _each(rows):
         yield writer.writerow([spreadsheet_safe(_plain(get(row))) for get in columns.values()])
 
 
-def _json_lines(rows: QuerySet[Model], columns: Columns) -> Iterator[str]:
+def _json_lines(rows: Rows, columns: Columns) -> Iterator[str]:
     before = "["
-    for row in rows.iterator(chunk_size=_CHUNK):
+    for row in _each(rows):
         values = {name: _plain(get(row)) for name, get in columns.items()}
         yield before + "\n" + json.dumps(values, ensure_ascii=False, default=str)
         before = ","
     yield "\n]\n" if before == "," else "[]\n"
+
+
+def _each(rows: Rows) -> Iterable[object]:
+    return rows.iterator(chunk_size=_CHUNK) if isinstance(rows, QuerySet) else rows
 
 
 def _plain(value: object) -> object:

@@ -96,6 +96,7 @@ def _tabs(table: Table, conflict_count: int, active_jobs: int) -> tuple[Tab, ...
 
     return (
         Tab("summary", "Summary", address("table")),
+        Tab("schema", "Schema", address("table-schema")),
         Tab("history", "History", address("table-history")),
         Tab("concurrency", "Concurrency", address("table-concurrency")),
         Tab(

@@ -1,9 +1,5 @@
 """All tables, and the facts of one."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
@@ -16,15 +12,15 @@ from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
 
 from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.filters import TableFilter
 from lakeui.catalog.health import with_health
-from lakeui.catalog.models import Table
+from lakeui.catalog.schema_rows import schema_rows
 from lakeui.celery import app
 from lakeui.pages.charts.histogram import draw_histogram
 from lakeui.pages.client_features import client_notes
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
-from lakeui.pages.schema_rows import schema_rows
 from lakeui.pages.table_head import table_head, visible_table
 from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE
 
@@ -46,6 +42,8 @@ COLUMNS = {
     "mirrored_at": lambda t: t.mirrored_at,
     "mirror_error": lambda t: t.mirror_error,
 }
+
+_COLUMNS_SHOWN = 200
 
 
 @login_required
@@ -73,10 +71,11 @@ def table_page(request: HttpRequest, pk: int) -> HttpResponse:
         "table": table,
         "head": table_head(request, table, "summary"),
         "histogram": draw_histogram(sizes.iterator(), settings.SMALL_FILE_BYTES),
-        "columns": schema_rows(table),
+        "columns": schema_rows(table)[:_COLUMNS_SHOWN],
         "properties": sorted(table.properties.items()),
         "notes": client_notes(table),
-        "constraints": _constraints(table),
+        "constraints": check_constraints(table.properties),
+        "keys": table.keys.all(),
         "recent": table.commits.order_by("-version")[:8],
         "small_bytes": settings.SMALL_FILE_BYTES,
         "twin": f"/api/v1/tables/{table.pk}/",
@@ -98,20 +97,3 @@ def table_refresh(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         messages.success(request, f"A worker was asked to read the log of {table.name} again.")
     return redirect("table", pk)
-
-
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    name: str
-    condition: str
-
-
-def _constraints(table: Table) -> list[Constraint]:
-    return sorted(_checks(table.properties), key=lambda constraint: constraint.name)
-
-
-def _checks(properties: dict[str, Any]) -> Iterator[Constraint]:
-    prefix = "delta.constraints."
-    for key, value in properties.items():
-        if key.startswith(prefix):
-            yield Constraint(key.removeprefix(prefix), str(value))

@@ -14,6 +14,7 @@ LEVEL = {"level": "Serializable"}
 NIGHTLY = {"name": "nightly", "cron": "0 3 * * *", **OPTIMIZE}
 CREATE = {"name": "new.one", "create": {"schema": SCHEMA}}
 VIEWER = {"role": "viewer"}
+KEY = {"kind": "primary", "columns": ["no_such_column"]}
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets
@@ -50,6 +51,13 @@ ROWS = [
     ("put", "tables/{table}/grants/stranger/", VIEWER, (401, 404, 403, 403, 403, 200)),
     ("put", "tables/{table}/grants/nobody/", VIEWER, (401, 404, 403, 403, 403, 404)),
     ("delete", "tables/{table}/grants/stranger/", None, (401, 404, 403, 403, 403, 404)),
+    ("get", "tables/{table}/schema/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/keys/", None, (401, 404, 200, 200, 200, 200)),
+    ("post", "tables/{table}/keys/", KEY, (401, 404, 403, 403, 422, 422)),
+    ("delete", "tables/{table}/keys/1/", None, (401, 404, 403, 403, 404, 404)),
+    ("get", "tables/{table}/diff/1...2/", None, (401, 404, 200, 200, 200, 200)),
+    ("get", "tables/{table}/diff/2...1/", None, (401, 404, 404, 404, 404, 404)),
+    ("get", "audit/", None, (401, 403, 403, 403, 200, 200)),
     ("get", "jobs/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "jobs/{job}/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "jobs/{job}/events/", None, (401, 404, 200, 200, 200, 200)),
@@ -95,6 +103,9 @@ def test_every_address_has_a_row():
         pattern.replace("<int:table_id>", "1")
         .replace("<int:version>", "1")
         .replace("<uuid:job_id>", "j")
+        .replace("<int:older>", "1")
+        .replace("<int:newer>", "2")
+        .replace("<int:key_id>", "1")
         .replace("<int:conflict_id>", "1")
         .replace("<uuid:token_id>", "t")
         .replace("<int:schedule_id>", "1")

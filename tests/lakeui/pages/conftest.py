@@ -35,6 +35,7 @@ class SmallLake:
             "overview": "/",
             "tables": "/tables/",
             "table": table,
+            "schema": f"{table}schema/",
             "history": f"{table}history/",
             "version": f"{table}history/3/",
             "diff": f"{table}diff/1...3/",

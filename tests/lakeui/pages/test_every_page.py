@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.lakeui.pages.conftest import SmallLake
 
 NAMES = (
-    "overview", "tables", "table", "history", "version", "diff", "concurrency", "isolation",
+    "overview", "tables", "table", "schema", "history", "version", "diff", "concurrency", "isolation",
     "eligibility", "what-if", "files", "jobs", "jobs of a table", "job", "schedules", "monitoring",
     "conflicts", "conflicts of a table", "conflict", "explain", "search", "audit",
     "tokens", "preview",
@@ -30,7 +30,7 @@ MORE = {
     "error": "/tables/?health=splendid",
 }
 QUERIES = {
-    "overview": 17, "tables": 10, "table": 15, "history": 21, "version": 21, "diff": 19, "concurrency": 23,
+    "overview": 17, "tables": 10, "table": 16, "schema": 17, "history": 21, "version": 21, "diff": 19, "concurrency": 23,
     "isolation": 22, "eligibility": 16, "what-if": 15, "files": 16, "jobs": 10, "job": 15, "schedules": 8,
     "monitoring": 16, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
@@ -151,8 +151,8 @@ def test_no_template_holds_what_the_policy_blocks():
 def test_the_json_twin_of_a_page_is_there(as_, lake):
     client = as_("owner")
     for name in (
-        "overview", "tables", "table", "history", "version", "concurrency", "isolation", "eligibility",
-        "what-if", "files", "jobs", "job", "schedules", "conflicts", "conflict", "monitoring", "tokens",
+        "overview", "tables", "table", "schema", "history", "version", "diff", "concurrency", "isolation", "eligibility",
+        "audit", "what-if", "files", "jobs", "job", "schedules", "conflicts", "conflict", "monitoring", "tokens",
     ):  # fmt: skip
         body = client.get(lake.paths()[name]).content.decode()
         twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)

@@ -1,0 +1,157 @@
+"""A table's columns, keys and constraints, and what changed between versions."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.catalog.models import TableKey
+
+
+class ColumnSerializer(serializers.Serializer[Any]):
+    """A column; nested ones follow their parent, one deeper."""
+
+    path = serializers.CharField(help_text="The dotted name.")
+    type = serializers.CharField()
+    nullable = serializers.BooleanField()
+    depth = serializers.IntegerField()
+    role = RecordedField(help_text="partition or cluster.")
+    comment = RecordedField()
+    default = RecordedField()
+    generated = RecordedField()
+    identity = RecordedField()
+    invariant = RecordedField()
+    mapping_id = serializers.IntegerField(allow_null=True)
+    physical_name = RecordedField()
+
+
+class KeySerializer(serializers.ModelSerializer[TableKey]):
+    """A key that people declared. Nothing enforces it."""
+
+    references = RecordedField()
+    enforced = serializers.SerializerMethodField()
+    columns = serializers.ListField(child=serializers.CharField())
+    referenced_columns = serializers.ListField(child=serializers.CharField())
+    declared_by = serializers.CharField(
+        source="declared_by.username", default=None, allow_null=True, read_only=True
+    )
+    statement = serializers.CharField()
+
+    class Meta:
+        model = TableKey
+        fields = [
+            "id",
+            "kind",
+            "name",
+            "columns",
+            "references",
+            "referenced_table_id",
+            "referenced_columns",
+            "enforced",
+            "statement",
+            "declared_at",
+            "declared_by",
+        ]
+
+    def get_enforced(self, _key: TableKey) -> bool:
+        return False
+
+
+class KeyRequestSerializer(serializers.Serializer[Any]):
+    """A key as `sql`, or by its parts."""
+
+    sql = serializers.CharField(
+        max_length=4000,
+        required=False,
+        help_text="ALTER TABLE t ADD CONSTRAINT t_pk PRIMARY KEY (id) NOT ENFORCED",
+    )
+    kind = serializers.ChoiceField(choices=TableKey.Kind.values, required=False)
+    name = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
+    columns = serializers.ListField(child=serializers.CharField(max_length=255), required=False)
+    references = serializers.CharField(max_length=255, required=False, default="", allow_blank=True)
+    referenced_columns = serializers.ListField(
+        child=serializers.CharField(max_length=255), required=False, default=list
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("sql" in attrs) == ("kind" in attrs):
+            fault = "Give either sql, or kind with columns."
+            raise serializers.ValidationError({"sql": [fault]})
+        if "kind" in attrs and not attrs.get("columns"):
+            raise serializers.ValidationError({"columns": ["A key needs columns."]})
+        return attrs
+
+
+class CheckConstraintSerializer(serializers.Serializer[Any]):
+    """A condition that writers enforce."""
+
+    name = serializers.CharField()
+    condition = serializers.CharField()
+
+
+class LineSerializer(serializers.Serializer[Any]):
+    """A line of a comparison: + came, - went."""
+
+    sign = serializers.CharField()
+    text = serializers.CharField()
+
+
+class DefinitionSectionSerializer(serializers.Serializer[Any]):
+    """Schema, properties or layout; lines that stayed have a space for a sign."""
+
+    name = serializers.CharField()
+    changed = serializers.BooleanField()
+    lines = LineSerializer(many=True)
+
+
+class DefinitionChangeSerializer(serializers.Serializer[Any]):
+    """A version that changed the definition. `sections` is null where what changed is not known."""
+
+    version = serializers.IntegerField(source="commit.version")
+    committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
+    operation = RecordedField(source="commit.operation")
+    user_name = RecordedField(source="commit.user_name")
+    protocol = RecordedField()
+    sections = DefinitionSectionSerializer(many=True, allow_null=True)
+
+
+class TableSchemaSerializer(serializers.Serializer[Any]):
+    """Everything that defines a table's rows, and the newest changes of it."""
+
+    version = serializers.IntegerField(allow_null=True)
+    column_mapping = serializers.CharField(help_text="none, name or id.")
+    columns = ColumnSerializer(many=True)
+    constraints = CheckConstraintSerializer(many=True)
+    keys = KeySerializer(many=True)
+    changes = DefinitionChangeSerializer(many=True)
+
+
+class OperationCountSerializer(serializers.Serializer[Any]):
+    """How many of the versions between did this."""
+
+    operation = RecordedField()
+    versions = serializers.IntegerField()
+
+
+class DifferenceSerializer(serializers.Serializer[Any]):
+    """What changed after `older`, up to `newer`. `sections` is null where it is not known."""
+
+    older = serializers.IntegerField()
+    newer = serializers.IntegerField()
+    version_count = serializers.IntegerField()
+    missing = serializers.IntegerField(help_text="Versions between that are not mirrored.")
+    files_added = serializers.IntegerField()
+    files_removed = serializers.IntegerField()
+    bytes_added = Int64Field()
+    bytes_removed = Int64Field()
+    rows_added = Int64Field(allow_null=True, help_text="null: not recorded by every version.")
+    rows_deleted_by_vectors = Int64Field()
+    operations = serializers.SerializerMethodField()
+    protocol_versions = serializers.ListField(child=serializers.IntegerField())
+    sections = DefinitionSectionSerializer(many=True, allow_null=True)
+
+    @extend_schema_field(OperationCountSerializer(many=True))
+    def get_operations(self, found: Any) -> list[dict[str, Any]]:
+        rows = ({"operation": name, "versions": count} for name, count in found.operations)
+        return list(OperationCountSerializer(rows, many=True).data)

@@ -1,0 +1,22 @@
+"""CHECK constraints: properties of a table, which writers enforce."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_PREFIX = "delta.constraints."
+
+
+@dataclass(frozen=True, slots=True)
+class CheckConstraint:
+    name: str
+    condition: str
+
+
+def check_constraints(properties: Mapping[str, object]) -> list[CheckConstraint]:
+    """By name."""
+    found = (
+        CheckConstraint(key.removeprefix(_PREFIX), str(value))
+        for key, value in properties.items()
+        if key.startswith(_PREFIX)
+    )
+    return sorted(found, key=lambda constraint: constraint.name)

@@ -1,0 +1,180 @@
+"""Primary and foreign keys: logs do not hold them, so people enter them here. Nobody enforces them.
+
+They are entered by their parts, or as the SQL that other catalogues print:
+`ALTER TABLE t ADD CONSTRAINT name PRIMARY KEY (a, b) NOT ENFORCED RELY`, and
+`… FOREIGN KEY (a) REFERENCES other (b) …`. What they promise about enforcement is not believed.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from engine.errors import EngineError, RequestError
+from engine.schema.types import StructType, parse_schema
+from lakeui.catalog.models import Table, TableKey
+
+MAX_TEXT = 4_000
+_NAME = r"(?:`(?:[^`]|``)+`|[^\W\d]\w*)"
+_PATH = rf"{_NAME}(?:\.{_NAME})*"
+_LIST = rf"\(\s*({_PATH}(?:\s*,\s*{_PATH})*)\s*(?:TIMESERIES\s*)?\)"
+_STATEMENT = re.compile(
+    rf"\s*(?:ALTER\s+TABLE\s+(?P<table>{_PATH})\s+ADD\s+)?(?:CONSTRAINT\s+(?P<name>{_NAME})\s+)?"
+    rf"(?:PRIMARY\s+KEY\s*{_LIST}|FOREIGN\s+KEY\s*{_LIST}\s*REFERENCES\s+(?P<other>{_PATH})"
+    rf"(?:\s*{_LIST})?)"
+    r"(?:\s+(?:NOT\s+ENFORCED|DEFERRABLE|INITIALLY\s+DEFERRED|NORELY|RELY|MATCH\s+FULL"
+    r"|ON\s+UPDATE\s+NO\s+ACTION|ON\s+DELETE\s+NO\s+ACTION))*\s*;?\s*",
+    re.IGNORECASE,
+)
+_ENFORCED = re.compile(r"(?<!NOT)\s+ENFORCED\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key as it was asked for: nothing about it is checked yet."""
+
+    kind: str
+    columns: tuple[str, ...]
+    name: str = ""
+    references: str = ""
+    referenced_columns: tuple[str, ...] = ()
+
+
+def parse_key(text: str) -> Key:
+    """The key that a statement, or its part from CONSTRAINT or PRIMARY KEY on, declares.
+
+    Raises:
+        RequestError: it declares none, or claims to be enforced.
+    """
+    match = _STATEMENT.fullmatch(text[:MAX_TEXT])
+    if match is None or len(text) > MAX_TEXT:
+        if _ENFORCED.search(text):
+            what = "Nothing enforces keys on a Delta table."
+            raise RequestError(what, "Write NOT ENFORCED, or leave it out.", field="sql")
+        what = "This declares no primary or foreign key."
+        way = "Write ALTER TABLE t ADD CONSTRAINT name PRIMARY KEY (column) NOT ENFORCED."
+        raise RequestError(what, way, field="sql")
+    primary, foreign, referenced = match[3], match[4], match[6]
+    return Key(
+        kind=TableKey.Kind.PRIMARY if primary else TableKey.Kind.FOREIGN,
+        columns=_names(primary or foreign),
+        name=_plain(match["name"] or ""),
+        references=".".join(_parts(match["other"] or "")),
+        referenced_columns=_names(referenced or ""),
+    )
+
+
+def declare_key(table: Table, key: Key, by: User | None) -> TableKey:
+    """Keep a key of a table.
+
+    Raises:
+        RequestError: with the field at fault: a column the schema lacks, a second primary key, a
+            name that is taken, or sides of a foreign key that do not fit.
+    """
+    checked = checked_key(table, key)
+    checked.declared_by = by
+    try:
+        with transaction.atomic():
+            checked.save()
+    except IntegrityError as error:
+        raise _taken(table, checked) from error
+    return checked
+
+
+def checked_key(table: Table, key: Key) -> TableKey:
+    """The unsaved key, its columns as the schema spells them. Raises RequestError."""
+    other = Table.objects.filter(name=key.references).first() if key.references else None
+    columns = _columns(table, key.columns, "columns")
+    referenced = key.referenced_columns
+    if key.kind == TableKey.Kind.FOREIGN:
+        if not key.references:
+            msg = "A foreign key names no table."
+            raise RequestError(msg, "Say which table it references.", field="references")
+        referenced = _referenced(other, referenced)
+        if referenced and len(referenced) != len(columns):
+            msg = f"{len(columns)} columns reference {len(referenced)}."
+            raise RequestError(msg, "Name as many on both sides.", field="referenced_columns")
+    return TableKey(
+        table=table,
+        kind=key.kind,
+        name=key.name[:255] or _drawn_name(table, key.kind, columns),
+        columns=list(columns),
+        references=key.references[:255],
+        referenced_table=other,
+        referenced_columns=list(referenced),
+    )
+
+
+def missing_columns(key: TableKey, schema: StructType | None = None) -> tuple[str, ...]:
+    """Columns of a key that the table, as mirrored now, no longer has."""
+    known = schema or _schema(key.table)
+    return tuple(name for name in key.columns if not _found(known, name))
+
+
+def _columns(table: Table, names: Sequence[str], field: str) -> tuple[str, ...]:
+    schema = _schema(table)
+    if not names:
+        msg = "A key needs columns."
+        raise RequestError(msg, "Name one or more, with commas between.", field=field)
+    found = [_found(schema, name) for name in names]
+    for name, spelt in zip(names, found, strict=True):
+        if spelt is None:
+            what = f"{table.name} has no column {name!r} as mirrored."
+            raise RequestError(what, "Name a top-level column of its schema.", field=field)
+    spelt_columns = tuple(str(spelt) for spelt in found)
+    if len(set(spelt_columns)) < len(spelt_columns):
+        msg = "A column stands in the key twice."
+        raise RequestError(msg, "Name each column once.", field=field)
+    return spelt_columns
+
+
+def _referenced(other: Table | None, named: Sequence[str]) -> tuple[str, ...]:
+    """Checked where the other table is registered here; else taken as said."""
+    if other is None or other.version is None:
+        return tuple(named)
+    if named:
+        return _columns(other, named, "referenced_columns")
+    primary = other.keys.filter(kind=TableKey.Kind.PRIMARY).first()
+    return tuple(primary.columns) if primary else ()
+
+
+def _found(schema: StructType, name: str) -> str | None:
+    column = schema.get(name)
+    return None if column is None else column.name
+
+
+def _schema(table: Table) -> StructType:
+    try:
+        return parse_schema(table.schema)
+    except EngineError:
+        return StructType(())
+
+
+def _drawn_name(table: Table, kind: str, columns: Sequence[str]) -> str:
+    last = table.name.rpartition(".")[2]
+    suffix = "pk" if kind == TableKey.Kind.PRIMARY else f"{'_'.join(columns)}_fk"
+    return f"{last}_{suffix}"[:255]
+
+
+def _taken(table: Table, key: TableKey) -> RequestError:
+    if table.keys.filter(name=key.name).exists():
+        what = f"{table.name} has a key called {key.name} already."
+        return RequestError(what, "Give this one another name, or remove that one.", field="name")
+    what = f"{table.name} has a primary key already."
+    return RequestError(what, "Remove that one first; a table has one.", field="kind")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(
+        ".".join(_parts(path)) for path in re.findall(_PATH, text) if path.upper() != "TIMESERIES"
+    )
+
+
+def _parts(path: str) -> list[str]:
+    return [_plain(part) for part in re.findall(_NAME, path)]
+
+
+def _plain(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
