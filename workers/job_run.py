@@ -14,12 +14,18 @@ from django.db.models import Min
 from django.utils import timezone
 
 from engine.commands.model import Command
-from engine.errors import ConflictError, EngineError, OperationCancelledError
+from engine.errors import (
+    ConflictError,
+    EngineError,
+    OperationCancelledError,
+    TableNotFoundError,
+)
 from engine.log.commits import Commit
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from engine.transaction.self_recognition import find_own_commit
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.log_values import json_value
 from lakeui.catalog.mirror import refresh_table
@@ -88,8 +94,9 @@ def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
 
 
 def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
-    command = _checked_command(job)
     table = _open(job.table.uri)
+    _stop_if_committed(job, table)
+    command = _checked_command(job)
     with spark_session.session_for(job.pk) as spark:
         return run(
             command,
@@ -103,7 +110,26 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
             resolve=lambda name: _open(readable_table(name, job.requested_by).uri),
             dry_run=job.dry_run,
             user_name=job.requested_by.get_username() if job.requested_by else None,
+            writers_elsewhere=_other_writers(job) if job.dry_run else None,
         )
+
+
+def _stop_if_committed(job: Job, table: DeltaTable) -> None:
+    """An earlier attempt may have landed; its command need not fit the table that it made.
+
+    Raises:
+        OwnCommitFoundError: it did.
+        CommitOutcomeUnknownError: nobody can say any more.
+    """
+    if job.base_version is None:
+        return
+    try:
+        newest = table.version()
+    except TableNotFoundError:
+        return
+    own = find_own_commit(table.store, str(job.txn_id), job.base_version, newest)
+    if own is not None:
+        raise OwnCommitFoundError(own)
 
 
 def _checked_command(job: Job) -> Command:
@@ -122,7 +148,8 @@ def _open(uri: str) -> DeltaTable:
     """A handle on a table that may not be there yet, its place checked at this use."""
     place = allowed_table_uri(uri)
     options = storage_options(place)
-    return DeltaTable(open_store(place, options), storage_options=options)
+    store = open_store(place, options)
+    return DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
 
 
 def _oldest_other_start_ms(job: Job) -> int | None:
@@ -130,6 +157,13 @@ def _oldest_other_start_ms(job: Job) -> int | None:
     others = Job.objects.filter(table=job.table, state__in=Job.ACTIVE).exclude(pk=job.pk)
     oldest = others.aggregate(oldest=Min("started_at"))["oldest"]
     return None if oldest is None else int(oldest.timestamp() * 1000)
+
+
+def _other_writers(job: Job) -> list[str]:
+    """The jobs that are writing to the table, for a dry run to tell."""
+    writing = (Job.State.RUNNING, Job.State.COMMITTING)
+    others = Job.objects.filter(table=job.table, state__in=writing, dry_run=False)
+    return [each.statement for each in others.exclude(pk=job.pk).order_by("created_at")[:20]]
 
 
 def _done(result: OperationResult, *, dry_run: bool) -> Ending:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
@@ -21,6 +20,7 @@ from engine.commands.command import Command
 from engine.deletion_vectors.files import locate
 from engine.errors import (
     CommitOutcomeUnknownError,
+    EngineError,
     RequestError,
     StorageError,
     StorageOutcomeUnknownError,
@@ -30,9 +30,9 @@ from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
 from engine.operations.result import OperationResult
+from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.file_writer import PATH_SAFE
 from engine.spark.jobs import Progress, ProgressCallback, job_group, no_progress
 from engine.spark.row_checks import engine_error
 from engine.spark.table_files import TableFiles
@@ -70,6 +70,7 @@ class Execution:
     resolve: Resolve | None = None
     _fresh: list[str] = field(default_factory=list)
     _now_ms: int | None = None
+    _committing: bool = False
 
     @property
     def spark(self) -> SparkSession:
@@ -170,6 +171,7 @@ class Execution:
             ConflictError: a concurrent commit won.
         """
         self.progress(Progress("commit", 0, 1, "commits"))
+        self._committing = True
         version = txn.commit(
             operation,
             parameters,
@@ -181,6 +183,7 @@ class Execution:
         if outcome is not None and outcome.recognised:
             self._drop_unnamed(outcome.version)
         self._fresh.clear()
+        self._committing = False
         committed = outcome is None or outcome.committed
         return OperationResult(
             version=version if committed else None,
@@ -208,24 +211,40 @@ class Execution:
 
     @contextmanager
     def cleaning_up(self) -> Iterator[None]:
-        """Remove staged files when the run fails, unless its commit may have landed."""
-        keep = False
+        """Remove staged files when the run fails, unless its commit may have landed.
+
+        Only the engine's own errors say that it has not: an interrupt may come right after the put.
+        """
         try:
             yield
-            keep = True
         except (CommitOutcomeUnknownError, StorageOutcomeUnknownError):
-            keep = True
             raise
-        finally:
-            if not keep:
+        except EngineError:
+            self._remove_staged()
+            raise
+        except BaseException:
+            if not self._committing:
                 self._remove_staged()
+            raise
 
     def _drop_unnamed(self, version: int) -> None:
-        """An earlier run's commit landed: what this run wrote again is no part of it."""
-        actions = read_commit(self.table.store, version).actions
-        named = {each.path for each in actions if isinstance(each, AddFile | AddCDCFile)}
-        if not any(quote(path, safe=PATH_SAFE) in named for path in self._fresh):
-            self._remove_staged()
+        """An earlier run's commit landed: what this run wrote again is no part of it.
+
+        Where the commit cannot be looked at its files stay: they may be this run's own.
+        """
+        try:
+            actions = read_commit(self.table.store, version).actions
+        except EngineError:
+            return
+        root = self.table.store.root
+        named = {
+            path
+            for each in actions
+            if isinstance(each, AddFile | AddCDCFile)
+            for path in paths_of(root, each)
+        }
+        self._fresh = [path for path in self._fresh if path not in named]
+        self._remove_staged()
 
     def _remove_staged(self) -> None:
         for path in self._fresh:

@@ -1,7 +1,8 @@
 """The one way to have a command done: `run`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -33,8 +34,8 @@ from engine.commands.model import (
     Update,
     Vacuum,
 )
-from engine.errors import ConflictError, FileMissingError, RequestError
-from engine.operations.active import running
+from engine.errors import ConflictError, FileMissingError, RequestError, TableNotFoundError
+from engine.operations.active import running, running_writers
 from engine.operations.alter_columns import (
     add_columns,
     change_column,
@@ -109,6 +110,7 @@ def run(  # noqa: PLR0913 - one door, everything else by name
     resolve: Resolve | None = None,
     user_metadata: str | None = None,
     user_name: str | None = None,
+    writers_elsewhere: Sequence[str] | None = None,
 ) -> OperationResult:
     """Do a command.
 
@@ -127,6 +129,8 @@ def run(  # noqa: PLR0913 - one door, everything else by name
         resolve: opens the tables that a source names; by default their locations.
         user_metadata: kept in the commit.
         user_name: who asked, kept in the commit.
+        writers_elsewhere: what is running on the table, where the caller knows more than this process
+            (a dry run tells it).
 
     Raises:
         RequestError: the command cannot be done, or not by this engine.
@@ -138,9 +142,9 @@ def run(  # noqa: PLR0913 - one door, everything else by name
     if operation is None:
         msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
         raise RequestError(msg, "Use another engine for it.", field="kind")
-    command.validate(_schema_of(command, table))
     if not dry_run and (landed := _landed_before(command, table, txn_id, since_version)):
-        return landed
+        return landed  # before the command is checked: it may not fit the table it made
+    command.validate(_schema_of(command, table))
     for left in range(retries, -1, -1):
         execution = Execution(
             table,
@@ -155,6 +159,8 @@ def run(  # noqa: PLR0913 - one door, everything else by name
             resolve=resolve,
         )
         try:
+            if dry_run:
+                return _planned(operation(command, execution), table, writers_elsewhere)
             return _once(operation, command, execution)
         except ConflictError as conflict:
             if not left or not conflict.conflict.can_retry:
@@ -166,11 +172,21 @@ def run(  # noqa: PLR0913 - one door, everything else by name
 def _once(
     operation: Callable[[Any, Execution], OperationResult], command: Command, execution: Execution
 ) -> OperationResult:
-    if isinstance(command, Vacuum) or execution.dry_run:
+    if isinstance(command, Vacuum):
         return operation(command, execution)
     started_ms = execution.now_ms
-    with running(execution.table.uri, started_ms), execution.cleaning_up():
+    with running(execution.table.uri, started_ms, command.label), execution.cleaning_up():
         return operation(command, execution)
+
+
+def _planned(
+    result: OperationResult, table: DeltaTable, writers: Sequence[str] | None
+) -> OperationResult:
+    """What a dry run found, and whom the operation would meet."""
+    if result.plan is None:
+        return result
+    met = running_writers(table.uri) if writers is None else tuple(writers)
+    return replace(result, plan=replace(result.plan, running_writers=met))
 
 
 def _schema_of(command: Command, table: DeltaTable) -> Any:  # noqa: ANN401 - StructType or None
@@ -183,7 +199,7 @@ def _landed_before(
     """The result of an earlier run of the same job, where its commit is in the log."""
     if txn_id is None or since_version is None or isinstance(command, _SEVERAL_COMMITS):
         return None
-    with suppress(FileMissingError):
+    with suppress(FileMissingError, TableNotFoundError):
         own = find_own_commit(table.store, txn_id, since_version, table.version())
         if own is not None:
             metrics = dict(own.commit_info.operation_metrics or {}) if own.commit_info else {}

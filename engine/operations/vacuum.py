@@ -122,7 +122,8 @@ def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> 
     if status == "COMPLETED":
         folders = {each.path.rpartition("/")[0] for each in deleted}
         metrics = {"numDeletedFiles": len(deleted), "numVacuumedDirectories": len(folders)}
-    return execution.note("VACUUM END", "end", {"status": status}, metrics)
+    step = "end" if status == "COMPLETED" else "failed"
+    return execution.note("VACUUM END", step, {"status": status}, metrics)
 
 
 def _plan(

@@ -25,6 +25,7 @@ from engine.errors import (
 )
 from engine.storage.base import FileStatus, checked_path
 
+_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # a link may lead in a circle
 _CHECKSUM = ".crc"
 
 
@@ -66,8 +67,10 @@ class LocalStore:
         with _errors_of("stat", path):
             try:
                 found = os.stat(self._locate(path))  # noqa: PTH116 - once a file of the log
-            except (FileNotFoundError, NotADirectoryError):
-                return None
+            except OSError as error:
+                if error.errno in _NOTHING_THERE:
+                    return None
+                raise
         if not stat.S_ISREG(found.st_mode):
             return None
         return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000)
@@ -175,8 +178,7 @@ class LocalStore:
         try:
             with os.scandir(self._locate(directory)) as entries:
                 for entry in entries:
-                    if entry.name >= start and entry.is_file():
-                        known = entry.stat()
+                    if entry.name >= start and (known := _regular(entry)) is not None:
                         modified_ms = known.st_mtime_ns // 1_000_000
                         found.append(FileStatus(prefix + entry.name, known.st_size, modified_ms))
         except (FileNotFoundError, NotADirectoryError):
@@ -214,6 +216,17 @@ def _read(place: str, start: int, length: int | None) -> bytes:
         return data
     finally:
         os.close(descriptor)
+
+
+def _regular(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """A regular file's facts, None for anything else: also for one that was deleted meanwhile."""
+    try:
+        found = entry.stat()
+    except OSError as error:
+        if error.errno in _NOTHING_THERE:
+            return None
+        raise
+    return found if stat.S_ISREG(found.st_mode) else None
 
 
 def _link(temporary: Path, target: Path) -> None:

@@ -19,6 +19,7 @@ from engine.errors import (
     EngineError,
     FileExistsAlreadyError,
     LogCleanedError,
+    MalformedLogError,
     MaxCommitRetriesError,
     StorageError,
     StorageOutcomeUnknownError,
@@ -62,7 +63,7 @@ class Committer:
             try:
                 own, ahead = self._meet_winners(txn, contender)
                 if own is not None:
-                    return _recognised(own, ahead, attempts)
+                    return self._recognise(own, ahead, attempts, landed_now=bool(doubts))
                 if ahead is not contender:
                     contender, doubts = ahead, 0
                 if contender.is_empty:
@@ -72,9 +73,9 @@ class Committer:
                     self.observer.before_commit(txn, attempt.version)
                 if self._put(attempt):
                     return _landed(attempt, contender, attempts)
-            except (StorageError, LogCleanedError) as error:
+            except (StorageError, LogCleanedError, MalformedLogError) as error:
                 doubts = self._doubt_again(doubts, error, contender)
-        raise _lost_too_often(contender, self.limits.attempts)
+        raise _given_up(contender, self.limits.attempts, in_doubt=bool(doubts))
 
     def _meet_winners(
         self, txn: ObservedTransaction, contender: Contender
@@ -89,6 +90,14 @@ class Committer:
                 self.observer.absorbed(txn, conflict)
             contender = passed
         return None, contender
+
+    def _recognise(
+        self, own: Commit, contender: Contender, attempts: int, *, landed_now: bool
+    ) -> CommitOutcome:
+        """Its own commit, found in the log; one that has just been written is looked at like any."""
+        if landed_now:
+            check_landed(self.store, own.version)
+        return _recognised(own, contender, attempts)
 
     def _prepare(self, contender: Contender) -> Attempt:
         """The next version's content; the files that rebasing called for are written by now."""
@@ -158,7 +167,9 @@ def _unknown(contender: Contender) -> CommitOutcomeUnknownError:
     return CommitOutcomeUnknownError(what, remedy)
 
 
-def _lost_too_often(contender: Contender, attempts: int) -> MaxCommitRetriesError:
+def _given_up(contender: Contender, attempts: int, *, in_doubt: bool) -> EngineError:
+    if in_doubt:
+        return _unknown(contender)
     what = (
         f"This {contender.current.operation} lost the race for a version of"
         f" {contender.after.table} {attempts} times. Nothing was written."

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.commands.model import SetProperties
 from engine.operations.run import run
 from engine.table import DeltaTable
+from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.command_rules import command_of
@@ -101,6 +103,21 @@ def test_a_worker_killed_after_its_commit_leaves_a_job_that_recognises_it(table,
     job = ended(job)
     assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 1)
     assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
+
+
+def test_a_landed_command_that_no_longer_fits_its_table_is_recognised(table, start_worker):
+    uri, column = table.uri, DeltaTable.open(table.uri).snapshot().schema.names[0]
+    run(SetProperties(properties={"delta.columnMapping.mode": "name"}), DeltaTable.open(uri), None)
+    job = Job(table=table, kind="alter_rename_column")
+    job.parameters = {"column": column, "new_name": "renamed"}
+    job.queue, job.base_version, job.attempts = "light", 1, 1
+    job.save(force_insert=True)
+    run(command_of(job), DeltaTable.open(uri), None, txn_id=str(job.txn_id))
+    refresh_table(table)
+    start_worker("light")
+    send_job(job.pk)
+    job = ended(job)
+    assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 2)
 
 
 def test_a_worker_paused_past_its_lease_neither_commits_nor_writes_to_the_row(table, start_worker):

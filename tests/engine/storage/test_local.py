@@ -1,4 +1,5 @@
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -134,3 +135,38 @@ def test_a_directory_that_cannot_be_written_is_a_storage_error(tmp_path: Path):
 def test_a_name_that_is_too_long_is_a_storage_error(tmp_path: Path):
     with pytest.raises(StorageError, match="ENAMETOOLONG"):
         LocalStore(tmp_path).put_if_absent("x" * 300, b"")
+
+
+def test_a_listing_is_whole_while_other_files_come_and_go(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    stay = [f"log/{n:03}.json" for n in range(100)]
+    for path in stay:
+        store.put(path, b"x")
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            for n in range(50):
+                (tmp_path / "log" / f"{n:03}.tmp").write_bytes(b"x")
+            for n in range(50):
+                (tmp_path / "log" / f"{n:03}.tmp").unlink()
+
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    try:
+        for _ in range(300):
+            listed = {each.path for each in store.list_from("log", "")}
+            assert listed >= set(stay)
+    finally:
+        done.set()
+        other.join()
+
+
+def test_links_that_lead_nowhere_or_in_a_circle_are_not_listed(tmp_path: Path):
+    store = LocalStore(tmp_path)
+    store.put("log/a", b"x")
+    (tmp_path / "log" / "b").symlink_to("b")
+    (tmp_path / "log" / "c").symlink_to("nothing")
+    assert [each.path for each in store.list_from("log", "")] == ["log/a"]
+    assert [each.path for each in store.list_all("log")] == ["log/a"]
+    assert store.stat("log/b") is None

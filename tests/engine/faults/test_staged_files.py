@@ -1,0 +1,127 @@
+"""Files that a run staged stay wherever its commit may have landed."""
+
+import uuid
+from contextlib import suppress
+
+import pytest
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.deletion_vectors.files import locate, write_deletion_vector
+from engine.errors import CommitOutcomeUnknownError, StorageError
+from engine.operations.execution import Execution, with_vector
+from engine.storage.memory import MemoryStore
+from engine.table import DeltaTable
+from engine.transaction.observer import ObservedTransaction, TransactionObserver
+from engine.transaction.outcome import CommitLimits
+from tests.engine.faults.stores import AFTER, LOST, FaultyStore
+from tests.engine.transaction.tables import FakeClock, append, data_file, new_table, taken
+
+
+class Interrupted(TransactionObserver):
+    """Somebody presses Ctrl-C right after the commit."""
+
+    def committed(self, _txn: ObservedTransaction, _committed_version: int) -> None:
+        raise KeyboardInterrupt
+
+
+def _vector(store: MemoryStore) -> DeletionVectorDescriptor:
+    return write_deletion_vector(store, range(0, 5000, 3), inline_below_bytes=0)
+
+
+def _delete(execution: Execution, vector: DeletionVectorDescriptor) -> None:
+    """What a DELETE does once its rows are found."""
+    with execution.cleaning_up():
+        execution.wrote_vectors([vector])
+        txn = execution.begin()
+        (add,) = execution.snapshot_of(txn).add_files()
+        txn.read_files([add.path])
+        txn.stage(taken(add.path), with_vector(add, vector, '{"numRecords":5000}'))
+        execution.commit(txn, "DELETE", {}, {})
+
+
+def _table() -> DeltaTable:
+    table = new_table(enableDeletionVectors="true", checkpointInterval="100")
+    txn = table.start_transaction()
+    txn.stage(data_file("a", stats='{"numRecords":5000}'))
+    txn.commit("WRITE")
+    return table
+
+
+def _calls_of_a_delete() -> list[str]:
+    table = _table()
+    store = FaultyStore(table.store)
+    _delete(Execution(DeltaTable(store, clock=FakeClock())), _vector(table.store))
+    return store.calls
+
+
+def test_a_vector_whose_commit_had_landed_stays_when_the_answer_was_lost():
+    table = _table()
+    vector = _vector(table.store)
+    put = _calls_of_a_delete().index("create _delta_log/00000000000000000002.json") + 1
+    store = FaultyStore(table.store, fail_at=put, mode=AFTER)
+    _delete(Execution(DeltaTable(store, clock=FakeClock())), vector)
+    assert table.version() == 2
+    assert table.store.stat(locate(table.uri, vector).path) is not None
+
+
+@pytest.mark.parametrize("later", range(1, 9))
+def test_a_vector_stays_whatever_else_fails_after_the_answer_was_lost(later: int):
+    table = _table()
+    vector = _vector(table.store)
+    put = _calls_of_a_delete().index("create _delta_log/00000000000000000002.json") + 1
+    store = TwoFaults(table.store, fail_at=put, mode=AFTER, second=put + later)
+    with suppress(CommitOutcomeUnknownError):
+        _delete(Execution(DeltaTable(store, clock=FakeClock())), vector)
+    assert store.fired == 2
+    assert table.version() == 2
+    assert table.store.stat(locate(table.uri, vector).path) is not None
+
+
+def test_a_vector_stays_when_the_run_is_interrupted_right_after_its_commit():
+    table = _table()
+    vector = _vector(table.store)
+    with pytest.raises(KeyboardInterrupt):
+        _delete(Execution(DeltaTable(table.store), observer=Interrupted()), vector)
+    assert table.version() == 2
+    assert table.store.stat(locate(table.uri, vector).path) is not None
+
+
+def test_a_vector_goes_when_the_store_says_that_nothing_was_written():
+    table = _table()
+    vector = _vector(table.store)
+    put = _calls_of_a_delete().index("create _delta_log/00000000000000000002.json") + 1
+    store = FaultyStore(table.store, fail_at=put)
+    with pytest.raises(StorageError):
+        _delete(Execution(DeltaTable(store, clock=FakeClock())), vector)
+    assert table.version() == 1
+    assert table.store.stat(locate(table.uri, vector).path) is None
+
+
+def test_a_commit_that_gives_up_in_doubt_does_not_say_that_nothing_was_written():
+    table = new_table()
+    store = FaultyStore(table.store)
+    append(DeltaTable(store, clock=FakeClock()), "a")
+    put = store.calls.index("create _delta_log/00000000000000000001.json") + 1
+    for mode, version in ((AFTER, 2), (LOST, 1)):
+        table = new_table()
+        store = FaultyStore(table.store, fail_at=put, mode=mode)
+        handle = DeltaTable(store, clock=FakeClock())
+        txn = handle.start_transaction(txn_id=str(uuid.uuid4()), limits=CommitLimits(attempts=1))
+        txn.stage(data_file("a"))
+        with pytest.raises(CommitOutcomeUnknownError):
+            txn.commit("WRITE")
+        assert table.version() == version - 1
+
+
+class TwoFaults(FaultyStore):
+    """Another call fails later."""
+
+    def __init__(self, inner: MemoryStore, *, second: int, **faults: object) -> None:
+        super().__init__(inner, **faults)  # type: ignore[arg-type]
+        self._second = second
+
+    def _due(self, what: str) -> bool:
+        due = super()._due(what)
+        again = len(self.calls) == self._second
+        self.fired += again
+        return due or again
