@@ -22,6 +22,7 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
 from lakeui.catalog.commit_rows import commit_row, file_rows
+from lakeui.catalog.dead_files import dead_file_fields
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.catalog.snapshot_rows import live_file_rows, table_fields
@@ -72,7 +73,8 @@ def _refresh(table: Table, *, rebuild: bool) -> int:
         mirrored = _mirror_commits(table, store)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:
         files = snapshot.files()
-        _write_snapshot(table, table_fields(snapshot, files), live_file_rows(table, files))
+        fields = table_fields(snapshot, files) | dead_file_fields(table, snapshot, files)
+        _write_snapshot(table, fields, live_file_rows(table, files))
     _record_success(table)
     return mirrored
 

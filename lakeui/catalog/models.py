@@ -55,6 +55,9 @@ class Table(models.Model):
     deleted_row_count = models.BigIntegerField(default=0)
     vectored_file_count = models.BigIntegerField(default=0)
     live_files_mirrored = models.BigIntegerField(default=0)
+    dead_file_count = models.BigIntegerField(default=0)  # removed, not vacuumed, on record
+    dead_bytes = models.BigIntegerField(default=0)
+    vacuum_from = models.DateTimeField(null=True, blank=True)  # VACUUM may delete the first of them
 
     mirrored_at = models.DateTimeField(null=True, blank=True)
     mirror_error_code = models.CharField(max_length=100, blank=True)

@@ -9,7 +9,7 @@ from django.urls import reverse
 from lakeui.catalog.health import FEW_FILES
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
-from lakeui.pages.units import format_count, format_duration
+from lakeui.pages.units import format_bytes, format_count, format_duration
 
 QUIET_MIRROR = timedelta(minutes=15)
 MANY_ESCAPED = 3
@@ -48,6 +48,7 @@ def matters(
         *_escaped(known, losses),
         *map(_failed, failed),
         *(_small_files(table) for table in known if _has_small_files(table)),
+        *(_vacuum_due(table) for table in known if _is_vacuum_due(table, now)),
         *(_stale(table) for table in known if _is_stale(table, now)),
     ]
 
@@ -125,6 +126,25 @@ def _small_files(table: Table) -> Matter:
         None,
         "Dry run",
         f"{reverse('job-new')}?table={table.pk}&kind=optimize&dry_run=on",
+    )
+
+
+def _is_vacuum_due(table: Table, now: datetime) -> bool:
+    due = table.vacuum_from is not None and table.vacuum_from <= now
+    return due and table.dead_bytes * 2 > table.size_bytes
+
+
+def _vacuum_due(table: Table) -> Matter:
+    return Matter(
+        "warn",
+        "look",
+        f"{format_bytes(table.dead_bytes)} lie in files it no longer names",
+        table,
+        f"{format_count(table.dead_file_count)} files that only older versions need. VACUUM "
+        "deletes those past their retention; a dry run says which versions are lost.",
+        table.vacuum_from,
+        "Dry run",
+        f"{reverse('job-new')}?table={table.pk}&kind=vacuum&dry_run=on",
     )
 
 

@@ -43,6 +43,9 @@ class TableSerializer(serializers.ModelSerializer[Table]):
             "small_file_count",
             "size_bytes",
             "row_count",
+            "dead_file_count",
+            "dead_bytes",
+            "vacuum_from",
             "mirrored_at",
             "mirror_error_code",
         ]

@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from lakeui.catalog.models import Table
 from lakeui.pages.exports import spreadsheet_safe
@@ -167,7 +169,10 @@ def test_a_search_that_finds_nothing_says_so(as_, lake):
 def test_the_overview_names_what_needs_attention(as_, lake):
     make_job(lake.table, "append", state="failed", error_message="4 rows do not fit.")
     make_table("web.events", file_count=100, small_file_count=80)
+    yesterday = timezone.now() - timedelta(days=1)
+    make_table("web.visits", size_bytes=100, dead_bytes=2048, vacuum_from=yesterday)
     body = as_("viewer").get("/").content.decode()
     assert "APPEND failed" in body
     assert "4 rows do not fit." in body
     assert "80 % of its files are small" in body
+    assert "2.0 KiB lie in files it no longer names" in body

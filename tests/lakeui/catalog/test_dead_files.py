@@ -1,0 +1,68 @@
+"""What lies beside the table: files of older versions, until a VACUUM on record took them."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+
+from lakeui.catalog.health import Health, with_health
+from lakeui.catalog.mirror import refresh_table
+from lakeui.catalog.models import Table
+from lakeui.catalog.registration import register_table
+from tests.lakeui.catalog.log_writer import FULL_INFO, add, append_commit, new_table, remove
+
+pytestmark = pytest.mark.django_db
+
+NOW_MS = int(timezone.now().timestamp() * 1000)
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def lake(tmp_path, settings) -> Path:
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    return tmp_path
+
+
+def removed(path: str, hours_ago: int, size: int = 4000) -> dict:
+    action = remove(path)
+    action["remove"] |= {"deletionTimestamp": NOW_MS - hours_ago * HOUR_MS, "size": size}
+    return action
+
+
+def health_of(table: Table) -> str:
+    return with_health(Table.objects.filter(pk=table.pk)).get().health
+
+
+@pytest.fixture
+def rewritten(lake) -> Table:
+    """One live file, two of older versions, and one that only got another deletion vector."""
+    new_table(lake / "t", configuration={"delta.deletedFileRetentionDuration": "interval 10 hours"})
+    append_commit(lake / "t", 1, [add("a"), add("b"), add("c", size=1000)])
+    append_commit(lake / "t", 2, [removed("a", 9)])
+    append_commit(lake / "t", 3, [removed("b", 3), removed("c", 1), add("c", size=1000)])
+    return register_table(str(lake / "t"))
+
+
+def test_files_of_older_versions_are_counted_once_and_live_ones_are_not(rewritten):
+    assert (rewritten.dead_file_count, rewritten.dead_bytes) == (2, 8000)
+    first = datetime.fromtimestamp((NOW_MS - 9 * HOUR_MS) / 1000, UTC)
+    assert rewritten.vacuum_from - first == timedelta(hours=10)
+
+
+def test_a_table_is_due_for_vacuum_once_its_retention_has_passed(rewritten):
+    assert health_of(rewritten) == Health.HEALTHY
+    earlier = timezone.now() - timedelta(hours=1)
+    Table.objects.filter(pk=rewritten.pk).update(vacuum_from=earlier)
+    assert health_of(rewritten) == Health.VACUUM_DUE
+    Table.objects.filter(pk=rewritten.pk).update(dead_bytes=100)
+    assert health_of(rewritten) == Health.HEALTHY
+
+
+def test_what_a_vacuum_on_record_could_delete_is_taken_as_gone(rewritten, lake):
+    append_commit(lake / "t", 4, [], info={**FULL_INFO, "operation": "VACUUM END"})
+    in_five_hours = NOW_MS / 1000 + 5 * 3600
+    os.utime(lake / "t/_delta_log" / f"{4:020}.json", (in_five_hours, in_five_hours))
+    refresh_table(rewritten)
+    assert (rewritten.dead_file_count, rewritten.dead_bytes) == (1, 4000)
