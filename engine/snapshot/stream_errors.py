@@ -1,0 +1,83 @@
+"""Why a stream over a table stops: named, with the version and the way on."""
+
+from collections.abc import Sequence
+
+from engine.errors import EngineError
+
+
+class StreamError(EngineError):
+    """A stream cannot go on from where it is."""
+
+    code = "LAKE_STREAM_STOPPED"
+    sqlstate = "22000"
+
+
+class SourceSchemaChangedError(StreamError):
+    """The source's metadata changed in a version that the stream has not read yet."""
+
+    code = "DELTA_SCHEMA_CHANGED_WITH_VERSION"
+    sqlstate = "KD007"
+
+    def __init__(self, table: str, version: int, changes: Sequence[str], remedy: str) -> None:
+        shown = "; ".join(changes[:10])
+        super().__init__(f"Version {version} of {table} changed its metadata: {shown}.", remedy)
+        self.table, self.version, self.changes = table, version, tuple(changes)
+
+
+class SourceReplacedError(StreamError):
+    """Another table is where the stream's source was."""
+
+    code = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
+    sqlstate = "55019"
+
+    def __init__(self, table: str, expected: str, found: str) -> None:
+        super().__init__(
+            f"The stream reads the table with id {expected}, and the one at {table} has id {found}.",
+            "Start a new stream, under another checkpoint or name, to read this one.",
+        )
+        self.table, self.expected, self.found = table, expected, found
+
+
+class SourceRowsRemovedError(StreamError):
+    """A version of the source removed rows, which a stream of appends cannot say."""
+
+    code = "DELTA_SOURCE_IGNORE_DELETE"
+    sqlstate = "0A000"
+
+    def __init__(self, table: str, version: int, operation: str, path: str) -> None:
+        super().__init__(
+            f"Version {version} of {table} ({operation}) removed rows, among others of {path}.",
+            "Set ignoreDeletes to pass over removals of whole files, or skipChangeCommits.",
+        )
+        self.table, self.version, self.operation = table, version, operation
+
+
+class SourceRowsChangedError(StreamError):
+    """A version of the source rewrote rows that the stream has passed on before."""
+
+    code = "DELTA_SOURCE_TABLE_IGNORE_CHANGES"
+    sqlstate = "0A000"
+
+    def __init__(self, table: str, version: int, operation: str, path: str) -> None:
+        super().__init__(
+            f"Version {version} of {table} ({operation}) changed rows, among others of {path}.",
+            "Set skipChangeCommits to pass over such versions, or ignoreChanges to read the"
+            " rewritten files, with rows that have been read before.",
+        )
+        self.table, self.version, self.operation = table, version, operation
+
+
+class StreamLogCleanedError(StreamError):
+    """Versions that a stream has not read yet are no longer in the log."""
+
+    code = "DELTA_MISSING_FILES_UNEXPECTED_VERSION"
+    sqlstate = "XXKDS"
+
+    def __init__(self, table: str, version: int, earliest: int | None) -> None:
+        kept = "none is left" if earliest is None else f"the log begins at version {earliest}"
+        super().__init__(
+            f"The stream has to read version {version} of {table}, and {kept}: it was cleaned away.",
+            "Start a new stream that reads the whole table first; raise"
+            " delta.logRetentionDuration if streams pause for long.",
+        )
+        self.table, self.version, self.earliest = table, version, earliest

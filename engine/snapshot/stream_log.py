@@ -1,0 +1,236 @@
+"""The log of a table as a stream of files: what the table held at first, then what was added.
+
+Versions that moved rows (`dataChange` false) are passed over. A version that removed or changed rows
+stops the stream unless it is told otherwise, and so does one that changed the metadata. A batch may
+end inside of a version; a version is checked whole before its first file is given out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import Metadata, Protocol
+from engine.errors import FileMissingError, LogGapError, VersionNotFoundError
+from engine.log.commits import Commit, list_versions, read_commit
+from engine.protocol.features import check_readable
+from engine.snapshot.metadata_changes import MetadataChange, property_changes, schema_changes
+from engine.snapshot.snapshot import load_snapshot
+from engine.snapshot.stream_errors import (
+    SourceReplacedError,
+    SourceRowsChangedError,
+    SourceRowsRemovedError,
+    SourceSchemaChangedError,
+    StreamError,
+    StreamLogCleanedError,
+)
+from engine.snapshot.stream_position import MAX_INDEX, Position
+from engine.storage.base import Store
+
+_KEPT_VERSIONS = 64
+
+
+@dataclass(frozen=True)
+class StreamTerms:
+    """Under which metadata a stream reads, and what it passes over.
+
+    Attributes:
+        metadata: the table's as of `version`; rows are read under its schema.
+        accepted_version: up to there changes of the metadata have been looked at by a person.
+        heeds_properties: whether a change of properties alone stops the stream too.
+        remedy: what to do about a change of the metadata.
+    """
+
+    metadata: Metadata
+    version: int
+    accepted_version: int = -1
+    heeds_properties: bool = False
+    ignore_deletes: bool = False
+    ignore_changes: bool = False
+    skip_change_commits: bool = False
+    remedy: str = "Restart the query: it reads under the new metadata then."
+    accept_remedy: str = (
+        "Set acceptSchemaVersion to that version if the rows before it may be read so."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """How much one batch may hold; at least one file always fits."""
+
+    max_files: int | None = None
+    max_bytes: int | None = None
+
+    def allow(self, files: int, size_bytes: int) -> bool:
+        """Whether another file may follow so many."""
+        few = self.max_files is None or files < self.max_files
+        return few and (self.max_bytes is None or size_bytes < self.max_bytes)
+
+
+@dataclass
+class StreamLog:
+    """The files of a stream, by position. What was read of the log is kept for a while."""
+
+    store: Store
+    terms: StreamTerms
+    _added: dict[int, list[AddFile]] = field(default_factory=dict)
+    _initial: tuple[int, list[AddFile]] | None = None
+
+    def latest_version(self, from_version: int) -> int | None:
+        """The newest version whose commit the log holds, None if there is none from there on."""
+        return max(list_versions(self.store, from_version), default=None)
+
+    def batch_end(self, start: Position, limits: StreamLimits, last_version: int) -> Position:
+        """Where a batch that begins at `start` ends: `start` itself if there is nothing new.
+
+        Raises:
+            StreamError: the stream may not go on; what can be read before is given out first.
+        """
+        end, count, size = start, 0, 0
+        try:
+            for add, after in self._walk(start, last_version):
+                if add is not None:
+                    full = count and not limits.allow(count, size)
+                    if full and end.index < MAX_INDEX:
+                        break
+                    count, size = count + 1, size + add.size
+                end = after
+        except StreamError:
+            if end == start:
+                raise
+        return end
+
+    def check_since(self, start: Position) -> None:
+        """Refuse to read what lies between a position and the terms if its meaning was lost since.
+
+        Columns that were added meanwhile do no harm: they are null in older rows.
+
+        Raises:
+            SourceSchemaChangedError: a column was dropped, renamed or of another type then.
+        """
+        before = self._metadata_before(start)
+        for version in range(start.version + start.initial, self.terms.version + 1):
+            after = next(
+                (each for each in self._commit(version).actions if isinstance(each, Metadata)), None
+            )
+            if after is None:
+                continue
+            found = schema_changes(before, after) if before is not None else []
+            lost = [each for each in found if not each.additive]
+            if lost and version > self.terms.accepted_version:
+                raise self._changed(version, lost, self.terms.accept_remedy)
+            before = after
+
+    def files(self, start: Position, end: Position) -> list[AddFile]:
+        """The files between two positions, `end` left out."""
+        found: list[AddFile] = []
+        if start == end:
+            return found
+        for add, after in self._walk(start, end.version if end.index else end.version - 1):
+            if add is not None:
+                found.append(add)
+            if after == end:
+                break
+        return found
+
+    def _walk(
+        self, start: Position, last_version: int
+    ) -> Iterator[tuple[AddFile | None, Position]]:
+        """Files with the position after each; None for a version that has none to give."""
+        version, index = start.version, start.index
+        if start.initial:
+            yield from _placed(self._files_of_snapshot(version), version, index, initial=True)
+            version, index = version + 1, 0
+        while version <= last_version:
+            yield from _placed(self._files_of_commit(version), version, index, initial=False)
+            version, index = version + 1, 0
+
+    def _files_of_snapshot(self, version: int) -> list[AddFile]:
+        """The oldest first, in an order that any later look at the same version gives again."""
+        if self._initial is None or self._initial[0] != version:
+            try:
+                snapshot = load_snapshot(self.store, version)
+            except (VersionNotFoundError, LogGapError, FileMissingError) as error:
+                raise self._cleaned(version) from error
+            self._check_metadata(version, snapshot.metadata)
+            files = sorted(snapshot.add_files(), key=lambda add: (add.modification_time, add.path))
+            self._initial = version, files
+        return self._initial[1]
+
+    def _commit(self, version: int) -> Commit:
+        try:
+            return read_commit(self.store, version)
+        except FileMissingError as error:
+            raise self._cleaned(version) from error
+
+    def _files_of_commit(self, version: int) -> list[AddFile]:
+        if version not in self._added:
+            commit = self._commit(version)
+            if len(self._added) >= _KEPT_VERSIONS:
+                self._added.clear()
+            self._added[version] = self._checked(commit)
+        return self._added[version]
+
+    def _checked(self, commit: Commit) -> list[AddFile]:
+        """The files that a version gives to the stream, once nothing speaks against it."""
+        for each in commit.actions:
+            if isinstance(each, Metadata):
+                self._check_metadata(commit.version, each)
+            elif isinstance(each, Protocol):
+                check_readable(self.store.root, each)
+        adds = [a for a in commit.actions if isinstance(a, AddFile) and a.data_change]
+        removed = [a for a in commit.actions if isinstance(a, RemoveFile) and a.data_change]
+        if not removed:
+            return adds
+        if self.terms.skip_change_commits:
+            return []
+        tolerated = self.terms.ignore_changes or (self.terms.ignore_deletes and not adds)
+        if tolerated:
+            return adds
+        refusal = SourceRowsChangedError if adds else SourceRowsRemovedError
+        operation = commit.commit_info.operation if commit.commit_info else None
+        name = operation or "an unnamed operation"
+        raise refusal(self.store.root, commit.version, name, removed[0].path)
+
+    def _check_metadata(self, version: int, metadata: Metadata) -> None:
+        """Stop at what changed after the terms were taken; `check_since` has seen the rest."""
+        terms = self.terms
+        if metadata.id != terms.metadata.id:
+            raise SourceReplacedError(self.store.root, terms.metadata.id, metadata.id)
+        if version <= max(terms.version, terms.accepted_version):
+            return
+        changes = schema_changes(terms.metadata, metadata)
+        if terms.heeds_properties:
+            changes += property_changes(terms.metadata, metadata)
+        if changes:
+            raise self._changed(version, changes, terms.remedy)
+
+    def _metadata_before(self, start: Position) -> Metadata | None:
+        """As of the position, None where the log does not reach back so far."""
+        version = start.version if start.initial else start.version - 1
+        try:
+            return load_snapshot(self.store, version).metadata if version >= 0 else None
+        except (VersionNotFoundError, LogGapError, FileMissingError):
+            return None
+
+    def _changed(
+        self, version: int, changes: list[MetadataChange], remedy: str
+    ) -> SourceSchemaChangedError:
+        texts = [each.text for each in changes]
+        return SourceSchemaChangedError(self.store.root, version, texts, remedy)
+
+    def _cleaned(self, version: int) -> StreamLogCleanedError:
+        earliest = min(list_versions(self.store), default=None)
+        return StreamLogCleanedError(self.store.root, version, earliest)
+
+
+def _placed(
+    files: list[AddFile], version: int, index: int, *, initial: bool
+) -> Iterator[tuple[AddFile | None, Position]]:
+    for place in range(index, len(files)):
+        last = place + 1 == len(files)
+        yield (
+            files[place],
+            Position(version + 1) if last else Position(version, place + 1, initial),
+        )
+    if index >= len(files):
+        yield None, Position(version + 1)

@@ -1,0 +1,63 @@
+"""Where a stream is in the log of its source: as JSON in a checkpoint, as a number in a `txn` action."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import RequestError
+
+MAX_INDEX = 1 << 23
+_IS_COMMIT = MAX_INDEX
+_VERSION_BITS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The next file to read.
+
+    Attributes:
+        version: of the source.
+        index: of the file among those that the version added, or among those of the snapshot.
+        initial: the files are those of the whole table at that version.
+    """
+
+    version: int
+    index: int = 0
+    initial: bool = False
+
+    def to_number(self) -> int:
+        """A number that grows as the stream advances: version, initial or not, index.
+
+        It fits the 63 bits of a `txn` action's version as long as the index is below `MAX_INDEX`.
+        """
+        part = self.index if self.initial else _IS_COMMIT + self.index
+        return (self.version << _VERSION_BITS) + part
+
+    @classmethod
+    def from_number(cls, number: int) -> "Position":
+        """The position that `to_number` made a number of."""
+        version, part = number >> _VERSION_BITS, number & ((1 << _VERSION_BITS) - 1)
+        return cls(version, part & (_IS_COMMIT - 1), initial=part < _IS_COMMIT)
+
+    def to_json(self, table_id: str) -> dict[str, Any]:
+        """An offset of Spark's checkpoint."""
+        return {
+            "table": table_id,
+            "version": self.version,
+            "index": self.index,
+            "initial": self.initial,
+        }
+
+    @classmethod
+    def from_json(cls, offset: Mapping[str, Any]) -> "Position":
+        """The position of an offset.
+
+        Raises:
+            RequestError: it is no offset of this source.
+        """
+        version, index, initial = (offset.get(name) for name in ("version", "index", "initial"))
+        numbers = type(version) is int and type(index) is int
+        if not numbers or type(initial) is not bool or min(version, index) < 0:  # type: ignore[type-var]
+            msg = f"{dict(offset)} is no offset of a Delta table's stream."
+            raise RequestError(msg, "Use the checkpoint of this source.", field="checkpoint")
+        return cls(int(version or 0), int(index or 0), initial)

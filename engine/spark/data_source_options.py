@@ -1,0 +1,163 @@
+"""The options of the data source `lake`, under the names that delta-spark gives them."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from engine.errors import PathOutsideRootError, RequestError
+from engine.snapshot.stream_log import StreamLimits
+from engine.storage.uri import normalise_uri
+
+STORAGE_PREFIX = "storage."
+DEFAULT_MAX_FILES = 1000
+LATEST = "latest"
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d{1,15})\s*([bkmgt]?)b?", re.IGNORECASE)
+_REFUSED = {
+    "replacewhere": "Use the engine's overwrite command with replace_where.",
+    "partitionoverwritemode": "Use the engine's overwrite command with dynamic_partitions.",
+    "overwriteschema": "Use the engine's overwrite command with overwrite_schema.",
+    "mergeschema": "Use the engine's append command with merge_schema, or ALTER TABLE first.",
+    "readchangefeed": "Use engine.snapshot.change_feed.",
+    "readchangedata": "Use engine.snapshot.change_feed.",
+}
+"""Options of delta-spark that would be dangerous to overlook."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where tables may be and how their stores are opened; set where the source is registered.
+
+    Attributes:
+        storage_options: of the object store.
+        allowed_roots: places outside of a table that its log may lead to (shallow clones).
+        table_roots: the only places where tables may be; any where it is empty.
+    """
+
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    allowed_roots: tuple[str, ...] = ()
+    table_roots: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LakeOptions:
+    """The options, checked."""
+
+    uri: str
+    storage_options: Mapping[str, str]
+    version: int | None = None
+    timestamp: str | None = None
+    starting_version: int | str | None = None
+    starting_timestamp: str | None = None
+    limits: StreamLimits = field(default_factory=StreamLimits)
+    ignore_deletes: bool = False
+    ignore_changes: bool = False
+    skip_change_commits: bool = False
+    accept_schema_version: int = -1
+    query_id: str = ""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str], place: Place) -> "LakeOptions":
+        """The options that Spark hands over, whose names come in any case.
+
+        Raises:
+            RequestError: one is missing, refused, or not what it should be.
+            PathOutsideRootError: the table is not where tables may be.
+        """
+        options = {str(key).lower(): str(value) for key, value in given.items()}
+        for name, remedy in _REFUSED.items():
+            if options.get(name, "false").lower() not in {"false", "static"}:
+                msg = f"The data source lake does not know the option {name}."
+                raise RequestError(msg, remedy, field=name)
+        _check_exclusive(options, ("versionasof", "timestampasof"))
+        _check_exclusive(options, ("startingversion", "startingtimestamp"))
+        return cls(
+            uri=_table_uri(options.get("path", ""), place.table_roots),
+            storage_options={**place.storage_options, **_storage(options)},
+            version=_integer(options, "versionasof"),
+            timestamp=options.get("timestampasof"),
+            starting_version=_starting_version(options),
+            starting_timestamp=options.get("startingtimestamp"),
+            limits=_limits(options),
+            ignore_deletes=_flag(options, "ignoredeletes"),
+            ignore_changes=_flag(options, "ignorechanges"),
+            skip_change_commits=_flag(options, "skipchangecommits"),
+            accept_schema_version=_integer(options, "acceptschemaversion", -1) or 0,
+            query_id=options.get("queryid", ""),
+        )
+
+
+def _table_uri(path: str, roots: Iterable[str]) -> str:
+    if not path:
+        msg = "The data source lake needs the place of a table."
+        raise RequestError(
+            msg, "Give it to load(…) or start(…), or as the option path.", field="path"
+        )
+    uri = normalise_uri(path)
+    if uri.startswith("memory://"):
+        msg = f"{uri} is in another process's memory, which Spark's workers cannot read."
+        raise RequestError(msg, "Use a table on disk or in an object store.", field="path")
+    allowed = [normalise_uri(root) for root in roots]
+    if allowed and not any(
+        uri == root or uri.startswith(f"{root.rstrip('/')}/") for root in allowed
+    ):
+        msg = f"{uri} is not where tables may be."
+        raise PathOutsideRootError(msg, "Have an administrator allow the place.")
+    return uri
+
+
+def _storage(options: Mapping[str, str]) -> dict[str, str]:
+    names = [key for key in options if key.startswith(STORAGE_PREFIX)]
+    return {key.removeprefix(STORAGE_PREFIX): options[key] for key in names}
+
+
+def _check_exclusive(options: Mapping[str, str], names: tuple[str, str]) -> None:
+    if all(name in options for name in names):
+        msg = f"{names[0]} and {names[1]} cannot both be given."
+        raise RequestError(msg, "Give one of them.", field=names[1])
+
+
+def _starting_version(options: Mapping[str, str]) -> int | str | None:
+    if options.get("startingversion", "").lower() == LATEST:
+        return LATEST
+    return _integer(options, "startingversion")
+
+
+def _limits(options: Mapping[str, str]) -> StreamLimits:
+    max_bytes = _size(options, "maxbytespertrigger")
+    default = DEFAULT_MAX_FILES if max_bytes is None else None
+    max_files = _integer(options, "maxfilespertrigger", default)
+    for name, value in (("maxfilespertrigger", max_files), ("maxbytespertrigger", max_bytes)):
+        if value == 0:
+            msg = f"{name} is 0: no batch could hold a file."
+            raise RequestError(msg, "Use at least 1.", field=name)
+    return StreamLimits(max_files, max_bytes)
+
+
+def _integer(options: Mapping[str, str], name: str, default: int | None = None) -> int | None:
+    text = options.get(name, "").strip()
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        msg = f"{name} is {text[:60]!r}, not a whole number."
+        raise RequestError(msg, "Give 0 or more.", field=name)
+    return int(text)
+
+
+def _size(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name, "").strip()
+    if not text:
+        return None
+    found = _SIZE.fullmatch(text)
+    if found is None:
+        msg = f"{name} is {text[:60]!r}, not a size."
+        raise RequestError(msg, "Give a number of bytes, or one with k, m or g.", field=name)
+    return int(found[1]) * _UNITS[found[2].lower()]
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool:
+    text = options.get(name, "false").strip().lower()
+    if text not in {"true", "false"}:
+        msg = f"{name} is {text[:60]!r}."
+        raise RequestError(msg, "Use true or false.", field=name)
+    return text == "true"

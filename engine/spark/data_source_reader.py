@@ -1,0 +1,157 @@
+"""Reading for the data source `lake`: files on the executors, as Arrow batches of Spark's types."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from engine.actions.codec import decode, encode
+from engine.actions.files import AddFile
+from engine.errors import RequestError
+from engine.expressions.tree import Expression
+from engine.schema.types import StructType
+from engine.snapshot.reader import iter_file
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import to_spark_schema
+from engine.spark.data_source_filters import to_condition
+from engine.storage.base import Store
+from engine.storage.uri import open_store
+
+_BATCH_ROWS = 65_536
+_PARTITION_BYTES = 64 * 1024 * 1024
+_OPEN_COST_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class FileShape:
+    """What an executor must know to read files of a table; it travels by pickle.
+
+    Attributes:
+        wanted: the columns that are read, by name.
+        arrow: their schema as Spark expects it.
+    """
+
+    uri: str
+    schema: StructType
+    wanted: tuple[str, ...]
+    arrow: pa.Schema
+    partition_columns: Sequence[str] = ()
+    mapping_mode: str = "none"
+    allowed_roots: Sequence[str] = ()
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def store(self) -> Store:
+        """The table's files."""
+        return open_store(self.uri, self.storage_options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The live rows of a partition's files."""
+        for line in partition.value or ():
+            add = decode(line)
+            if isinstance(add, AddFile):
+                for rows in iter_file(self, add, self.wanted, batch_rows=_BATCH_ROWS):
+                    yield from _as_spark(rows, self.arrow)
+
+
+class LakeReader(DataSourceReader):
+    """A batch read of one version; every file is one piece of work, small ones share."""
+
+    def __init__(self, snapshot: Snapshot, shape: FileShape) -> None:
+        """A read of what `shape` wants of a snapshot."""
+        self._snapshot: Snapshot | None = snapshot
+        self._shape = shape
+        self._conditions: list[Expression] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Executors need the shape alone."""
+        return {"_snapshot": None, "_shape": self._shape, "_conditions": []}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The live files that the pushed filters leave."""
+        if self._snapshot is None:
+            return []
+        kept = self._snapshot.add_files()
+        for each in self._conditions:
+            found = {add.path for add in self._snapshot.add_files(each)}
+            kept = [add for add in kept if add.path in found]
+        return partitions_of(kept)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override] # an iterator of batches is one of its two kinds
+        """The rows of one partition."""
+        return self._shape.read(partition)
+
+    def _push(self, filters: list[Filter]) -> Iterator[Filter]:
+        """Files are pruned by filters, rows are left to Spark: every filter is given back."""
+        for each in filters:
+            condition = to_condition(each, self._shape.schema)
+            if condition is not None:
+                self._conditions.append(condition)
+            yield each
+
+
+class PruningLakeReader(LakeReader):
+    """The same where Spark's pushing of filters to Python data sources is on."""
+
+    def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
+        """Prune files; no filter is taken over."""
+        return list(self._push(filters))
+
+
+def shape_of(
+    snapshot: Snapshot, schema: spark_types.StructType, storage_options: dict[str, str]
+) -> FileShape:
+    """What reading the columns of a Spark schema from a snapshot's files needs.
+
+    Raises:
+        RequestError: the schema has a column that the table lacks or has in another type.
+    """
+    offered = to_spark_schema(snapshot.schema)
+    for each in schema:
+        known = next((f for f in offered if f.name == each.name), None)
+        if known is None or known.dataType != each.dataType:
+            msg = f"{snapshot.table_uri} has no column {each.name} of type {each.dataType.simpleString()}."
+            raise RequestError(msg, f"It has {offered.simpleString()[:500]}.", field="schema")
+    return FileShape(
+        uri=snapshot.table_uri,
+        schema=snapshot.schema,
+        wanted=tuple(schema.fieldNames()),
+        arrow=to_arrow_schema(schema, timezone="UTC"),
+        partition_columns=tuple(snapshot.partition_columns),
+        mapping_mode=snapshot.mapping_mode,
+        allowed_roots=snapshot.allowed_roots,
+        storage_options=storage_options,
+    )
+
+
+def partitions_of(adds: Sequence[AddFile]) -> list[InputPartition]:
+    """Files in their order as pieces of work, small ones together."""
+    pieces: list[list[str]] = []
+    room = 0
+    for add in adds:
+        cost = add.size + _OPEN_COST_BYTES
+        if cost > room:
+            pieces.append([])
+            room = _PARTITION_BYTES
+        pieces[-1].append(encode(add))
+        room -= cost
+    return [InputPartition(piece) for piece in pieces]
+
+
+def _as_spark(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows in the very types that Spark will look for."""
+    columns = [
+        rows.column(each.name)
+        if rows.column(each.name).type == each.type
+        else rows.column(each.name).cast(each.type)
+        for each in schema
+    ]
+    table = pa.Table.from_arrays(columns, schema=schema)
+    return itertools.chain.from_iterable(
+        batch for batch in [table.to_batches(max_chunksize=_BATCH_ROWS)]
+    )

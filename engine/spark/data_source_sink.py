@@ -1,0 +1,134 @@
+"""Streaming writes of the data source `lake`: every batch once, whatever is repeated.
+
+A batch's commit carries a `txn` action: the id of the query (kept in its checkpoint) and the number
+of the batch. A batch that the log has already is not written again. Two queries that run on one
+checkpoint meet in that action: the later one loses with `ConcurrentTransactionException`.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import types as spark_types
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from engine.actions.table import SetTransaction
+from engine.errors import RequestError
+from engine.spark.data_source_options import LakeOptions, Place
+from engine.spark.data_source_writer import open_table
+from engine.spark.staged_files import (
+    StagedFiles,
+    Staging,
+    discard,
+    has_failed_tasks,
+    may_have_landed,
+    removal_of,
+    stages_of,
+)
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+QUERY_ID = "sql.streaming.queryId"
+BATCH_ID = "streaming.sql.batchId"
+
+
+class LakeSink(DataSourceStreamArrowWriter):
+    """One batch of a streaming query, from its plan to its commit.
+
+    Spark makes one of these where it plans the batch, which fixes the version that is read, and
+    another one for the commit: the tasks' messages bring the version and the query's id along.
+    """
+
+    def __init__(
+        self, options: LakeOptions, place: Place, schema: spark_types.StructType, overwrite: bool
+    ) -> None:
+        """Look at the table as it is when the batch begins."""
+        self._options, self._place, self._overwrite = options, place, overwrite
+        snapshot = open_table(options, place).snapshot()
+        self._staging = Staging.at(snapshot, schema, options.storage_options)
+        self._committed = {app: each.version for app, each in snapshot.set_transactions.items()}
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
+        """Write a task's rows, on an executor, unless the log has the batch."""
+        query_id, batch_id = self._options.query_id or _local(QUERY_ID), _local(BATCH_ID)
+        base = self._staging.base_version
+        if batch_id.isdigit() and self._committed.get(query_id, -1) >= int(batch_id):
+            return StagedFiles(base_version=base, query_id=query_id)
+        store = open_store(self._options.uri, self._options.storage_options)
+        staged = self._staging.write(iterator, store)
+        staged.query_id = query_id
+        return staged
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Commit the batch, on the driver, unless the log has it.
+
+        Raises:
+            ConcurrentTransactionException: another query committed on the same checkpoint.
+            ConflictError: another writer won; restarting the query repeats the batch.
+        """
+        stages = stages_of(messages)
+        if not stages:
+            return
+        table = open_table(self._options, self._place)
+        try:
+            commit_batch(table, stages, batchId, replace_all=self._overwrite)
+        except Exception as error:
+            if not may_have_landed(error):
+                discard(table.store, stages)
+            raise
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803 - Spark's names
+        """Remove what tasks wrote before another one failed."""
+        if has_failed_tasks(messages):
+            store = open_store(self._options.uri, self._options.storage_options)
+            discard(store, stages_of(messages))
+
+
+def commit_batch(
+    table: DeltaTable, stages: Sequence[StagedFiles], batch_id: int, *, replace_all: bool
+) -> int | None:
+    """Commit what the tasks of a batch wrote; the version, None if there was nothing to commit.
+
+    Raises:
+        RequestError: nobody can say which query this is.
+        ConflictError: another commit won since the batch began.
+    """
+    query_id, base = stages[0].query_id, min(each.base_version for each in stages)
+    if not query_id:
+        msg = "The id of the streaming query is not known."
+        raise RequestError(msg, "Give it as the option queryId.", field="queryId")
+    snapshot = table.snapshot(base)
+    txn = OptimisticTransaction(table, snapshot, clock=table.clock)
+    last = txn.read_application(query_id)
+    if last is not None and last >= batch_id:
+        discard(table.store, stages)
+        return None
+    adds = [add for stage in stages for add in stage.adds]
+    removed = []
+    if replace_all:
+        txn.read_whole_table()
+        removed = snapshot.add_files()
+    if not adds and not removed:
+        return None
+    now_ms = table.clock.now_ms()
+    txn.stage(SetTransaction(app_id=query_id, version=batch_id, last_updated=now_ms))
+    txn.stage(*map(removal_of, removed), *adds)
+    parameters = {
+        "outputMode": "Complete" if replace_all else "Append",
+        "queryId": query_id,
+        "epochId": str(batch_id),
+    }
+    metrics = {
+        "numAddedFiles": len(adds),
+        "numRemovedFiles": len(removed),
+        "numOutputRows": sum(each.rows for each in stages),
+        "numOutputBytes": sum(add.size for add in adds),
+    }
+    return txn.commit("STREAMING UPDATE", parameters, metrics)
+
+
+def _local(name: str) -> str:
+    """A property that Spark hands down from the thread of the query to its tasks."""
+    context = TaskContext.get()
+    return (context.getLocalProperty(name) if context else None) or ""

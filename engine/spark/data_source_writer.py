@@ -1,0 +1,90 @@
+"""Batch writes of the data source `lake`: append and overwrite, one commit each."""
+
+import uuid
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from engine.spark.data_source_options import LakeOptions, Place
+from engine.spark.staged_files import (
+    StagedFiles,
+    Staging,
+    discard,
+    has_failed_tasks,
+    may_have_landed,
+    removal_of,
+    stages_of,
+)
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+
+class LakeWriter(DataSourceArrowWriter):
+    """A batch write. It reads the version that was newest when Spark planned it."""
+
+    def __init__(
+        self, options: LakeOptions, place: Place, schema: spark_types.StructType, overwrite: bool
+    ) -> None:
+        """Check what can be checked before a row is read.
+
+        Raises:
+            EngineError: there is no table, or it does not take such rows.
+        """
+        self._options, self._place, self._overwrite = options, place, overwrite
+        self._txn_id = str(uuid.uuid4())
+        snapshot = open_table(options, place).snapshot()
+        self._staging = Staging.at(snapshot, schema, options.storage_options)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
+        """Write a task's rows, on an executor."""
+        store = open_store(self._options.uri, self._options.storage_options)
+        return self._staging.write(iterator, store)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Commit what the tasks wrote, on the driver.
+
+        Raises:
+            ConflictError: a concurrent commit won; the files are removed.
+        """
+        stages = stages_of(messages)
+        table = open_table(self._options, self._place)
+        try:
+            self._commit(table, stages)
+        except Exception as error:
+            if not may_have_landed(error):
+                discard(table.store, stages)
+            raise
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what tasks wrote before another one failed."""
+        if has_failed_tasks(messages):
+            store = open_store(self._options.uri, self._options.storage_options)
+            discard(store, stages_of(messages))
+
+    def _commit(self, table: DeltaTable, stages: Sequence[StagedFiles]) -> None:
+        snapshot = table.snapshot(self._staging.base_version)
+        txn = OptimisticTransaction(table, snapshot, txn_id=self._txn_id, clock=table.clock)
+        adds = [add for stage in stages for add in stage.adds]
+        metrics = {
+            "numFiles": len(adds),
+            "numOutputBytes": sum(add.size for add in adds),
+            "numOutputRows": sum(stage.rows for stage in stages),
+        }
+        if self._overwrite:
+            txn.read_whole_table()
+            removed = snapshot.add_files()
+            txn.stage(*map(removal_of, removed))
+            metrics["numRemovedFiles"] = len(removed)
+            metrics["numRemovedBytes"] = sum(add.size for add in removed)
+        txn.stage(*adds)
+        mode = "Overwrite" if self._overwrite else "Append"
+        parameters = {"mode": mode, "partitionBy": list(snapshot.metadata.partition_columns)}
+        txn.commit("WRITE", parameters, metrics)
+
+
+def open_table(options: LakeOptions, place: Place) -> DeltaTable:
+    """The table that the options name."""
+    return DeltaTable.open(options.uri, options.storage_options, allowed_roots=place.allowed_roots)

@@ -1,0 +1,234 @@
+"""Rows of a DataFrame held to a table's rules by Arrow, where the plan cannot be changed any more.
+
+The operations let Spark complete and check rows; Spark's writers of Python data sources get batches.
+What Arrow cannot check exactly as Spark would is refused by name, never let through.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.actions.table import Metadata
+from engine.errors import (
+    CannotEvaluateError,
+    ExpressionError,
+    InvariantViolationError,
+    RequestError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from engine.expressions.evaluate import evaluate_arrow
+from engine.expressions.parse import parse_expression
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
+from engine.schema.types import (
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+from engine.snapshot.conform import target_type
+from engine.spark.columns import to_spark_type
+from engine.spark.identity import identity_columns
+from engine.spark.table_rules import DEFAULT, GENERATED, Rule, table_rules
+
+_WIDER = {
+    "byte": {"short", "integer", "long"},
+    "short": {"integer", "long"},
+    "integer": {"long"},
+    "float": {"double"},
+}
+_ANOTHER_WAY = "Write with the engine's append command, or its foreachBatch writer."
+
+
+@dataclass(frozen=True)
+class IncomingRows:
+    """How batches of a DataFrame become rows of a table; it travels to the executors.
+
+    Attributes:
+        table: its place, for messages.
+        schema: the table's columns.
+        given: the columns of the batches, by the table's spelling, in their order.
+        rules: what every row must keep.
+        generated: what columns are computed from others, with the expression.
+        defaults: what is put where the batches lack a column.
+    """
+
+    table: str
+    schema: StructType
+    given: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    generated: tuple[tuple[StructField, Expression], ...] = ()
+    defaults: tuple[tuple[StructField, Expression | None], ...] = ()
+
+    @classmethod
+    def plan(
+        cls, table: str, metadata: Metadata, schema: StructType, data: StructType, now_ms: int
+    ) -> "IncomingRows":
+        """The plan for rows of the schema `data`.
+
+        Raises:
+            SchemaMismatchError: columns or types that the table does not take.
+            UnsupportedFeatureError: a rule of the table that only Spark could check.
+            RequestError: the table numbers its rows, which this way of writing cannot.
+        """
+        _check_columns(schema, data)
+        numbered = identity_columns(schema)
+        if numbered:
+            msg = (
+                f"{table} numbers its rows in {numbered[0].name}, which this way of writing cannot."
+            )
+            raise RequestError(msg, _ANOTHER_WAY, field="path")
+        have = {each.name.lower() for each in data}
+        missing = [each for each in schema if each.name.lower() not in have]
+        plain = [each for each in missing if GENERATED not in each.metadata]
+        found = cls(
+            table,
+            schema,
+            tuple(known.name for each in data if (known := schema.get(each.name))),
+            tuple(table_rules(table, schema, metadata)),
+            tuple(
+                (each, _parsed(table, str(each.metadata[GENERATED]), schema, each, None))
+                for each in schema
+                if GENERATED in each.metadata
+            ),
+            tuple((each, _default(table, each, now_ms)) for each in plain),
+        )
+        found.apply(_empty(data))
+        return found
+
+    def apply(self, batch: pa.RecordBatch) -> pa.Table:
+        """The rows of a batch under the table's columns, once they keep every rule.
+
+        Raises:
+            InvariantViolationError: one does not; the first is shown.
+            UnsupportedFeatureError: Arrow cannot say of one whether it does.
+        """
+        columns = {
+            name: _typed(column, self._type(name))
+            for name, column in zip(self.given, batch.columns, strict=True)
+        }
+        count = batch.num_rows
+        for each, value in self.defaults:
+            columns[each.name] = _constant(self.table, each, value, count)
+        table = pa.table(columns) if columns else pa.table({"": pa.nulls(count)})
+        for each, value in self.generated:
+            computed = _evaluated(self.table, f"generated column {each.name}", value, table)
+            computed = computed.cast(target_type(each.type))
+            if each.name in columns:
+                same = _same(table.column(each.name), computed)
+                self._refuse(table, same, f"the generation of {each.name}", [each.name])
+            else:
+                table = table.append_column(each.name, computed)
+        self._enforce(table)
+        return table.select(self.schema.names)
+
+    def _enforce(self, table: pa.Table) -> None:
+        for rule in self.rules:
+            if rule.condition is None:
+                holds = pc.is_valid(_nested(table, rule.not_null))
+                self._refuse(table, holds, rule.name, [rule.not_null[0]])
+            else:
+                holds = _evaluated(self.table, rule.name, rule.condition, table)
+                names = sorted({path[0] for path in columns_of(rule.condition)})
+                self._refuse(table, holds, rule.name, names)
+
+    def _refuse(
+        self, table: pa.Table, holds: pa.ChunkedArray, rule: str, names: Sequence[str]
+    ) -> None:
+        broken = pc.invert(pc.fill_null(holds, True))
+        if not pc.any(broken).as_py():
+            return
+        row = table.select(list(names)).filter(broken).slice(0, 1).to_pylist()[0]
+        shown = ", ".join(f"{name} = {value!r}"[:200] for name, value in row.items())
+        msg = f"A row breaks {rule}: {shown}. Nothing was written."
+        raise InvariantViolationError(msg, "Correct the row, or change the rule.")
+
+    def _type(self, name: str) -> pa.DataType:
+        each = self.schema.get(name)
+        return target_type(each.type) if each else pa.null()
+
+
+def _check_columns(schema: StructType, data: StructType) -> None:
+    seen: set[str] = set()
+    for each in data:
+        known = schema.get(each.name)
+        if known is None:
+            msg = f"The data has the column {each.name}, which the table lacks."
+            raise SchemaMismatchError(msg, "Leave it out, or add it to the table.", field="source")
+        if known.name in seen:
+            msg = f"The data has the column {known.name} twice."
+            raise SchemaMismatchError(msg, "Leave one out.", field="source")
+        seen.add(known.name)
+        if not _fits(each.type, known.type):
+            found, wanted = (to_spark_type(t).simpleString() for t in (each.type, known.type))
+            msg = f"The column {known.name} is a {wanted}, and the data has a {found}."
+            raise SchemaMismatchError(msg, "Cast it in the DataFrame.", field="source")
+
+
+def _fits(data: DataType, table: DataType) -> bool:
+    """Whether Arrow turns every value of one type into the other as Spark does."""
+    if to_spark_type(data) == to_spark_type(table):
+        return True
+    if isinstance(data, DecimalType) and isinstance(table, DecimalType):
+        whole = table.precision - table.scale >= data.precision - data.scale
+        return whole and table.scale >= data.scale
+    if isinstance(data, PrimitiveType) and isinstance(table, PrimitiveType):
+        return data.name == "void" or table.name in _WIDER.get(data.name, set())
+    return False
+
+
+def _parsed(
+    table: str, text: str, schema: StructType, each: StructField, now_ms: int | None
+) -> Expression:
+    try:
+        return parse_expression(text, schema, now_ms=now_ms)
+    except ExpressionError as error:
+        what = f"column {each.name} ({text})"[:300]
+        raise UnsupportedFeatureError(table, [what], "write") from error
+
+
+def _default(table: str, each: StructField, now_ms: int) -> Expression | None:
+    text = each.metadata.get(DEFAULT)
+    return None if text is None else _parsed(table, str(text), StructType(), each, now_ms)
+
+
+def _constant(table: str, each: StructField, value: Expression | None, count: int) -> pa.Array:
+    kind = target_type(each.type)
+    if value is None:
+        return pa.nulls(count, kind)
+    one = pa.table({"": pa.nulls(1)})
+    found = _evaluated(table, f"the default of {each.name}", value, one).cast(kind)
+    return pa.repeat(found[0], count)
+
+
+def _evaluated(table: str, what: str, tree: Expression, rows: pa.Table) -> pa.ChunkedArray:
+    try:
+        return evaluate_arrow(tree, rows)
+    except CannotEvaluateError as error:
+        raise UnsupportedFeatureError(table, [what[:300]], "write in this way") from error
+
+
+def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+    return pc.or_(both_null, pc.fill_null(pc.equal(one, other), False))
+
+
+def _nested(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
+    found = table.column(path[0])
+    for name in path[1:]:
+        found = pc.struct_field(found, name)
+    return found
+
+
+def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    return column if column.type == kind else column.cast(kind)
+
+
+def _empty(data: StructType) -> pa.RecordBatch:
+    fields = [pa.field(each.name, target_type(each.type)) for each in data]
+    arrays = [pa.nulls(0, each.type) for each in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -1,0 +1,215 @@
+"""Files that tasks of a data source's write have staged: written on executors, committed elsewhere.
+
+Each of the steps runs in a process of its own: what they must know of each other travels by pickle.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import types as spark_types
+from pyspark.sql.datasource import WriterCommitMessage
+
+from engine.actions.codec import decode, encode
+from engine.actions.files import AddFile, RemoveFile
+from engine.clock import SystemClock
+from engine.errors import (
+    CommitOutcomeUnknownError,
+    EngineError,
+    StorageError,
+    StorageOutcomeUnknownError,
+)
+from engine.protocol.features import check_writable
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import from_spark_schema
+from engine.spark.file_writer import FileTarget, write_files
+from engine.spark.incoming_rows import IncomingRows
+from engine.spark.table_files import TableFiles
+from engine.spark.writer import file_target
+from engine.storage.base import Store
+from engine.storage.uri import resolve_log_path
+
+_SORTED_BYTES = 256 * 1024 * 1024
+
+
+@dataclass
+class StagedFiles(WriterCommitMessage):
+    """What one task wrote.
+
+    Attributes:
+        actions: one line of the log for each file.
+        rows: how many rows they hold.
+        base_version: the table's version under whose rules they were written.
+        query_id: of the streaming query, "" for a batch write.
+    """
+
+    actions: tuple[str, ...] = ()
+    rows: int = 0
+    base_version: int = -1
+    query_id: str = ""
+
+    @property
+    def adds(self) -> Iterator[AddFile]:
+        """The files."""
+        return (add for line in self.actions if isinstance(add := decode(line), AddFile))
+
+
+@dataclass(frozen=True)
+class Staging:
+    """How tasks write rows of a DataFrame into files of a table."""
+
+    rows: IncomingRows
+    target: FileTarget
+    base_version: int
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def at(
+        cls,
+        snapshot: Snapshot,
+        data: spark_types.StructType,
+        storage_options: Mapping[str, str],
+    ) -> "Staging":
+        """Under the rules of a version.
+
+        Raises:
+            UnsupportedFeatureError: the table, or a rule of it, cannot be written in this way.
+            SchemaMismatchError: the data does not fit.
+        """
+        check_writable(snapshot.table_uri, snapshot.protocol)
+        table = TableFiles(
+            uri=snapshot.table_uri,
+            schema=snapshot.schema,
+            partition_columns=tuple(snapshot.partition_columns),
+            properties=snapshot.properties,
+            storage_options=dict(storage_options),
+        )
+        rows = IncomingRows.plan(
+            snapshot.table_uri,
+            snapshot.metadata,
+            snapshot.schema,
+            from_spark_schema(data),
+            SystemClock().now_ms(),
+        )
+        return cls(rows, file_target(table), snapshot.version, dict(storage_options))
+
+    def write(self, batches: Iterator[pa.RecordBatch], store: Store) -> StagedFiles:
+        """Write the rows of a task; on failure none of its files is left.
+
+        Raises:
+            InvariantViolationError: a row breaks a rule of the table.
+        """
+        context = TaskContext.get()
+        task = context.partitionId() if context else 0
+        adds: list[AddFile] = []
+        count = 0
+        try:
+            for piece in self._pieces(batches):
+                for add, rows in write_files(piece, self.target, task):
+                    adds.append(add)
+                    count += rows
+        except BaseException:
+            remove_files(store, adds)
+            raise
+        return StagedFiles(tuple(map(encode, adds)), count, self.base_version)
+
+    def _pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
+        """The task's rows; of a partitioned table as much as memory holds, partitions together."""
+        if not self.target.partitions:
+            yield (part for batch in batches for part in self._in_files(batch).to_batches())
+            return
+        pending: list[pa.Table] = []
+        for batch in batches:
+            pending.append(self._in_files(batch))
+            if sum(each.nbytes for each in pending) >= _SORTED_BYTES:
+                yield iter(_by_partition(pending, len(self.target.partitions)))
+                pending = []
+        if pending:
+            yield iter(_by_partition(pending, len(self.target.partitions)))
+
+    def _in_files(self, batch: pa.RecordBatch) -> pa.Table:
+        """The rows as the files have them, then the partition columns."""
+        rows = self.rows.apply(batch)
+        partitions = [each.name for each in self.target.partitions]
+        data = [name for name in rows.column_names if name not in partitions]
+        columns = [
+            _under_names(rows.column(name), each.type)
+            for name, each in zip(data, self.target.arrow_schema, strict=True)
+        ]
+        columns += [rows.column(name) for name in partitions]
+        kinds = [each.type for each in columns]
+        names = [f"c{i}" for i in range(len(columns))]
+        schema = pa.schema([pa.field(n, k) for n, k in zip(names, kinds, strict=True)])
+        return pa.Table.from_arrays(columns, schema=schema)
+
+
+def stages_of(messages: Sequence[object]) -> list[StagedFiles]:
+    """The messages of tasks that wrote."""
+    return [each for each in messages if isinstance(each, StagedFiles)]
+
+
+def has_failed_tasks(messages: Sequence[object]) -> bool:
+    """Whether tasks failed: then no commit was begun, and what the others wrote may go.
+
+    Spark aborts after a failed commit too. That commit has removed what it knew not to have landed,
+    and what may have landed must stay.
+    """
+    return any(each is None for each in messages)
+
+
+def discard(store: Store, stages: Sequence[StagedFiles]) -> None:
+    """Remove the files of tasks."""
+    remove_files(store, [add for stage in stages for add in stage.adds])
+
+
+def may_have_landed(error: Exception) -> bool:
+    """Whether a commit that failed with an error could be in the log all the same."""
+    unknown = (CommitOutcomeUnknownError, StorageOutcomeUnknownError)
+    return isinstance(error, unknown) or not isinstance(error, EngineError)
+
+
+def remove_files(store: Store, adds: Sequence[AddFile]) -> None:
+    """Remove files that no log names; VACUUM finds what a failing store keeps."""
+    with suppress(StorageError):
+        for add in adds:
+            store.delete(resolve_log_path(store.root, add.path).path)
+
+
+def removal_of(add: AddFile) -> RemoveFile:
+    """The tombstone of a live file."""
+    return RemoveFile(
+        path=add.path,
+        data_change=True,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size=add.size,
+        stats=add.stats,
+        tags=add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )
+
+
+def _under_names(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A column under the physical names that a type has inside; nothing is copied."""
+    if column.type == kind:
+        return column
+    return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], type=kind)
+
+
+def _by_partition(tables: Sequence[pa.Table], partitions: int) -> list[pa.RecordBatch]:
+    """Rows in an order in which those of one partition are adjacent."""
+    rows = pa.concat_tables(tables).combine_chunks()
+    keys = []
+    for column in rows.columns[-partitions:]:
+        combined = column.combine_chunks()
+        array = combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+        keys.append(pc.dictionary_encode(array, null_encoding="encode").indices.to_numpy())
+    order = np.lexsort(keys[::-1])
+    batches: list[pa.RecordBatch] = rows.take(pa.array(order)).combine_chunks().to_batches()
+    return batches
