@@ -28,7 +28,7 @@ from engine.schema.types import BOOLEAN, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import to_column
 from engine.spark.reader import ScanRequest, scan
-from engine.spark.row_checks import refuse_violations
+from engine.spark.row_checks import refuse_violations, shown_values
 from engine.spark.sources import SourceRows
 from engine.spark.writer import CHANGE_TYPE, Written, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
@@ -155,7 +155,7 @@ def _held_to(rows: SourceRows, condition: Expression) -> SourceRows:
     missing = [name for name in names if name.lower() not in have]
     if missing:
         return rows
-    values = F.to_json(F.struct(*[F.col(f"`{have[name.lower()]}`") for name in names]))
+    values = shown_values([have[name.lower()] for name in names])
     holds = F.coalesce(to_column(condition), F.lit(False))
     rule = f"replaceWhere ({to_sql(condition)})"
     frame = refuse_violations(rows.frame, holds, rule, values)
@@ -179,12 +179,12 @@ def _parameters(snapshot: Snapshot, **more: object) -> dict[str, object]:
 def _plan(command: Overwrite, snapshot: Snapshot, condition: Expression | None) -> OperationResult:
     if command.dynamic_partitions and snapshot.partition_columns:
         files = [
-            PlannedFile(a.path, a.size, "if its partition is in the data")
+            PlannedFile.of(a, "if its partition is in the data")
             for a in snapshot.add_files()
         ]
         return OperationResult(plan=plan_of("Partitions in the data would be replaced.", files))
     whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
-    files = [PlannedFile(add.path, add.size, "replaced whole") for add in whole]
-    files += [PlannedFile(add.path, add.size, "may hold rows that are replaced") for add in unsure]
+    files = [PlannedFile.of(add, "replaced whole") for add in whole]
+    files += [PlannedFile.of(add, "may hold rows that are replaced") for add in unsure]
     summary = f"{len(whole)} of {snapshot.file_count} files would be replaced, {len(unsure)} read."
     return OperationResult(plan=plan_of(summary, files))

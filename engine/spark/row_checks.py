@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -14,6 +15,7 @@ from engine.errors import (
     InvariantViolationError,
     RequestError,
 )
+from engine.spark.columns import column
 
 _MARK = "LAKE_ROW_CHECK"
 _SPARK_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[.\]]")
@@ -31,6 +33,7 @@ _VALUE_ERRORS = frozenset(
         "REMAINDER_BY_ZERO",
     }
 )
+_SHOWN_COLUMNS = 8
 _FOUND = re.compile(_MARK + r"(\{.*?\})" + _MARK, re.DOTALL)
 
 
@@ -49,6 +52,12 @@ def refuse_violations(frame: DataFrame, holds: Column, rule: str, values: Column
     """The rows, failing the job at the first that breaks a rule. Null breaks no rule."""
     facts = {"kind": F.lit("violation"), "rule": F.lit(rule), "values": values}
     return _refuse(frame, F.coalesce(holds, F.lit(True)), facts)
+
+
+def shown_values(names: Sequence[str]) -> Column:
+    """The values of a row's columns, for people: `id = 5000, name = "x"`, the first few of them."""
+    shown = [F.concat(F.lit(f"{name} = "), _shown_value(name)) for name in names[:_SHOWN_COLUMNS]]
+    return F.concat_ws(", ", *shown)
 
 
 def engine_error(error: Exception, where: str) -> EngineError:
@@ -79,6 +88,13 @@ class InvalidValueError(RequestError):
 
     code = "LAKE_INVALID_VALUE"
     sqlstate = "22018"
+
+
+def _shown_value(name: str) -> Column:
+    """The value as JSON, which is told apart from its neighbours whatever its type."""
+    alone = F.to_json(F.struct(column(name).alias("value")))
+    found = F.regexp_extract(alone, r'(?s)^\{"value":(.*)\}$', 1)
+    return F.coalesce(F.nullif(found, F.lit("")), F.lit("null"))
 
 
 def _first_line(text: str) -> str:

@@ -18,14 +18,13 @@ from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.schema.types import StructField, StructType
 from engine.spark.columns import column, to_column, to_spark_type
-from engine.spark.row_checks import refuse_violations
+from engine.spark.row_checks import refuse_violations, shown_values
 
 CONSTRAINT_PREFIX = "delta.constraints."
 GENERATED = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
 INVARIANT = "delta.invariants"
 IDENTITY = "delta.identity.start"
-_SHOWN_COLUMNS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +90,13 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
         else:
             holds = to_column(rule.condition)
             names = sorted({path[0] for path in columns_of(rule.condition)})
-        frame = refuse_violations(frame, holds, rule.name, _values(names))
+        frame = refuse_violations(frame, holds, rule.name, shown_values(names))
     for each in schema:
         if GENERATED in each.metadata:
             expected = generated_value(table, schema, each).cast(to_spark_type(each.type))
             rule_name = f"the generation of {each.name} ({each.metadata[GENERATED]})"
             matches = column(each.name).eqNullSafe(expected)
-            frame = refuse_violations(frame, matches, rule_name, _values([each.name]))
+            frame = refuse_violations(frame, matches, rule_name, shown_values([each.name]))
     return frame
 
 
@@ -158,15 +157,3 @@ def _nested(path: tuple[str, ...]) -> Column:
     for name in path[1:]:
         value = value.getField(name)
     return value
-
-
-def _values(names: list[str]) -> Column:
-    shown = [
-        F.concat(F.lit(f"{n} = "), F.coalesce(_text(n), F.lit("null")))
-        for n in names[:_SHOWN_COLUMNS]
-    ]
-    return F.concat_ws(", ", *shown)
-
-
-def _text(name: str) -> Column:
-    return F.coalesce(F.to_json(F.struct(column(name).alias("value"))), F.lit("null"))
