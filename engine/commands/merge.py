@@ -43,6 +43,7 @@ _WHEN_SQL = {
     NOT_MATCHED: "NOT MATCHED",
     BY_SOURCE: "NOT MATCHED BY SOURCE",
 }
+_FILLED_BY_TABLE = frozenset({"delta.generationExpression", "delta.identity.start"})
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ class _Sides:
             mine = self._source.schema.get(field.name)
             if mine is not None:
                 found[(field.name,)] = Column((mine.name,), mine.type, "source")
-            elif not self._evolves and "delta.generationExpression" not in field.metadata:
+            elif not self._evolves and not _FILLED_BY_TABLE & field.metadata.keys():
                 what = f"* needs the column {field.name}, which the source does not have."
                 raise ExpressionError(what, "List the columns instead.", field="clauses")
         return found

@@ -10,7 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.merge import (
     INSERT_ALL,
+    NOT_MATCHED,
     UPDATE_ALL,
+    AnalysedClause,
     Merge,
 )
 from engine.conflicts.reads import row_obstacle
@@ -24,9 +26,11 @@ from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import RowDeletion, settle
 from engine.operations.source_rows import source_rows
 from engine.operations.write_rows import Terms, with_new_columns
+from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import check_assignments
 from engine.spark.columns import column, to_column
+from engine.spark.identity import check_explicit
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
 from engine.spark.row_positions import delete_positions
 from engine.spark.table_files import TableFiles
@@ -133,7 +137,7 @@ def _begin(
         terms = with_new_columns(terms, incoming.schema)
     analysed = command.analysed(terms.schema, incoming.schema, now_ms=execution.now_ms)
     for each in analysed.clauses:
-        check_assignments(terms.schema, each.assignments)
+        _check_clause(each, terms.schema)
     numbered = incoming.frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
     source = numbered.localCheckpoint(eager=True)
     ranges = [] if analysed.reads_whole_target else source_ranges(analysed.on, source)
@@ -148,6 +152,14 @@ def _begin(
     candidates = snapshot.add_files(None if condition == TRUE else condition)
     rows = MergeRows(analysed, snapshot.table_uri, terms.schema, source, execution.now_ms)
     return _Merging(execution, snapshot, terms, rows, candidates, source.count())
+
+
+def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
+    inserts = clause.when == NOT_MATCHED
+    check_assignments(schema, clause.assignments, new_rows=inserts)
+    if inserts:
+        named = {path[0] for path in clause.assignments}
+        check_explicit(schema, StructType(tuple(each for each in schema if each.name in named)))
 
 
 def _takes_all(command: Merge) -> bool:
@@ -179,7 +191,8 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
     rows, gone, actions = merging.rows, matched.gone, matched.actions
     touched = merging.indices((*gone.removed, *(each.add for each in gone.masked)))
     frames: list[DataFrame] = []
-    inserts = rows.inserts(_unmatched_source(merging))
+    inserts, marked = rows.inserts(_unmatched_source(merging))
+    merging.terms = merging.terms.numbered_to(marked)
     if actions is not None and touched:
         target = merging.target(touched, row_ids=merging.kept)
         others = bool(gone.rewritten)
@@ -234,5 +247,5 @@ def _changes(
 
 
 def _plan(snapshot: Snapshot) -> OperationResult:
-    files = [PlannedFile(add.path, add.size, "may be read") for add in snapshot.add_files()]
+    files = [PlannedFile.of(add, "may be read") for add in snapshot.add_files()]
     return OperationResult(plan=plan_of(f"Up to {len(files)} files would be read.", files))

@@ -23,6 +23,7 @@ from engine.errors import MultipleSourceRowsError
 from engine.schema.types import StructType
 from engine.spark.assignment import assigned_columns, regenerated
 from engine.spark.columns import column, is_true, to_column, to_spark_type
+from engine.spark.identity import number_rows
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.shape import reshaped
 from engine.spark.table_rules import complete
@@ -103,25 +104,35 @@ class MergeRows:
         updated = self._updated(frame.filter(~column(CLAUSE).isin(deletes)), kept=False)
         return old.unionByName(updated.withColumn(change_type, F.lit("update_postimage")))
 
-    def inserts(self, unmatched: DataFrame) -> DataFrame | None:
-        """New rows for source rows that no target row joins; None without such clauses."""
-        numbered = self.clauses(NOT_MATCHED)
-        if not numbered:
-            return None
-        source = unmatched.alias("source")
-        chosen = source.withColumn(CLAUSE, _first_clause(numbered)).alias("source")
-        frames = [self._inserted(chosen, number, clause) for number, clause in numbered]
-        return reduce(DataFrame.unionByName, frames)
+    def inserts(self, unmatched: DataFrame) -> tuple[DataFrame | None, StructType]:
+        """New rows for source rows that no target row joins; None without such clauses.
 
-    def _inserted(self, chosen: DataFrame, number: int, clause: AnalysedClause) -> DataFrame:
-        columns = []
-        for path, value in clause.assignments.items():
-            each = self.schema.get(path[0])
-            if each is not None:
-                new = reshaped(to_column(value), value.type, each.type)
-                columns.append(new.alias(each.name))
-        rows = chosen.filter(column(CLAUSE) == number).select(*columns)
-        return complete(rows, self.table, self.schema, self.now_ms)
+        The schema is the target's, with the last numbers that identity columns were given.
+        """
+        clauses, marked = self.clauses(NOT_MATCHED), self.schema
+        if not clauses:
+            return None, marked
+        source = unmatched.alias("source")
+        chosen = source.withColumn(CLAUSE, _first_clause(clauses)).alias("source")
+        frames = []
+        for number, clause in clauses:
+            values, given = self._inserted(chosen, number, clause)
+            rows, marked = number_rows(values, marked, given)
+            frames.append(complete(rows, self.table, self.schema, self.now_ms))
+        return reduce(DataFrame.unionByName, frames), marked
+
+    def _inserted(
+        self, chosen: DataFrame, number: int, clause: AnalysedClause
+    ) -> tuple[DataFrame, StructType]:
+        """The values of one clause's rows, and the columns that they are for."""
+        fields = {path[0]: self.schema.get(path[0]) for path in clause.assignments}
+        given = StructType(tuple(each for each in fields.values() if each is not None))
+        columns = [
+            reshaped(to_column(value), value.type, each.type).alias(each.name)
+            for path, value in clause.assignments.items()
+            if (each := fields[path[0]]) is not None
+        ]
+        return chosen.filter(column(CLAUSE) == number).select(*columns), given
 
     def _with_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
         """Target rows beside what is to be done to them and the source row it is done with."""

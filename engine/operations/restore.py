@@ -15,6 +15,7 @@ from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import supported_features, upgrade
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.identity import with_latest_marks
 
 _TIMES = (
     "delta.enableInCommitTimestamps",
@@ -59,14 +60,20 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
 
 
 def _terms(current: Snapshot, wanted: Snapshot) -> Iterator[Action]:
-    """Metadata and domains of then; the protocol never loses a feature; times stay as they are."""
+    """Metadata and domains of then; the protocol never loses a feature; times stay as they are.
+
+    Identity columns go on from their last number.
+    """
     missing = supported_features(wanted.protocol) - supported_features(current.protocol)
     if missing:
         yield upgrade(current.protocol, missing)
     now = current.metadata.configuration
     configuration = {k: v for k, v in wanted.metadata.configuration.items() if k not in _TIMES}
     configuration.update({key: now[key] for key in _TIMES if key in now})
+    schema = with_latest_marks(wanted.schema, current.schema)
     metadata = msgspec.structs.replace(wanted.metadata, configuration=configuration)
+    if schema != wanted.schema:
+        metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
     if metadata != current.metadata:
         yield metadata
     yield from _domains(current, wanted)
@@ -96,8 +103,8 @@ def _check_present(execution: Execution, wanted: Snapshot, added: Sequence[AddFi
 def _plan(
     wanted: Snapshot, added: Sequence[AddFile], removed: Sequence[AddFile]
 ) -> OperationResult:
-    files = [PlannedFile(add.path, add.size, "removed") for add in removed]
-    files += [PlannedFile(add.path, add.size, "brought back") for add in added]
+    files = [PlannedFile.of(add, "removed") for add in removed]
+    files += [PlannedFile.of(add, "brought back") for add in added]
     summary = (
         f"Version {wanted.version}: {len(added)} files would come back, {len(removed)} would go."
     )

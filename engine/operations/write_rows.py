@@ -24,7 +24,7 @@ from engine.spark.shape import check_assignable, shaped
 from engine.spark.sources import SourceRows
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import complete, enforce
-from engine.spark.writer import Written, write
+from engine.spark.writer import Written, gathered, write
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,13 @@ class Terms:
     def schema(self) -> StructType:
         """The table's columns."""
         return parse_schema(self.metadata.schema_string)
+
+    def numbered_to(self, marked: StructType) -> "Terms":
+        """The same, remembering in the schema the last numbers of identity columns."""
+        if marked == self.schema:
+            return self
+        metadata = msgspec.structs.replace(self.metadata, schema_string=marked.to_json())
+        return replace(self, metadata=metadata)
 
     def changes_from(self, snapshot: Snapshot) -> list[Action]:
         """What must be staged for a table to come under these terms."""
@@ -78,10 +85,25 @@ def write_rows(execution: Execution, terms: Terms, rows: SourceRows) -> Written:
     table = execution.table.uri
     frame = complete(frame, table, schema, execution.now_ms)
     frame = enforce(frame, table, schema, terms.metadata)
+    files = terms.files(execution)
+    if _is_gathered(files, rows):
+        frame = gathered(frame, files)
     with execution.spark_stage("write files"):
-        written = write(frame, terms.files(execution))
+        written = write(frame, files)
     execution.wrote(written.adds)
     return written
+
+
+def _is_gathered(files: TableFiles, rows: SourceRows) -> bool:
+    """Whether rows are brought together before they are written: as the table says.
+
+    Left to the engine, where each task would write to many partitions; elsewhere rows keep the
+    order they came in, which statistics live by.
+    """
+    wanted = files.properties.optimize_write
+    if wanted is None:
+        return bool(files.partition_columns) and not rows.is_together
+    return wanted
 
 
 def numbered(execution: Execution, terms: Terms, rows: SourceRows) -> tuple[SourceRows, Terms]:
@@ -100,8 +122,7 @@ def numbered(execution: Execution, terms: Terms, rows: SourceRows) -> tuple[Sour
         each for each in marked if rows.schema.get(each.name) is None and each.name in frame.columns
     ]
     data = StructType((*rows.schema, *(StructField(each.name, each.type) for each in own)))
-    metadata = msgspec.structs.replace(terms.metadata, schema_string=marked.to_json())
-    return replace(rows, frame=frame, schema=data), replace(terms, metadata=metadata)
+    return replace(rows, frame=frame, schema=data), terms.numbered_to(marked)
 
 
 def with_new_columns(terms: Terms, data: StructType) -> Terms:

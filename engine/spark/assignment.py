@@ -16,8 +16,16 @@ Assignments = Mapping[tuple[str, ...], Expression]
 """Expressions by the path of the column that each is for."""
 
 
-def check_assignments(schema: StructType, assignments: Assignments) -> None:
+def check_assignments(
+    schema: StructType, assignments: Assignments, *, new_rows: bool = False
+) -> None:
     """Refuse values that columns cannot store, and columns set twice.
+
+    Args:
+        schema: the table's.
+        assignments: what is set.
+        new_rows: of rows that come to be, whose identity columns may take values where the table
+            allows that.
 
     Raises:
         SchemaMismatchError: a value of a type that its column cannot store.
@@ -34,7 +42,7 @@ def check_assignments(schema: StructType, assignments: Assignments) -> None:
             msg = f"{'.'.join(path)} and {'.'.join(nested[0])} are both set."
             raise RequestError(msg, "Set one of them.", field="assignments")
         top = schema.get(path[0])
-        if top is not None and IDENTITY in top.metadata:
+        if top is not None and IDENTITY in top.metadata and not new_rows:
             msg = f"{path[0]} is an identity column, which cannot be changed."
             raise RequestError(msg, "Leave it as it is.", field="assignments")
 

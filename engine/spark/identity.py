@@ -11,13 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import RequestError
 from engine.schema.types import StructField, StructType
-from engine.spark.columns import column
+from engine.spark.columns import column, to_spark_type
 
 START = "delta.identity.start"
 STEP = "delta.identity.step"
 HIGH_WATER_MARK = "delta.identity.highWaterMark"
 EXPLICIT = "delta.identity.allowExplicitInsert"
 _NUMBER = "__lake_number"
+_NUMBERS = 1 << 63
 _WITHIN_PARTITION = (1 << 33) - 1
 
 
@@ -33,10 +34,14 @@ def check_explicit(schema: StructType, given: StructType) -> None:
         RequestError: such a column is among the data.
     """
     for each in identity_columns(schema):
-        allowed = each.metadata.get(EXPLICIT, False)
-        if given.get(each.name) is not None and not allowed:
+        if given.get(each.name) is not None and not each.metadata.get(EXPLICIT, False):
             msg = f"{each.name} is GENERATED ALWAYS AS IDENTITY: the table numbers its rows."
             raise RequestError(msg, "Leave the column out.", field="source")
+
+
+def with_latest_marks(schema: StructType, latest: StructType) -> StructType:
+    """An earlier schema, whose identity columns go on from the last number that was ever given."""
+    return StructType(tuple(_latest(each, latest.get(each.name)) for each in schema))
 
 
 def number_rows(
@@ -48,15 +53,27 @@ def number_rows(
         return frame, schema
     numbered, count = _numbered(frame)
     if not count:
-        return frame, schema
+        nothing = {each.name: F.lit(None).cast(to_spark_type(each.type)) for each in missing}
+        return numbered.drop(_NUMBER).withColumns(nothing), schema
     updated = {}
     for each in missing:
         first, step = _next(each), int(each.metadata.get(STEP, 1))
-        numbered = numbered.withColumn(each.name, F.lit(first) + column(_NUMBER) * step)
         last = first + (count - 1) * step
+        if not -_NUMBERS <= min(first, last) <= max(first, last) < _NUMBERS:
+            msg = f"The numbers of {each.name} end here: {count} more rows would go beyond {last}."
+            raise RequestError(msg, "Load the rows into a new table.", field="source")
+        numbered = numbered.withColumn(each.name, F.lit(first) + column(_NUMBER) * step)
         updated[each.name] = replace(each, metadata={**each.metadata, HIGH_WATER_MARK: last})
     fields = tuple(updated.get(each.name, each) for each in schema)
     return numbered.drop(_NUMBER), StructType(fields)
+
+
+def _latest(each: StructField, now: StructField | None) -> StructField:
+    if now is None or START not in each.metadata or HIGH_WATER_MARK not in now.metadata:
+        return each
+    marks = [int(f.metadata[HIGH_WATER_MARK]) for f in (each, now) if HIGH_WATER_MARK in f.metadata]
+    furthest = max(marks) if int(each.metadata.get(STEP, 1)) > 0 else min(marks)
+    return replace(each, metadata={**each.metadata, HIGH_WATER_MARK: furthest})
 
 
 def _next(each: StructField) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.errors import ConcurrentAppendException, ConflictError
+from engine.errors import ConcurrentAppendException, ConflictError, MetadataChangedException
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 
@@ -101,6 +101,21 @@ def test_a_merge_does_not_mind_rows_out_of_its_sources_reach(meanwhile, do, tabl
         "INSERT INTO t VALUES (99, 'far')",
     )
     assert _ids(table) == [1, 2, 3, 4, 5, 6, 99]
+
+
+@pytest.mark.parametrize("other", ["MERGE", "INSERT"])
+def test_two_writers_never_give_one_number_twice(meanwhile, do, empty_table, other):
+    do("CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY, p STRING) USING DELTA")
+    merge = (
+        "MERGE INTO t USING (VALUES ('{}')) AS s (p) ON t.p = s.p"
+        " WHEN NOT MATCHED THEN INSERT (p) VALUES (s.p)"
+    )
+    second = merge.format("b") if other == "MERGE" else "INSERT INTO t (p) VALUES ('b')"
+    with pytest.raises(MetadataChangedException):
+        meanwhile(merge.format("a"), second)
+    meanwhile(merge.format("a"), second.replace("b", "c"), retries=1)
+    found = empty_table.snapshot().to_arrow().to_pylist()
+    assert {row["p"]: row["id"] for row in found} == {"b": 1, "c": 2, "a": 3}
 
 
 def test_a_constraint_meets_the_append_that_breaks_it(meanwhile, table):
