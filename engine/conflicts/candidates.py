@@ -35,7 +35,7 @@ def added_candidates(
         return ()
     if not _may_be_ordered_later(current, winner):
         again = (each for each in exempted if ends_exemption(winner, each))
-        return (*(file for each in again for file in _added_by(each)), *_added_by(winner))
+        return (*(file for each in again for file in _added_by(each)), *_new_to(current, winner))
     return ()
 
 
@@ -71,6 +71,19 @@ def _may_hold(skipper: Skipper | None, add: AddFile) -> bool:
 def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) -> bool:
     relaxed = current.level is IsolationLevel.WRITE_SERIALIZABLE and not current.changes_metadata
     return relaxed and winner.is_blind_append
+
+
+def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Candidate]:
+    """What a winner added, but for files that current has read and the winner only states again.
+
+    Filling in row ids or statistics is such a statement: it moves no row and changes none.
+    """
+    removed = {each.path for each in winner.removes}
+    for found in _added_by(winner):
+        add = found.add
+        stated = not add.data_change and add.path not in removed
+        if not (stated and add.path in current.read_files):
+            yield found
 
 
 def _added_by(winner: WinningCommit) -> Iterator[Candidate]:

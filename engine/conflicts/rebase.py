@@ -98,22 +98,25 @@ def file_of(remove: RemoveFile) -> AddFile:
 
 
 def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTransaction:
-    """Current with the row ids that the winner gave to files it stages again.
+    """Current with the row ids that the winner gave to files it stages again, or removes.
 
     Row ids and statistics come from the latest `add`: a winner may have filled in either without
     touching a row.
     """
     latest = {add.path: add for add in winner.adds}
-    if not any(add.path in latest for add in current.adds):
+    if not any(each.path in latest for each in (*current.adds, *current.removes)):
         return current
     actions = tuple(_refreshed(each, latest) for each in current.actions)
     return replace(current, actions=actions)
 
 
 def _refreshed(action: Action, latest: Mapping[str, AddFile]) -> Action:
-    if not isinstance(action, AddFile) or action.path not in latest:
+    if not isinstance(action, AddFile | RemoveFile) or action.path not in latest:
         return action
-    return with_identity_of(action, latest[action.path])
+    known = latest[action.path]
+    if isinstance(action, AddFile):
+        return with_identity_of(action, known)
+    return naming(action, known) if known.key == action.key else action
 
 
 def with_identity_of(add: AddFile, latest: AddFile) -> AddFile:

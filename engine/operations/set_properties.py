@@ -1,6 +1,7 @@
 """SET and UNSET TBLPROPERTIES: new metadata, and a protocol that supports what it asks for."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -10,6 +11,7 @@ from engine.commands.model import SetProperties, UnsetProperties
 from engine.errors import InvalidPropertyError
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
+from engine.operations.row_tracking import files_without_row_ids, give_row_ids
 from engine.protocol.features import required_features, supported_features, upgrade
 from engine.protocol.properties import TableProperties, validate_properties
 from engine.schema.column_mapping import MAX_ID_KEY, MODE_KEY, assign_mapping, mapping_mode
@@ -30,7 +32,7 @@ _MANAGED = (
 
 
 def set_properties(command: SetProperties, execution: Execution) -> OperationResult:
-    """Run SET TBLPROPERTIES.
+    """Run SET TBLPROPERTIES. Where it enables row tracking, rows that are there get their ids first.
 
     Raises:
         InvalidPropertyError: an unknown `delta.` property, or a value it cannot take.
@@ -38,6 +40,12 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
     """
     validate_properties(command.properties)
     _refuse_managed(command.properties)
+    snapshot = execution.table.snapshot()
+    before: tuple[int, ...] = ()
+    if _begins_row_tracking(snapshot, command.properties):
+        if execution.dry_run:
+            return OperationResult(plan=Plan(_backfill_summary(snapshot)))
+        before = give_row_ids(execution)
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     configuration = {**snapshot.metadata.configuration, **command.properties}
@@ -47,7 +55,9 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
     if not actions:
         return OperationResult(message="The properties have these values already.")
     txn.stage(*actions)
-    return execution.commit(txn, "SET TBLPROPERTIES", {"properties": dict(command.properties)}, {})
+    parameters = {"properties": dict(command.properties)}
+    result = execution.commit(txn, "SET TBLPROPERTIES", parameters, {})
+    return replace(result, versions=(*before, *result.versions))
 
 
 def unset_properties(command: UnsetProperties, execution: Execution) -> OperationResult:
@@ -118,14 +128,40 @@ def _mapped(snapshot: Snapshot, configuration: dict[str, str]) -> tuple[StructTy
     return schema, {**configuration, MAX_ID_KEY: str(highest)}
 
 
+def _begins_row_tracking(snapshot: Snapshot, properties: Mapping[str, str]) -> bool:
+    """Whether the properties enable row tracking, and files have no row ids yet.
+
+    Raises:
+        InvalidPropertyError: they enable what they suspend.
+    """
+    wanted = TableProperties.parse({**snapshot.metadata.configuration, **properties})
+    suspended = wanted.row_tracking_suspended or snapshot.properties.row_tracking_suspended
+    if wanted.row_tracking and suspended:
+        msg = f"Row tracking of {snapshot.table_uri} is suspended (delta.rowTrackingSuspended)."
+        remedy = "Set delta.rowTrackingSuspended to false first."
+        raise InvalidPropertyError(msg, remedy, field="delta.enableRowTracking")
+    begins = wanted.row_tracking and not snapshot.properties.row_tracking
+    return begins and files_without_row_ids(snapshot).num_rows > 0
+
+
+def _backfill_summary(snapshot: Snapshot) -> str:
+    count = files_without_row_ids(snapshot).num_rows
+    return (
+        f"The rows of {count} files would get ids first, in commits of their own;"
+        " then the metadata would change, and concurrent writes would fail."
+    )
+
+
 def _tracked(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str]:
     """Enabling row tracking asks that every live row has an id, and names the columns for them."""
     enabled = TableProperties.parse(configuration).row_tracking
     if not enabled or snapshot.properties.row_tracking:
         return configuration
-    if snapshot.state.files.column("base_row_id").null_count:
-        msg = f"{snapshot.table_uri} has files whose rows have no ids."
-        remedy = "Create a table with row tracking and load it from this one."
+    if files_without_row_ids(snapshot).num_rows:
+        msg = (
+            f"{snapshot.table_uri} got files whose rows have no ids, from a writer that gives none."
+        )
+        remedy = "Run it again once that writer is done."
         raise InvalidPropertyError(msg, remedy, field="delta.enableRowTracking")
     return with_defaults(configuration, ["-"], [])
 

@@ -27,6 +27,7 @@ class TableProperties:
     """What the properties mean. Durations in ms, sizes in bytes.
 
     `log_compaction_interval` counts commits; 0 and 1 mean that none are compacted.
+    `optimize_write` is None where the table leaves it to the engine.
     """
 
     isolation_level: str = "WriteSerializable"
@@ -43,6 +44,7 @@ class TableProperties:
     column_mapping_mode: str = "none"
     column_mapping_max_id: int = 0
     row_tracking: bool = False
+    row_tracking_suspended: bool = False
     row_id_column: str | None = None
     row_commit_version_column: str | None = None
     in_commit_timestamps: bool = False
@@ -54,6 +56,7 @@ class TableProperties:
     data_skipping_num_indexed_cols: int = 32
     data_skipping_stats_columns: tuple[str, ...] | None = None
     target_file_size_bytes: int | None = None
+    optimize_write: bool | None = None
 
     @classmethod
     def parse(cls, configuration: Mapping[str, str]) -> Self:
@@ -169,6 +172,7 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.columnMapping.mode": ("column_mapping_mode", _one_of("none", "name", "id")),
     "delta.columnMapping.maxColumnId": ("column_mapping_max_id", _integer(0)),
     "delta.enableRowTracking": ("row_tracking", _boolean),
+    "delta.rowTrackingSuspended": ("row_tracking_suspended", _boolean),
     "delta.rowTracking.materializedRowIdColumnName": ("row_id_column", _text),
     "delta.rowTracking.materializedRowCommitVersionColumnName": (
         "row_commit_version_column",
@@ -189,12 +193,12 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.dataSkippingNumIndexedCols": ("data_skipping_num_indexed_cols", _integer(-1)),
     "delta.dataSkippingStatsColumns": ("data_skipping_stats_columns", _columns),
     "delta.targetFileSize": ("target_file_size_bytes", _size_bytes),
+    "delta.autoOptimize.optimizeWrite": ("optimize_write", _boolean),
 }
 _OTHER_KEYS = frozenset(
     {
         "delta.autoOptimize",
         "delta.autoOptimize.autoCompact",
-        "delta.autoOptimize.optimizeWrite",
         "delta.checkpointRetentionDuration",
         "delta.compatibility.symlinkFormatManifest.enabled",
         "delta.enableFullRetentionRollback",
@@ -207,7 +211,6 @@ _OTHER_KEYS = frozenset(
         "delta.requireCheckpointProtectionBeforeVersion",
         "delta.sampleRetentionDuration",
         "delta.tuneFileSizesForRewrites",
-        "delta.rowTrackingSuspended",
     }
 )
 _FREE_PREFIXES = (

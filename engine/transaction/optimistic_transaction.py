@@ -204,7 +204,8 @@ class OptimisticTransaction:
 
     def _commit(self, provenance: Provenance) -> CommitOutcome:
         contender = admit(self.table.uri, self.snapshot, self._reads, self._actions, provenance)
-        make_staged_durable(self.table.store, contender.current.actions)
+        current = contender.current
+        make_staged_durable(self.table.store, current.actions, current.read_entirely)
         self._observer.staged(self)
         rows = self._row_resolver(contender.current)
         committer = Committer(self.table.store, self._clock, self._observer, self.limits, rows)

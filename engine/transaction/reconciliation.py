@@ -42,7 +42,7 @@ def reconcile(contender: Contender, now_ms: int) -> Attempt:
     staged = [
         _settled(action, contender, version, written_ms) for action in contender.current.actions
     ]
-    if "rowTracking" in contender.after.features:
+    if contender.after.gives_row_ids:
         staged = list(_with_row_ids(staged, contender.row_id_high_water_mark, version))
     provenance = contender.provenance
     if contender.absorbed:

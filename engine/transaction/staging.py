@@ -69,6 +69,12 @@ class TableTerms:
         enabled = TableProperties.parse(self.metadata.configuration).in_commit_timestamps
         return enabled and "inCommitTimestamp" in self.features
 
+    @property
+    def gives_row_ids(self) -> bool:
+        """Whether new rows get ids: row tracking is supported, and not suspended."""
+        suspended = TableProperties.parse(self.metadata.configuration).row_tracking_suspended
+        return "rowTracking" in self.features and not suspended
+
 
 def check_staged(actions: Sequence[Action], after: TableTerms) -> None:
     """Check the actions of one commit against each other and against the table they lead to.
@@ -84,10 +90,11 @@ def check_staged(actions: Sequence[Action], after: TableTerms) -> None:
     _check_duplicates(actions)
     _check_table(actions, after)
     _check_append_only(actions, after)
-    partitions = after.partition_names
+    partitions, gives_row_ids = after.partition_names, after.gives_row_ids
     for each in actions:
         if isinstance(each, AddFile):
             _check_add(each, after, partitions)
+            _check_count(each, after, gives_row_ids=gives_row_ids)
         elif isinstance(each, DomainMetadata) and "domainMetadata" not in after.features:
             what = f"The protocol of {after.table} does not support metadata domains."
             raise _refused(what, "Add the domainMetadata feature first.")
@@ -167,9 +174,12 @@ def _check_add(add: AddFile, after: TableTerms, partitions: frozenset[str]) -> N
     if vector is not None and "deletionVectors" not in after.features:
         what = f"{add.path} has a deletion vector, which the protocol of {after.table} does not support."
         raise _refused(what, "Add the deletionVectors feature first.")
-    needs_count = vector is not None or "rowTracking" in after.features
-    if needs_count and physical_rows(add) is None:
-        what = f"{add.path} is staged without its number of rows, which this table needs."
+
+
+def _check_count(add: AddFile, after: TableTerms, *, gives_row_ids: bool) -> None:
+    """Deleted rows and row ids are counted by a file's number of rows."""
+    if (gives_row_ids or add.deletion_vector is not None) and physical_rows(add) is None:
+        what = f"{add.path} is staged without its number of rows, which {after.table} needs."
         raise _refused(what, "Stage it with statistics that have numRecords.")
 
 

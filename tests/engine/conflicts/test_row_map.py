@@ -9,9 +9,10 @@ from pyroaring import BitMap64
 from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.rebase import taking, with_identity_of
+from engine.conflicts.rebase import refreshed, taking, with_identity_of
 from engine.conflicts.row_map import trace
 from engine.conflicts.sketch import Setting, Sketch
+from tests.engine.conflicts.meetings import add, current, remove, vector, winner
 
 
 def _sketch(*, row_tracking: bool = False) -> Sketch:
@@ -100,3 +101,12 @@ def test_row_ids_and_statistics_come_from_the_latest_add():
     )
     assert (merged.base_row_id, merged.default_row_commit_version, merged.stats) == (5, 3, "new")
     assert with_identity_of(staged, file()) == staged
+
+
+def test_a_remove_names_the_row_ids_that_a_winner_filled_in():
+    staged = current(remove("f"), remove("g"), remove("h", deletion_vector=vector("v")))
+    filled = {"data_change": False, "base_row_id": 5, "default_row_commit_version": 6}
+    found = refreshed(staged, winner(add("f", **filled), add("h", **filled)))
+    known = {each.path: each for each in found.removes}
+    assert (known["f"].base_row_id, known["f"].default_row_commit_version) == (5, 6)
+    assert (known["g"], known["h"]) == staged.removes[1:], "another file, another vector"

@@ -1,0 +1,87 @@
+"""Row ids for rows that are there already: what comes before `delta.enableRowTracking` can be true.
+
+First the feature, so that whatever is written from then on has ids; then the older files are stated
+again with theirs, some at a time; the property itself is the caller's commit (protocol: Row Tracking).
+A file that another writer touches meanwhile gets its ids from that writer: the commit that stated it
+loses, and what is left is stated anew.
+"""
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.actions.files import AddFile
+from engine.conflicts.row_counts import physical_rows
+from engine.errors import ConflictError
+from engine.log.file_table import adds_of
+from engine.operations.execution import Execution
+from engine.protocol.features import supported_features, upgrade
+from engine.snapshot.reader import count_rows
+from engine.snapshot.row_counts import parse_stats
+from engine.snapshot.snapshot import Snapshot
+
+_FEATURES = frozenset({"rowTracking", "domainMetadata"})
+_FILES_AT_ONCE = 100_000
+_PATIENCE = 64
+
+
+def files_without_row_ids(snapshot: Snapshot) -> pa.Table:
+    """The live files whose rows have no ids, as rows of the snapshot's table of files."""
+    files = snapshot.state.files
+    return files.filter(pc.is_null(files.column("base_row_id")))
+
+
+def give_row_ids(execution: Execution, files_at_once: int = _FILES_AT_ONCE) -> tuple[int, ...]:
+    """Have every live file give ids to its rows; the versions that this took.
+
+    Raises:
+        ConflictError: other writers kept touching the same files, or changed the table.
+        DataFileError: the number of a file's rows is not recorded, and its footer cannot be read.
+    """
+    versions = _support(execution)
+    size, batch, lost = files_at_once, 0, 0
+    while True:
+        txn = execution.begin(f"row ids after {execution.table.version()}")
+        snapshot = execution.snapshot_of(txn)
+        missing = files_without_row_ids(snapshot)
+        if not missing.num_rows:
+            return tuple(versions)
+        txn.stage(*(_counted(snapshot, add) for add in adds_of(missing.slice(0, size))))
+        try:
+            done = execution.commit(txn, "ROW TRACKING BACKFILL", {"batchId": batch}, {})
+        except ConflictError as conflict:
+            lost += 1
+            if lost > _PATIENCE or not conflict.conflict.can_retry:
+                raise
+            size = max(1, size // 2)
+            continue
+        versions.extend(done.versions)
+        size, batch = min(2 * size, files_at_once), batch + 1
+
+
+def _support(execution: Execution) -> list[int]:
+    """The protocol with row tracking in it; the version that this took."""
+    txn = execution.begin("row tracking")
+    protocol = execution.snapshot_of(txn).protocol
+    missing = _FEATURES - supported_features(protocol)
+    if not missing:
+        return []
+    wanted = upgrade(protocol, missing)
+    txn.stage(wanted)
+    shown = {
+        "minReaderVersion": wanted.min_reader_version,
+        "minWriterVersion": wanted.min_writer_version,
+        "readerFeatures": wanted.reader_features,
+        "writerFeatures": wanted.writer_features,
+    }
+    parameters = {"newProtocol": {key: value for key, value in shown.items() if value is not None}}
+    return list(execution.commit(txn, "UPGRADE PROTOCOL", parameters, {}).versions)
+
+
+def _counted(snapshot: Snapshot, add: AddFile) -> AddFile:
+    """The file with its number of rows, which its range of ids is as long as."""
+    if physical_rows(add) is not None:
+        return add
+    known = parse_stats(add.stats) or {}
+    stats = {**known, "numRecords": count_rows(snapshot, add.path)}
+    return msgspec.structs.replace(add, stats=msgspec.json.encode(stats).decode())
