@@ -1,27 +1,46 @@
 """An executor of commands without Spark: Arrow, real Parquet files, the engine's own transactions."""
 
-import json
-import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from io import BytesIO
 
 import msgspec
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyroaring import BitMap64
 
 from engine.actions.codec import Action
-from engine.actions.compaction import CompactionInfo
-from engine.actions.files import AddFile, RemoveFile
-from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vector
+from engine.actions.files import AddFile
+from engine.protocol.features import supported_features, upgrade
+from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping
+from engine.schema.types import INTEGER, StructField, StructType
+from engine.snapshot.new_table import CLUSTERING_DOMAIN, clustering_domain
 from engine.snapshot.reader import read_file
 from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from tests.stateful import commands as c
+from tests.stateful.arrow_files import FIXED, Files, as_rows, removal
 
-ROW_INDEX = "__row_index"
+OPERATIONS: Mapping[type[c.Command], str] = {
+    c.Append: "WRITE",
+    c.Delete: "DELETE",
+    c.Update: "UPDATE",
+    c.Merge: "MERGE",
+    c.InsertSelect: "WRITE",
+    c.ReplaceWhere: "WRITE",
+    c.Overwrite: "WRITE",
+    c.Truncate: "TRUNCATE",
+    c.Optimize: "OPTIMIZE",
+    c.Reorg: "REORG",
+    c.Restore: "RESTORE",
+}
+ALTERATIONS = {
+    "set": "SET TBLPROPERTIES",
+    "constrain": "ADD CONSTRAINT",
+    "cluster": "CLUSTER BY",
+    "feature": "UPGRADE PROTOCOL",
+    "add": "ADD COLUMNS",
+    "drop": "DROP COLUMNS",
+    "rename": "RENAME COLUMN",
+}
 
 
 @dataclass
@@ -34,97 +53,118 @@ class Running:
     staged: tuple[Action, ...] = ()
 
 
+class BrokenConstraintError(Exception):
+    """A command would write a row that the table does not allow: it gives up."""
+
+
 def rows_of(snapshot: Snapshot) -> c.Rows:
     """The table's rows, each of which must be there once."""
     found = snapshot.to_arrow()
     keys = found["u"].to_pylist()
     assert len(keys) == len(set(keys)), f"rows doubled: {sorted(keys)}"
-    values = zip(
-        found["part"].to_pylist(), found["x"].to_pylist(), found["n"].to_pylist(), strict=True
-    )
-    return dict(zip(keys, values, strict=True))
+    return as_rows(found)
 
 
-def run(  # noqa: C901, PLR0911 - one a kind
-    command: c.Command, table: DeltaTable, *, stats: bool
-) -> Running:
+def state_of(snapshot: Snapshot) -> c.State:
+    """The table as histories know it."""
+    said = snapshot.metadata.configuration
+    terms = {k: v for k, v in said.items() if k.startswith("note.") or k == c.CONSTRAINT}
+    have = supported_features(snapshot.protocol)
+    terms |= {f"feature {name}": "supported" for name in c.FEATURES if name in have}
+    if snapshot.clustering_columns:
+        terms["clustered by"] = snapshot.clustering_columns[0]
+    extra = next((name for name in snapshot.schema.names if name not in FIXED), None)
+    return c.State(rows_of(snapshot), extra, terms)
+
+
+def run(command: c.Command, table: DeltaTable, *, stats: bool) -> Running:
     """Read and stage a command; its transaction is left to be committed."""
     txn = table.start_transaction()
-    snapshot = txn.snapshot
-    assert snapshot is not None
-    work = _Work(txn, snapshot, stats)
-    match command:
-        case c.Append():
-            work.write(command.new_rows())
-            return work.running(command, "WRITE")
-        case c.Delete():
-            work.change(command.where, None, rewrite=command.rewrite, promise=_promises(command))
-            return work.running(command, "DELETE")
-        case c.Update():
-            to = (command.x, command.number)
-            work.change(command.where, to, rewrite=command.rewrite, promise=_promises(command))
-            return work.running(command, "UPDATE")
-        case c.Merge():
-            work.merge(command)
-            return work.running(command, "MERGE")
-        case c.InsertSelect():
-            found = work.select(command.where)
-            work.write(command.new_rows(found))
-            return work.running(command, "WRITE")
-        case c.ReplaceWhere():
-            work.change(command.where, None, rewrite=False)
-            work.write(c.Append(command.number, command.values).new_rows())
-            return work.running(command, "WRITE")
-        case c.Optimize():
-            work.optimize(command)
-            return work.running(command, "OPTIMIZE")
-        case c.Restore():
-            restored = work.restore(command, table)
-            return work.running(replace(command, restored=restored), "RESTORE")
-        case _:
-            raise AssertionError(command)
+    assert txn.snapshot is not None
+    operation = OPERATIONS.get(type(command), "")
+    if isinstance(command, c.Alter):
+        operation = ALTERATIONS[command.what]
+    work = _Work(txn, txn.snapshot, stats=stats)
+    if isinstance(command, c.Restore):
+        command = replace(command, restored=work.restore(command, table))
+    else:
+        try:
+            work.do(command)
+        except BrokenConstraintError:
+            work.staged.clear()
+    txn.stage(*work.staged)
+    return Running(command, txn, operation, tuple(work.staged))
 
 
-class _Work:
+class _Work(Files):
     """Stages one command."""
 
-    def __init__(self, txn: OptimisticTransaction, snapshot: Snapshot, stats: bool) -> None:
-        self.txn, self.snapshot, self.stats = txn, snapshot, stats
-        self.staged: list[Action] = []
-        self.row_id_column = (
-            snapshot.properties.row_id_column if snapshot.properties.row_tracking else None
-        )
+    def __init__(self, txn: OptimisticTransaction, snapshot: Snapshot, *, stats: bool) -> None:
+        super().__init__(snapshot, stats=stats)
+        self.txn = txn
+        extra = next((name for name in self.names if name not in FIXED), None)
+        self.state = c.State(extra=extra, terms=dict(snapshot.metadata.configuration))
 
-    def running(self, command: c.Command, operation: str) -> Running:
-        self.txn.stage(*self.staged)
-        return Running(command, self.txn, operation, tuple(self.staged))
+    def do(self, command: c.Command) -> None:  # noqa: C901, PLR0912 - one a kind
+        match command:
+            case c.Append():
+                self.insert(command.new_rows(self.state))
+            case c.Delete():
+                self.rewrite(command.where, None, command)
+            case c.Update():
+                self.rewrite(command.where, command, command)
+            case c.Merge():
+                self.merge(command)
+            case c.InsertSelect():
+                self.insert(command.new_rows(self.select(command.where), self.state))
+            case c.ReplaceWhere():
+                self.rewrite(command.where, None, c.Delete(command.number, promise=True))
+                self.insert(c.Append(command.number, command.values).new_rows(self.state))
+            case c.Overwrite():
+                self.overwrite(command)
+            case c.Truncate():
+                self.txn.read_where(None, every_match_changes=True)
+                self.remove_each(self.snapshot.add_files())
+            case c.Optimize():
+                self.optimize(command)
+            case c.Reorg():
+                for add in self.snapshot.add_files():
+                    if add.deletion_vector is not None:
+                        self.compact([add], sort=False, tagged=True)
+            case c.Alter():
+                self.alter(command)
+            case _:
+                raise AssertionError(command)
+
+    def insert(self, rows: c.Rows) -> None:
+        """New rows, none of which may break the table's constraint."""
+        if c.breaks_constraint(rows, self.state.terms):
+            raise BrokenConstraintError
+        self.write(rows)
+
+    def remove_each(self, adds: Iterable[AddFile]) -> None:
+        for add in adds:
+            self.remove(add)
 
     def select(self, where: c.Range) -> c.Rows:
         paths = self.txn.read_where(where.sql)["path"].to_pylist()
         found: c.Rows = {}
         for add in self.snapshot.add_files(paths=paths):
-            found |= _as_rows(read_file(self.snapshot, add))
+            found |= self.rows(add)
         return {key: row for key, row in found.items() if where.holds(row)}
 
-    def change(
-        self,
-        where: c.Range,
-        to: tuple[int, int] | None,
-        *,
-        rewrite: bool,
-        promise: bool = True,
-    ) -> None:
+    def rewrite(self, where: c.Range, to: c.Update | None, command: c.Delete | c.Update) -> None:
+        """Rows that a condition selects go, and come back changed if they are updated."""
+        promise = bool(command.number % 3) if command.promise is None else command.promise
         read = self.txn.read_where(where.sql, every_match_changes=promise)
-        paths = read["path"].to_pylist()
         images: c.Rows = {}
-        for add in self.snapshot.add_files(paths=paths):
+        for add in self.snapshot.add_files(paths=read["path"].to_pylist()):
             rows = read_file(self.snapshot, add, with_positions=True)
-            hit = {k: row for k, row in _as_rows(rows).items() if where.holds(row)}
+            hit = {k: row for k, row in as_rows(rows).items() if where.holds(row)}
             if hit:
-                self._take(add, rows, set(hit), rewrite=rewrite)
-                if to is not None:
-                    images |= {key: (row[0], *to) for key, row in hit.items()}
-        self.write(images)
+                self.take(add, rows, set(hit), rewrite=command.rewrite)
+                images |= {key: to.image(row) for key, row in hit.items()} if to else {}
+        self.insert(images)
 
     def merge(self, command: c.Merge) -> None:
         self.txn.match_rows_with(
@@ -132,185 +172,109 @@ class _Work:
         )
         paths = self.txn.read_where(None)["path"].to_pylist()
         images: c.Rows = {}
-        found: set[int] = set()
+        found: set[int | None] = set()
         for add in self.snapshot.add_files(paths=paths):
             rows = read_file(self.snapshot, add, with_positions=True)
-            changed: dict[str, tuple[str, int, int] | None] = {}
-            for key, row in _as_rows(rows).items():
+            changed: dict[str, c.Row | None] = {}
+            for key, row in as_rows(rows).items():
                 found.add(row[1])
-                if command.change(row) != row:
-                    changed[key] = command.change(row)
+                if command.image(row) != row:
+                    changed[key] = command.image(row)
             if changed:
-                self._take(add, rows, set(changed), rewrite=False)
+                self.take(add, rows, set(changed), rewrite=False)
                 images |= {key: row for key, row in changed.items() if row is not None}
-        self.write(images | command.inserts(found))
+        self.insert(images | command.new_rows(found, self.state))
+
+    def overwrite(self, command: c.Overwrite) -> None:
+        gone = self.snapshot.add_files()
+        if command.partitions:
+            for part in command.parts:
+                self.txn.read_where(f"part <=> '{part}'")
+            gone = [add for add in gone if self.part_of(add) in command.parts]
+        else:
+            self.txn.read_whole_table()
+        self.remove_each(gone)
+        self.insert(c.Append(command.number, command.values).new_rows(self.state))
 
     def optimize(self, command: c.Optimize) -> None:
         live = sorted(self.snapshot.add_files(), key=lambda add: add.path)
         picked = [live[i] for i in sorted({p % len(live) for p in command.picks})] if live else []
-        parts = sorted({add.partition_values.get("part") or "" for add in picked})
-        for part in parts if self.snapshot.partition_columns else [""]:
-            chosen = [a for a in picked if (a.partition_values.get("part") or "") == part]
-            if len(chosen or picked) >= command.least:
-                self._compact(chosen or picked, command)
+        sort = command.sort or bool(self.snapshot.clustering_columns)
+        for part in sorted({self.part_of(add) or "" for add in picked}):
+            chosen = [add for add in picked if (self.part_of(add) or "") == part]
+            if len(chosen) >= command.least:
+                self.compact(chosen, sort=sort, tagged=command.tagged)
 
-    def restore(self, command: c.Restore, table: DeltaTable) -> c.Rows:
-        version = max(0, self.snapshot.version - command.back)
-        wanted = table.snapshot(version=version)
-        before = {add.path: add for add in self.snapshot.add_files()}
-        after = {add.path: add for add in wanted.add_files()}
-        for path, add in before.items():
-            if path not in after or after[path].key != add.key:
-                self.staged.append(_remove(add, data_change=True))
-        for path, add in after.items():
-            if path not in before or before[path].key != add.key:
-                self.staged.append(msgspec.structs.replace(add, data_change=True))
-        return rows_of(wanted)
+    def restore(self, command: c.Restore, table: DeltaTable) -> c.State:
+        """Files, metadata and clustering of then; features stay."""
+        wanted = table.snapshot(version=max(0, self.snapshot.version - command.back))
+        self.txn.read_whole_table()
+        before = {add.key: add for add in self.snapshot.add_files()}
+        after = {add.key: add for add in wanted.add_files()}
+        gone = [removal(add, data_change=True) for key, add in before.items() if key not in after]
+        back = [
+            msgspec.structs.replace(add, data_change=True)
+            for key, add in after.items()
+            if key not in before
+        ]
+        self.staged += [*gone, *back]
+        if wanted.metadata != self.snapshot.metadata:
+            self.staged.append(wanted.metadata)
+        domain = wanted.domains.get(CLUSTERING_DOMAIN)
+        if domain is not None and domain != self.snapshot.domains.get(CLUSTERING_DOMAIN):
+            self.staged.append(domain)
+        return state_of(wanted)
 
-    def write(self, rows: c.Rows) -> None:
-        for part in sorted({row[0] for row in rows.values()}) if self._partitioned else [None]:
-            chosen = {k: row for k, row in rows.items() if part in (None, row[0])}
-            if chosen:
-                self.staged.append(self._file(_as_table(chosen), part, data_change=True))
+    def alter(self, command: c.Alter) -> None:
+        match command.what:
+            case "set":
+                self._set(dict([command.term]))
+            case "constrain":
+                self.txn.read_whole_table()
+                rows = rows_of(self.snapshot)
+                if c.breaks_constraint(rows, dict([command.term])):
+                    raise BrokenConstraintError
+                self._support("checkConstraints")
+                self._set(dict([command.term]))
+            case "cluster":
+                mode = self.snapshot.mapping_mode
+                self.staged.append(clustering_domain(self.snapshot.schema, [command.value], mode))
+            case "feature":
+                self._support(command.value)
+            case _:
+                self._reshape(command)
 
-    def _take(self, add: AddFile, rows: pa.Table, keys: set[str], *, rewrite: bool) -> None:
-        """Delete rows of a file: by a deletion vector, or by writing the others anew."""
-        self.staged.append(_remove(add, data_change=True))
-        kept = {k: row for k, row in _as_rows(rows).items() if k not in keys}
-        if not kept:
-            return
-        if rewrite or not self.snapshot.properties.enable_deletion_vectors:
-            part = add.partition_values.get("part") if self._partitioned else None
-            self.staged.append(self._file(_as_table(kept), part, data_change=True))
-            return
-        mask = [key in keys for key in rows["u"].to_pylist()]
-        gone = BitMap64(
-            [p for p, hit in zip(rows[ROW_INDEX].to_pylist(), mask, strict=True) if hit]
+    def _support(self, feature: str) -> None:
+        protocol = upgrade(self.snapshot.protocol, {feature})
+        if protocol != self.snapshot.protocol:
+            self.staged.append(protocol)
+
+    def _set(self, properties: Mapping[str, str], schema: StructType | None = None) -> None:
+        metadata = self.snapshot.metadata
+        new = msgspec.structs.replace(
+            metadata,
+            configuration={**metadata.configuration, **properties},
+            schema_string=metadata.schema_string if schema is None else schema.to_json(),
         )
-        vector = write_deletion_vector(self.snapshot.store, self._deleted(add) | gone)
-        again = msgspec.structs.replace(add, deletion_vector=vector, data_change=True)
-        self.staged.append(again)
+        self.staged.append(new)
 
-    def _compact(self, chosen: list[AddFile], command: c.Optimize) -> None:
-        part = chosen[0].partition_values.get("part") if self._partitioned and chosen else None
-        tables, ids, offset = [], [], 0
-        target = f"{uuid.uuid4()}.parquet"
-        for add in chosen:
-            rows = read_file(self.snapshot, add, with_positions=True)
-            info = CompactionInfo(
-                target=target,
-                offset=offset,
-                row_count=_count(add),
-                deletion_vector=add.deletion_vector,
+    def _reshape(self, command: c.Alter) -> None:
+        """The extra column comes, goes, or gets another name."""
+        fields, extra = self.snapshot.schema.fields, self.state.extra
+        if (command.what == "add") != (extra is None):
+            return
+        if command.what == "add":
+            fields = (*fields, StructField(command.column, INTEGER))
+        elif command.what == "drop":
+            fields = tuple(each for each in fields if each.name != extra)
+        else:
+            fields = tuple(
+                replace(each, name=command.column) if each.name == extra else each
+                for each in fields
             )
-            tags = info.tags() if command.tagged and not command.sort else None
-            self.staged.append(_remove(add, data_change=False, tags=tags))
-            ids.append(self._row_ids(add)[rows[ROW_INDEX].to_numpy()])
-            tables.append(rows.select(["u", "part", "x", "n"]))
-            offset += rows.num_rows
-        if not offset:
-            return
-        whole, row_ids = pa.concat_tables(tables), np.concatenate(ids)
-        if command.sort:
-            order = np.argsort(whole["x"].to_numpy(), kind="stable")[::-1]
-            whole, row_ids = whole.take(pa.array(order)), row_ids[order]
-        kept = row_ids if self.row_id_column else None
-        self.staged.append(self._file(whole, part, data_change=False, path=target, row_ids=kept))
-
-    def _row_ids(self, add: AddFile) -> np.ndarray:
-        """The stable ids of every physical row; made up where the table keeps none."""
-        count = _count(add)
-        if self.row_id_column is None:
-            return np.zeros(count, np.int64)
-        data = pq.read_table(pa.BufferReader(self.snapshot.store.read(add.path)))
-        counted = np.arange(count) + (add.base_row_id or 0)
-        if self.row_id_column not in data.column_names:
-            return counted
-        kept = data[self.row_id_column].to_pylist()
-        return np.array([n if k is None else k for k, n in zip(kept, counted, strict=True)])
-
-    def _file(
-        self,
-        rows: pa.Table,
-        part: str | None,
-        *,
-        data_change: bool,
-        path: str | None = None,
-        row_ids: np.ndarray | None = None,
-    ) -> AddFile:
-        path = path or f"{uuid.uuid4()}.parquet"
-        stored = rows.drop_columns(["part"]) if self._partitioned else rows
-        if row_ids is not None and self.row_id_column is not None:
-            stored = stored.append_column(self.row_id_column, pa.array(row_ids, pa.int64()))
-        sink = BytesIO()
-        pq.write_table(stored, sink, compression="none")
-        self.snapshot.store.put_if_absent(path, sink.getvalue())
-        stats: dict[str, object] = {"numRecords": rows.num_rows}
-        if self.stats:
-            xs = rows["x"].to_pylist()
-            stats |= {
-                "minValues": {"x": min(xs)},
-                "maxValues": {"x": max(xs)},
-                "nullCount": {"x": 0},
-            }
-        return AddFile(
-            path=path,
-            partition_values={"part": part} if self._partitioned else {},
-            size=len(sink.getvalue()),
-            modification_time=1,
-            data_change=data_change,
-            stats=json.dumps(stats),
-        )
-
-    def _deleted(self, add: AddFile) -> BitMap64:
-        if add.deletion_vector is None:
-            return BitMap64()
-        return read_deletion_vector(self.snapshot.store, add.deletion_vector)
-
-    @property
-    def _partitioned(self) -> bool:
-        return bool(self.snapshot.partition_columns)
-
-
-def _promises(command: c.Delete | c.Update) -> bool:
-    return bool(command.number % 3) if command.promise is None else command.promise
-
-
-def _remove(
-    add: AddFile, *, data_change: bool, tags: dict[str, str | None] | None = None
-) -> RemoveFile:
-    return RemoveFile(
-        path=add.path,
-        data_change=data_change,
-        extended_file_metadata=True,
-        partition_values=add.partition_values,
-        size=add.size,
-        stats=add.stats,
-        deletion_vector=add.deletion_vector,
-        base_row_id=add.base_row_id,
-        default_row_commit_version=add.default_row_commit_version,
-        tags=tags,
-    )
-
-
-def _count(add: AddFile) -> int:
-    return int(json.loads(add.stats or "{}")["numRecords"])
-
-
-def _as_rows(rows: pa.Table) -> c.Rows:
-    columns = (rows[name].to_pylist() for name in ("u", "part", "x", "n"))
-    return {u: (p, x, n) for u, p, x, n in zip(*columns, strict=True)}
-
-
-def _as_table(rows: c.Rows) -> pa.Table:
-    def column(place: int, kind: pa.DataType) -> pa.Array:
-        return pa.array([row[place] for row in rows.values()], kind)
-
-    return pa.table(
-        {
-            "u": pa.array(list(rows), pa.string()),
-            "part": column(0, pa.string()),
-            "x": column(1, pa.int32()),
-            "n": column(2, pa.int32()),
-        }
-    )
+        properties, schema = {}, StructType(fields)
+        if self.snapshot.mapping_mode != "none":
+            highest = int(self.snapshot.metadata.configuration[MAX_ID_KEY])
+            schema, highest = assign_mapping(schema, highest)
+            properties = {MAX_ID_KEY: str(highest)}
+        self._set(properties, schema)

@@ -1,29 +1,28 @@
 """The commands of a generated history, as values, and what each means for rows one at a time."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-Rows = dict[str, tuple[str, int, int]]
-"""Every row by its identity: partition, x, and the number of the command that last wrote it."""
+from tests.stateful.ranges import NOWHERE, Range, Row, Rows
+
+__all__ = ["Command", "Range", "Row", "Rows", "State"]
 
 
 @dataclass(frozen=True)
-class Range:
-    """`low <= x < high`, of one partition if named; or one more value of x."""
+class State:
+    """A table: its rows, and what ALTER changes of it.
 
-    low: int
-    high: int
-    part: str | None = None
-    also: int | None = None
+    `extra` is the name that a column has which comes and goes, None where it is gone. `terms` are
+    the properties, constraints, features and clustering columns that histories set.
+    """
 
-    @property
-    def sql(self) -> str:
-        text = f"x >= {self.low} AND x < {self.high}"
-        text = text if self.part is None else f"part = '{self.part}' AND {text}"
-        return text if self.also is None else f"{text} OR x = {self.also}"
+    rows: Rows = field(default_factory=dict)
+    extra: str | None = "e"
+    terms: Mapping[str, str] = field(default_factory=dict)
 
-    def holds(self, row: tuple[str, int, int]) -> bool:
-        inside = self.low <= row[1] < self.high and self.part in (None, row[0])
-        return inside or row[1] == self.also
+    def new(self, part: str, x: int | None, number: int) -> Row:
+        """A row that a command writes."""
+        return part, x, number, None if self.extra is None else number
 
 
 @dataclass(frozen=True)
@@ -32,20 +31,27 @@ class Command:
 
     number: int
 
-    def apply(self, rows: Rows) -> Rows:
-        """The rows after it, were it alone."""
-        return rows
+    def apply(self, state: State) -> State:
+        """The table after it, were it alone."""
+        return replace(state, rows=self.change(state))
+
+    def change(self, state: State) -> Rows:
+        """The rows after it."""
+        return state.rows
 
 
 @dataclass(frozen=True)
 class Append(Command):
-    values: tuple[tuple[str, int], ...] = ()
+    values: tuple[tuple[str, int | None], ...] = ()
 
-    def apply(self, rows: Rows) -> Rows:
-        return rows | self.new_rows()
+    def change(self, state: State) -> Rows:
+        return state.rows | self.new_rows(state)
 
-    def new_rows(self) -> Rows:
-        return {f"{self.number}.{i}": (p, x, self.number) for i, (p, x) in enumerate(self.values)}
+    def new_rows(self, state: State) -> Rows:
+        return {
+            f"{self.number}.{i}": state.new(p, x, self.number)
+            for i, (p, x) in enumerate(self.values)
+        }
 
 
 @dataclass(frozen=True)
@@ -56,83 +62,130 @@ class Delete(Command):
     None, the number decides.
     """
 
-    where: Range = Range(0, 0)
+    where: Range = NOWHERE
     rewrite: bool = False
     promise: bool | None = None
 
-    def apply(self, rows: Rows) -> Rows:
-        return {key: row for key, row in rows.items() if not self.where.holds(row)}
+    def change(self, state: State) -> Rows:
+        return {key: row for key, row in state.rows.items() if not self.where.holds(row)}
 
 
 @dataclass(frozen=True)
 class Update(Command):
-    """As DELETE, and the rows come back with another x."""
+    """As DELETE, and the rows come back with another x, and in another part if it is named."""
 
-    where: Range = Range(0, 0)
-    x: int = 0
+    where: Range = NOWHERE
+    x: int | None = 0
     rewrite: bool = False
     promise: bool | None = None
+    part: str | None = None
 
-    def apply(self, rows: Rows) -> Rows:
+    def change(self, state: State) -> Rows:
         return {
-            key: (row[0], self.x, self.number) if self.where.holds(row) else row
-            for key, row in rows.items()
+            key: self.image(row) if self.where.holds(row) else row
+            for key, row in state.rows.items()
         }
+
+    def image(self, row: Row) -> Row:
+        """A row that it changes, afterwards."""
+        return self.part or row[0], self.x, self.number, row[3]
 
 
 @dataclass(frozen=True)
 class Merge(Command):
-    """Joins on x. Matched rows get this command's number, are deleted, or stay as they are.
+    """Joins on x, by clauses that are tried in this order.
 
-    Source values without a match are inserted; target rows below `unmatched_below` that no source
-    row joins are deleted.
+    WHEN MATCHED AND x < `first[0]` does what `first[1]` says, WHEN MATCHED what `matched` says:
+    "update" gives the row this command's number, "shift" another x too, "delete" takes it,
+    "nothing" leaves it. NOT MATCHED inserts, unless `inserts` is off. NOT MATCHED BY SOURCE AND x <
+    `unmatched_below` does what `otherwise` says.
     """
 
     keys: tuple[int, ...] = ()
     matched: str = "update"
     unmatched_below: int | None = None
+    otherwise: str = "delete"
+    first: tuple[int, str] | None = None
+    inserts: bool = True
 
-    def apply(self, rows: Rows) -> Rows:
-        found = {row[1] for row in rows.values()}
-        kept = {key: new for key, row in rows.items() if (new := self.change(row)) is not None}
-        return kept | self.inserts(found)
+    def change(self, state: State) -> Rows:
+        found = {row[1] for row in state.rows.values()}
+        images = {key: self.image(row) for key, row in state.rows.items()}
+        kept = {key: row for key, row in images.items() if row is not None}
+        return kept | self.new_rows(found, state)
 
-    def change(self, row: tuple[str, int, int]) -> tuple[str, int, int] | None:
-        if row[1] in self.keys:
-            if self.matched == "delete":
-                return None
-            return (row[0], row[1], self.number) if self.matched == "update" else row
-        below = self.unmatched_below is not None and row[1] < self.unmatched_below
-        return None if below else row
+    def image(self, row: Row) -> Row | None:
+        """A row afterwards, None where it goes."""
+        x = row[1]
+        if x is None or not self.reads(x):
+            return row
+        action = self.matched if x in self.keys else self.otherwise
+        if x in self.keys and self.first is not None and x < self.first[0]:
+            action = self.first[1]
+        images = {
+            "update": (row[0], x, self.number, row[3]),
+            "shift": (row[0], (x + 3) % 8, self.number, row[3]),
+            "nothing": row,
+        }
+        return images.get(action)
 
-    def reads(self, x: int) -> bool:
+    def reads(self, x: int | None) -> bool:
+        if x is None:
+            return False
         below = self.unmatched_below is not None and x < self.unmatched_below
         return x in self.keys or below
 
-    def inserts(self, found: set[int]) -> Rows:
-        missing = [x for x in self.keys if x not in found]
-        return {f"{self.number}.{x}": ("a", x, self.number) for x in missing}
+    def new_rows(self, found: set[int | None], state: State) -> Rows:
+        missing = [x for x in self.keys if x not in found and self.inserts]
+        return {f"{self.number}.{x}": state.new("a", x, self.number) for x in missing}
 
 
 @dataclass(frozen=True)
 class InsertSelect(Command):
-    where: Range = Range(0, 0)
+    where: Range = NOWHERE
 
-    def apply(self, rows: Rows) -> Rows:
-        return rows | self.new_rows({k: row for k, row in rows.items() if self.where.holds(row)})
+    def change(self, state: State) -> Rows:
+        found = {k: row for k, row in state.rows.items() if self.where.holds(row)}
+        return state.rows | self.new_rows(found, state)
 
-    def new_rows(self, found: Rows) -> Rows:
-        return {f"{self.number}.{key}": (row[0], row[1], self.number) for key, row in found.items()}
+    def new_rows(self, found: Rows, state: State) -> Rows:
+        return {
+            f"{self.number}.{key}": state.new(row[0], row[1], self.number)
+            for key, row in found.items()
+        }
 
 
 @dataclass(frozen=True)
 class ReplaceWhere(Command):
-    where: Range = Range(0, 0)
-    values: tuple[tuple[str, int], ...] = ()
+    where: Range = NOWHERE
+    values: tuple[tuple[str, int | None], ...] = ()
 
-    def apply(self, rows: Rows) -> Rows:
-        kept = {key: row for key, row in rows.items() if not self.where.holds(row)}
-        return kept | Append(self.number, self.values).new_rows()
+    def change(self, state: State) -> Rows:
+        kept = {key: row for key, row in state.rows.items() if not self.where.holds(row)}
+        return kept | Append(self.number, self.values).new_rows(state)
+
+
+@dataclass(frozen=True)
+class Overwrite(Command):
+    """Rows take the place of all others, or of those of the `partitions` that they are of."""
+
+    values: tuple[tuple[str, int | None], ...] = ()
+    partitions: bool = False
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The partitions that go."""
+        return tuple(sorted({part for part, _ in self.values})) if self.partitions else ("a", "b")
+
+    def change(self, state: State) -> Rows:
+        kept = {key: row for key, row in state.rows.items() if row[0] not in self.parts}
+        return kept | Append(self.number, self.values).new_rows(state)
+
+
+@dataclass(frozen=True)
+class Truncate(Command):
+    def change(self, state: State) -> Rows:  # noqa: ARG002 - none is left
+        return {}
 
 
 @dataclass(frozen=True)
@@ -149,8 +202,73 @@ class Optimize(Command):
 
 
 @dataclass(frozen=True)
+class Reorg(Command):
+    """Rewrites each file that has deleted rows, without them."""
+
+
+@dataclass(frozen=True)
 class Restore(Command):
     """Back to the version that is `back` before the one it reads. What it restores is physical."""
 
     back: int = 1
-    restored: Rows = field(default_factory=dict, hash=False)
+    restored: State = field(default_factory=State, hash=False)
+
+    def apply(self, state: State) -> State:
+        """Features stay, everything else is as it was."""
+        added = {name: text for name, text in state.terms.items() if name.startswith("feature ")}
+        return replace(self.restored, terms={**self.restored.terms, **added})
+
+
+@dataclass(frozen=True)
+class Alter(Command):
+    """Changes the table and no row.
+
+    `what` is "set" (a property), "constrain" (x stays below `value`), "cluster" (by x or n), "feature"
+    (one more), "add", "drop" or "rename" (the extra column).
+    """
+
+    what: str = "set"
+    value: str = ""
+
+    def apply(self, state: State) -> State:
+        match self.what:
+            case "set" | "cluster" | "constrain" | "feature":
+                return replace(state, terms={**state.terms, **dict([self.term])})
+            case "add" if state.extra is None:
+                return replace(state, extra=self.column)
+            case "rename" if state.extra is not None:
+                return replace(state, extra=self.column)
+            case "drop":
+                rows = {key: (*row[:3], None) for key, row in state.rows.items()}
+                return replace(state, extra=None, rows=rows)
+        return state
+
+    @property
+    def term(self) -> tuple[str, str]:
+        """What it makes a table say."""
+        match self.what:
+            case "set":
+                return f"note.{self.value}", str(self.number)
+            case "cluster":
+                return "clustered by", self.value
+            case "constrain":
+                return CONSTRAINT, f"x < {self.value}"
+        return f"feature {self.value}", "supported"
+
+    @property
+    def column(self) -> str:
+        """A name for the extra column."""
+        return f"e{self.number}"
+
+
+CONSTRAINT = "delta.constraints.small"
+FEATURES = ("allowColumnDefaults", "domainMetadata", "inCommitTimestamp")
+
+
+def breaks_constraint(rows: Rows, terms: Mapping[str, str]) -> bool:
+    """Whether a row is not as the table's constraint wants it; null passes."""
+    text = terms.get(CONSTRAINT)
+    if text is None:
+        return False
+    limit = int(text.rpartition(" ")[2])
+    return any(row[1] is not None and row[1] >= limit for row in rows.values())

@@ -7,7 +7,8 @@ import sys
 
 import pyarrow as pa
 
-from tests.stateful.history import generate, is_sound
+from tests.stateful.generator import generate
+from tests.stateful.judge import is_sound
 
 
 def hunt(first: int, last: int) -> int | None:

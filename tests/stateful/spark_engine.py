@@ -11,10 +11,6 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from engine.commands.command import Command
-from engine.commands.merge import Merge, MergeClause
-from engine.commands.model import Append, Delete, Optimize, Overwrite, Restore, Update
-from engine.commands.sources import RowsSource, TableSource
 from engine.errors import EngineError, OperationCancelledError
 from engine.operations.result import OperationResult
 from engine.operations.run import run
@@ -23,19 +19,19 @@ from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from tests.stateful import commands as c
-from tests.stateful.arrow_engine import Running, rows_of
+from tests.stateful.arrow_engine import Running, state_of
 from tests.stateful.history import History, Played, create
+from tests.stateful.spark_statements import as_statement
 from tests.stateful.weather import FakeClock, ForgetfulStore
 
-COLUMNS = ("u", "part", "x", "n")
 _PATIENCE_S = 240
 
 
 def play_on_spark(history: History, spark: SparkSession, place: str) -> Played:
     """Play a history at a place on disk, as `history.play` does in memory."""
-    create(history.setup, place)
+    start = state_of(create(history.setup, place).snapshot())
     store = ForgetfulStore(open_store(place))
-    played = Played(DeltaTable(store, clock=FakeClock()))
+    played = Played(DeltaTable(store, clock=FakeClock()), history.setup, start)
     opened: dict[int, _Turn] = {}
     with ThreadPoolExecutor(len(history.steps)) as pool:
         try:
@@ -66,9 +62,9 @@ class _Turn(TransactionObserver):
         newest = played.table.snapshot()
         if isinstance(command, c.Restore):
             version = max(0, newest.version - command.back)
-            restored = rows_of(played.table.snapshot(version=version))
+            restored = state_of(played.table.snapshot(version=version))
             self._command = replace(command, restored=restored)
-        statement = as_statement(command, newest.table_uri, newest.version)
+        statement = as_statement(command, newest)
         own = DeltaTable(played.table.store, clock=played.table.clock)
         self._run: Future[OperationResult] = pool.submit(run, statement, own, spark, observer=self)
         self._run.add_done_callback(lambda _: self._ready.set())
@@ -112,57 +108,3 @@ class _Turn(TransactionObserver):
     def _landed(self, version: int) -> None:
         assert isinstance(self._txn, OptimisticTransaction)
         self._played.landed[version] = Running(self._command, self._txn, "")
-
-
-def as_statement(command: c.Command, uri: str, version: int) -> Command:  # noqa: PLR0911 - one a kind
-    """The command as people give it, on a table at a version."""
-    match command:
-        case c.Append() | c.InsertSelect() | c.ReplaceWhere():
-            return _insert(command, uri)
-        case c.Delete():
-            return Delete(command.where.sql)
-        case c.Update():
-            return Update({"x": str(command.x), "n": str(command.number)}, command.where.sql)
-        case c.Merge():
-            return _merge(command)
-        case c.Optimize():
-            return Optimize(zorder_by=("x",) if command.sort else ())
-        case c.Restore():
-            return Restore(version=max(0, version - command.back))
-        case _:
-            raise AssertionError(command)
-
-
-def _insert(command: c.Append | c.InsertSelect | c.ReplaceWhere, uri: str) -> Command:
-    if isinstance(command, c.InsertSelect):
-        new = (f"concat('{command.number}.', u) AS u", "part", "x", f"{command.number} AS n")
-        return Append(TableSource(uri, new, command.where.sql))
-    rows = c.Append(command.number, command.values).new_rows()
-    source = _values(COLUMNS, [(f"'{u}'", f"'{p}'", x, n) for u, (p, x, n) in rows.items()])
-    if isinstance(command, c.Append):
-        return Append(source)
-    return Overwrite(source, replace_where=command.where.sql)
-
-
-def _merge(command: c.Merge) -> Merge:
-    number = str(command.number)
-    clauses = [
-        MergeClause(
-            "not_matched",
-            "insert",
-            assignments={"u": "source.u", "part": "'a'", "x": "source.x", "n": number},
-        )
-    ]
-    if command.matched == "update":
-        clauses.append(MergeClause("matched", "update", assignments={"n": number}))
-    elif command.matched == "delete":
-        clauses.append(MergeClause("matched", "delete"))
-    if command.unmatched_below is not None:
-        below = f"target.x < {command.unmatched_below}"
-        clauses.append(MergeClause("not_matched_by_source", "delete", below))
-    source = _values(("u", "x"), [(f"'{number}.{x}'", x) for x in command.keys])
-    return Merge(source, "target.x = source.x", tuple(clauses))
-
-
-def _values(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> RowsSource:
-    return RowsSource(columns, tuple(tuple(map(str, row)) for row in rows))

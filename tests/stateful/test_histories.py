@@ -9,16 +9,20 @@ from collections import Counter
 
 import pytest
 
-from tests.stateful.history import History, Played, forget, generate, is_sound, play, shrink
+from tests.stateful import commands as c
+from tests.stateful.generator import generate
+from tests.stateful.history import History, Played, forget, play
+from tests.stateful.judge import is_sound, shrink
 
 COUNT = int(os.environ.get("HISTORIES", "2000"))
+FIRST = int(os.environ.get("FIRST_HISTORY", "0"))
 CHUNK, LONG_CHUNK = 100, 60
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("chunk", range(COUNT // CHUNK))
 def test_every_history_has_an_order_that_its_level_allows(chunk: int):
-    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+    for seed in range(FIRST + chunk * CHUNK, FIRST + (chunk + 1) * CHUNK):
         _check(seed, generate(seed))
 
 
@@ -26,7 +30,7 @@ def test_every_history_has_an_order_that_its_level_allows(chunk: int):
 @pytest.mark.parametrize("chunk", range(COUNT // 1000))
 def test_long_histories_do_too(chunk: int):
     """A compaction may meet three winners, and each may take more of what it moves."""
-    for seed in range(chunk * LONG_CHUNK, (chunk + 1) * LONG_CHUNK):
+    for seed in range(FIRST + chunk * LONG_CHUNK, FIRST + (chunk + 1) * LONG_CHUNK):
         _check(seed, generate(seed, most=14))
 
 
@@ -40,18 +44,29 @@ def _check(seed: int, history: History) -> None:
 def test_histories_meet_every_way_to_absorb_and_to_lose():
     """The generator reaches what it is there to test."""
     absorbed: Counter[str] = Counter()
+    landed: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     for seed in range(150):
         played = play(generate(seed))
         absorbed.update(_means(played))
+        landed.update(type(each.command).__name__ for each in played.landed.values())
         lost.update(type(error).__name__ for error in played.lost.values())
         forget(played)
     assert {"row map", "row ids", "rows read", "deletion vectors merged"} <= set(absorbed)
+    assert {each.__name__ for each in c.Command.__subclasses__()} == set(landed)
     assert {
         "ConcurrentAppendException",
         "ConcurrentDeleteReadException",
         "ConcurrentDeleteDeleteException",
+        "MetadataChangedException",
+        "ProtocolChangedException",
     } <= set(lost)
+
+
+def test_histories_alter_tables_in_every_way():
+    steps = [step for seed in range(400) for step in generate(seed).steps]
+    altered = [step.opens.what for step in steps if isinstance(step.opens, c.Alter)]
+    assert set(altered) == {"set", "constrain", "cluster", "feature", "add", "drop", "rename"}
 
 
 def _means(played: Played) -> list[str]:

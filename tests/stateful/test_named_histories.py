@@ -3,7 +3,8 @@
 import pytest
 
 from tests.stateful import commands as c
-from tests.stateful.history import History, Played, Setup, Step, check, play
+from tests.stateful.history import History, Played, Setup, Step, play
+from tests.stateful.judge import check
 
 ROWS = (("a", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5))
 

@@ -16,7 +16,7 @@ from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.self_recognition import find_own_commit
 from tests.engine.transaction.tables import failing
 from tests.stateful import commands as c
-from tests.stateful.arrow_engine import rows_of, run
+from tests.stateful.arrow_engine import run, state_of
 from tests.stateful.history import SCHEMA
 
 MODES = ("before", "unknown, not written", "unknown, written")
@@ -74,7 +74,7 @@ def _attempt(
     command, other = SCENARIOS[name]
     table = _table()
     winner = DeltaTable.open(table.uri)
-    before, handle_error = rows_of(table.snapshot()), None
+    before, handle_error = state_of(table.snapshot()), None
     handle, store = failing(table, fail_at=fail_at, mode=mode, times=times)
     txn_id = str(uuid.uuid4())
     try:
@@ -92,7 +92,7 @@ def _check(
     table: DeltaTable,
     txn_id: str,
     commands: tuple[c.Command, c.Command | None],
-    before: c.Rows,
+    before: c.State,
     error: EngineError | None,
 ) -> None:
     command, other = commands
@@ -106,11 +106,11 @@ def _check(
         assert not landed, f"reported {error!r}, yet committed"
     others = len(versions) - 3 - landed
     base = other.apply(before) if other is not None and others else before
-    assert rows_of(fresh.snapshot()) == (command.apply(base) if landed else base)
+    assert state_of(fresh.snapshot()) == (command.apply(base) if landed else base)
     if not landed:
         again = run(command, fresh, stats=True)
         again.txn.commit(again.operation)
-        assert rows_of(DeltaTable.open(table.uri).snapshot()) == command.apply(base)
+        assert state_of(DeltaTable.open(table.uri).snapshot()) == command.apply(base)
 
 
 @pytest.mark.timeout(300)

@@ -104,7 +104,7 @@ def test_rows_that_cannot_be_read_are_a_conflict():
 @pytest.mark.parametrize(
     ("condition", "reason"),
     [
-        (Subquery("exists", "other", (), None, BOOLEAN), "subquery"),
+        (Subquery("exists", "SELECT 1 FROM other", ("other",), BOOLEAN), "subquery"),
         ("x < 2 AND rand() < 0.5", "deterministic"),
     ],
     ids=["subquery", "not deterministic"],
@@ -124,7 +124,7 @@ def test_a_subquery_that_may_read_the_table_reads_all_of_it(reads_itself: bool):
     """Its other conjuncts say nothing of what the subquery reads."""
     table = _table()
     txn = table.start_transaction()
-    subquery = Subquery("exists", "t", (), None, BOOLEAN)
+    subquery = Subquery("exists", "SELECT 1 FROM t", ("t",), BOOLEAN)
     low = parse_condition("x < 2", SCHEMA)
     txn.read_where(Call("and", (low, subquery), BOOLEAN), reads_itself=reads_itself)
     txn.stage(*run(c.Append(2, (("a", 9),)), table, stats=True).staged)

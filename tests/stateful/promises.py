@@ -1,0 +1,83 @@
+"""What a played history may not hold: a conflict between two commands that never meet."""
+
+from collections.abc import Mapping
+from functools import cache
+from itertools import product
+
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.matrix import NEVER, conflict_matrix
+from engine.conflicts.sketch import Setting
+from engine.errors import ConflictError
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import Running
+from tests.stateful.history import Played, Setup
+
+INSERT, CHANGE, OPTIMIZE, ZORDER = (
+    "INSERT (blind)",
+    "UPDATE, DELETE, MERGE",
+    "OPTIMIZE",
+    "OPTIMIZE ZORDER BY",
+)
+_PLACES = tuple(product("ab", (None, *range(-1, 20))))
+
+
+def check_promises(played: Played) -> None:
+    """Raise AssertionError where two commands met that the matrix or their conditions keep apart."""
+    cells = _matrix(_setting(played.setup))
+    for number, error in played.lost.items():
+        if not isinstance(error, ConflictError) or number not in played.losers:
+            continue
+        loser = played.losers[number]
+        winner = played.landed[error.conflict.winner.version or 0]
+        pair = group_of(loser.command, played.setup), group_of(winner.command, played.setup)
+        told = f"{loser.command} lost to {winner.command}: {error}"
+        assert cells.get(pair) != NEVER, told
+        assert _may_meet(loser, winner, played), told
+
+
+def group_of(command: c.Command, setup: Setup) -> str | None:
+    """Where the matrix has a command, None for what it leaves out."""
+    match command:
+        case c.Append():
+            return INSERT
+        case c.Optimize():
+            traced = command.tagged or setup.row_tracking
+            ordered = command.sort or setup.clustered
+            return ZORDER if ordered else OPTIMIZE if traced else None
+        case c.Reorg():
+            return OPTIMIZE
+        case c.Restore() | c.Alter():
+            return None
+    return CHANGE
+
+
+def _setting(setup: Setup) -> Setting:
+    return Setting(
+        IsolationLevel(setup.level),
+        vectors=setup.vectors is not False,
+        partitioned=setup.partitioned,
+        row_tracking=setup.row_tracking,
+    )
+
+
+@cache
+def _matrix(setting: Setting) -> Mapping[tuple[str | None, str | None], str]:
+    return {(cell.current, cell.winner): cell.verdict for cell in conflict_matrix(setting)}
+
+
+def _may_meet(loser: Running, winner: Running, played: Played) -> bool:
+    """Whether some row could be of concern to both, where rows decide and conditions tell.
+
+    A loser may also meet appends that its winner has read.
+    """
+    mine, theirs = loser.command, winner.command
+    by_rows = not played.setup.partitioned and played.setup.vectors is not False
+    simple = isinstance(mine, c.Delete | c.Update) and isinstance(theirs, c.Delete | c.Update)
+    if not (by_rows and simple and played.setup.level == "Serializable"):
+        return True
+    if mine.rewrite or theirs.rewrite:
+        return True
+    rows = [(part, x, 0, None) for part, x in _PLACES]
+    selected = [row for row in rows if theirs.where.holds(row)]
+    images = [theirs.image(row) for row in selected] if isinstance(theirs, c.Update) else []
+    return any(mine.where.holds(row) for row in (*selected, *images))
