@@ -6,10 +6,11 @@ those staged is added to the operation's own numbers; rows stay as they were cou
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.actions.codec import Action
+from engine.actions.files import AddFile
 from engine.conflicts.footprint import Change, changes_of
 
 _NAMES: Mapping[str, tuple[str, ...]] = {
@@ -23,6 +24,15 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+_SHARES: Mapping[str, float] = {
+    "minFileSize": 0,
+    "p25FileSize": 0.25,
+    "p50FileSize": 0.5,
+    "p75FileSize": 0.75,
+    "maxFileSize": 1,
+}
+
+
 def settled_metrics(
     metrics: Mapping[str, Any], staged: Iterable[Action], final: Iterable[Action]
 ) -> Mapping[str, Any]:
@@ -30,14 +40,28 @@ def settled_metrics(
 
     Only metrics that it gave as numbers are touched.
     """
-    before, after = _counted(staged), _counted(final)
+    kept = tuple(final)
+    before, after = _counted(staged), _counted(kept)
     moved = {
         name: metrics[name] + after[fact] - before[fact]
         for fact, names in _NAMES.items()
         for name in names
         if isinstance(metrics.get(name), int)
     }
-    return {**metrics, **moved}
+    sizes = sorted(add.size for add in _new_files(kept))
+    spread = {name: _at(sizes, share) for name, share in _SHARES.items() if name in metrics}
+    return {**metrics, **moved, **spread}
+
+
+def _new_files(actions: Iterable[Action]) -> Iterator[AddFile]:
+    for change in changes_of(actions).values():
+        if change.add is not None and change.remove is None:
+            yield change.add
+
+
+def _at(sizes: Sequence[int], share: float) -> int:
+    """The size that this share of the files stays below, as OPTIMIZE counts it."""
+    return sizes[min(len(sizes) - 1, int(share * len(sizes)))] if sizes else 0
 
 
 def _counted(actions: Iterable[Action]) -> Counter[str]:

@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from engine.actions.files import AddFile
 from engine.conflicts.footprint import changes_of
 from engine.log.commits import read_commit
 from engine.schema.types import StructType
@@ -70,3 +71,25 @@ def test_files_and_vectors_are_counted_as_they_landed(
     assert {name: str(each) for name, each in running.txn.outcome.metrics.items()} == said
     assert (said["numRemovedBytes"] == "0") is (landed[0] == 0)
     assert (said["numDeletedRows"], said["note"]) == ("3", "1")
+
+
+def test_the_sizes_of_an_optimize_are_those_of_the_files_that_were_left_of_it():
+    """A winner deletes all that one of two compactions moves: its output is never added."""
+    table = _table()
+    running = run(c.Optimize(7, (0,)), table, stats=True)
+    other = run(c.Optimize(8, (1,)), table, stats=True)
+    running.txn.stage(*other.staged)
+    sizes = {each.path: each.size for each in running.txn.actions if isinstance(each, AddFile)}
+    metrics = {"numAddedFiles": 2, "minFileSize": 1, "p50FileSize": 1, "maxFileSize": 10**9}
+    _do(table, c.Delete(9, c.Range(0, 3)))
+    running.txn.commit("OPTIMIZE", {}, metrics)
+    assert running.txn.outcome is not None
+    landed = {add.path for add in table.snapshot().add_files()} & sizes.keys()
+    assert len(landed) == 1
+    size = sizes[landed.pop()]
+    assert dict(running.txn.outcome.metrics) == {
+        "numAddedFiles": 1,
+        "minFileSize": size,
+        "p50FileSize": size,
+        "maxFileSize": size,
+    }
