@@ -17,6 +17,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
 from django.db.models import Model
 
+from lakeui.catalog.commit_hours import recount
 from lakeui.catalog.models import Commit, LiveFile, Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
@@ -53,6 +54,7 @@ def fill(sizes: Sizes) -> None:
         LiveFile.objects.bulk_create(_live_files(table, chance), batch_size=_BATCH)
     for model in (Commit, LiveFile):
         _copy_to_the_others(model, first, len(tables))
+    recount()
     jobs = Job.objects.bulk_create(_jobs(tables, owner, sizes, now, chance), batch_size=_BATCH)
     JobAttempt.objects.bulk_create(_attempts(jobs, now), batch_size=_BATCH)
     JobEvent.objects.bulk_create(_events(jobs, now), batch_size=_BATCH)

@@ -40,6 +40,7 @@ PAGES = {
     "tables": ("/tables/", "/tables/?page={page}", "/tables/?sort=-size&page_size=100"),
     "tables, filtered": ("/tables/?q=table_0{digit}", "/tables/?health=small_files&level=Serializable"),
     "table": ("/tables/{table}/",),
+    "schema": ("/tables/{table}/schema/",),
     "history": ("/tables/{table}/history/", "/tables/{table}/history/?range=30d&page=2"),
     "history, filtered": (
         "/tables/{table}/history/?operation=MERGE&user=etl-nightly",

@@ -18,6 +18,7 @@ from lakeui.api.views.jobs import (
     JobRetry,
     TableJobList,
 )
+from lakeui.api.views.overview import Overview
 from lakeui.api.views.schedules import ScheduleDetail, ScheduleList, TableScheduleList
 from lakeui.api.views.tables import (
     LiveFileList,
@@ -33,6 +34,7 @@ from lakeui.api.views.uploads import Uploads
 app_name = "api"
 
 urlpatterns: list[URLPattern] = [
+    path("overview/", Overview.as_view(), name="overview"),
     path("tables/", TableList.as_view(), name="tables"),
     path("tables/<int:table_id>/", TableDetail.as_view(), name="table"),
     path("tables/<int:table_id>/versions/", VersionList.as_view(), name="versions"),

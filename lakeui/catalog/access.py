@@ -28,7 +28,7 @@ MIN_VACUUM_RETENTION_HOURS = 168
 RETENTION_PROPERTIES = frozenset(
     {"delta.deletedfileretentionduration", "delta.logretentionduration"}
 )
-_WRITES = frozenset({"append", "overwrite", "delete", "update", "merge", "truncate"})
+_WRITES = frozenset({"append", "overwrite", "delete", "update", "merge", "stream", "truncate"})
 _MAINTENANCE = frozenset({"create", "clone", "register", "optimize", "vacuum", "reorg"})
 
 

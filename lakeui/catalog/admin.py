@@ -6,7 +6,16 @@ from django.contrib.auth.models import User
 from django.forms import ModelForm
 from django.http import HttpRequest
 
-from lakeui.catalog.models import Commit, CommitFile, LiveFile, Preview, Table, TableGrant, TableKey
+from lakeui.catalog.models import (
+    Commit,
+    CommitFile,
+    CommitHour,
+    LiveFile,
+    Preview,
+    Table,
+    TableGrant,
+    TableKey,
+)
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
 
 EDITABLE = ("name", "description")
@@ -124,6 +133,14 @@ class CommitAdmin(ReadOnlyAdmin):
     date_hierarchy = "committed_at"
     list_select_related = ["table"]
     inlines = [CommitFileInline]
+
+
+@admin.register(CommitHour)
+class CommitHourAdmin(ReadOnlyAdmin):
+    list_display = ["hour", "commits"]
+    list_filter = ["hour"]
+    search_fields = ["hour"]
+    date_hierarchy = "hour"
 
 
 @admin.register(CommitFile)

@@ -14,6 +14,8 @@ from engine.schema.types import StructType, parse_schema
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import schema_lines
 
+_DEFINES = Q(changes_metadata=True) | Q(changes_protocol=True)  # as an index has it
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:
@@ -128,7 +130,7 @@ def difference(table: Table, older: int, newer: int) -> Difference | None:
 
 def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
     """The newest versions that changed schema, properties, layout or protocol, newest first."""
-    changed = table.commits.filter(Q(changes_metadata=True) | Q(changes_protocol=True))
+    changed = table.commits.filter(_DEFINES)
     commits = list(changed.order_by("-version")[: limit + 1])
     before: Definition | None = None
     found: list[DefinitionChange] = []
@@ -148,7 +150,7 @@ def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
 
 def _at(table: Table, version: int) -> Definition | None:
     """The table's own row where nothing changed since; else the last commit that changed it."""
-    changed = table.commits.filter(changes_metadata=True)
+    changed = table.commits.filter(_DEFINES, changes_metadata=True)
     if version >= (table.version or 0) or not changed.filter(version__gt=version).exists():
         return _definition(_parsed(table.schema), table.properties, table.partition_columns)
     commit = changed.filter(version__lte=version).order_by("-version").first()

@@ -21,6 +21,7 @@ from engine.storage.base import Store
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
+from lakeui.catalog.commit_hours import count_in, count_out
 from lakeui.catalog.commit_rows import commit_row, file_rows
 from lakeui.catalog.dead_files import dead_file_fields
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
@@ -121,6 +122,7 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
         rows = Commit.objects.bulk_create(
             [commit_row(table, commit, raw) for commit, raw in new], batch_size=_BATCH
         )
+        count_in(rows)
         files = [
             file
             for row, (commit, _) in zip(rows, new, strict=True)
@@ -172,6 +174,7 @@ def _replace_live_files(table: Table, live: Sequence[LiveFile]) -> None:
 def _forget(table: Table) -> None:
     with transaction.atomic():
         Table.objects.select_for_update().get(pk=table.pk)
+        count_out(table)
         CommitFile.objects.filter(commit__table=table).delete()
         Commit.objects.filter(table=table).delete()
         LiveFile.objects.filter(table=table).delete()

@@ -66,6 +66,10 @@ class Table(models.Model):
 
     class Meta:
         ordering = ["name"]
+        indexes = [
+            models.Index(fields=["mirrored_at"], name="table_by_mirror"),
+            models.Index(fields=["last_commit_at"], name="table_by_commit"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -114,10 +118,29 @@ class Commit(models.Model):
         indexes = [
             models.Index(fields=["table", "-committed_at"], name="commit_by_time"),
             models.Index(fields=["txn_id"], name="commit_by_txn"),
+            models.Index(fields=["committed_at"], name="commit_by_moment"),
+            models.Index(
+                fields=["table", "-version"],
+                condition=models.Q(changes_metadata=True) | models.Q(changes_protocol=True),
+                name="commit_that_defines",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.table_id}@{self.version}"
+
+
+class CommitHour(models.Model):
+    """How many commits of all tables the mirror saw land in an hour: see `commit_hours.py`."""
+
+    hour = models.DateTimeField(unique=True)
+    commits = models.BigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["hour"]
+
+    def __str__(self) -> str:
+        return f"{self.commits} at {self.hour:%Y-%m-%d %H}:00"
 
 
 class CommitFile(models.Model):

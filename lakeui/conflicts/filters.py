@@ -10,10 +10,9 @@ from lakeui.conflicts.models import Conflict
 
 def visible_conflicts(user: Person) -> QuerySet[Conflict]:
     """The conflicts on tables that a person may look at; those of no known table need a role on all."""
-    seen = Q(table__in=visible_tables(user))
     if role_of(user) is not None:
-        seen |= Q(table__isnull=True)
-    return Conflict.objects.filter(seen)
+        return Conflict.objects.all()
+    return Conflict.objects.filter(table__in=visible_tables(user))
 
 
 class ConflictFilter(django_filters.FilterSet):

@@ -52,6 +52,19 @@ class Conflict(models.Model):
         indexes = [
             models.Index(fields=["table", "-occurred_at"], name="conflict_by_table"),
             models.Index(fields=["kind", "-occurred_at"], name="conflict_by_kind"),
+            models.Index(fields=["-occurred_at", "-id"], name="conflict_by_time"),
+            models.Index(  # holds all that is summed, so that sums do not read the facts
+                fields=[
+                    "occurred_at",
+                    "kind",
+                    "table",
+                    "current_operation",
+                    "winner_operation",
+                    "wasted_ms",
+                    "wasted_bytes",
+                ],
+                name="conflict_sums",
+            ),
         ]
 
     def __str__(self) -> str:

@@ -96,6 +96,8 @@ class Job(models.Model):
         indexes = [
             models.Index(fields=["state", "lease_expires_at"], name="job_by_lease"),
             models.Index(fields=["table", "-created_at"], name="job_by_table"),
+            models.Index(fields=["-created_at", "state"], name="job_by_time"),
+            models.Index(fields=["-finished_at", "state"], name="job_by_end"),
         ]
 
     def __str__(self) -> str:

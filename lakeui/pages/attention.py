@@ -9,6 +9,7 @@ from django.urls import reverse
 from lakeui.catalog.health import FEW_FILES
 from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
+from lakeui.monitoring.overview import Losses
 from lakeui.pages.units import format_bytes, format_count, format_duration
 
 QUIET_MIRROR = timedelta(minutes=15)
@@ -27,15 +28,6 @@ class Matter:
     since: datetime | None
     step: str
     address: str
-
-
-@dataclass(frozen=True, slots=True)
-class Losses:
-    """What a table's conflicts cost in the span looked at."""
-
-    escaped: int = 0
-    absorbed: int = 0
-    wasted_ms: int = 0
 
 
 def matters(

@@ -41,11 +41,11 @@ class AuditEntrySerializer(serializers.ModelSerializer[LogEntry]):
         ]
 
     def get_act(self, entry: LogEntry) -> str:
-        return ACTS[entry.action]
+        return str(ACTS[entry.action])
 
     def get_thing(self, entry: LogEntry) -> str:
         model = entry.content_type.model
-        return THINGS.get(model, model)
+        return str(THINGS.get(model, model))
 
     def get_did(self, entry: LogEntry) -> str | None:
         return (entry.additional_data or {}).get("did")
@@ -63,5 +63,5 @@ class AuditList(ListAPIView[LogEntry]):
 
     def get_queryset(self) -> QuerySet[LogEntry]:
         require(self.request, "maintain")
-        entries = LogEntry.objects.filter(content_type__model__in=THINGS)
+        entries: QuerySet[LogEntry] = LogEntry.objects.filter(content_type__model__in=THINGS)
         return entries.select_related("actor", "content_type").order_by("-timestamp")

@@ -1,0 +1,281 @@
+"""What happened in the lake since a moment, for the first page and its REST twin.
+
+However many tables and versions there are, each question is answered from an index or from hours
+that the mirror counted: nothing here walks all commits.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.db.models import Case, Count, Max, Min, Q, Sum, Value, When
+from django.db.models.functions import TruncHour
+
+from lakeui.catalog.access import Person, visible_tables
+from lakeui.catalog.commit_hours import commits_since
+from lakeui.catalog.health import Health, with_health
+from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.models import Job
+
+DAY = timedelta(hours=24)
+_LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
+_WORST_FIRST = (
+    Case(
+        When(health=Health.UNREACHABLE, then=Value(0)),
+        When(health=Health.SMALL_FILES, then=Value(1)),
+        default=Value(2),
+    ),
+    "name",
+)
+Hours = Mapping[datetime, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What a table's conflicts cost in the span looked at."""
+
+    escaped: int = 0
+    absorbed: int = 0
+    wasted_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Operations that met, the loser's first."""
+
+    loser: str
+    winner: str
+    times: int
+    wasted_ms: int
+
+
+@dataclass(slots=True)
+class Sums:
+    """Conflicts of a span. `losing_tables` lost a write at least once."""
+
+    escaped: int = 0
+    absorbed: int = 0
+    wasted_ms: int = 0
+    wasted_bytes: int = 0
+    losing_tables: int = 0
+    pairs: list[Pair] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Day:
+    """Conflicts of the last 24 hours by table, by hour and by pair."""
+
+    by_table: dict[int, Losses] = field(default_factory=dict)
+    lost_by_hour: dict[int, dict[datetime, int]] = field(default_factory=dict)
+    cost_by_hour: dict[tuple[str, datetime], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lake:
+    """Sums over the tables a person may see."""
+
+    table_count: int
+    size_bytes: int
+    file_count: int
+    eligible_count: int
+    unhealthy_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class News:
+    """What is new on one table since a moment. `first` and `last` are its new versions."""
+
+    table: Table
+    commits: int
+    first: int | None
+    last: int | None
+    escaped: int
+    absorbed: int
+    failed_jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """What happened since a moment."""
+
+    since: datetime
+    commit_count: int
+    conflicts: Sums
+    job_count: int
+    failed_job_count: int
+
+
+def lake_of(user: Person) -> Lake:
+    """One pass over the tables' own rows."""
+    tables = with_health(visible_tables(user)).order_by()
+    found = tables.aggregate(
+        table_count=Count("pk"),
+        size_bytes=Sum("size_bytes", default=0),
+        file_count=Sum("file_count", default=0),
+        eligible_count=Count("pk", Q(row_level_eligible=True)),
+        unhealthy_count=Count("pk", ~Q(health=Health.HEALTHY)),
+    )
+    return Lake(**found)
+
+
+def activity(user: Person, since: datetime) -> Activity:
+    """Sums alone: commits, conflicts, jobs."""
+    jobs = visible_jobs(user).filter(created_at__gte=since).order_by()
+    counted = jobs.aggregate(all=Count("pk"), failed=Count("pk", Q(state=Job.State.FAILED)))
+    return Activity(
+        since=since,
+        commit_count=commits_since(user, since),
+        conflicts=conflict_sums(user, since),
+        job_count=counted["all"],
+        failed_job_count=counted["failed"],
+    )
+
+
+def conflict_sums(user: Person, since: datetime) -> Sums:
+    """By pair of operations, summed by the database."""
+    found = visible_conflicts(user).filter(occurred_at__gte=since).order_by()
+    grouped = found.values("kind", "current_operation", "winner_operation").annotate(
+        n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes")
+    )
+    sums, pairs = Sums(), Counter[tuple[str, str]]()
+    cost: Counter[tuple[str, str]] = Counter()
+    for row in grouped:
+        if row["kind"] == Conflict.Kind.ABSORBED:
+            sums.absorbed += row["n"]
+            continue
+        sides = (row["current_operation"], row["winner_operation"])
+        pairs[sides] += row["n"]
+        cost[sides] += row["ms"]
+        sums.wasted_bytes += row["size"]
+    sums.escaped, sums.wasted_ms = pairs.total(), cost.total()
+    ranked = sorted(pairs, key=lambda sides: (-cost[sides], -pairs[sides], sides))
+    sums.pairs = [Pair(*sides, pairs[sides], cost[sides]) for sides in ranked]
+    lost = found.filter(kind__in=_LOST)
+    sums.losing_tables = lost.aggregate(n=Count("table_id", distinct=True))["n"]
+    return sums
+
+
+def day_of(user: Person, now: datetime) -> Day:
+    """The last 24 hours, hour by hour."""
+    grouped = (
+        visible_conflicts(user)
+        .filter(occurred_at__gte=now - DAY)
+        .annotate(hour=TruncHour("occurred_at", tzinfo=UTC))
+        .order_by()
+        .values("hour", "table_id", "kind", "current_operation", "winner_operation")
+        .annotate(n=Count("pk"), ms=Sum("wasted_ms"))
+    )
+    day, losses = Day(), defaultdict[int, Counter[str]](Counter)
+    for row in grouped:
+        if row["kind"] == Conflict.Kind.ABSORBED:
+            losses[row["table_id"]]["absorbed"] += row["n"]
+            continue
+        losses[row["table_id"]].update(escaped=row["n"], wasted_ms=row["ms"])
+        hours = day.lost_by_hour.setdefault(row["table_id"], {})
+        hours[row["hour"]] = hours.get(row["hour"], 0) + row["n"]
+        sides = (row["current_operation"], row["winner_operation"])
+        cell = (" \N{MULTIPLICATION SIGN} ".join(side or "?" for side in sides), row["hour"])
+        day.cost_by_hour[cell] = day.cost_by_hour.get(cell, 0) + row["ms"]
+    day.by_table = {pk: Losses(**counts) for pk, counts in losses.items()}
+    return day
+
+
+def leading_tables(user: Person, day: Day, count: int) -> list[Any]:
+    """The tables that lost most in the day, then the others by name; each with its health."""
+    lost = {pk: each.escaped for pk, each in day.by_table.items() if each.escaped and pk}
+    worst = sorted(lost, key=lambda pk: (-lost[pk], pk))[:count]
+    tables = with_health(visible_tables(user))
+    found = sorted(tables.filter(pk__in=worst), key=lambda t: (-lost[t.pk], t.name))
+    if len(found) < count:
+        others = tables.exclude(pk__in=worst).order_by("name")
+        found += list(others[: count - len(found)])
+    return found
+
+
+def commits_by_hour(tables: list[Table], now: datetime) -> Mapping[int, Hours]:
+    """Of the last 24 hours, of a few tables."""
+    grouped = (
+        Commit.objects.filter(table__in=tables, committed_at__gte=now - DAY)
+        .annotate(hour=TruncHour("committed_at", tzinfo=UTC))
+        .order_by()
+        .values_list("table_id", "hour")
+        .annotate(n=Count("pk"))
+    )
+    found: dict[int, dict[datetime, int]] = defaultdict(dict)
+    for table_id, hour, n in grouped:
+        found[table_id][hour] = n
+    return found
+
+
+def troubled_tables(user: Person, quiet_since: datetime, count: int) -> list[Any]:
+    """Tables that are not healthy, unreachable ones first, then some that no mirror looked at."""
+    tables = with_health(visible_tables(user))
+    ill = tables.exclude(health__in=(Health.HEALTHY, Health.PENDING))
+    found = list(ill.order_by(*_WORST_FIRST)[:count])
+    if len(found) < count:
+        seen = [table.pk for table in found]
+        quiet = tables.filter(mirrored_at__lt=quiet_since).exclude(pk__in=seen)
+        found += list(quiet.order_by("mirrored_at")[: count - len(found)])
+    return found
+
+
+def news(user: Person, since: datetime, count: int) -> tuple[list[News], int]:
+    """The tables with something new, those that lost or failed first; and how many there are."""
+    met = _met_by_table(user, since)
+    failed = _failed_by_table(user, since)
+    changed = visible_tables(user).filter(last_commit_at__gte=since)
+    quiet = (met.keys() | failed.keys()) - {0}
+    ranked = sorted(quiet, key=lambda pk: (-failed[pk], -met[pk]["escaped"], -met[pk]["absorbed"]))
+    tables = list(visible_tables(user).filter(pk__in=ranked[:count]))
+    tables.sort(key=lambda table: ranked.index(table.pk))
+    if len(tables) < count:
+        rest = changed.exclude(pk__in=ranked[:count]).order_by("-last_commit_at")
+        tables += list(rest[: count - len(tables)])
+    versions = _versions_since(tables, since)
+    total = changed.exclude(pk__in=quiet).count() + len(quiet)
+    return [
+        News(
+            table=table,
+            commits=versions.get(table.pk, (0, None, None))[0],
+            first=versions.get(table.pk, (0, None, None))[1],
+            last=versions.get(table.pk, (0, None, None))[2],
+            escaped=met[table.pk]["escaped"],
+            absorbed=met[table.pk]["absorbed"],
+            failed_jobs=failed[table.pk],
+        )
+        for table in tables
+    ], total
+
+
+def _met_by_table(user: Person, since: datetime) -> defaultdict[int, Counter[str]]:
+    grouped = (
+        visible_conflicts(user)
+        .filter(occurred_at__gte=since, table__isnull=False)
+        .order_by()
+        .values_list("table_id", "kind")
+        .annotate(n=Count("pk"))
+    )
+    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for table_id, kind, n in grouped:
+        found[table_id]["absorbed" if kind == Conflict.Kind.ABSORBED else "escaped"] += n
+    return found
+
+
+def _failed_by_table(user: Person, since: datetime) -> Counter[int]:
+    failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
+    return Counter(dict(failed.values_list("table_id").annotate(n=Count("pk"))))
+
+
+def _versions_since(tables: list[Table], since: datetime) -> dict[int, tuple[int, int, int]]:
+    grouped = (
+        Commit.objects.filter(table__in=tables, committed_at__gte=since)
+        .order_by()
+        .values_list("table_id")
+        .annotate(n=Count("pk"), first=Min("version"), last=Max("version"))
+    )
+    return {table_id: (n, first, last) for table_id, n, first, last in grouped}
