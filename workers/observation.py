@@ -21,6 +21,7 @@ _OPERATIONS = {
     "append": "WRITE",
     "overwrite": "WRITE",
     "set_properties": "SET TBLPROPERTIES",
+    "stream": "STREAMING UPDATE",
     "unset_properties": "UNSET TBLPROPERTIES",
 }
 """Delta's names of the kinds that are called otherwise there."""

@@ -17,6 +17,7 @@ from engine.commands.fields import Parameter, parameters_of
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.merge import AnalysedClause, AnalysedMerge, Merge, MergeClause
 from engine.commands.sources import SOURCES, FileSource, RowsSource, Source, TableSource
+from engine.commands.stream import Stream
 from engine.commands.writes import Append, Delete, Overwrite, Truncate, Update
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "RowsSource",
     "SetProperties",
     "Source",
+    "Stream",
     "TableSource",
     "Truncate",
     "UnsetProperties",

@@ -1,12 +1,14 @@
 """INSERT, DELETE, UPDATE and TRUNCATE: from tokens to commands."""
 
 from engine.commands.sql_sources import source
+from engine.commands.sql_stream import refuse_stream_options, stream, takes_stream
 from engine.commands.statement_cursor import StatementCursor
+from engine.commands.stream import STREAM_OPTIONS, Stream
 from engine.commands.writes import Append, Delete, Overwrite, Truncate, Update
 from engine.errors import StatementError
 
 
-def insert(cursor: StatementCursor) -> Append | Overwrite:
+def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
     """INSERT INTO | OVERWRITE [TABLE] t [(columns)] [BY NAME] [REPLACE WHERE c] source."""
     cursor.need("INSERT")
     overwrite = cursor.take("OVERWRITE")
@@ -22,7 +24,10 @@ def insert(cursor: StatementCursor) -> Append | Overwrite:
         condition = cursor.until("BY NAME", "VALUES", "SELECT", "TABLE")
         rows = source(cursor, columns, by_position=not by_name)
         return Overwrite(rows, replace_where=condition, table=table)
-    options = cursor.options("mergeSchema")
+    options = cursor.options(*STREAM_OPTIONS)
+    if takes_stream(cursor):
+        return stream(cursor, table, options)
+    refuse_stream_options(cursor, options)
     rows = source(cursor, columns, by_position=not by_name)
     return Append(rows, merge_schema=_flag(cursor, options, "mergeSchema"), table=table)
 

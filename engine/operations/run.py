@@ -29,6 +29,7 @@ from engine.commands.model import (
     Reorg,
     Restore,
     SetProperties,
+    Stream,
     Truncate,
     UnsetProperties,
     Update,
@@ -60,6 +61,7 @@ from engine.operations.reorg import reorg
 from engine.operations.restore import restore
 from engine.operations.result import OperationResult
 from engine.operations.set_properties import set_properties, unset_properties
+from engine.operations.stream import stream
 from engine.operations.truncate import truncate
 from engine.operations.update import update
 from engine.operations.vacuum import vacuum
@@ -87,12 +89,13 @@ OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] 
     Reorg: reorg,
     Restore: restore,
     SetProperties: set_properties,
+    Stream: stream,
     Truncate: truncate,
     UnsetProperties: unset_properties,
     Update: update,
     Vacuum: vacuum,
 }
-_SEVERAL_COMMITS = (Optimize, Reorg, Vacuum)
+_SEVERAL_COMMITS = (Optimize, Reorg, Stream, Vacuum)
 
 
 def run(  # noqa: PLR0913 - one door, everything else by name

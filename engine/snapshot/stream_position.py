@@ -55,9 +55,9 @@ class Position:
         Raises:
             RequestError: it is no offset of this source.
         """
-        version, index, initial = (offset.get(name) for name in ("version", "index", "initial"))
-        numbers = type(version) is int and type(index) is int
-        if not numbers or type(initial) is not bool or min(version, index) < 0:  # type: ignore[type-var]
-            msg = f"{dict(offset)} is no offset of a Delta table's stream."
-            raise RequestError(msg, "Use the checkpoint of this source.", field="checkpoint")
-        return cls(int(version or 0), int(index or 0), initial)
+        version, index = offset.get("version"), offset.get("index")
+        initial = offset.get("initial")
+        if type(version) is int and type(index) is int and type(initial) is bool:
+            return cls(version, index, initial)
+        msg = f"{dict(offset)} is no offset of a Delta table's stream."
+        raise RequestError(msg, "Use the checkpoint of this source.", field="checkpoint")

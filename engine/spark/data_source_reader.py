@@ -82,7 +82,7 @@ class LakeReader(DataSourceReader):
             kept = [add for add in kept if add.path in found]
         return partitions_of(kept)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override] # an iterator of batches is one of its two kinds
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
         return self._shape.read(partition)
 

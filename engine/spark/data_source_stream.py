@@ -114,7 +114,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_since(begin)
         return partitions_of(self.log.files(begin, until))
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # type: ignore[override] # an iterator of batches is one of its two kinds
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, on an executor."""
         return self._shape.read(partition)
 

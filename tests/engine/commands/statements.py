@@ -66,6 +66,12 @@ UNDERSTOOD = [
         "append",
         None,
     ),
+    ("INSERT INTO t BY NAME SELECT * FROM STREAM(db.s)", "stream", None),
+    (
+        "INSERT INTO t BY NAME WITH ('streamName' = 'nightly', 'startingVersion' = 0, 'skipChangeCommits' = true) SELECT * FROM STREAM(delta.`/lake/s`)",
+        "stream",
+        "INSERT INTO t BY NAME WITH ('streamName' = 'nightly', 'startingVersion' = '0', 'skipChangeCommits' = 'true') SELECT * FROM STREAM(delta.`/lake/s`)",
+    ),
     ("INSERT OVERWRITE t VALUES (1)", "overwrite", None),
     (
         "INSERT OVERWRITE TABLE t WITH ('partitionOverwriteMode' = 'dynamic') SELECT * FROM s",

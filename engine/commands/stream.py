@@ -1,0 +1,122 @@
+"""The command that carries one table's news into another."""
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from engine.commands.command import Command
+from engine.commands.fields import parameter
+from engine.commands.names import options_sql, table_sql
+from engine.commands.sources import TableSource
+from engine.errors import RequestError
+from engine.schema.types import StructType
+
+DEFAULT_MAX_FILES = 1000
+_NAME = re.compile(r"[\w .:/@-]{0,200}\Z")
+
+
+@dataclass(frozen=True)
+class Stream(Command):
+    """Append what is new in another table, each file once, as far as that table is now.
+
+    Jobs of one name and source continue each other: how far they are is kept in the target's log.
+    """
+
+    kind: ClassVar[str] = "stream"
+    label: ClassVar[str] = "Stream"
+    help: ClassVar[str] = "Bring over what is new in another table since the last time."
+    source_table: str = parameter(
+        "Source table", "text", help="The name or location of a Delta table."
+    )
+    stream_name: str = parameter(
+        "Name of the stream",
+        "text",
+        default="",
+        help="Streams of one name and source continue each other. Left out, the source's place.",
+    )
+    starting_version: int | None = parameter(
+        "Start at version",
+        "integer",
+        default=None,
+        minimum=0,
+        help="Where a new stream begins; left out, with the whole table as it is now.",
+    )
+    max_files_per_batch: int = parameter(
+        "Files in a batch at most", "integer", default=DEFAULT_MAX_FILES, minimum=1
+    )
+    skip_change_commits: bool = parameter(
+        "Pass over versions that change rows", "boolean", default=False
+    )
+    ignore_deletes: bool = parameter("Pass over removals of whole files", "boolean", default=False)
+    ignore_changes: bool = parameter(
+        "Read rewritten files again",
+        "boolean",
+        default=False,
+        help="Rows that were not changed come twice then.",
+    )
+    accept_schema_version: int | None = parameter(
+        "Accept the source's schema up to version",
+        "integer",
+        default=None,
+        minimum=0,
+        help="A change of the source's schema stops the stream until it is accepted.",
+    )
+    merge_schema: bool = parameter(
+        "Add new columns",
+        "boolean",
+        default=False,
+        help="Add columns that the source has and this table has not.",
+    )
+
+    @property
+    def source(self) -> TableSource:
+        """The table that is read."""
+        return TableSource(self.source_table)
+
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - the source decides
+        """As `Command.validate`."""
+        if not self.source_table:
+            what = "The stream has no source."
+            raise RequestError(what, "Name a table.", field="source_table")
+        if not _NAME.match(self.stream_name):
+            what = f"A stream cannot be called {self.stream_name[:60]!r}."
+            remedy = "Use at most 200 letters, digits, blanks and the signs _ . : / @ -"
+            raise RequestError(what, remedy, field="stream_name")
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        few = self.max_files_per_batch != DEFAULT_MAX_FILES
+        options = options_sql(
+            {
+                "streamName": self.stream_name,
+                "startingVersion": _shown(self.starting_version),
+                "maxFilesPerBatch": self.max_files_per_batch if few else "",
+                "skipChangeCommits": self.skip_change_commits,
+                "ignoreDeletes": self.ignore_deletes,
+                "ignoreChanges": self.ignore_changes,
+                "acceptSchemaVersion": _shown(self.accept_schema_version),
+                "mergeSchema": self.merge_schema,
+            }
+        )
+        source = table_sql(self.source_table)
+        return (
+            f"INSERT INTO {table_sql(self.table)} BY NAME{options} SELECT * FROM STREAM({source})"  # noqa: S608
+        )
+
+
+STREAM_OPTIONS = {
+    "streamName": "stream_name",
+    "startingVersion": "starting_version",
+    "maxFilesPerBatch": "max_files_per_batch",
+    "skipChangeCommits": "skip_change_commits",
+    "ignoreDeletes": "ignore_deletes",
+    "ignoreChanges": "ignore_changes",
+    "acceptSchemaVersion": "accept_schema_version",
+    "mergeSchema": "merge_schema",
+}
+"""The names of its parameters in a statement's WITH."""
+
+
+def _shown(value: int | None) -> str:
+    """A number as text, so that 0 is not taken for left out."""
+    return "" if value is None else str(value)

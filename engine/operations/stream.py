@@ -1,0 +1,232 @@
+"""INSERT INTO … SELECT * FROM STREAM: what is new in another table, in batches of one commit each.
+
+How far the stream is stands in the target's own log: the version of a `txn` action under the
+stream's id is the position in the source (`Position.to_number`). It is committed with the rows, so
+no batch is ever written twice or left out, and no file beside the table can disagree with it.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from engine.actions.table import Metadata, SetTransaction
+from engine.commands.stream import Stream
+from engine.errors import LogGapError, RequestError, VersionNotFoundError
+from engine.log.commits import list_versions, read_commit
+from engine.operations.execution import Execution
+from engine.operations.result import OperationResult, PlannedFile, plan_of
+from engine.operations.source_rows import other_files
+from engine.operations.stream_batches import append_batch
+from engine.snapshot.snapshot import Snapshot
+from engine.snapshot.stream_errors import SourceReplacedError, StreamLogCleanedError
+from engine.snapshot.stream_log import StreamLimits, StreamLog, StreamTerms
+from engine.snapshot.stream_position import Position
+from engine.spark.columns import from_spark_schema
+from engine.spark.jobs import Progress
+from engine.spark.reader import ScanRequest, scan
+from engine.spark.sources import SourceRows
+from engine.table import DeltaTable
+
+APP_ID_PREFIX = "lake-stream:"
+_REMEDY = (
+    "Make this table fit the new columns, then run the stream again with accept_schema_version set"
+    " to that version."
+)
+
+
+@dataclass
+class _Source:
+    """The table that is read: as far as it was when the run began, from where the stream is."""
+
+    table: DeltaTable
+    newest: Snapshot
+    app_id: str
+    command: Stream
+    reached: Position | None = None
+    log: StreamLog = field(init=False)
+    read: Snapshot = field(init=False)
+
+    def begin_at(self, start: Position) -> None:
+        """Fix under which schema files are read: as of the position, or what was accepted since.
+
+        Raises:
+            StreamLogCleanedError: the log does not reach back to the position.
+        """
+        if start == self.reached:
+            return
+        command = self.command
+        accepted = -1 if command.accept_schema_version is None else command.accept_schema_version
+        self.read = self._as_of(start)
+        if self.read.version < min(accepted, self.newest.version):
+            self.read = self.table.snapshot(min(accepted, self.newest.version))
+        terms = StreamTerms(
+            self.read.metadata,
+            self.read.version,
+            accepted_version=accepted,
+            ignore_deletes=command.ignore_deletes,
+            ignore_changes=command.ignore_changes,
+            skip_change_commits=command.skip_change_commits,
+            remedy=_REMEDY,
+        )
+        self.log = StreamLog(self.table.store, terms)
+
+    def beginning(self) -> Position:
+        """Where a new stream begins.
+
+        Raises:
+            VersionNotFoundError: the log does not have the version asked for.
+        """
+        version = self.command.starting_version
+        if version is None:
+            return Position(self.newest.version, initial=True)
+        earliest = min(list_versions(self.table.store), default=0)
+        if not earliest <= version <= self.newest.version + 1:
+            raise VersionNotFoundError(self.table.uri, version, earliest, self.newest.version)
+        return Position(version)
+
+    def batch_end(self, start: Position) -> Position:
+        """Where the next batch ends."""
+        limits = StreamLimits(self.command.max_files_per_batch)
+        return self.log.batch_end(start, limits, self.newest.version)
+
+    def _as_of(self, start: Position) -> Snapshot:
+        if start.initial or start.version == 0:
+            return self._rebuilt(start.version)
+        try:
+            return self.table.snapshot(start.version - 1)
+        except (VersionNotFoundError, LogGapError):
+            found = self._rebuilt(start.version)
+        actions = read_commit(self.table.store, start.version).actions
+        if any(isinstance(each, Metadata) for each in actions):
+            raise StreamLogCleanedError(self.table.uri, start.version - 1, start.version)
+        return found
+
+    def _rebuilt(self, version: int) -> Snapshot:
+        try:
+            return self.table.snapshot(version)
+        except (VersionNotFoundError, LogGapError) as error:
+            earliest = min(list_versions(self.table.store), default=None)
+            raise StreamLogCleanedError(self.table.uri, version, earliest) from error
+
+
+def stream(command: Stream, execution: Execution) -> OperationResult:
+    """Run a stream until nothing is new.
+
+    Raises:
+        SourceSchemaChangedError: the source's schema changed; what came before it is committed.
+        StreamError: the stream may not go on for another reason.
+        ConcurrentTransactionException: another run of this stream committed meanwhile.
+    """
+    source = _opened(command, execution)
+    if execution.dry_run:
+        return _plan(source, execution)
+    total = OperationResult(metrics=_counts(0, 0, 0, 0, source.newest.version))
+    while True:
+        done = _next_batch(source, execution, total)
+        if done is None:
+            return _told(total)
+        total = done
+
+
+def _next_batch(
+    source: _Source, execution: Execution, before: OperationResult
+) -> OperationResult | None:
+    """Commit one more batch; None if nothing is new."""
+    start = _position(source, execution.table.snapshot())
+    txn = execution.begin(f"stream-{start.to_number()}")
+    snapshot = execution.snapshot_of(txn)
+    txn.read_application(source.app_id)
+    start = _position(source, snapshot)
+    source.begin_at(start)
+    end = source.batch_end(start)
+    if end == start:
+        return None
+    execution.progress(Progress("stream", end.version, source.newest.version + 1, "versions"))
+    files = source.log.files(start, end)
+    rows = None
+    if files:
+        table = other_files(execution, source.table, source.read)
+        frame = scan(execution.spark, table, ScanRequest(files))
+        rows = SourceRows(frame, from_spark_schema(frame.schema))
+    mark = SetTransaction(
+        app_id=source.app_id, version=end.to_number(), last_updated=execution.table.clock.now_ms()
+    )
+    parameters = {
+        "outputMode": "Append",
+        "queryId": source.app_id,
+        "epochId": str(mark.version),
+        "source": source.table.uri,
+        "sourceVersions": f"{start.version} to {end.version - (0 if end.index else 1)}",
+    }
+    result = append_batch(
+        execution, txn, mark, rows, parameters, merge_schema=source.command.merge_schema
+    )
+    source.reached = end
+    return _added(before, result)
+
+
+def _opened(command: Stream, execution: Execution) -> _Source:
+    name = command.source_table
+    if execution.resolve is not None:
+        table = execution.resolve(name)
+    else:
+        table = DeltaTable.open(name, dict(execution.table.storage_options))
+    if table.uri == execution.table.uri:
+        msg = f"{table.uri} cannot be streamed into itself: it would never end."
+        raise RequestError(msg, "Name another table.", field="source_table")
+    newest = table.snapshot()
+    prefix = f"{APP_ID_PREFIX}{command.stream_name or table.uri}:"
+    source = _Source(table, newest, f"{prefix}{newest.metadata.id}", command)
+    known = execution.table.snapshot().set_transactions
+    others = [each for each in known if each.startswith(prefix) and each != source.app_id]
+    if others and source.app_id not in known:
+        raise SourceReplacedError(table.uri, others[0].removeprefix(prefix), newest.metadata.id)
+    return source
+
+
+def _position(source: _Source, target: Snapshot) -> Position:
+    found = target.set_transactions.get(source.app_id)
+    return source.beginning() if found is None else Position.from_number(found.version)
+
+
+def _added(before: OperationResult, batch: OperationResult) -> OperationResult:
+    counts = {key: int(batch.metrics.get(key, 0)) for key in _COUNTED}
+    metrics = {key: int(before.metrics[key]) + counts[key] for key in _COUNTED}
+    metrics["numBatches"] = int(before.metrics["numBatches"]) + 1
+    metrics["lastSourceVersion"] = int(before.metrics["lastSourceVersion"])
+    return replace(
+        batch,
+        metrics=metrics,
+        absorbed=(*before.absorbed, *batch.absorbed),
+        attempts=before.attempts + batch.attempts,
+        versions=(*before.versions, *batch.versions),
+    )
+
+
+_COUNTED = ("numOutputRows", "numAddedFiles", "numOutputBytes")
+
+
+def _counts(batches: int, rows: int, files: int, size: int, version: int) -> dict[str, int | str]:
+    counted = dict(zip(_COUNTED, (rows, files, size), strict=True))
+    return {**counted, "numBatches": batches, "lastSourceVersion": version}
+
+
+def _told(total: OperationResult) -> OperationResult:
+    found, version = total.metrics, total.metrics["lastSourceVersion"]
+    if not found["numBatches"]:
+        return total.saying(f"Nothing is new in the source since its version {version}.")
+    return total.saying(
+        f"{found['numOutputRows']} rows came over in {found['numBatches']} batches,"
+        f" up to the source's version {version}."
+    )
+
+
+def _plan(source: _Source, execution: Execution) -> OperationResult:
+    """Which files the run would bring over."""
+    start = _position(source, execution.table.snapshot())
+    source.begin_at(start)
+    end = source.log.batch_end(start, StreamLimits(), source.newest.version)
+    files = [
+        PlannedFile(add.path, add.size, "its rows are new") for add in source.log.files(start, end)
+    ]
+    summary = f"The rows of {len(files)} files of {source.table.uri} would come over."
+    facts = {"from_version": start.version, "to_version": end.version - (0 if end.index else 1)}
+    return OperationResult(plan=plan_of(summary, files, **facts))

@@ -1,0 +1,85 @@
+"""Batches of a stream into a table, each committed once: for the stream command and for foreachBatch."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from engine.actions.table import SetTransaction
+from engine.errors import RequestError
+from engine.operations.execution import Execution
+from engine.operations.result import OperationResult
+from engine.operations.write_rows import Terms, numbered, with_new_columns, write_rows
+from engine.spark.columns import from_spark_schema
+from engine.spark.data_source_sink import QUERY_ID
+from engine.spark.sources import SourceRows
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+OPERATION = "STREAMING UPDATE"
+
+
+def append_batch(
+    execution: Execution,
+    txn: OptimisticTransaction,
+    mark: SetTransaction,
+    rows: SourceRows | None,
+    parameters: Mapping[str, Any],
+    *,
+    merge_schema: bool = False,
+) -> OperationResult:
+    """Write rows and commit them with the mark that says they were.
+
+    Raises:
+        ConcurrentTransactionException: somebody else moved the mark since the transaction began.
+        SchemaMismatchError, InvariantViolationError: the table does not take the rows.
+    """
+    snapshot = execution.snapshot_of(txn)
+    metrics: dict[str, int | str] = {"numAddedFiles": 0, "numRemovedFiles": 0}
+    if rows is not None:
+        terms = Terms.of(snapshot)
+        if merge_schema:
+            terms = with_new_columns(terms, rows.schema)
+        rows, terms = numbered(execution, terms, rows)
+        written = write_rows(execution, terms, rows)
+        txn.stage(*terms.changes_from(snapshot), *written.adds)
+        metrics["numAddedFiles"] = len(written.adds)
+        metrics["numOutputRows"] = written.rows
+        metrics["numOutputBytes"] = written.size_bytes
+    txn.stage(mark)
+    return execution.commit(txn, OPERATION, parameters, metrics)
+
+
+def batch_writer(
+    table: DeltaTable, *, query_id: str = "", merge_schema: bool = False
+) -> Callable[[DataFrame, int], None]:
+    """What `foreachBatch` of a streaming query calls to append each batch to a table once.
+
+    Unlike the sink `lake` it has Spark check and complete the rows: identity columns are numbered,
+    values are cast, and any rule of the table is understood that the append command understands.
+
+    Args:
+        table: the target.
+        query_id: whose progress it is; by default the id in the query's checkpoint.
+        merge_schema: add columns that the rows have and the table has not.
+    """
+
+    def write_batch(frame: DataFrame, batch_id: int) -> None:
+        context = frame.sparkSession.sparkContext
+        app_id = query_id or context.getLocalProperty(QUERY_ID) or ""
+        if not app_id:
+            msg = "The id of the streaming query is not known."
+            raise RequestError(msg, "Give it as query_id.", field="query_id")
+        execution = Execution(table, frame.sparkSession)
+        with execution.cleaning_up():
+            txn = execution.begin()
+            last = txn.read_application(app_id)
+            if last is not None and last >= batch_id:
+                return
+            now_ms = table.clock.now_ms()
+            mark = SetTransaction(app_id=app_id, version=batch_id, last_updated=now_ms)
+            parameters = {"outputMode": "Append", "queryId": app_id, "epochId": str(batch_id)}
+            rows = SourceRows(frame, from_spark_schema(frame.schema))
+            append_batch(execution, txn, mark, rows, parameters, merge_schema=merge_schema)
+
+    return write_batch

@@ -1,0 +1,261 @@
+"""A stream over a table's log: which files it gives out, in which batches, and where it stops."""
+
+import itertools
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.errors import RequestError
+from engine.schema.types import INTEGER, LONG, STRING, StructField, StructType
+from engine.snapshot.metadata_changes import property_changes, schema_changes
+from engine.snapshot.stream_errors import (
+    SourceReplacedError,
+    SourceRowsChangedError,
+    SourceRowsRemovedError,
+    SourceSchemaChangedError,
+    StreamLogCleanedError,
+)
+from engine.snapshot.stream_log import StreamLimits, StreamLog, StreamTerms
+from engine.snapshot.stream_position import MAX_INDEX, Position
+from engine.table import DeltaTable
+
+SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
+
+
+def add(path, size=10, *, data_change=True):
+    return AddFile(
+        path=path,
+        partition_values={},
+        size=size,
+        modification_time=0,
+        data_change=data_change,
+        stats='{"numRecords":1}',
+    )
+
+
+def remove(path, *, data_change=True):
+    return RemoveFile(path=path, data_change=data_change, deletion_timestamp=1)
+
+
+@pytest.fixture
+def table(tmp_path):
+    return DeltaTable.create(str(tmp_path / "t"), SCHEMA)
+
+
+def commit(table, *actions, operation="WRITE"):
+    txn = table.start_transaction()
+    if any(isinstance(each, RemoveFile) for each in actions):
+        txn.read_whole_table()
+    txn.stage(*actions)
+    return txn.commit(operation)
+
+
+def changed(table, *columns, **configuration):
+    metadata = table.snapshot().metadata
+    schema = StructType(columns).to_json() if columns else metadata.schema_string
+    properties = {**metadata.configuration, **configuration}
+    new = msgspec.structs.replace(metadata, schema_string=schema, configuration=properties)
+    return commit(table, new, operation="ALTER")
+
+
+def log_of(table, **terms):
+    snapshot = table.snapshot(terms.pop("version", None))
+    return StreamLog(table.store, StreamTerms(snapshot.metadata, snapshot.version, **terms))
+
+
+def batches(log, start, last_version, **limits):
+    """Paths of each batch up to the end."""
+    found = []
+    while True:
+        end = log.batch_end(start, StreamLimits(**limits), last_version)
+        if end == start:
+            return found, end
+        found.append([each.path for each in log.files(start, end)])
+        start = end
+
+
+def test_the_whole_table_comes_first_then_what_is_added(table):
+    commit(table, add("a"), add("b"))
+    commit(table, add("c"))
+    log = log_of(table)
+    found, end = batches(log, Position(2, initial=True), 2)
+    assert (found, end) == ([["a", "b", "c"]], Position(3))
+    commit(table, add("d"))
+    assert batches(log, end, 3) == ([["d"]], Position(4))
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ({"max_files": 1}, [["a"], ["b"], ["c"], ["d"], ["e"]]),
+        ({"max_files": 2}, [["a", "b"], ["c", "d"], ["e"]]),
+        ({"max_bytes": 25}, [["a", "b", "c"], ["d", "e"]]),
+        ({"max_bytes": 1}, [["a"], ["b"], ["c"], ["d"], ["e"]]),
+        ({}, [["a", "b", "c", "d", "e"]]),
+    ],
+)
+def test_a_batch_holds_what_is_allowed_and_may_end_inside_a_version(table, limits, expected):
+    commit(table, add("a"), add("b"))
+    commit(table, add("c"), add("d"), add("e"))
+    assert batches(log_of(table), Position(0), 2, **limits)[0] == expected
+    assert batches(log_of(table), Position(2, initial=True), 2, **limits)[0] == expected
+
+
+def test_any_end_of_a_batch_may_be_the_beginning_of_another_stream(table):
+    commit(table, add("a"), add("b"), add("c"))
+    commit(table, add("d"))
+    ends = [Position(2, i, initial=i < 4) for i in range(4)] + [Position(3)]
+    paths = ["a", "b", "c", "d"]
+    for (i, start), (j, end) in itertools.combinations(enumerate(ends), 2):
+        assert [each.path for each in log_of(table).files(start, end)] == paths[i:j]
+
+
+def test_versions_that_move_rows_are_passed_over(table):
+    commit(table, add("a"))
+    commit(table, remove("a", data_change=False), add("b", data_change=False), operation="OPTIMIZE")
+    assert batches(log_of(table), Position(1), 2) == ([["a"]], Position(3))
+    assert batches(log_of(table), Position(2), 2) == ([[]], Position(3))
+
+
+def test_a_removal_stops_the_stream_after_what_came_before_it(table):
+    commit(table, add("a"))
+    commit(table, remove("a"), operation="DELETE")
+    log = log_of(table)
+    end = log.batch_end(Position(1), StreamLimits(), 2)
+    assert end == Position(2)
+    with pytest.raises(SourceRowsRemovedError, match=r"Version 2 .* \(DELETE\).*ignoreDeletes"):
+        log.batch_end(end, StreamLimits(), 2)
+    for rule in ("ignore_deletes", "ignore_changes", "skip_change_commits"):
+        assert batches(log_of(table, **{rule: True}), Position(1), 2)[0] == [["a"]]
+
+
+def test_a_rewrite_stops_the_stream_unless_it_is_skipped_or_read_again(table):
+    commit(table, add("a"))
+    commit(table, remove("a"), add("a2"), operation="UPDATE")
+    for rules in ({}, {"ignore_deletes": True}):
+        with pytest.raises(SourceRowsChangedError, match=r"Version 2 .*skipChangeCommits"):
+            log_of(table, **rules).batch_end(Position(2), StreamLimits(), 2)
+    assert batches(log_of(table, ignore_changes=True), Position(1), 2)[0] == [["a", "a2"]]
+    assert batches(log_of(table, skip_change_commits=True), Position(1), 2)[0] == [["a"]]
+
+
+def test_a_schema_change_after_the_beginning_stops_the_stream(table):
+    log = log_of(table)
+    commit(table, add("a"))
+    changed(table, *SCHEMA, StructField("more", STRING))
+    commit(table, add("b"))
+    end = log.batch_end(Position(0), StreamLimits(), 3)
+    assert [each.path for each in log.files(Position(0), end)] == ["a"]
+    with pytest.raises(SourceSchemaChangedError, match="column more was added") as stopped:
+        log.batch_end(end, StreamLimits(), 3)
+    assert stopped.value.version == 2
+    accepted = log_of(table, version=2, accepted_version=2)
+    assert batches(accepted, end, 3)[0] == [["b"]]
+
+
+def test_a_change_of_properties_stops_only_who_heeds_it(table):
+    first = table.snapshot().version
+    changed(table, **{"delta.logRetentionDuration": "interval 1 days"})
+    commit(table, add("a"))
+    assert batches(log_of(table, version=first), Position(1), 2)[0] == [["a"]]
+    with pytest.raises(SourceSchemaChangedError, match="delta.logRetentionDuration changed"):
+        log_of(table, version=first, heeds_properties=True).batch_end(
+            Position(1), StreamLimits(), 2
+        )
+
+
+def test_columns_added_before_the_query_began_do_no_harm_lost_ones_do(table):
+    commit(table, add("a"))
+    changed(table, *SCHEMA, StructField("more", STRING))
+    log_of(table).check_since(Position(1))
+    changed(table, StructField("id", LONG), StructField("more", INTEGER))
+    with pytest.raises(SourceSchemaChangedError) as stopped:
+        log_of(table).check_since(Position(1))
+    assert stopped.value.version == 3
+    assert stopped.value.changes == (
+        "column name was dropped",
+        "column more changed from string to integer",
+    )
+    assert "acceptSchemaVersion" in stopped.value.remedy
+    log_of(table, accepted_version=3).check_since(Position(1))
+    log_of(table).check_since(Position(3, initial=True))
+
+
+def test_a_log_that_was_cleaned_below_the_position_is_named(table):
+    for name in "abc":
+        commit(table, add(name))
+    for version in (0, 1):
+        Path(table.uri, "_delta_log", f"{version:020}.json").unlink()
+    with pytest.raises(StreamLogCleanedError, match=r"version 1 of .* begins at version 2"):
+        log_of_version_3(table).batch_end(Position(1), StreamLimits(), 3)
+    with pytest.raises(StreamLogCleanedError):
+        log_of_version_3(table).batch_end(Position(1, initial=True), StreamLimits(), 3)
+
+
+def log_of_version_3(table):
+    """The terms of a table whose log can no longer be replayed but is known already."""
+    return StreamLog(table.store, StreamTerms(table.snapshot().metadata, 3))
+
+
+def test_another_table_in_the_same_place_is_not_read_on(table):
+    terms = StreamTerms(msgspec.structs.replace(table.snapshot().metadata, id="another"), 0)
+    with pytest.raises(SourceReplacedError, match="another"):
+        StreamLog(table.store, terms).batch_end(Position(0), StreamLimits(), 0)
+
+
+def test_positions_keep_their_order_and_themselves_as_numbers():
+    ordered = [
+        Position(7, 0, initial=True),
+        Position(7, MAX_INDEX - 1, initial=True),
+        Position(8),
+        Position(8, 1),
+        Position(8, MAX_INDEX - 1),
+        Position(2**38),
+    ]
+    numbers = [each.to_number() for each in ordered]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] < 2**63
+    assert [Position.from_number(each) for each in numbers] == ordered
+    assert [Position.from_json(each.to_json("t")) for each in ordered] == ordered
+
+
+@pytest.mark.parametrize(
+    "offset", [{}, {"version": "1", "index": 0, "initial": False}, {"version": 1, "index": True}]
+)
+def test_what_is_no_offset_is_refused(offset):
+    with pytest.raises(RequestError, match="no offset"):
+        Position.from_json(offset)
+
+
+def test_changes_of_metadata_are_told_by_what_a_column_is_not_by_its_name():
+    def metadata(*columns, **more):
+        return msgspec.structs.replace(
+            DeltaTable.create(f"memory://m/{id(columns)}", SCHEMA).snapshot().metadata,
+            schema_string=StructType(columns).to_json(),
+            **more,
+        )
+
+    def column(name, kind=LONG, number=1, **more):
+        return StructField(name, kind, metadata={"delta.columnMapping.id": number}, **more)
+
+    inside = StructType((column("x", LONG, 3),))
+    before = metadata(column("a"), column("s", inside, 2, nullable=False))
+    after = metadata(
+        column("b"),
+        column("s", StructType((column("x", STRING, 3),)), 2),
+        column("new", LONG, 4),
+        partition_columns=["b"],
+        configuration={"k": "v"},
+    )
+    assert [(each.text, each.additive) for each in schema_changes(before, after)] == [
+        ("column a was renamed to b", False),
+        ("column s may be null now", True),
+        ("column s.x changed from long to string", False),
+        ("column new was added", True),
+        ("it is partitioned by b now", False),
+    ]
+    marked = metadata(column("a"), column("s", inside, 2, nullable=False))
+    assert schema_changes(before, marked) == []
+    assert "the property k changed" in [each.text for each in property_changes(before, after)]
