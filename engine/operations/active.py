@@ -5,16 +5,16 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_running: dict[str, dict[str, int]] = {}
+_running: dict[str, dict[str, tuple[int, str]]] = {}
 _lock = threading.Lock()
 
 
 @contextmanager
-def running(uri: str, started_ms: int) -> Iterator[None]:
+def running(uri: str, started_ms: int, what: str = "a write") -> Iterator[None]:
     """An operation that may write files of a table."""
     key = uuid.uuid4().hex
     with _lock:
-        _running.setdefault(uri, {})[key] = started_ms
+        _running.setdefault(uri, {})[key] = started_ms, what
     try:
         yield
     finally:
@@ -27,4 +27,10 @@ def running(uri: str, started_ms: int) -> Iterator[None]:
 def oldest_start_ms(uri: str) -> int | None:
     """When the oldest running operation on a table began, None where there is none."""
     with _lock:
-        return min(_running.get(uri, {}).values(), default=None)
+        return min((since for since, _ in _running.get(uri, {}).values()), default=None)
+
+
+def running_writers(uri: str) -> tuple[str, ...]:
+    """The operations that are running on a table, the oldest first."""
+    with _lock:
+        return tuple(what for _, what in sorted(_running.get(uri, {}).values()))

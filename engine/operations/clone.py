@@ -203,8 +203,8 @@ def _metrics(source: Snapshot, change: _Change) -> dict[str, int | str]:
 
 
 def _plan(source: Snapshot, change: _Change) -> OperationResult:
-    files = [PlannedFile(add.path, add.size, "shared") for add in change.added]
-    files += [PlannedFile(add.path, add.size, "removed") for add in change.removed]
+    files = [PlannedFile.of(add, "shared") for add in change.added]
+    files += [PlannedFile.of(add, "removed") for add in change.removed]
     summary = (
         f"The table would share {len(change.added)} files of version {source.version} of"
         f" {source.table_uri}; {len(change.removed)} of its own would go."

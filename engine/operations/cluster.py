@@ -64,7 +64,7 @@ def rewrite_ordered(
     names = command.zorder_by or snapshot.clustering_columns
     _check_columns(snapshot, names)
     if execution.dry_run:
-        listed = [PlannedFile(add.path, add.size, "its rows are ordered anew") for add in files]
+        listed = [PlannedFile.of(add, "its rows are ordered anew") for add in files]
         plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
         return OperationResult(plan=plan)
     txn = execution.begin(digest([tuple(files)]))

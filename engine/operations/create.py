@@ -74,7 +74,7 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
     removed = snapshot.add_files()
     if execution.dry_run:
-        files = [PlannedFile(add.path, add.size, "replaced") for add in removed]
+        files = [PlannedFile.of(add, "replaced") for add in removed]
         return OperationResult(plan=plan_of("The table would be replaced.", files))
     txn.read_whole_table()
     rows = source_rows(execution, command.source, command.schema, txn) if command.source else None

@@ -85,8 +85,8 @@ def _plan(
     snapshot: Snapshot, condition: Expression | None, candidates: list[AddFile]
 ) -> OperationResult:
     whole, unsure = split_by_partition(snapshot, condition, candidates)
-    files = [PlannedFile(add.path, add.size, "every row matches") for add in whole]
-    files += [PlannedFile(add.path, add.size, "may hold matching rows") for add in unsure]
+    files = [PlannedFile.of(add, "every row matches") for add in whole]
+    files += [PlannedFile.of(add, "may hold matching rows") for add in unsure]
     summary = (
         f"{len(whole)} of {snapshot.file_count} files would be removed whole,"
         f" {len(unsure)} read for rows that match."

@@ -132,9 +132,8 @@ def _metrics(done: Sequence[Compacted]) -> dict[str, int | str]:
 
 def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:
     files = [
-        PlannedFile(
-            add.path,
-            add.size,
+        PlannedFile.of(
+            add,
             f"joined with {len(each) - 1} others" if len(each) > 1 else "has deleted rows",
         )
         for each in bins

@@ -5,28 +5,38 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.actions.files import AddFile
+from engine.conflicts.row_counts import live_rows
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """A file that an operation would touch, and why."""
+    """A file that an operation would touch, and why; its live rows where the log says."""
 
     path: str
     size_bytes: int
     reason: str
+    rows: int | None = None
+
+    @classmethod
+    def of(cls, add: AddFile, reason: str) -> "PlannedFile":
+        """A live file."""
+        return cls(add.path, add.size, reason, live_rows(add))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What an operation would do, found without doing it.
 
-    `files` holds the first `LISTED_FILES`; the counts are of all. `facts` are JSON-ready.
+    `files` holds the first `LISTED_FILES`; the counts are of all. `rows` are the live ones in
+    them, None where the log does not say. `running_writers` would meet it. `facts` are JSON-ready.
     """
 
     summary: str
     files: tuple[PlannedFile, ...] = ()
     file_count: int = 0
     size_bytes: int = 0
+    rows: int | None = None
+    running_writers: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -35,10 +45,12 @@ class Plan:
             "summary": self.summary,
             "file_count": self.file_count,
             "size_bytes": self.size_bytes,
+            "rows": self.rows,
             "files": [
                 {"path": each.path, "size_bytes": each.size_bytes, "reason": each.reason}
                 for each in self.files
             ],
+            "running_writers": list(self.running_writers),
             **self.facts,
         }
 
@@ -49,7 +61,9 @@ LISTED_FILES = 1000
 def plan_of(summary: str, files: list[PlannedFile], **facts: object) -> Plan:
     """A plan over files: all counted, the first listed."""
     size = sum(each.size_bytes for each in files)
-    return Plan(summary, tuple(files[:LISTED_FILES]), len(files), size, facts)
+    counts = [each.rows for each in files]
+    rows = None if None in counts else sum(count or 0 for count in counts)
+    return Plan(summary, tuple(files[:LISTED_FILES]), len(files), size, rows, facts=facts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def truncate(command: Truncate, execution: Execution) -> OperationResult:  # noq
     txn = execution.begin()
     files = execution.snapshot_of(txn).add_files()
     if execution.dry_run:
-        listed = [PlannedFile(add.path, add.size, "every row goes") for add in files]
+        listed = [PlannedFile.of(add, "every row goes") for add in files]
         return OperationResult(plan=plan_of(f"All {len(files)} files would be removed.", listed))
     txn.read_where(None, every_match_changes=True)
     txn.stage(*map(removal, files))

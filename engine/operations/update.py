@@ -27,9 +27,10 @@ from engine.spark.columns import column, is_true
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
-from engine.spark.writer import CHANGE_TYPE, Written, write, write_changes
+from engine.spark.writer import CHANGE_TYPE, Written, gathered, write, write_changes
 
 _MATCH = "__lake_match"
+_FEW_FILES = 8
 
 
 def update(command: Update, execution: Execution) -> OperationResult:
@@ -92,6 +93,8 @@ def _images(
             rows = rows.filter(column(_MATCH))
         images = _assigned(rows, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
+        if gone.masked and _is_scattered(table, touched):
+            images = gathered(images, table)
         written = write(images, table, keep_row_ids=kept)
         execution.wrote(written.adds)
         changes: list[AddCDCFile] = []
@@ -99,6 +102,11 @@ def _images(
             changes = _changes(rows, snapshot, assignments, table)
             execution.wrote(changes)
     return written, changes
+
+
+def _is_scattered(table: TableFiles, touched: Sequence[AddFile]) -> bool:
+    """Whether a few rows each of many files would become as many small files."""
+    return table.properties.optimize_write is not False and len(touched) > _FEW_FILES
 
 
 def _assigned(
@@ -130,7 +138,7 @@ def _changes(
 
 
 def _plan(snapshot: Snapshot, candidates: Sequence[AddFile]) -> OperationResult:
-    files = [PlannedFile(add.path, add.size, "may hold matching rows") for add in candidates]
+    files = [PlannedFile.of(add, "may hold matching rows") for add in candidates]
     summary = f"{len(files)} of {snapshot.file_count} files would be read for rows that match."
     return OperationResult(plan=plan_of(summary, files))
 

@@ -4,11 +4,13 @@
 is that no text from people is ever given to Spark (see `engine.spark.columns`).
 """
 
+import atexit
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from pyspark.sql import SparkSession
 from engine.errors import EngineError
 
 MINIMUM_JAVA = 17
-_ENGINE_PARENT = str(Path(__file__).resolve().parents[2])
+_ENGINE = Path(__file__).resolve().parents[1]
 
 SAFE_CONFIGURATION: Mapping[str, str] = {
     # what text may do
@@ -45,8 +47,6 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     # Arrow between the JVM and Python
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -54,6 +54,9 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     # small tables on small machines: no listing job for a list of files, few shuffle partitions
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "4096",
     "spark.sql.adaptive.enabled": "true",
+    # as few tasks after a shuffle as its bytes ask for: each task that writes makes a file
+    "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
 }
 
 
@@ -78,14 +81,19 @@ def build_session(
         SparkUnavailableError: no Java 17 or later.
     """
     check_java()
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     chosen = master or os.environ.get("SPARK_MASTER") or f"local[{os.cpu_count() or 1}]"
+    if _is_local(chosen):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName(app_name).master(chosen)
     for key, value in {**SAFE_CONFIGURATION, **_place_settings(chosen), **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    if not _is_local(chosen):
+        session.sparkContext.addPyFile(_packed_engine())
     return session
 
 
@@ -126,13 +134,32 @@ def _java_version(java: str) -> int:
 def _place_settings(master: str) -> dict[str, str]:
     """Settings that depend on where this runs: scratch space, import path, cores, extra jars."""
     scratch = Path(tempfile.gettempdir()) / f"lake-spark-{os.getpid()}"
-    settings = {
-        "spark.sql.warehouse.dir": (scratch / "warehouse").as_uri(),
-        "spark.executorEnv.PYTHONPATH": _ENGINE_PARENT,
-    }
-    if master.startswith("local"):
-        settings["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
-        settings["spark.driver.memory"] = os.environ.get("SPARK_DRIVER_MEMORY", "2g")
+    settings = {"spark.sql.warehouse.dir": (scratch / "warehouse").as_uri()}
+    if _is_local(master):
+        settings |= {
+            "spark.executorEnv.PYTHONPATH": str(_ENGINE.parent),
+            "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+            "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+        }
+    elif host := os.environ.get("SPARK_DRIVER_HOST"):
+        settings["spark.driver.host"] = host
     if jars := os.environ.get("SPARK_JARS"):
         settings["spark.jars"] = jars
     return settings
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _packed_engine() -> str:
+    """The engine as a zip for the executors of a cluster: what they run is what the driver runs."""
+    place = Path(tempfile.mkdtemp(prefix="lake-engine-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    packed = place / "engine.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each in sorted(_ENGINE.rglob("*.py")):
+            archive.write(each, each.relative_to(_ENGINE.parent))
+    return str(packed)

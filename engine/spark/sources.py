@@ -40,18 +40,21 @@ from engine.storage.base import FileStatus
 from engine.storage.uri import normalise_uri, open_store
 
 _SHOWN = 200
+_TASK_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class SourceRows:
     """Rows that came in, under their own column names.
 
-    `schema` is theirs; `dropped` counts, once the rows were written, those left out.
+    `schema` is theirs; `dropped` counts, once the rows were written, those left out. `is_together`
+    says that one task has them all.
     """
 
     frame: DataFrame
     schema: StructType
     dropped: Callable[[], int] = field(default=lambda: 0)
+    is_together: bool = False
 
 
 def read_files(
@@ -206,7 +209,7 @@ def _in_tasks(
     read: Callable[[TextFile], Iterator[pa.RecordBatch]],
     columns: Sequence[tuple[str, str]],
 ) -> DataFrame:
-    """Each file read by one task, its rows with file, number and problem."""
+    """Each file read by one task, a task reading many small ones; rows with file, number, problem."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -215,7 +218,9 @@ def _in_tasks(
 
     fields = StructType(tuple(StructField(name, STRING) for name, _ in [*columns, (FILE, "")]))
     schema = to_spark_schema(fields).add(RECORD, "long").add(PROBLEM, "string")
-    return spark.range(0, len(files), 1, len(files)).mapInArrow(task, schema)
+    total = sum(file.size_bytes for file in files)
+    tasks = min(len(files), total // _TASK_BYTES + spark.sparkContext.defaultParallelism)
+    return spark.range(0, len(files), 1, tasks).mapInArrow(task, schema)
 
 
 def _inferred_csv(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> StructType:

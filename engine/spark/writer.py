@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 
 from engine.actions.codec import decode, encode
 from engine.actions.files import AddCDCFile, AddFile
+from engine.protocol.iceberg_compat import COMPAT_TAG, COMPAT_VERSION
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.spark.columns import column, to_spark_type
 from engine.spark.file_writer import FileTarget, write_files
@@ -70,6 +71,15 @@ def write(
     return _run(frame, target, ordered=ordered)
 
 
+def gathered(frame: DataFrame, table: TableFiles) -> DataFrame:
+    """The rows in as few tasks as their bytes ask for, those of one partition together.
+
+    Without it each task writes a file for each partition it has a row of. Spark sizes the tasks
+    once it has seen the rows: small ones are joined, and a partition too large for one is split.
+    """
+    return frame.hint("rebalance", *[column(each.name) for each in table.partition_fields])
+
+
 def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
     """Write row changes (the table's columns and `_change_type`) under `_change_data`."""
     target = replace(file_target(table), directory="_change_data", prefix="cdc")
@@ -92,6 +102,8 @@ def file_target(table: TableFiles) -> FileTarget:
         write_id=str(uuid.uuid4()),
         target_size_bytes=table.target_size_bytes,
         indexed=table.indexed,
+        tags={COMPAT_TAG: str(COMPAT_VERSION)} if table.fits_iceberg else None,
+        has_partition_columns=table.fits_iceberg,
     )
 
 
