@@ -3,33 +3,8 @@
 import pytest
 
 from tests.stateful import commands as c
-from tests.stateful.history import History, Played, Setup, Step, play
-from tests.stateful.judge import check
-
-ROWS = (("a", 0), ("a", 1), ("a", 2), ("a", 3), ("a", 4), ("a", 5))
-
-
-def _history(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> History:
-    """Commands open, numbers commit, pairs commit the second inside the first."""
-    made = []
-    for step in steps:
-        if isinstance(step, c.Command):
-            made.append(Step(opens=step))
-        elif isinstance(step, tuple):
-            made.append(Step(commits=step[0], inside=step[1]))
-        else:
-            made.append(Step(commits=step))
-    return History(setup, tuple(made))
-
-
-def _played(setup: Setup, *steps: c.Command | int | tuple[int, int]) -> Played:
-    played = play(_history(setup, *steps))
-    check(played)
-    return played
-
-
-def _lost(played: Played) -> dict[int, str]:
-    return {number: type(error).__name__ for number, error in played.lost.items()}
+from tests.stateful.history import Setup
+from tests.stateful.stories import ROWS, lost_of, told
 
 
 @pytest.mark.parametrize("stats", [True, False])
@@ -37,7 +12,7 @@ def _lost(played: Played) -> dict[int, str]:
 def test_22_30_5_cannot_happen(vectors: bool, stats: bool):
     """The first update must not come before an append that the second one has read."""
     setup = Setup("WriteSerializable", vectors=vectors, stats=stats)
-    played = _played(
+    played = told(
         setup,
         c.Append(1, (("a", 1),)),
         1,
@@ -55,13 +30,13 @@ def test_22_30_5_cannot_happen(vectors: bool, stats: bool):
 def test_delete_is_validated_like_update():
     setup = Setup("Serializable", vectors=False)
     for command in (c.Delete(2, c.Range(0, 2)), c.Update(2, c.Range(0, 2), 7)):
-        played = _played(setup, c.Append(1, ROWS), 1, command, c.Update(3, c.Range(4, 6), 1), 3, 2)
+        played = told(setup, c.Append(1, ROWS), 1, command, c.Update(3, c.Range(4, 6), 1), 3, 2)
         assert 2 in played.lost, command
 
 
 def test_an_update_moves_a_row_into_what_a_delete_selects():
     """Positions alone would let both pass: the image must be tested."""
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -70,12 +45,12 @@ def test_an_update_moves_a_row_into_what_a_delete_selects():
         3,
         2,
     )
-    assert _lost(played) == {2: "ConcurrentAppendException"}
+    assert lost_of(played) == {2: "ConcurrentAppendException"}
     assert played.lost[2].conflict.subclass == "ROW_LEVEL_CHANGES"
 
 
 def test_an_update_moves_a_row_out_of_what_a_delete_selected():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -84,13 +59,13 @@ def test_an_update_moves_a_row_out_of_what_a_delete_selected():
         3,
         2,
     )
-    assert _lost(played) == {2: "ConcurrentDeleteReadException"}
+    assert lost_of(played) == {2: "ConcurrentDeleteReadException"}
     assert played.lost[2].conflict.files[0].rows == (5,)
 
 
 @pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"])
 def test_two_deletes_of_different_rows_of_one_file_both_land(level: str):
-    played = _played(
+    played = told(
         Setup(level),
         c.Append(1, ROWS),
         1,
@@ -109,7 +84,7 @@ def test_two_deletes_of_different_rows_of_one_file_both_land(level: str):
 
 
 def test_three_deletes_inside_each_other_merge_into_one_vector():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -123,7 +98,7 @@ def test_three_deletes_inside_each_other_merge_into_one_vector():
 
 
 def test_a_delete_follows_the_rows_that_optimize_moved():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -139,7 +114,7 @@ def test_a_delete_follows_the_rows_that_optimize_moved():
 
 
 def test_optimize_masks_what_a_delete_took_from_its_sources():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -156,7 +131,7 @@ def test_optimize_masks_what_a_delete_took_from_its_sources():
 
 def test_optimize_rebased_over_a_delete_and_compacted_again_is_still_traced():
     """The row map counts the vector that a source was read with, not the one its remove names."""
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -176,7 +151,7 @@ def test_optimize_rebased_over_a_delete_and_compacted_again_is_still_traced():
 
 
 def test_two_compactions_that_share_a_file_both_land():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -194,7 +169,7 @@ def test_two_compactions_that_share_a_file_both_land():
 
 def test_a_delete_follows_its_rows_through_two_compactions_that_share_a_file():
     """The second one holds the shared file's rows too, all deleted: a gap that hides nothing."""
-    played = _played(
+    played = told(
         Setup("Serializable"),
         c.Append(1, ROWS),
         1,
@@ -216,7 +191,7 @@ def test_a_delete_follows_its_rows_through_two_compactions_that_share_a_file():
 
 def test_sorting_is_not_traced_without_row_ids():
     for tracked, lost in ((False, {3}), (True, set())):
-        played = _played(
+        played = told(
             Setup(row_tracking=tracked),
             c.Append(1, ROWS),
             1,
@@ -230,7 +205,7 @@ def test_sorting_is_not_traced_without_row_ids():
 
 def test_restore_brings_a_row_back_that_a_delete_should_have_seen():
     """RESTORE shrinks a deletion vector: the rows it brings back are new to whoever read before."""
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -245,7 +220,7 @@ def test_restore_brings_a_row_back_that_a_delete_should_have_seen():
 
 
 def test_restore_of_a_vector_lets_a_delete_of_other_rows_pass():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -260,7 +235,7 @@ def test_restore_of_a_vector_lets_a_delete_of_other_rows_pass():
 
 
 def test_optimize_does_not_lose_a_row_that_restore_brought_back():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -276,7 +251,7 @@ def test_optimize_does_not_lose_a_row_that_restore_brought_back():
 
 def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
     """First every row is masked, and the output dropped; then the empty source goes too."""
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -294,7 +269,7 @@ def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
 
 
 def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -311,13 +286,13 @@ def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():
 
 
 def test_restore_loses_to_anything():
-    played = _played(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
+    played = told(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
     assert 2 in played.lost
 
 
 def test_an_insert_only_merge_has_read_the_row_that_it_matched():
     """Nothing of it changes the row: only the row's content tells."""
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -326,11 +301,11 @@ def test_an_insert_only_merge_has_read_the_row_that_it_matched():
         3,
         2,
     )
-    assert _lost(played) == {2: "ConcurrentDeleteReadException"}
+    assert lost_of(played) == {2: "ConcurrentDeleteReadException"}
 
 
 def test_two_insert_only_merges_of_one_key_do_not_double_it():
-    played = _played(
+    played = told(
         Setup(),
         c.Append(1, ROWS),
         1,
@@ -339,11 +314,11 @@ def test_two_insert_only_merges_of_one_key_do_not_double_it():
         3,
         2,
     )
-    assert _lost(played) == {2: "ConcurrentAppendException"}
+    assert lost_of(played) == {2: "ConcurrentAppendException"}
 
 
 def test_a_row_of_an_append_that_was_compacted_is_still_tested_as_it_was_written():
-    played = _played(
+    played = told(
         Setup("WriteSerializable"),
         c.Append(1, ROWS),
         1,
@@ -361,7 +336,7 @@ def test_a_row_of_an_append_that_was_compacted_is_still_tested_as_it_was_written
 
 def test_whole_file_removal_does_not_ignore_a_vector():
     for first, second in ((2, 3), (3, 2)):
-        played = _played(
+        played = told(
             Setup(),
             c.Append(1, ROWS),
             1,
