@@ -131,7 +131,10 @@ def _deletions(files: pa.Table) -> tuple[int, int]:
 
 
 def _identity(metadata: Metadata) -> tuple[Any, ...]:
-    schema = msgspec.json.decode(metadata.schema_string)
+    try:
+        schema = msgspec.json.decode(metadata.schema_string)
+    except (msgspec.MsgspecError, RecursionError):
+        schema = metadata.schema_string
     return metadata.id, schema, list(metadata.partition_columns), metadata.configuration
 
 

@@ -4,7 +4,8 @@ A `StructType` is a value: equality is by content, nothing is changed in place.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -172,7 +173,7 @@ def type_from_json(value: Any) -> DataType:  # noqa: ANN401 - JSON
     kind = value.get("type") if isinstance(value, Mapping) else None
     try:
         if kind == "struct":
-            return StructType(tuple(_field_from_json(each) for each in value["fields"]))
+            return _struct_from_json(value["fields"])
         if kind == "array":
             return ArrayType(
                 type_from_json(value["elementType"]), bool(value.get("containsNull", True))
@@ -197,14 +198,18 @@ def _named_type(name: str) -> DataType:
         return DecimalType(10, 0)
     if name.startswith("decimal(") and name.endswith(")"):
         precision, _, scale = name[8:-1].partition(",")
-        if (
-            precision.strip().isdigit()
-            and scale.strip().isdigit()
-            and int(scale) <= int(precision) <= 38
-        ):
+        if _is_number(precision) and _is_number(scale) and _fits(int(precision), int(scale)):
             return DecimalType(int(precision), int(scale))
     msg = f"{name[:200]!r} is not a Delta type."
     raise InvalidSchemaError(msg)
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().isascii() and text.strip().isdigit() and len(text) < 9
+
+
+def _fits(precision: int, scale: int) -> bool:
+    return scale <= precision and 1 <= precision <= 38
 
 
 def _field_to_json(each: StructField) -> dict[str, Any]:
@@ -216,12 +221,25 @@ def _field_to_json(each: StructField) -> dict[str, Any]:
     }
 
 
+def _struct_from_json(fields: Iterable[Mapping[str, Any]]) -> StructType:
+    parsed = StructType(tuple(_field_from_json(each) for each in fields))
+    twice = next((name for name, times in Counter(parsed.names).items() if times > 1), None)
+    if twice is not None:
+        msg = f"A struct has the field {twice!r} twice."
+        raise InvalidSchemaError(msg)
+    return parsed
+
+
 def _field_from_json(value: Mapping[str, Any]) -> StructField:
+    metadata = value.get("metadata") or {} if isinstance(value, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        msg = f"{str(value)[:200]!r} is no field, or its metadata is no object."
+        raise InvalidSchemaError(msg)
     return StructField(
         str(value["name"]),
         type_from_json(value["type"]),
         bool(value.get("nullable", True)),
-        dict(value.get("metadata") or {}),
+        dict(metadata),
     )
 
 

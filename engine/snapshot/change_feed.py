@@ -128,7 +128,7 @@ def _changed_files(actions: Iterable[object]) -> Iterator[_ChangedFile]:
 
 
 def _changed_rows(snapshot: Snapshot, change: _ChangedFile) -> Iterator[pa.Table]:
-    file = change.added or _as_add(change.removed)
+    file = change.added or _as_add(snapshot, change.removed)
     rows = read_physical(snapshot, file, snapshot.schema)
     before = _live(snapshot, change.removed, rows.num_rows)
     after = _live(snapshot, change.added, rows.num_rows)
@@ -136,14 +136,15 @@ def _changed_rows(snapshot: Snapshot, change: _ChangedFile) -> Iterator[pa.Table
     yield _typed(rows.filter(pa.array(after & ~before)), "insert")
 
 
-def _as_add(remove: RemoveFile | None) -> AddFile:
-    if remove is None or remove.partition_values is None:
+def _as_add(snapshot: Snapshot, remove: RemoveFile | None) -> AddFile:
+    values = None if remove is None else remove.partition_values
+    if remove is None or (values is None and snapshot.partition_columns):
         path = "" if remove is None else remove.path
         msg = f"The log does not say in which partition the removed file {path} was."
         raise DataFileError(msg, "Start after that version.")
     return AddFile(
         path=remove.path,
-        partition_values=remove.partition_values,
+        partition_values=values or {},
         size=remove.size or 0,
         modification_time=0,
         data_change=True,

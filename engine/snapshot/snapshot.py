@@ -30,6 +30,7 @@ from engine.snapshot.scan import prune, scan
 from engine.storage.base import Store
 
 CLUSTERING_DOMAIN = "delta.clustering"
+_MAPPING_MODES = ("none", "name", "id")
 _LISTED = ["path", "size", "partition_values", "modification_time"]
 
 
@@ -123,8 +124,16 @@ class Snapshot:
 
     @property
     def timestamp(self) -> datetime:
-        """When the version was committed, UTC."""
-        return utc_from_ms(self.timestamp_ms)
+        """When the version was committed, UTC.
+
+        Raises:
+            MalformedLogError: the log says a time that no calendar has.
+        """
+        try:
+            return utc_from_ms(self.timestamp_ms)
+        except (ValueError, OverflowError, OSError) as error:
+            msg = f"Version {self.version} of {self.table_uri} says it was committed {self.timestamp_ms} ms after 1970."
+            raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
 
     @cached_property
     def checksum_differences(self) -> tuple[str, ...]:
@@ -234,6 +243,10 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
     except InvalidSchemaError as error:
         msg = f"The schema of {table} is not one: {error.what}"
         raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
+    mode = mapping_mode(metadata.configuration)
+    if mode not in _MAPPING_MODES:
+        msg = f"{table} maps its columns by {mode[:100]!r}, which is no mode of column mapping."
+        raise MalformedLogError(msg, f"The modes are {', '.join(_MAPPING_MODES)}.")
     missing = [name for name in metadata.partition_columns if schema.get(name) is None]
     if missing:
         msg = f"{table} is partitioned by {', '.join(missing)}, which its schema does not have."

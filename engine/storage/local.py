@@ -25,7 +25,12 @@ from engine.errors import (
 )
 from engine.storage.base import FileStatus, checked_path
 
-_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # a link may lead in a circle
+_NOTHING_THERE = (
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+)  # a link may lead in a circle
 _CHECKSUM = ".crc"
 
 
@@ -275,10 +280,10 @@ def _errors_of(verb: str, path: str) -> Iterator[None]:
     except FileExistsError as error:
         msg = f"{path} exists already."
         raise FileExistsAlreadyError(msg) from error
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        msg = f"There is no file {path}."
-        raise FileMissingError(msg) from error
     except (OSError, ValueError) as error:
+        if getattr(error, "errno", None) in _NOTHING_THERE:
+            msg = f"There is no file {path}."
+            raise FileMissingError(msg) from error
         code = errno.errorcode.get(getattr(error, "errno", None) or 0, type(error).__name__)
         msg = f"Could not {verb} {path}: {getattr(error, 'strerror', None) or error} ({code})."
         raise StorageError(msg, "Check the disk and the permissions, then try again.") from error
