@@ -11,8 +11,11 @@ from pyroaring import BitMap64
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
+from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.settlement import Settlement
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
+
+_STATS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +80,13 @@ def taking(add: AddFile) -> RemoveFile:
     )
 
 
-def staged_over(latest: AddFile, *, data_change: bool) -> AddFile:
-    """A file as its latest `add` left it, to be staged again."""
-    return msgspec.structs.replace(latest, data_change=data_change)
+def staged_over(latest: AddFile, stats: str | None, *, data_change: bool) -> AddFile:
+    """A file as its latest `add` left it, to be staged again.
+
+    A deletion vector asks for the number of rows: `stats` are for where the latest do not say it.
+    """
+    counted = latest.stats if physical_rows(latest) is not None else stats
+    return msgspec.structs.replace(latest, data_change=data_change, stats=counted)
 
 
 def file_of(remove: RemoveFile) -> AddFile:
@@ -120,12 +127,31 @@ def _refreshed(action: Action, latest: Mapping[str, AddFile]) -> Action:
 
 
 def with_identity_of(add: AddFile, latest: AddFile) -> AddFile:
-    """A file staged again, with the row ids and statistics of its latest `add`, where that has any."""
+    """A file staged again, with the row ids and statistics of its latest `add`, where that has any.
+
+    What bounds the rows tightly there no longer does where more of them are deleted here.
+    """
+    known = [each for each in (latest, add) if physical_rows(each) is not None]
+    stats = known[0].stats if known else latest.stats or add.stats
     return msgspec.structs.replace(
         add,
         base_row_id=add.base_row_id if latest.base_row_id is None else latest.base_row_id,
         default_row_commit_version=add.default_row_commit_version
         if latest.default_row_commit_version is None
         else latest.default_row_commit_version,
-        stats=latest.stats or add.stats,
+        stats=stats if add.deletion_vector == latest.deletion_vector else loosened(stats),
     )
+
+
+def loosened(stats: str | None) -> str | None:
+    """Statistics that no longer bound tightly: the rows that made a bound may be deleted.
+
+    Every other part keeps its text: numbers of 38 digits are bounds too.
+    """
+    try:
+        known = _STATS.decode(stats) if stats else None
+    except msgspec.MsgspecError:
+        return stats
+    if known is None:
+        return stats
+    return msgspec.json.encode({**known, "tightBounds": msgspec.Raw(b"false")}).decode()

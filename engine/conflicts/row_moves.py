@@ -108,9 +108,11 @@ def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:
     """A file of the winner with more rows deleted; no file where none is left."""
     vector = rows.vector(target.deletion_vector) | deleted
     remove = taking(target)
-    if len(vector) >= rows.row_count(target):
+    count = rows.row_count(target)
+    if len(vector) >= count:
         return Restaged(remove)
-    return Restaged(remove, staged_over(target, data_change=True), vector)
+    stats = f'{{"numRecords":{count}}}'
+    return Restaged(remove, staged_over(target, stats, data_change=True), vector)
 
 
 def _masking(output: AddFile | None, gone: BitMap64, pending: Pending, rows: RowAccess) -> Restaged:

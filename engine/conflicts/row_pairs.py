@@ -119,7 +119,7 @@ def _over(
     if add is None:
         return Restaged(naming(remove, latest))
     vector = rows.vector(latest.deletion_vector) | changed
-    staged = staged_over(latest, data_change=add.data_change)
+    staged = staged_over(latest, add.stats, data_change=add.data_change)
     return Restaged(naming(remove, latest), staged, vector)
 
 

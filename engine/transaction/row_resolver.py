@@ -10,7 +10,7 @@ from engine.actions.files import AddFile
 from engine.clock import Clock
 from engine.conflicts.budget import Budget
 from engine.conflicts.meeting import Meeting
-from engine.conflicts.rebase import Pending
+from engine.conflicts.rebase import Pending, loosened
 from engine.conflicts.row_access import RowAccess
 from engine.conflicts.row_level import settle_by_rows
 from engine.conflicts.row_map import RowMap, trace
@@ -19,8 +19,6 @@ from engine.deletion_vectors.files import write_deletion_vectors
 from engine.storage.base import Store
 from engine.transaction.contender import Contender
 from engine.transaction.validation import Resolution
-
-_STATS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 
 
 class SnapshotRowResolver:
@@ -78,19 +76,5 @@ def _with_vector(action: Action, named: dict[str, DeletionVectorDescriptor]) -> 
     return msgspec.structs.replace(
         action,
         deletion_vector=vector if vector.cardinality else None,
-        stats=_with_loose_bounds(action.stats),
+        stats=loosened(action.stats),
     )
-
-
-def _with_loose_bounds(stats: str | None) -> str | None:
-    """Statistics that no longer bound tightly: the rows that made a bound may be deleted.
-
-    Every other part keeps its text: numbers of 38 digits are bounds too.
-    """
-    try:
-        known = _STATS.decode(stats) if stats else None
-    except msgspec.MsgspecError:
-        return stats
-    if known is None:
-        return stats
-    return msgspec.json.encode({**known, "tightBounds": msgspec.Raw(b"false")}).decode()
