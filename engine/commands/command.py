@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from engine.commands.fields import Parameter, parameter, parameters_of, to_json, values_from_json
-from engine.commands.sources import FileSource, RowsSource, TableSource, source_from_json
+from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
 from engine.expressions.parse import parse_condition
+from engine.expressions.query_binding import Tables
+from engine.expressions.query_tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.subqueries import Tables, nested_in
-from engine.expressions.traits import has_subquery
+from engine.expressions.subqueries import nested_in, unbound
 from engine.expressions.tree import Expression
 from engine.schema.types import StructType
 
@@ -85,26 +86,34 @@ class Command:
     ) -> Expression | None:
         """Its WHERE over the table's schema; None where it has none.
 
-        With `tables` it may hold subqueries; then its own columns carry the relation "target".
+        Subqueries are bound where `tables` knows their tables, else read for their form alone.
         """
         where = getattr(self, "where", None)
         if not where:
             return None
-        if tables is None or not self.subqueries:
-            return parse_condition(where, self.scope(schema), now_ms=now_ms)
-        nested, scope = nested_in(tables), self.scope(schema)
-        found = parse_condition(where, scope, now_ms=now_ms, nested=nested)
-        if not has_subquery(found):
-            return found
-        return parse_condition(where, self.scope(schema, "target"), now_ms=now_ms, nested=nested)
+        nested = None
+        if self.subqueries:
+            nested = unbound if tables is None else nested_in(tables)
+        return parse_condition(where, self.scope(schema), now_ms=now_ms, nested=nested)
 
-    def scope(self, schema: StructType, side: str = "") -> Scope:
+    def tables_read(self) -> tuple[str, ...]:
+        """The tables that its source and its conditions name, as written.
+
+        Raises:
+            ExpressionError: (`StatementError`) a query that is not understood.
+        """
+        source = getattr(self, "source", None)
+        found = source.tables_read() if isinstance(source, QuerySource | TableSource) else ()
+        where = getattr(self, "where", None) if self.subqueries else None
+        return tuple(dict.fromkeys((*found, *(tables_in_condition(where) if where else ()))))
+
+    def scope(self, schema: StructType) -> Scope:
         """What its conditions may name: the table's columns, after its name or alias too."""
         names = (getattr(self, "alias", ""), self.table.rpartition(".")[2])
-        return Scope((Relation(schema, side, tuple(each for each in names if each)),))
+        return Scope((Relation(schema, "", tuple(each for each in names if each)),))
 
 
-def check_source(source: FileSource | RowsSource | TableSource | None) -> None:
+def check_source(source: Source | None) -> None:
     """Refuse a source that is none.
 
     Raises:

@@ -16,7 +16,14 @@ from engine.commands.definition import Create, SetProperties, UnsetProperties
 from engine.commands.fields import Parameter, parameters_of
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.merge import AnalysedClause, AnalysedMerge, Merge, MergeClause
-from engine.commands.sources import SOURCES, FileSource, RowsSource, Source, TableSource
+from engine.commands.sources import (
+    SOURCES,
+    FileSource,
+    QuerySource,
+    RowsSource,
+    Source,
+    TableSource,
+)
 from engine.commands.stream import Stream
 from engine.commands.writes import Append, Delete, Overwrite, Truncate, Update
 
@@ -43,6 +50,7 @@ __all__ = [
     "Optimize",
     "Overwrite",
     "Parameter",
+    "QuerySource",
     "RenameColumn",
     "Reorg",
     "Restore",

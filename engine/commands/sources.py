@@ -7,6 +7,8 @@ from typing import Any, ClassVar, TypeAlias
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import quoted, table_sql, where_sql
 from engine.errors import RequestError
+from engine.expressions.queries import read_query_text
+from engine.expressions.query_tables import tables_in_query
 from engine.expressions.render import quote_string
 
 FORMATS = ("csv", "json", "parquet", "orc")
@@ -130,6 +132,10 @@ class TableSource(_AsJson):
             f"SELECT {columns} FROM {table_sql(self.table)}{version}{alias}{where_sql(self.where)}"  # noqa: S608
         )
 
+    def tables_read(self) -> tuple[str, ...]:
+        """The table it names."""
+        return (self.table,)
+
     def validate(self) -> None:
         """Refuse a table without a name.
 
@@ -141,9 +147,49 @@ class TableSource(_AsJson):
             raise RequestError(what, "Name one.", field="source.table")
 
 
-Source: TypeAlias = FileSource | RowsSource | TableSource
-SOURCES: dict[str, type[FileSource] | type[RowsSource] | type[TableSource]] = {
-    each.kind: each for each in (FileSource, RowsSource, TableSource)
+@dataclass(frozen=True)
+class QuerySource(_AsJson):
+    """Rows of a SELECT over Delta tables: joins, groups, windows, unions, subqueries.
+
+    `columns` name what comes out, in order; empty leaves the query's own names.
+    """
+
+    kind: ClassVar[str] = "query"
+    query: str = parameter("Query", "text", help="A SELECT over registered tables.")
+    columns: tuple[str, ...] = parameter("Columns", "columns", default=())
+    by_position: bool = parameter(
+        "Match columns by position", "boolean", default=False, help="Otherwise by name."
+    )
+
+    def sql(self) -> str:
+        """The query as it was written."""
+        return self.query
+
+    def tables_read(self) -> tuple[str, ...]:
+        """The tables it names, as written.
+
+        Raises:
+            ExpressionError: it is not understood.
+        """
+        return tables_in_query(read_query_text(self.query))
+
+    def validate(self) -> None:
+        """Refuse what is no query, or names one column twice.
+
+        Raises:
+            ExpressionError: it is not understood; `position` is the offset of the fault.
+            RequestError: a column is named twice.
+        """
+        read_query_text(self.query)
+        lowered = [each.lower() for each in self.columns]
+        if len(set(lowered)) < len(lowered):
+            what = f"A column is named twice in {', '.join(self.columns)}."
+            raise RequestError(what, "Name each once.", field="source.columns")
+
+
+Source: TypeAlias = FileSource | RowsSource | TableSource | QuerySource
+SOURCES: dict[str, type[Source]] = {
+    each.kind: each for each in (FileSource, RowsSource, TableSource, QuerySource)
 }
 
 
@@ -153,7 +199,7 @@ def source_from_json(given: Any) -> Source:  # noqa: ANN401 - JSON
     Raises:
         RequestError: it describes none; `field` names the part.
     """
-    if isinstance(given, FileSource | RowsSource | TableSource):
+    if isinstance(given, Source):
         return given
     if not isinstance(given, Mapping):
         what = "The source is not an object."

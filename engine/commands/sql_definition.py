@@ -35,7 +35,7 @@ def create(cursor: StatementCursor) -> Create | Clone:
         found["properties"].update(constraints)
     while _layout(cursor, found):
         pass
-    if cursor.take("AS") or cursor.peek() in {"SELECT", "VALUES"}:
+    if cursor.take("AS") or cursor.peek() in {"SELECT", "VALUES", "WITH"}:
         found["source"] = source(cursor)
     return Create(**found, table=table)
 

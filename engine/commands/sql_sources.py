@@ -1,22 +1,28 @@
-"""Sources in statements: VALUES, and SELECT from one table or from files."""
+"""Sources in statements: VALUES, and SELECT from tables or from files."""
+
+from itertools import pairwise
 
 from engine.commands.fields import values_from_json
-from engine.commands.sources import FileSource, RowsSource, Source, TableSource, exact_texts
+from engine.commands.names import name_sql
+from engine.commands.sources import (
+    FileSource,
+    QuerySource,
+    RowsSource,
+    Source,
+    TableSource,
+    exact_texts,
+)
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
-
-_JOINS = ("JOIN", "INNER JOIN", "CROSS JOIN", "LEFT JOIN", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI")
-_MORE_JOINS = (
-    "RIGHT JOIN",
-    "RIGHT OUTER",
-    "FULL JOIN",
-    "FULL OUTER",
-    "NATURAL JOIN",
-    "LATERAL VIEW",
+from engine.expressions.query_functions import find_window_function
+from engine.expressions.query_reader import BEGINNINGS, read_query
+from engine.expressions.query_syntax import (
+    ItemSyntax,
+    QuerySyntax,
+    SelectSyntax,
+    TableName,
+    Tokens,
 )
-_ENDINGS = ("GROUP BY", "HAVING", "ORDER BY", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "WINDOW")
-_CLAUSES = (*_JOINS, *_MORE_JOINS, *_ENDINGS)
-_FIRST_WORDS = tuple({each.split()[0] for each in _CLAUSES})
 
 
 def source(
@@ -31,35 +37,77 @@ def source(
         return _values(cursor, columns)
     if cursor.take("TABLE"):
         return TableSource(cursor.table(), by_position=by_position)
-    if cursor.peek() != "SELECT":
+    if cursor.peek() not in {"SELECT", "WITH"}:
         cursor.refuse("VALUES or SELECT was expected")
-    if columns:
-        what = "Columns before a SELECT are not understood."
-        remedy = "Give the SELECT's columns names with AS, and write INSERT INTO … BY NAME."
-        raise StatementError(what, remedy, position=cursor.position)
-    return select(cursor, by_position=by_position)
+    return select(cursor, columns, by_position=by_position)
 
 
-def select(cursor: StatementCursor, *, by_position: bool = False) -> Source:
-    """SELECT * or columns FROM a table or readfiles(…) [WHERE condition].
+def select(
+    cursor: StatementCursor, columns: tuple[str, ...] = (), *, by_position: bool = False
+) -> Source:
+    """A query: of read_files(…), of one table with a WHERE, or of any shape that is understood.
 
     Raises:
         StatementError: something else is ahead.
     """
-    cursor.need("SELECT")
-    columns = () if cursor.take("*") else items(cursor, "FROM")
-    cursor.need("FROM")
-    if cursor.peek() == "READ_FILES":
-        return files(cursor, columns, by_position=by_position)
-    table = cursor.table()
-    version = cursor.integer() if cursor.take("VERSION", "AS", "OF") else None
-    alias = cursor.alias("WHERE", "DRY", "ON", "WHEN", ")", *_FIRST_WORDS)
-    where = cursor.until(")", ";", "DRY RUN", *_CLAUSES) if cursor.take("WHERE") else None
-    if cursor.peek() in _FIRST_WORDS:
-        what = f"{cursor.peek()} is not understood in a source."
-        remedy = "Select from one table with a WHERE; prepare anything more in another table."
-        raise StatementError(what, remedy, position=cursor.position)
-    return TableSource(table, columns, where, alias, version, by_position)
+    if _reads_files(cursor):
+        chosen = () if cursor.take("SELECT", "*") else ("…",)
+        while not cursor.take("FROM"):
+            cursor.index += 1
+        return files(cursor, chosen or columns, by_position=by_position)
+    start = cursor.index
+    query = read_query(cursor)
+    plain = None if columns else _of_one_table(cursor, query, by_position=by_position)
+    return plain or QuerySource(cursor.slice(start), columns, by_position)
+
+
+def _reads_files(cursor: StatementCursor) -> bool:
+    """Whether a SELECT is ahead whose FROM begins with READ_FILES."""
+    if cursor.peek() != "SELECT":
+        return False
+    offset, depth = 1, 0
+    while cursor.token(offset) is not None and (depth or cursor.peek(offset) != "FROM"):
+        depth += {"(": 1, ")": -1}.get(cursor.peek(offset), 0)
+        offset += 1
+    return cursor.peek(offset + 1) == "READ_FILES"
+
+
+def _of_one_table(
+    cursor: StatementCursor, query: QuerySyntax, *, by_position: bool
+) -> TableSource | None:
+    """A SELECT of one table without groups, order or subqueries; None for any other."""
+    body = query.body
+    ends = query.common or query.order or query.limit is not None or query.offset
+    if ends or not isinstance(body, SelectSyntax) or not isinstance(body.source, TableName):
+        return None
+    table = body.source
+    if body.distinct or body.group_by or body.having or body.qualify or table.columns:
+        return None
+    whole = len(body.items) == 1 and body.items[0] == ItemSyntax((), star=True)
+    texts = (body.where, *(each.tokens for each in body.items))
+    if not (whole or all(each.tokens for each in body.items)) or not all(map(_is_plain, texts)):
+        return None
+    columns = () if whole else tuple(_item(cursor, each) for each in body.items)
+    where = _text(cursor, body.where) if body.where else None
+    return TableSource(table.name, columns, where, table.alias, table.version, by_position)
+
+
+def _is_plain(tokens: Tokens) -> bool:
+    """Whether an expression is over one row, without subqueries."""
+    words = [each.value if each.kind in {"word", "symbol"} else "" for each in tokens]
+    return not any(
+        word in BEGINNINGS or (after == "(" and find_window_function(word.lower()) is not None)
+        for word, after in pairwise((*words, ""))
+    )
+
+
+def _item(cursor: StatementCursor, item: ItemSyntax) -> str:
+    alias = f" AS {name_sql(item.alias)}" if item.alias else ""
+    return _text(cursor, item.tokens) + alias
+
+
+def _text(cursor: StatementCursor, tokens: Tokens) -> str:
+    return cursor.text[tokens[0].position : tokens[-1].end]
 
 
 def _values(cursor: StatementCursor, columns: tuple[str, ...]) -> RowsSource:

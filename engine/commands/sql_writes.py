@@ -21,7 +21,7 @@ def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
     if overwrite:
         return _overwrite(cursor, table, columns, by_name=by_name)
     if cursor.take("REPLACE", "WHERE"):
-        condition = cursor.until("BY NAME", "VALUES", "SELECT", "TABLE")
+        condition = cursor.until("BY NAME", "VALUES", "SELECT", "WITH", "TABLE")
         rows = source(cursor, columns, by_position=not by_name)
         return Overwrite(rows, replace_where=condition, table=table)
     options = cursor.options(*STREAM_OPTIONS)

@@ -163,7 +163,7 @@ class StatementCursor(Cursor):
             StatementError: an option that is not known.
         """
         position = self.position
-        if not self.take("WITH"):
+        if self.peek(1) != "(" or not self.take("WITH"):
             return {}
         found = self.properties()
         for each in found:

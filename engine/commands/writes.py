@@ -7,7 +7,7 @@ from typing import ClassVar
 from engine.commands.command import Command, check_columns, check_source, column_path
 from engine.commands.fields import parameter
 from engine.commands.names import column_list, name_sql, options_sql, table_sql, where_sql
-from engine.commands.sources import RowsSource, Source
+from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.tree import Expression
@@ -18,7 +18,8 @@ _SCHEMA_HELP = "Add columns that the data has and the table has not."
 
 
 def _into(command: "Append | Overwrite") -> str:
-    columns = command.source.columns if isinstance(command.source, RowsSource) else ()
+    named = isinstance(command.source, RowsSource | QuerySource)
+    columns = command.source.columns if named else ()
     listed = f" {column_list(columns)}" if columns else ""
     positional = isinstance(command.source, RowsSource) or getattr(
         command.source, "by_position", False
@@ -187,5 +188,5 @@ def _alias(alias: str) -> str:
 
 
 def _check_row_columns(source: Source, schema: StructType | None) -> None:
-    if isinstance(source, RowsSource) and source.columns:
+    if isinstance(source, RowsSource | QuerySource) and source.columns:
         check_columns(source.columns, schema, "source.columns")

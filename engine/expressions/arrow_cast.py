@@ -8,7 +8,7 @@ is UTC. A value that Spark would refuse, or that Arrow may round differently, ra
 import re
 from collections.abc import Callable
 from datetime import date, datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ from engine.schema.types import (
 Value: TypeAlias = Any
 """A pyarrow Array or Scalar; their stubs do not let one signature name both."""
 
+_DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python keeps 28 unless told
 _ARROW: dict[DataType, pa.DataType] = {
     STRING: pa.string(),
     LONG: pa.int64(),
@@ -142,7 +143,7 @@ def _to_decimal(value: Value, source: DataType, target: DataType) -> Value:
     precision, scale = target.precision, target.scale  # type: ignore[union-attr]
     if isinstance(source, DecimalType) and source.scale > scale:
         value = rowwise(
-            lambda number: number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP),
+            lambda number: number.quantize(Decimal(1).scaleb(-scale), context=_DIGITS),
             [value],
             pa.decimal128(38, scale),
         )

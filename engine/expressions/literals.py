@@ -58,7 +58,8 @@ def number_literal(text: str, *, negative: bool = False) -> Literal | None:
         return _integer(sign, digits, exponent, suffix)
     if suffix is None and is_whole(digits):
         return _plain_integer(sign * int(digits))
-    return _decimal(sign * Decimal(digits + (exponent or "")))
+    number = Decimal(digits + (exponent or ""))  # arithmetic would round it to 28 digits
+    return _decimal(number.copy_negate() if negative else number)
 
 
 def is_whole(text: str) -> bool:

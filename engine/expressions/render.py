@@ -142,10 +142,8 @@ def _case(call: Call) -> str:
 
 
 def _subquery(subquery: Subquery) -> str:
-    columns = ", ".join(to_sql(each) for each in subquery.columns)
-    where = f" WHERE {to_sql(subquery.where)}" if subquery.where else ""
-    prefix = "EXISTS " if subquery.kind == "exists" else ""
-    return f"{prefix}(SELECT {columns} FROM {quote_name(subquery.table)} AS `subquery`{where})"  # noqa: S608
+    """For people: Spark is given a subquery as a DataFrame."""
+    return f"{'EXISTS ' if subquery.kind == 'exists' else ''}({subquery.text})"
 
 
 def _literal(value: Value, data_type: DataType) -> str:  # noqa: C901, PLR0911 - one form a type

@@ -44,7 +44,7 @@ class Scope:
             UnknownColumnError: no relation has it.
             ExpressionError: more than one has, or a field of an array or map is asked for.
         """
-        found = self._qualified(path) or self._unqualified(path)
+        found = self.own(path)
         if len(found) == 1:
             return found[0]
         if not found and self.outer is not None:
@@ -53,6 +53,10 @@ class Scope:
             raise self._unknown(path, position)
         what = f"The column {'.'.join(path)} is ambiguous: {len(found)} tables have it."
         raise ExpressionError(what, "Put the name of the table before it.", position=position)
+
+    def own(self, path: Sequence[str]) -> list[Column]:
+        """The columns of these relations, the outer scope's left out, that a dotted name means."""
+        return self._qualified(path) or self._unqualified(path)
 
     def _qualified(self, path: Sequence[str]) -> list[Column]:
         if len(path) < 2:

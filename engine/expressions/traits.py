@@ -32,7 +32,7 @@ def has_subquery(expression: Expression) -> bool:
 
 def subquery_tables(expression: Expression) -> set[str]:
     """The tables its subqueries read, as written."""
-    return {each.table for each in walk(expression) if isinstance(each, Subquery)}
+    return {name for each in walk(expression) if isinstance(each, Subquery) for name in each.tables}
 
 
 def uses_complex_types(expression: Expression) -> bool:

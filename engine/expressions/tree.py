@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from engine.schema.types import BOOLEAN, DataType, PrimitiveType
 
@@ -60,19 +60,27 @@ class Call:
     type: DataType
 
 
+class Nested(Protocol):
+    """What a subquery asks of its query."""
+
+    def expressions(self) -> "tuple[Expression, ...]":
+        """Every expression in it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Subquery:
-    """SELECT `columns` FROM `table` [WHERE `where`], as the operand of IN or EXISTS.
+    """A query as a value (`kind` "scalar"), or as the operand of IN or EXISTS ("in", "exists").
 
-    `kind` is "in" or "exists", `table` a name or URI as written. Columns of `table` carry the
-    relation "subquery", those of the statement around it "target".
+    `text` is the query as written, `tables` are the tables it names. `query` is None until the
+    tables' schemas are known; then the type of a scalar or IN is void.
     """
 
     kind: str
-    table: str
-    columns: "tuple[Expression, ...]"
-    where: "Expression | None"
+    text: str
+    tables: tuple[str, ...]
     type: DataType
+    query: Nested | None = None
 
 
 Expression: TypeAlias = Column | Literal | Call | Subquery
@@ -86,8 +94,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
     match expression:
         case Call(arguments=arguments):
             return arguments
-        case Subquery(columns=columns, where=where):
-            return columns if where is None else (*columns, where)
+        case Subquery(query=query):
+            return () if query is None else query.expressions()
         case _:
             return ()
 

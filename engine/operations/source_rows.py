@@ -7,22 +7,23 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.commands.sources import FileSource, RowsSource, Source, TableSource
+from engine.commands.sources import FileSource, QuerySource, RowsSource, Source, TableSource
 from engine.errors import CannotEvaluateError, RequestError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.queries import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Column, Expression
 from engine.operations.execution import Execution
+from engine.operations.query_tables import QueryTables, open_table, other_files
 from engine.schema.arrow import to_arrow_type
 from engine.schema.types import ArrayType, MapType, StructField, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import from_spark_schema, is_true, to_column, to_spark_type
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows, read_files
-from engine.spark.table_files import TableFiles
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -50,6 +51,8 @@ def source_rows(
         return _of_files(execution, source, wanted)
     if isinstance(source, RowsSource):
         return _written_out(execution, source, wanted)
+    if isinstance(source, QuerySource):
+        return _of_query(execution, source, wanted, txn)
     return _of_table(execution, source, wanted, txn)
 
 
@@ -64,13 +67,35 @@ def _of_files(execution: Execution, source: FileSource, wanted: StructType | Non
         ) from error
 
 
+def _of_query(
+    execution: Execution,
+    source: QuerySource,
+    wanted: StructType | None,
+    txn: OptimisticTransaction | None,
+) -> SourceRows:
+    tables = QueryTables(execution, txn)
+    query = bind_query(source.query, tables.schema, now_ms=execution.now_ms)
+    names = list(source.columns) or query.names
+    if len(names) != len(query.columns):
+        msg = f"{len(names)} columns are named, and the query gives {len(query.columns)}."
+        raise RequestError(msg, "Name as many as it gives.", field="source.columns")
+    if source.by_position and not source.columns and wanted is not None:
+        names = _positions(wanted, len(names))
+    repeated = next((n for n in names if [m.lower() for m in names].count(n.lower()) > 1), None)
+    if repeated is not None:
+        msg = f"Two columns of the query are called {repeated}."
+        raise RequestError(msg, "Give one another name with AS.", field="source.query")
+    frame = tables.frame(query).toDF(*names)
+    return SourceRows(frame, from_spark_schema(frame.schema))
+
+
 def _of_table(
     execution: Execution,
     source: TableSource,
     wanted: StructType | None,
     txn: OptimisticTransaction | None,
 ) -> SourceRows:
-    other = _open(execution, source.table)
+    other = open_table(execution, source.table)
     snapshot = _version(other, source, execution, txn)
     scope = Scope((Relation(snapshot.schema, "", _names(source)),))
     where = parse_condition(source.where, scope, now_ms=execution.now_ms) if source.where else None
@@ -98,17 +123,6 @@ def _version(
     if txn is not None and txn.snapshot is not None and other.uri == execution.table.uri:
         return txn.snapshot
     return other.snapshot()
-
-
-def other_files(execution: Execution, other: DeltaTable, snapshot: Snapshot) -> TableFiles:
-    """What reading another table's files needs."""
-    return Execution(other, execution.session).files_of(snapshot)
-
-
-def _open(execution: Execution, name: str) -> DeltaTable:
-    if execution.resolve is not None:
-        return execution.resolve(name)
-    return DeltaTable.open(name, dict(execution.table.storage_options))
 
 
 def _names(source: TableSource) -> tuple[str, ...]:
@@ -147,7 +161,8 @@ def _written_out(execution: Execution, source: RowsSource, wanted: StructType | 
     schema = StructType(tuple(fields))
     table = _evaluated(trees, schema)
     if table is not None:
-        return SourceRows(execution.spark.createDataFrame(table).coalesce(1), schema)
+        frame = execution.spark.createDataFrame(table).coalesce(1)
+        return SourceRows(frame, schema, is_together=True)
     rows = [
         F.struct(
             *[_cast(tree, each).alias(each.name) for tree, each in zip(row, schema, strict=True)]
@@ -155,7 +170,7 @@ def _written_out(execution: Execution, source: RowsSource, wanted: StructType | 
         for row in trees
     ]
     frame = execution.spark.range(1).select(F.inline(F.array(*rows)))
-    return SourceRows(frame, schema)
+    return SourceRows(frame, schema, is_together=True)
 
 
 def _numbered(width: int) -> list[str]:

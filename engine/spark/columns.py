@@ -10,7 +10,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as spark_types
 
+from engine.errors import ExpressionError
 from engine.expressions.render import to_sql
+from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
 from engine.schema.types import (
     ArrayType,
@@ -24,7 +26,14 @@ from engine.schema.types import (
 
 
 def to_column(expression: Expression) -> Column:
-    """The expression as a Spark column over columns of the same names."""
+    """The expression as a Spark column over columns of the same names.
+
+    Raises:
+        ExpressionError: it holds a subquery, which has no text (`QueryFrames` has a column for it).
+    """
+    if has_subquery(expression):
+        what = "A subquery is not allowed here."
+        raise ExpressionError(what, "Use a MERGE, or a SELECT as its source.")
     return F.expr(to_sql(expression))
 
 

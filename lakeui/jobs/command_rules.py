@@ -70,14 +70,13 @@ def check_command(command: Command, table: Table) -> None:
 
 
 def check_source_table(command: Command, by: User | None) -> None:
-    """Make sure that the table a command reads or clones is one this person may look at.
+    """Make sure that every table a command reads, in a source or a subquery, is one to look at.
 
     Raises:
-        RequestError: it is not registered, or not for them to see; the two are told alike.
+        RequestError: one is not registered, or not for them to see; the two are told alike.
     """
-    source = getattr(command, "source", None)
-    if isinstance(source, TableSource):
-        readable_table(source.table, by)
+    for name in command.tables_read():
+        readable_table(name, by)
     if isinstance(command, Clone):
         readable_table(command.source_table, by, field="source_table")
 

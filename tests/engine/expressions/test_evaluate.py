@@ -9,7 +9,7 @@ import pytest
 from engine.errors import CannotEvaluateError
 from engine.expressions.evaluate import evaluate_arrow, evaluate_partition, matching_rows
 from engine.expressions.parse import parse_condition, parse_expression
-from engine.schema.types import LONG, StructField, StructType
+from engine.schema.types import LONG, DecimalType, StructField, StructType
 from tests.engine.expressions.generated import ARROW, SCHEMA
 
 NAN = float("nan")
@@ -169,3 +169,21 @@ def test_a_column_may_be_called_anything():
     table = pa.table({"a.b `c`": [1, 2]})
     condition = parse_condition("`a.b ``c``` = 2", schema)
     assert evaluate_arrow(condition, table).to_pylist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("n = 12345678901234567890.123456789012345678", True),
+        ("n = 12345678901234567890.123456789012345679", False),
+        ("n > 12345678901234567890.123456789012345677", True),
+        ("-n = -12345678901234567890.123456789012345678", True),
+        ("n IN (1, 12345678901234567890.123456789012345678)", True),
+        ("CAST(n AS DECIMAL(38, 10)) = 12345678901234567890.1234567890", True),
+    ],
+)
+def test_decimals_keep_their_38_digits(text: str, found: bool):
+    schema = StructType((StructField("n", DecimalType(38, 18)),))
+    value = Decimal("12345678901234567890.123456789012345678")
+    rows = pa.table({"n": pa.array([value], pa.decimal128(38, 18))})
+    assert matching_rows(parse_condition(text, schema), rows).to_pylist() == [found]

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.commands.model import Delete, Optimize, Update
-from engine.errors import EngineError, ExpressionError
+from engine.errors import EngineError, ExpressionError, TableNotFoundError
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.schema.types import (
     BOOLEAN,
@@ -38,6 +38,11 @@ def test_there_are_enough_of_them():
     assert len(set(HOSTILE)) == len(HOSTILE) >= 200
 
 
+def _of_nobody(name, version):
+    what = f"There is no table {name} {version}."
+    raise TableNotFoundError(what, "Register it.")
+
+
 @pytest.mark.timeout(5)
 @pytest.mark.parametrize("text", HOSTILE, ids=_IDS)
 def test_hostile_conditions_are_refused(text):
@@ -53,6 +58,7 @@ def test_hostile_conditions_are_refused_inside_commands(text):
     for command in (Delete(text), Optimize(where=text), Update({"ok": "TRUE"}, text)):
         with pytest.raises(EngineError):
             command.validate(SCHEMA)
+            command.condition(SCHEMA, tables=_of_nobody)  # where a subquery's tables are opened
 
 
 @pytest.mark.parametrize(

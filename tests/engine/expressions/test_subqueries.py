@@ -12,22 +12,28 @@ from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.subqueries import nested_in
 from engine.expressions.traits import has_subquery, is_deterministic, subquery_tables
+from engine.expressions.tree import Column, Subquery, walk
 from engine.schema.types import LONG, STRING, StructField, StructType
 from tests.engine.expressions.generated import SCHEMA
 from tests.engine.expressions.hostile import HOSTILE
 from tests.engine.expressions.test_evaluate import TABLE
 
+
+def columns(tree):
+    return [each for each in walk(tree) if isinstance(each, Column)]
+
+
 OTHER = StructType((StructField("i", LONG), StructField("word", STRING)))
 
 
-def _tables(name):
-    if name in {"other", "db.other", "/lake/other"}:
+def _tables(name, version=None):
+    if name in {"other", "db.other", "/lake/other"} and version in {None, 3}:
         return OTHER
     what = f"There is no table {name}."
     raise TableNotFoundError(what, "Register it.")
 
 
-SCOPE = Scope((Relation(SCHEMA, "target", ("t",)),))
+SCOPE = Scope((Relation(SCHEMA, "", ("t",)),))
 
 
 def _tree(text):
@@ -37,23 +43,33 @@ def _tree(text):
 @pytest.mark.parametrize(
     ("text", "sql"),
     [
+        ("l IN (SELECT i FROM other)", "`l` IN (SELECT i FROM other)"),
         (
-            "l IN (SELECT i FROM other)",
-            "`target`.`l` IN (SELECT `subquery`.`i` FROM `other` AS `subquery`)",
-        ),
-        (
+            "NOT EXISTS (SELECT 1 FROM db.other AS o\n WHERE o.i = t.i AND word = s)",
             "NOT EXISTS (SELECT 1 FROM db.other AS o WHERE o.i = t.i AND word = s)",
-            "NOT EXISTS (SELECT 1 FROM `db.other` AS `subquery` WHERE "
-            "(`subquery`.`i` = `target`.`i`) AND (`subquery`.`word` = `target`.`s`))",
         ),
         (
             "EXISTS (SELECT * FROM delta.`/lake/other` WHERE i > 1) OR ok",
-            "EXISTS (SELECT TRUE FROM `/lake/other` AS `subquery` WHERE `subquery`.`i` > 1) OR `target`.`ok`",
+            "EXISTS (SELECT * FROM delta.`/lake/other` WHERE i > 1) OR `ok`",
+        ),
+        (
+            "l = (SELECT max(i) FROM other VERSION AS OF 3)",
+            "`l` = (SELECT max(i) FROM other VERSION AS OF 3)",
+        ),
+        (
+            "l IN (SELECT i FROM other WHERE i IN (SELECT i FROM other GROUP BY i LIMIT 1))",
+            "`l` IN (SELECT i FROM other WHERE i IN (SELECT i FROM other GROUP BY i LIMIT 1))",
+        ),
+        (
+            "l IN (WITH a AS (SELECT i FROM other UNION SELECT 1) SELECT DISTINCT i FROM a)",
+            "`l` IN (WITH a AS (SELECT i FROM other UNION SELECT 1) SELECT DISTINCT i FROM a)",
         ),
     ],
 )
-def test_a_subquery_names_its_side_of_every_column(text, sql):
-    assert to_sql(_tree(text)) == sql
+def test_a_subquery_says_itself(text, sql):
+    tree = _tree(text)
+    assert to_sql(tree) == sql
+    assert _tree(sql) == tree
 
 
 def test_what_a_subquery_reads_is_known():
@@ -63,28 +79,34 @@ def test_what_a_subquery_reads_is_known():
     assert not is_deterministic(tree)
 
 
+def test_an_outer_column_keeps_its_own_name_and_an_inner_one_gets_the_plans():
+    (subquery,) = [
+        each
+        for each in walk(_tree("EXISTS (SELECT 1 FROM other WHERE i = l)"))
+        if isinstance(each, Subquery)
+    ]
+    names = {each.path[0] for tree in subquery.query.expressions() for each in columns(tree)}
+    assert names == {"l", "__lake_q1.i"}
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "l = (SELECT i FROM other)",
         "l IN (SELECT i, word FROM other)",
         "l IN (SELECT * FROM other)",
         "l IN (SELECT i)",
+        "l IN (SELECT 1)",
         "l IN (SELECT i FROM missing)",
+        "l IN (SELECT i FROM other VERSION AS OF 4)",
         "l IN (SELECT i FROM other JOIN other)",
         "l IN (SELECT i FROM other, other)",
         "l IN (SELECT i FROM other WHERE)",
         "l IN (SELECT i FROM other WHERE i)",
-        "l IN (SELECT i FROM other WHERE i IN (SELECT i FROM other))",
-        "l IN (SELECT i FROM other GROUP BY i)",
-        "l IN (SELECT i FROM other LIMIT 1)",
-        "l IN (SELECT i FROM other UNION SELECT 1)",
-        "l IN (SELECT DISTINCT i FROM other)",
-        "l IN (SELECT max(i) FROM other)",
+        "l IN (SELECT sum(count(*)) FROM other)",
         "l IN (SELECT reflect('a', 'b') FROM other)",
         "l IN (SELECT i FROM other WHERE reflect('a', 'b') = '')",
         "l IN (SELECT nothing FROM other)",
-        "l IN (WITH a AS (SELECT 1) SELECT i FROM other)",
+        "l IN (SELECT i FROM other WHERE i IN (SELECT i FROM other WHERE s = 'x'))",
         "l IN (SELECT i FROM text.`/etc/passwd`)",
         "l IN (SELECT i FROM read_files('/etc/passwd'))",
         "EXISTS (SELECT TRANSFORM(i) USING 'cat' FROM other)",
@@ -104,9 +126,14 @@ def test_hostile_conditions_are_refused_where_subqueries_are_allowed(text):
 def test_only_commands_that_say_so_take_subqueries():
     text = "l IN (SELECT i FROM other)"
     assert has_subquery(Delete(text).condition(SCHEMA, tables=_tables))
-    for command, tables in ((Delete(text), None), (Optimize(where=text), _tables)):
-        with pytest.raises(ExpressionError):
-            command.condition(SCHEMA, tables=tables)
+    assert has_subquery(Delete(text).condition(SCHEMA))
+    with pytest.raises(ExpressionError):
+        Optimize(where=text).condition(SCHEMA, tables=_tables)
+
+
+def test_a_command_names_the_tables_it_reads():
+    assert Delete("l IN (SELECT i FROM other, a.b) OR ok").tables_read() == ("other", "a.b")
+    assert Delete("l IN (1, 2)").tables_read() == ()
 
 
 def test_columns_say_no_side_without_a_subquery():

@@ -1,0 +1,171 @@
+"""Text of a SELECT to a plan: the only door through which a query of a person enters."""
+
+from dataclasses import replace
+
+from engine.errors import ExpressionError
+from engine.expressions.cursor import Cursor
+from engine.expressions.lexer import tokenize
+from engine.expressions.parse import MAX_CHARACTERS, MAX_TOKENS, moments
+from engine.expressions.query_binding import (
+    NOWHERE,
+    Binder,
+    Place,
+    Tables,
+    common_types,
+)
+from engine.expressions.query_plan import (
+    Distinct,
+    Limit,
+    Plan,
+    Project,
+    Query,
+    Rows,
+    SetOperation,
+    Sort,
+)
+from engine.expressions.query_reader import read_query
+from engine.expressions.query_scope import QueryScope
+from engine.expressions.query_select import bind_select, sort_key
+from engine.expressions.query_syntax import (
+    OrderSyntax,
+    QuerySyntax,
+    SelectSyntax,
+    SetSyntax,
+    ValuesSyntax,
+)
+from engine.expressions.scope import Relation
+from engine.expressions.tree import Call, Column, Expression
+from engine.schema.types import DataType, StructField, StructType
+
+
+def read_query_text(text: str) -> QuerySyntax:
+    """The clauses of a query.
+
+    Raises:
+        ExpressionError: too long, or not understood; `position` is the offset of the fault.
+    """
+    if len(text) > MAX_CHARACTERS:
+        what = f"The query has {len(text)} characters: {MAX_CHARACTERS} is the limit."
+        raise ExpressionError(what, "Prepare some of it in another table.")
+    cursor = Cursor(tokenize(text), text)
+    if len(cursor.tokens) > MAX_TOKENS:
+        what = f"The query has {len(cursor.tokens)} parts: {MAX_TOKENS} is the limit."
+        raise ExpressionError(what, "Prepare some of it in another table.")
+    found = read_query(cursor)
+    if not cursor.at_end:
+        cursor.refuse("the query should have ended")
+    return found
+
+
+def bind_query(text: str, tables: Tables, *, now_ms: int | None = None) -> Query:
+    """The plan of a query over the tables that a resolver knows.
+
+    Raises:
+        UnknownColumnError: a column that no table has; with its position.
+        ExpressionError: anything else that is not understood, or not allowed.
+        EngineError: a table that is not there, as the resolver says.
+    """
+    return QueryBinder(tables, moments(now_ms)).query(read_query_text(text))
+
+
+class QueryBinder(Binder):
+    """Binds queries of every shape."""
+
+    def query(self, syntax: QuerySyntax, place: Place = NOWHERE) -> Query:
+        """As `Binder.query`."""
+        known = dict(place.common)
+        for each in syntax.common:
+            known[each.name.lower()] = (each, Place(dict(known)))
+        found = self._body(syntax, replace(place, common=known))
+        if syntax.limit is None and not syntax.offset:
+            return found
+        return replace(found, plan=Limit(found.plan, syntax.limit, syntax.offset))
+
+    def _body(self, syntax: QuerySyntax, place: Place) -> Query:
+        body = syntax.body
+        match body:
+            case SelectSyntax():
+                return bind_select(self, body, syntax.order, place)
+            case SetSyntax():
+                found = self._set(body, place)
+            case ValuesSyntax():
+                found = self._values(body, place)
+            case QuerySyntax():
+                found = self.query(body, place)
+        return self._sorted(found, syntax.order, place)
+
+    def _sorted(self, found: Query, order: tuple[OrderSyntax, ...], place: Place) -> Query:
+        """ORDER BY over what comes out."""
+        if not order:
+            return found
+        schema, trees = self.named(found, (), order[0].tokens[0].position)
+        relation = Relation(schema, self.side())
+        scope = QueryScope((relation,), place.outer)
+        aliases = {name.lower(): tree for name, tree in zip(schema.names, trees, strict=True)}
+        keys = []
+        for each in order:
+            number = _number(each, len(trees))
+            grammar = self.grammar(
+                each.tokens, scope, place, where="here", aliases=aliases, aliases_first=True
+            )
+            tree = trees[number - 1] if number else grammar.whole()
+            keys.append(sort_key(tree, each))
+        return replace(found, plan=Sort(found.plan, tuple(keys)))
+
+    def _set(self, syntax: SetSyntax, place: Place) -> Query:
+        left, right = (
+            self._body(QuerySyntax((), each, (), None, 0), place)
+            for each in (syntax.left, syntax.right)
+        )
+        if len(left.columns) != len(right.columns):
+            what = f"{len(left.columns)} and {len(right.columns)} columns cannot be one."
+            raise ExpressionError(what, "Select as many on both sides.", position=syntax.position)
+        types = common_types(
+            [[column.type for _, column in each.columns] for each in (left, right)],
+            syntax.position,
+        )
+        side = self.side()
+        uniques = [f"{side}.{number}" for number in range(len(types))]
+        sides = [_shaped(each, uniques, types) for each in (left, right)]
+        every = syntax.every or syntax.operator == "union"
+        plan: Plan = SetOperation(syntax.operator, every, *sides)
+        if not syntax.every and syntax.operator == "union":
+            plan = Distinct(plan)
+        columns = (Column((name,), kind) for name, kind in zip(uniques, types, strict=True))
+        return Query(plan, tuple(zip(left.names, columns, strict=True)))
+
+    def _values(self, syntax: ValuesSyntax, place: Place) -> Query:
+        scope = QueryScope((), place.outer)
+        rows = [
+            tuple(self.grammar(each, scope, place, where="in VALUES").whole() for each in row)
+            for row in syntax.rows
+        ]
+        if len({len(row) for row in rows}) != 1:
+            what = "The rows of VALUES have different numbers of values."
+            raise ExpressionError(what, "Give each the same.", position=syntax.position)
+        types = common_types([[each.type for each in row] for row in rows], syntax.position)
+        side = self.side()
+        names = [f"col{number}" for number in range(1, len(types) + 1)]
+        plan = Rows(tuple(f"{side}.{name}" for name in names), tuple(types), tuple(rows))
+        fields = StructType(tuple(map(StructField, names, types)))
+        return Query(plan, tuple((f.name, Column((f"{side}.{f.name}",), f.type)) for f in fields))
+
+
+def _shaped(query: Query, names: list[str], types: list[DataType]) -> Plan:
+    """A side of a set operation under common names and types."""
+    items = []
+    for name, (_, column), kind in zip(names, query.columns, types, strict=True):
+        tree: Expression = column if column.type == kind else Call("cast", (column,), kind)
+        items.append((name, tree))
+    return Project(query.plan, tuple(items))
+
+
+def _number(order: OrderSyntax, count: int) -> int:
+    """The column that a number means, 0 where it is none."""
+    token = order.tokens[0]
+    if len(order.tokens) != 1 or token.kind != "number" or not token.value.isdigit():
+        return 0
+    if not 1 <= int(token.value[:6]) <= count:
+        what = f"There is no column {token.value} in the query."
+        raise ExpressionError(what, "Name the column.", position=token.position)
+    return int(token.value)

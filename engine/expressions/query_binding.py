@@ -1,0 +1,200 @@
+"""A query as written to a plan over tables: names get their columns, expressions their types.
+
+What comes out holds no text: tables are names for a resolver to open, functions are of the
+allow-lists, and every column is one that a table has.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from engine.errors import ExpressionError
+from engine.expressions.lexer import Token
+from engine.expressions.operands import Nested, Operands
+from engine.expressions.query_grammar import Calls, QueryGrammar
+from engine.expressions.query_plan import Plan, Project, Query, Scan
+from engine.expressions.query_reader import read_query
+from engine.expressions.query_scope import QueryScope
+from engine.expressions.query_syntax import CommonTable, QuerySyntax, Tokens
+from engine.expressions.query_tables import tables_in_query
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.tree import VOID, Expression, Literal, Subquery
+from engine.expressions.types import common_type, sql_name
+from engine.schema.types import BOOLEAN, DataType, StructField, StructType
+
+Tables: TypeAlias = Callable[[str, int | None], StructType]
+"""The schema of a table by its name or URI as written, and its version where one is asked for.
+
+Raises an `EngineError` where there is none.
+"""
+MAX_RELATIONS = 64
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a query stands: the common tables it may name, and the query around it."""
+
+    common: Mapping[str, tuple[CommonTable, "Place"]]
+    outer: Scope | None = None
+
+    def without_outer(self) -> "Place":
+        """The place of a query in FROM, which sees nothing of the query around."""
+        return replace(self, outer=None)
+
+
+NOWHERE = Place({})
+
+
+class Binder:
+    """What the parts of a query are bound with. Columns get the plan's own names, each once."""
+
+    def __init__(self, tables: Tables, moments: dict[str, Literal]) -> None:
+        self.tables, self.moments = tables, moments
+        self._relations = 0
+        self._sides = 0
+
+    def side(self) -> str:
+        """A prefix that no other part of the plan has."""
+        self._sides += 1
+        return f"__lake_q{self._sides}"
+
+    def query(self, syntax: QuerySyntax, place: Place = NOWHERE) -> Query:
+        """The plan of a query.
+
+        Raises:
+            UnknownColumnError: a column that no table has.
+            ExpressionError: anything else that does not go together; with its position.
+            EngineError: a table that the resolver does not give.
+        """
+        raise NotImplementedError
+
+    def grammar(  # noqa: PLR0913 - what an expression may use
+        self,
+        tokens: Tokens,
+        scope: QueryScope,
+        place: Place,
+        *,
+        calls: Calls | None = None,
+        where: str = "here",
+        aliases: Mapping[str, Expression] | None = None,
+        aliases_first: bool = False,
+    ) -> QueryGrammar:
+        """What reads one expression of a query."""
+        return QueryGrammar(
+            list(tokens),
+            scope,
+            self.moments,
+            self.nested(place),
+            calls=calls,
+            place=where,
+            aliases=aliases,
+            aliases_first=aliases_first,
+        )
+
+    def condition(self, tokens: Tokens, scope: QueryScope, place: Place, where: str) -> Expression:
+        """A condition over the rows of FROM."""
+        return boolean(self.grammar(tokens, scope, place, where=where).whole(), tokens)
+
+    def nested(self, place: Place) -> Nested:
+        """What binds a subquery in an expression."""
+
+        def parse(grammar: Operands, kind: str) -> Expression:
+            position = grammar.position
+            syntax = read_query(grammar)
+            query = self.query(syntax, replace(place, outer=grammar.scope))
+            return subquery(kind, syntax, query, position)
+
+        return parse
+
+    def relation(self, schema: StructType, names: tuple[str, ...], position: int) -> Relation:
+        """Another table of a FROM.
+
+        Raises:
+            ExpressionError: there are too many.
+        """
+        self._relations += 1
+        if self._relations > MAX_RELATIONS:
+            what = f"The query reads more than {MAX_RELATIONS} tables."
+            raise ExpressionError(what, "Prepare some of it in another table.", position=position)
+        return Relation(schema, self.side(), names)
+
+    def scan(
+        self, name: str, version: int | None, names: tuple[str, ...], position: int
+    ) -> tuple[Scan, Relation]:
+        """A table by its name or URI."""
+        schema = self.tables(name, version)
+        relation = self.relation(schema, names, position)
+        return Scan(name, version, relation.side, schema), relation
+
+    def named(
+        self, found: Query, columns: tuple[str, ...], position: int
+    ) -> tuple[StructType, tuple[Expression, ...]]:
+        """What a query in FROM gives, as a schema and the plan's columns.
+
+        Raises:
+            ExpressionError: two columns of one name, or as many names as there are not columns.
+        """
+        names = list(columns) or found.names
+        if len(names) != len(found.columns):
+            what = f"{len(names)} names are given to {len(found.columns)} columns."
+            raise ExpressionError(what, "Give each column one name.", position=position)
+        seen: set[str] = set()
+        for each in names:
+            if each.lower() in seen:
+                what = f"A query in FROM has two columns called {each}."
+                raise ExpressionError(what, "Give one another name with AS.", position=position)
+            seen.add(each.lower())
+        trees = tuple(column for _, column in found.columns)
+        fields = (StructField(n, c.type) for n, c in zip(names, trees, strict=True))
+        return StructType(tuple(fields)), trees
+
+
+def renamed(plan: Plan, relation: Relation, trees: tuple[Expression, ...]) -> Plan:
+    """The plan with its columns under the relation's names."""
+    names = (f"{relation.side}.{name}" for name in relation.schema.names)
+    return Project(plan, tuple(zip(names, trees, strict=True)))
+
+
+def subquery(kind: str, syntax: QuerySyntax, query: Query | None, position: int) -> Subquery:
+    """The node of a subquery.
+
+    Raises:
+        ExpressionError: it gives more than one column where it is a value.
+    """
+    data_type = BOOLEAN if kind == "exists" else VOID
+    if query is not None and kind != "exists":
+        if len(query.columns) != 1:
+            what = f"A subquery that is a value has {len(query.columns)} columns."
+            raise ExpressionError(what, "Select one.", position=position)
+        data_type = query.columns[0][1].type
+    return Subquery(kind, syntax.text, tables_in_query(syntax), data_type, query)
+
+
+def boolean(tree: Expression, tokens: Tokens) -> Expression:
+    """The tree, if it is a condition.
+
+    Raises:
+        ExpressionError: it is none.
+    """
+    if tree.type not in {BOOLEAN, VOID}:
+        first: Token = tokens[0]
+        what = f"The condition at {first.position} is neither true nor false."
+        raise ExpressionError(what, "Compare it with something.", position=first.position)
+    return tree
+
+
+def common_types(rows: list[list[DataType]], position: int) -> list[DataType]:
+    """The types of columns that hold all these rows.
+
+    Raises:
+        ExpressionError: two do not go together.
+    """
+    found = []
+    for number, column in enumerate(zip(*rows, strict=True), 1):
+        kind = common_type(column)
+        if kind is None:
+            shown = ", ".join(dict.fromkeys(sql_name(each) for each in column))
+            what = f"Column {number} has types that do not go together: {shown}."
+            raise ExpressionError(what, "Cast one to the other's type.", position=position)
+        found.append(kind)
+    return found

@@ -1,0 +1,219 @@
+"""Tokens to the FROM of a query, and where an expression in a query ends."""
+
+from engine.expressions.cursor import Cursor
+from engine.expressions.lexer import Token
+from engine.expressions.literals import is_whole
+from engine.expressions.query_syntax import (
+    DerivedTable,
+    FromSyntax,
+    JoinSyntax,
+    QuerySyntax,
+    TableName,
+    Tokens,
+)
+
+_JOINS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("JOIN",), "inner"),
+    (("INNER", "JOIN"), "inner"),
+    (("CROSS", "JOIN"), "cross"),
+    (("LEFT", "OUTER", "JOIN"), "left"),
+    (("LEFT", "JOIN"), "left"),
+    (("LEFT", "SEMI", "JOIN"), "left_semi"),
+    (("SEMI", "JOIN"), "left_semi"),
+    (("LEFT", "ANTI", "JOIN"), "left_anti"),
+    (("ANTI", "JOIN"), "left_anti"),
+    (("RIGHT", "OUTER", "JOIN"), "right"),
+    (("RIGHT", "JOIN"), "right"),
+    (("FULL", "OUTER", "JOIN"), "full"),
+    (("FULL", "JOIN"), "full"),
+)
+_ENDS = frozenset(
+    [
+        "FROM",
+        "WHERE",
+        "HAVING",
+        "QUALIFY",
+        "LIMIT",
+        "OFFSET",
+        "UNION",
+        "EXCEPT",
+        "MINUS",
+        "INTERSECT",
+        "WINDOW",
+        "ON",
+        "USING",
+        "NATURAL",
+        "LATERAL",
+    ]
+)
+_PAIRS = (("GROUP", "BY"), ("ORDER", "BY"), ("DRY", "RUN"))
+_OTHER = frozenset(
+    [
+        "INNER",
+        "CROSS",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "SEMI",
+        "ANTI",
+        "JOIN",
+        "GROUP",
+        "ORDER",
+        "DRY",
+        "WHEN",
+        "SET",
+    ]
+)
+RESERVED = _ENDS | _OTHER
+"""Words that are no alias unless they stand in backticks."""
+_UNKNOWN = frozenset({"NATURAL", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE", "WINDOW"})
+
+
+class FromReader(Cursor):
+    """Reads tables and joins."""
+
+    help = "See the documentation for the queries that are understood."
+    depth = 0
+
+    def query(self) -> QuerySyntax:
+        """The query ahead."""
+        raise NotImplementedError
+
+    def source(self) -> FromSyntax:
+        """Tables with joins and commas between them."""
+        left = self._joined()
+        while self.take(","):
+            left = JoinSyntax(left, self._joined(), "cross", (), (), self.position)
+        if self.peek() in _UNKNOWN:
+            self.refuse("this is not understood in a query")
+        return left
+
+    def _joined(self) -> FromSyntax:
+        left = self._table()
+        while (found := self._join_ahead()) is not None:
+            position = self.position
+            words, how = found
+            self.index += len(words)
+            right = self._table()
+            using = self.names() if how != "cross" and self.take("USING") else ()
+            on = (
+                self.expression_tokens() if how != "cross" and not using and self.take("ON") else ()
+            )
+            if how != "cross" and not using and not on:
+                self.refuse("ON or USING was expected")
+            left = JoinSyntax(left, right, how, on, using, position)
+        return left
+
+    def _join_ahead(self) -> tuple[tuple[str, ...], str] | None:
+        for words, how in _JOINS:
+            if all(self.peek(offset) == word for offset, word in enumerate(words)):
+                return words, how
+        return None
+
+    def _table(self) -> FromSyntax:
+        position = self.position
+        if self.peek() == "(" and self.peek(1) not in {"SELECT", "WITH", "VALUES", "("}:
+            self.index += 1
+            found = self.source()
+            self.need(")")
+            return found
+        if self.peek() == "VALUES" or self.take("("):
+            return self._derived(position)
+        if self.peek(1) == "(":
+            self.refuse("a function cannot be read as a table in a query")
+        name = self._table_name()
+        version = None
+        if self.take("VERSION", "AS", "OF"):
+            version = self._version()
+        alias, columns = self._alias()
+        return TableName(name, version, alias, columns, position)
+
+    def _derived(self, position: int) -> DerivedTable:
+        bracket = self.peek() != "VALUES"
+        query = self.query()
+        if bracket:
+            self.need(")")
+        alias, columns = self._alias()
+        return DerivedTable(query, alias, columns, position)
+
+    def _table_name(self) -> str:
+        uri = self.token(2)
+        if self.peek() == "DELTA" and self.peek(1) == "." and uri and uri.kind == "name":
+            self.index += 3
+            return uri.value
+        parts = [self.alias_name()]
+        while self.take("."):
+            parts.append(self.alias_name())
+        return ".".join(parts)
+
+    def _version(self) -> int:
+        token = self.token()
+        if token is None or not is_whole(token.value) or len(token.value) > 18:
+            self.refuse("a version was expected")
+        self.index += 1
+        return int(token.value)
+
+    def _alias(self) -> tuple[str, tuple[str, ...]]:
+        explicit = self.take("AS")
+        token = self.token()
+        plain = token is not None and (
+            token.kind == "name" or (token.kind == "word" and not self._ends_here())
+        )
+        if not explicit and (not plain or (token is not None and token.value in _UNKNOWN)):
+            return "", ()
+        name = self.alias_name()
+        return name, self.names() if self.peek() == "(" else ()
+
+    def alias_name(self) -> str:
+        """One name, without its backticks.
+
+        Raises:
+            ExpressionError: something else is next.
+        """
+        token = self.token()
+        if token is None or token.kind not in {"word", "name"}:
+            self.refuse("a name was expected")
+        if token.kind == "word" and token.value in RESERVED:
+            self.refuse("a name was expected; this one needs backticks")
+        self.index += 1
+        return token.value if token.kind == "name" else token.text
+
+    def names(self) -> tuple[str, ...]:
+        """Names in brackets."""
+        self.need("(")
+        found = [self.alias_name()]
+        while self.take(","):
+            found.append(self.alias_name())
+        self.need(")")
+        return tuple(found)
+
+    def expression_tokens(self) -> Tokens:
+        """The tokens of one expression: up to a comma, a clause or a bracket that closes.
+
+        Raises:
+            ExpressionError: there is none, or a bracket is left open.
+        """
+        start, depth = self.index, 0
+        while not self.at_end:
+            ahead = self.peek()
+            if depth == 0 and (ahead in {",", ")", "]", ";"} or self._ends_here()):
+                break
+            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(ahead, 0)
+            self.index += 1
+        if depth or self.index == start:
+            self.refuse("a bracket is left open" if depth else "an expression was expected")
+        return tuple(self.tokens[start : self.index])
+
+    def _ends_here(self) -> bool:
+        ahead = self.peek()
+        if ahead == "FROM" and self._is_word(self.token(-1), "DISTINCT") and self.index:
+            return not self._is_word(self.token(-2), "IS", "NOT")
+        if ahead in _ENDS:
+            return True
+        if any((ahead, self.peek(1)) == pair for pair in _PAIRS):
+            return True
+        return self._join_ahead() is not None
+
+    @staticmethod
+    def _is_word(token: Token | None, *words: str) -> bool:
+        return token is not None and token.kind == "word" and token.value in words

@@ -1,0 +1,213 @@
+"""Expressions inside a query: those of conditions, and functions over many rows where they may be."""
+
+from collections.abc import Mapping
+
+from engine.errors import ExpressionError
+from engine.expressions.functions import Function
+from engine.expressions.grammar import Grammar
+from engine.expressions.lexer import Token
+from engine.expressions.operands import Nested
+from engine.expressions.query_functions import (
+    WINDOW_FUNCTIONS,
+    find_aggregate,
+    find_window_function,
+)
+from engine.expressions.query_plan import AggregateCall, SortKey, WindowCall
+from engine.expressions.query_scope import QueryScope
+from engine.expressions.tree import VOID, Column, Expression, Literal
+from engine.expressions.types import sql_name
+from engine.schema.types import BOOLEAN, LONG, DataType, MapType
+
+_NEEDS_ORDER = frozenset(
+    {"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"}
+)
+
+
+class Calls:
+    """The calls over many rows that the expressions of one SELECT make, each under a name."""
+
+    def __init__(self, side: str) -> None:
+        self.side = side
+        self.aggregates: dict[AggregateCall, str] = {}
+        self.windows: dict[WindowCall, str] = {}
+
+    def aggregate(self, call: AggregateCall) -> Column:
+        """The column that will hold the aggregate."""
+        name = self.aggregates.setdefault(call, f"{self.side}.a{len(self.aggregates)}")
+        return Column((name,), call.type)
+
+    def window(self, call: WindowCall) -> Column:
+        """The column that will hold the window function's value."""
+        name = self.windows.setdefault(call, f"{self.side}.w{len(self.windows)}")
+        return Column((name,), call.type)
+
+
+class QueryGrammar(Grammar):
+    """One pass over the tokens of one expression of a query.
+
+    `calls` gathers functions over many rows; without it there may be none, for the reason `place`.
+    `aliases` are what the SELECT calls its columns; `aliases_first` has them hide the tables'.
+    """
+
+    help = "Use columns, literals, operators and the documented functions."
+
+    def __init__(  # noqa: PLR0913 - what an expression may use
+        self,
+        tokens: list[Token],
+        scope: QueryScope,
+        moments: dict[str, Literal],
+        nested: Nested,
+        *,
+        calls: Calls | None = None,
+        place: str = "here",
+        aliases: Mapping[str, Expression] | None = None,
+        aliases_first: bool = False,
+    ) -> None:
+        super().__init__(tokens, scope, moments, nested)
+        self.tables, self.calls, self.place = scope, calls, place
+        self.aliases, self.aliases_first = aliases or {}, aliases_first
+
+    def whole(self) -> Expression:
+        """The expression that all the tokens are.
+
+        Raises:
+            ExpressionError: something is left over.
+        """
+        found = self.expression()
+        if not self.at_end:
+            self.refuse()
+        return found
+
+    def _column(self) -> Expression:
+        token = self.token(0)
+        if token is not None and self.peek(1) not in {".", "("}:
+            name = (token.value if token.kind == "name" else token.text).lower()
+            known = self.aliases.get(name)
+            if known is not None and (self.aliases_first or not self.tables.has([name])):
+                self.index += 1
+                return known
+        return super()._column()
+
+    def _function(self, token: Token) -> Expression:
+        name = token.value.lower()
+        aggregate, windowed = find_aggregate(name), find_window_function(name)
+        if windowed is None:
+            return super()._function(token)
+        if self.calls is None:
+            what = f"The function {name} at {token.position} cannot stand {self.place}."
+            raise ExpressionError(
+                what, "Compute it in a subquery, or use HAVING.", position=token.position
+            )
+        self.index += 2
+        before = len(self.calls.aggregates)
+        distinct = self.take("DISTINCT")
+        arguments = self._all_rows(name) or tuple(self._list())
+        condition = self._only_where()
+        if self.take("OVER"):
+            if distinct or condition is not None:
+                self.refuse("DISTINCT and FILTER do not go with OVER")
+            return self._window(windowed, arguments, token)
+        if aggregate is None:
+            self.refuse(f"{name} needs OVER (…)")
+        if len(self.calls.aggregates) > before:
+            what = f"An aggregate stands inside {name} at {token.position}."
+            raise ExpressionError(what, "Use a subquery in FROM.", position=token.position)
+        _check_call(aggregate, arguments, token)
+        result = _result(aggregate, arguments, token)
+        call = AggregateCall(aggregate.name, arguments, result, distinct, condition)
+        return self.calls.aggregate(call)
+
+    def _all_rows(self, name: str) -> tuple[Expression, ...]:
+        if name != "count" or not self.take("*", ")"):
+            return ()
+        return (Literal(1, LONG),)
+
+    def _only_where(self) -> Expression | None:
+        if not self.take("FILTER"):
+            return None
+        self.need("(", "WHERE")
+        calls, self.calls = self.calls, None
+        found = self.expression()
+        self.calls = calls
+        if found.type not in {BOOLEAN, VOID}:
+            self.refuse("FILTER takes a condition")
+        self.need(")")
+        return found
+
+    def _window(
+        self, function: Function, arguments: tuple[Expression, ...], token: Token
+    ) -> Expression:
+        _check_call(function, arguments, token)
+        if self.peek() != "(":
+            self.refuse("a window in brackets was expected")
+        self.index += 1
+        partition = self._several() if self.take("PARTITION", "BY") else ()
+        order = self._sorted() if self.take("ORDER", "BY") else ()
+        frame = self._frame()
+        self.need(")")
+        if function.name in _NEEDS_ORDER and not order:
+            what = f"{function.name} at {token.position} needs an ORDER BY in its window."
+            raise ExpressionError(what, "Say which row comes first.", position=token.position)
+        if function.name in WINDOW_FUNCTIONS and frame and "value" not in function.name:
+            self.refuse(f"{function.name} takes no frame")
+        result = _result(function, arguments, token)
+        assert self.calls is not None  # noqa: S101 - the caller looked
+        return self.calls.window(
+            WindowCall(function.name, arguments, result, partition, order, frame)
+        )
+
+    def _several(self) -> tuple[Expression, ...]:
+        found = [self.expression()]
+        while self.take(","):
+            found.append(self.expression())
+        return tuple(found)
+
+    def _sorted(self) -> tuple[SortKey, ...]:
+        found = [self._sort_key()]
+        while self.take(","):
+            found.append(self._sort_key())
+        return tuple(found)
+
+    def _sort_key(self) -> SortKey:
+        value = self.expression()
+        descending = self.take("DESC")
+        if not descending:
+            self.take("ASC")
+        nulls_first = not descending
+        if self.take("NULLS", "FIRST"):
+            nulls_first = True
+        elif self.take("NULLS", "LAST"):
+            nulls_first = False
+        return SortKey(value, descending, nulls_first)
+
+    def _frame(self) -> str:
+        if self.peek() not in {"ROWS", "RANGE"}:
+            return ""
+        start = ("ROWS", "BETWEEN", "UNBOUNDED", "PRECEDING", "AND")
+        if not self.take(*start):
+            self.refuse("a frame is ROWS BETWEEN UNBOUNDED PRECEDING AND …")
+        if self.take("CURRENT", "ROW"):
+            return "rows_to_here"
+        self.need("UNBOUNDED", "FOLLOWING")
+        return "all_rows"
+
+
+def _check_call(function: Function, arguments: tuple[Expression, ...], token: Token) -> None:
+    if not function.accepts_count(len(arguments)):
+        what = f"{function.name} at {token.position} does not take {len(arguments)} arguments."
+        raise ExpressionError(what, "Check its arguments.", position=token.position)
+    mismatch = function.mismatch([each.type for each in arguments])
+    if mismatch:
+        found = sql_name(arguments[mismatch[0]].type)
+        what = f"{function.name} at {token.position} takes a {mismatch[1]}, not {found}."
+        raise ExpressionError(what, "Cast it first.", position=token.position)
+
+
+def _result(function: Function, arguments: tuple[Expression, ...], token: Token) -> DataType:
+    types = [each.type for each in arguments]
+    result = function.result(types)
+    unordered = function.name in {"min", "max"} and isinstance(types[0], MapType)
+    if result is None or unordered:
+        what = f"{function.name} at {token.position} does not take these types."
+        raise ExpressionError(what, "Cast its arguments.", position=token.position)
+    return result

@@ -1,0 +1,125 @@
+"""The FROM of a query: tables, queries in brackets, joins."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.errors import ExpressionError
+from engine.expressions import build
+from engine.expressions.query_binding import Binder, Place, renamed
+from engine.expressions.query_plan import Join, Plan, Project
+from engine.expressions.query_scope import QueryScope, planned
+from engine.expressions.query_syntax import DerivedTable, FromSyntax, JoinSyntax, TableName
+from engine.expressions.scope import Relation
+from engine.expressions.traits import conjunction
+from engine.expressions.tree import Column, Expression
+from engine.schema.types import StructField, StructType
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A plan and the tables whose columns it has; `merged` are the sides of USING's columns."""
+
+    plan: Plan
+    relations: tuple[Relation, ...]
+    merged: frozenset[str] = frozenset()
+
+    def scope(self, place: Place) -> QueryScope:
+        """What expressions over it may name."""
+        return QueryScope(self.relations, place.outer, self.merged)
+
+
+def bind_from(binder: Binder, source: FromSyntax, place: Place) -> Joined:
+    """The plan of a FROM.
+
+    Raises:
+        ExpressionError: a join that does not go together.
+        EngineError: a table that is not there.
+    """
+    match source:
+        case TableName():
+            return _table(binder, source, place)
+        case DerivedTable():
+            return _derived(binder, source, place)
+        case JoinSyntax():
+            return _join(binder, source, place)
+
+
+def _table(binder: Binder, source: TableName, place: Place) -> Joined:
+    names = (source.alias or source.name.rpartition(".")[2].rpartition("/")[2],)
+    common = place.common.get(source.name.lower())
+    if common is None:
+        if source.columns:
+            what = f"The columns of {source.name} cannot be named here."
+            raise ExpressionError(what, "Name them with AS.", position=source.position)
+        scan, relation = binder.scan(source.name, source.version, names, source.position)
+        return Joined(scan, (relation,))
+    if source.version is not None:
+        what = f"{source.name} is a query, which has no versions."
+        raise ExpressionError(what, "Leave VERSION AS OF out.", position=source.position)
+    table, seen = common
+    query = binder.query(table.query, seen)
+    schema, trees = binder.named(query, source.columns or table.columns, source.position)
+    relation = binder.relation(schema, names, source.position)
+    return Joined(renamed(query.plan, relation, trees), (relation,))
+
+
+def _derived(binder: Binder, source: DerivedTable, place: Place) -> Joined:
+    query = binder.query(source.query, place.without_outer())
+    schema, trees = binder.named(query, source.columns, source.position)
+    relation = binder.relation(schema, (source.alias,), source.position)
+    return Joined(renamed(query.plan, relation, trees), (relation,))
+
+
+def _join(binder: Binder, source: JoinSyntax, place: Place) -> Joined:
+    left, right = bind_from(binder, source.left, place), bind_from(binder, source.right, place)
+    _check_names(left.relations, right.relations, source.position)
+    both = Joined(left.plan, (*left.relations, *right.relations), left.merged | right.merged)
+    if source.using:
+        return _using(binder, source, left, right)
+    on = None
+    if source.on:
+        inner = place.without_outer()
+        on = binder.condition(source.on, both.scope(inner), inner, "in ON")
+    plan = Join(left.plan, right.plan, source.how, on)
+    if source.how in {"left_semi", "left_anti"}:
+        return Joined(plan, left.relations, left.merged)
+    return Joined(plan, both.relations, both.merged)
+
+
+def _using(binder: Binder, source: JoinSyntax, left: Joined, right: Joined) -> Joined:
+    sides = (left.scope(Place({})), right.scope(Place({})))
+    pairs = [
+        (name, *(each.resolve([name], source.position) for each in sides)) for name in source.using
+    ]
+    on = conjunction(build.call("=", (one, other), source.position) for _, one, other in pairs)
+    plan: Plan = Join(left.plan, right.plan, source.how, on)
+    if source.how in {"left_semi", "left_anti"}:
+        return Joined(plan, left.relations, left.merged)
+    items = [(name, _kept(source.how, one, other)) for name, one, other in pairs]
+    fields = tuple(StructField(name, tree.type) for name, tree in items)
+    merged = binder.relation(StructType(fields), (), source.position)
+    relations = (*left.relations, *right.relations)
+    columns = [
+        planned(Column((f.name,), f.type, each.side)) for each in relations for f in each.schema
+    ]
+    kept: list[tuple[str, Expression]] = [(each.path[0], each) for each in columns]
+    new = [(f"{merged.side}.{name}", tree) for name, tree in items]
+    return Joined(
+        Project(plan, (*kept, *new)),
+        (*relations, merged),
+        left.merged | right.merged | {merged.side},
+    )
+
+
+def _kept(how: str, one: Expression, other: Expression) -> Expression:
+    if how == "full":
+        return build.call("coalesce", (one, other))
+    return other if how == "right" else one
+
+
+def _check_names(left: Sequence[Relation], right: Sequence[Relation], position: int) -> None:
+    mine = {name.lower() for each in left for name in each.names if name}
+    for name in (name for each in right for name in each.names):
+        if name.lower() in mine:
+            what = f"Two tables are called {name}."
+            raise ExpressionError(what, "Give one another name with AS.", position=position)

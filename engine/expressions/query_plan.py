@@ -1,0 +1,245 @@
+"""A query as a tree of steps over tables, every column under a name that no other column has.
+
+Expressions in it are trees of `engine.expressions.tree`; functions are of the allow-lists. What has
+such a tree can be rendered and run.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from engine.expressions.tree import Column, Expression
+from engine.schema.types import DataType, StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A table's rows. Its columns are called `side.name`."""
+
+    table: str
+    version: int | None
+    side: str
+    schema: StructType
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows written out."""
+
+    names: tuple[str, ...]
+    types: tuple[DataType, ...]
+    rows: tuple[tuple[Expression, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """The rows of which a condition is true."""
+
+    below: "Plan"
+    condition: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """New columns from old ones."""
+
+    below: "Plan"
+    items: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Two plans joined: inner, cross, left, right, full, left_semi or left_anti."""
+
+    left: "Plan"
+    right: "Plan"
+    how: str
+    on: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """A key to sort by."""
+
+    value: Expression
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """An aggregate function: over all rows where there are no arguments."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: DataType
+    distinct: bool = False
+    condition: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A function over the rows of a window. `frame` is of a fixed list, "" for the usual one."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: DataType
+    partition: tuple[Expression, ...] = ()
+    order: tuple[SortKey, ...] = ()
+    frame: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One row for each group of equal keys; one row in all where there are no keys."""
+
+    below: "Plan"
+    keys: tuple[tuple[str, Expression], ...]
+    calls: tuple[tuple[str, AggregateCall], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Columns added by window functions."""
+
+    below: "Plan"
+    calls: tuple[tuple[str, WindowCall], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Each row once."""
+
+    below: "Plan"
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """union, intersect or except of plans whose columns are of the same types and names."""
+
+    operator: str
+    every: bool
+    left: "Plan"
+    right: "Plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """Rows in an order."""
+
+    below: "Plan"
+    keys: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """Some of the rows, `offset` left out first; `count` None for all that are left."""
+
+    below: "Plan"
+    count: int | None
+    offset: int
+
+
+Plan: TypeAlias = (
+    Scan
+    | Rows
+    | Filter
+    | Project
+    | Join
+    | Aggregate
+    | Windows
+    | Distinct
+    | SetOperation
+    | Sort
+    | Limit
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A plan, and which of its columns come out under which names."""
+
+    plan: Plan
+    columns: tuple[tuple[str, Column], ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names that come out."""
+        return [name for name, _ in self.columns]
+
+    def expressions(self) -> tuple[Expression, ...]:
+        """Every expression in it."""
+        return tuple(each for step in steps(self.plan) for each in _expressions(step))
+
+    def scans(self) -> tuple[Scan, ...]:
+        """The tables it reads outside of subqueries."""
+        return tuple(each for each in steps(self.plan) if isinstance(each, Scan))
+
+
+def inputs(plan: Plan) -> tuple[Plan, ...]:
+    """The plans directly below."""
+    match plan:
+        case Scan() | Rows():
+            return ()
+        case Join(left, right) | SetOperation(_, _, left, right):
+            return (left, right)
+        case _:
+            return (plan.below,)
+
+
+def steps(plan: Plan) -> Iterator[Plan]:
+    """Every step, upper ones first."""
+    yield plan
+    for each in inputs(plan):
+        yield from steps(each)
+
+
+def columns_of_plan(plan: Plan) -> frozenset[str]:  # noqa: PLR0911 - one form a step
+    """The names of the columns that a plan gives."""
+    match plan:
+        case Scan(side=side, schema=schema):
+            return frozenset(f"{side}.{name}" for name in schema.names)
+        case Rows(names=names):
+            return frozenset(names)
+        case Project(items=items):
+            return frozenset(name for name, _ in items)
+        case Aggregate(keys=keys, calls=calls):
+            return frozenset(name for name, _ in (*keys, *calls))
+        case Windows(below, calls):
+            return columns_of_plan(below) | {name for name, _ in calls}
+        case Join(left, right, how):
+            own = columns_of_plan(left)
+            return own if how in {"left_semi", "left_anti"} else own | columns_of_plan(right)
+        case SetOperation(left=left):
+            return columns_of_plan(left)
+        case _:
+            return columns_of_plan(plan.below)
+
+
+def _expressions(plan: Plan) -> tuple[Expression, ...]:  # noqa: PLR0911 - one form a step
+    match plan:
+        case Rows(rows=rows):
+            return tuple(each for row in rows for each in row)
+        case Filter(condition=condition):
+            return (condition,)
+        case Project(items=items):
+            return tuple(each for _, each in items)
+        case Join(on=on):
+            return () if on is None else (on,)
+        case Aggregate(keys=keys, calls=calls):
+            return (*(each for _, each in keys), *_of_aggregates(calls))
+        case Windows(calls=calls):
+            return tuple(each for _, call in calls for each in _of_window(call))
+        case Sort(keys=order):
+            return tuple(each.value for each in order)
+        case _:
+            return ()
+
+
+def _of_aggregates(calls: tuple[tuple[str, AggregateCall], ...]) -> tuple[Expression, ...]:
+    conditions = (call.condition for _, call in calls if call.condition is not None)
+    return (*(each for _, call in calls for each in call.arguments), *conditions)
+
+
+def _of_window(call: WindowCall) -> tuple[Expression, ...]:
+    return (*call.arguments, *call.partition, *(each.value for each in call.order))

@@ -1,0 +1,104 @@
+"""Which conditions of a query hold for the rows of each table it reads, so that files can be left out.
+
+A condition sinks where a row that fails it could reach no result: through filters, through plain
+renaming, to both sides of an inner join, and to the side of an outer join whose rows all stay.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from engine.expressions.query_plan import (
+    Filter,
+    Join,
+    Plan,
+    Project,
+    Scan,
+    Sort,
+    columns_of_plan,
+    inputs,
+)
+from engine.expressions.traits import (
+    conjunction,
+    has_subquery,
+    is_deterministic,
+    split_conjuncts,
+)
+from engine.expressions.tree import Call, Column, Expression, walk
+
+_LEFT = frozenset({"inner", "cross", "left", "left_semi", "left_anti"})
+_RIGHT = frozenset({"inner", "cross", "right"})
+
+
+def conditions_of_scans(plan: Plan) -> dict[str, Expression]:
+    """For the sides of scans that have any: what is true of every row of theirs that counts.
+
+    The conditions are over the table's own columns.
+    """
+    found: dict[str, Expression] = {}
+    _sink(plan, (), found)
+    return found
+
+
+def _sink(plan: Plan, parts: Sequence[Expression], found: dict[str, Expression]) -> None:
+    match plan:
+        case Scan(side=side):
+            own = [_unplanned(each, side) for each in parts]
+            if own:
+                found[side] = conjunction(own)
+        case Filter(below, condition):
+            fresh = [each for each in split_conjuncts(condition) if _sinks(each)]
+            _sink(below, [*parts, *fresh], found)
+        case Sort(below):
+            _sink(below, parts, found)
+        case Project(below, items):
+            plain = {name: tree for name, tree in items if isinstance(tree, Column)}
+            known = [each for each in parts if all(c.path[0] in plain for c in _columns(each))]
+            _sink(below, [_replaced(each, plain) for each in known], found)
+        case Join():
+            _sink_into_join(plan, parts, found)
+        case _:
+            for each in inputs(plan):
+                _sink(each, (), found)
+
+
+def _sink_into_join(plan: Join, parts: Sequence[Expression], found: dict[str, Expression]) -> None:
+    on = [] if plan.on is None else [each for each in split_conjuncts(plan.on) if _sinks(each)]
+    left, right = columns_of_plan(plan.left), columns_of_plan(plan.right)
+    on_left = on if plan.how in {"inner", "right", "left_semi"} else []
+    on_right = on if plan.how in {"inner", "left", "left_semi", "left_anti"} else []
+    mine = [*(parts if plan.how in _LEFT else ()), *on_left]
+    theirs = [*(parts if plan.how in _RIGHT else ()), *on_right]
+    _sink(plan.left, [each for each in mine if _is_over(each, left)], found)
+    _sink(plan.right, [each for each in theirs if _is_over(each, right)], found)
+
+
+def _sinks(part: Expression) -> bool:
+    return is_deterministic(part) and not has_subquery(part)
+
+
+def _columns(tree: Expression) -> list[Column]:
+    return [each for each in walk(tree) if isinstance(each, Column)]
+
+
+def _is_over(part: Expression, names: frozenset[str]) -> bool:
+    columns = _columns(part)
+    return bool(columns) and all(not c.relation and c.path[0] in names for c in columns)
+
+
+def _replaced(tree: Expression, plain: Mapping[str, Column]) -> Expression:
+    match tree:
+        case Column(path, data_type):
+            return Column((*plain[path[0]].path, *path[1:]), data_type)
+        case Call(function, arguments, data_type):
+            return Call(function, tuple(_replaced(each, plain) for each in arguments), data_type)
+        case _:
+            return tree
+
+
+def _unplanned(tree: Expression, side: str) -> Expression:
+    match tree:
+        case Column(path, data_type):
+            return Column((path[0].removeprefix(f"{side}."), *path[1:]), data_type)
+        case Call(function, arguments, data_type):
+            return Call(function, tuple(_unplanned(each, side) for each in arguments), data_type)
+        case _:
+            return tree

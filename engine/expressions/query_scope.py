@@ -1,0 +1,86 @@
+"""Which columns an expression in a query may name."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from engine.errors import ExpressionError
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.tree import Column
+from engine.schema.types import StructType
+
+
+@dataclass(frozen=True, slots=True)
+class QueryScope(Scope):
+    """The tables of a FROM; what is resolved carries the plan's own name, `side.name`.
+
+    `merged` are the sides that hold the columns of USING: they stand for the two that were joined.
+    """
+
+    merged: frozenset[str] = frozenset()
+
+    def resolve(self, path: Sequence[str], position: int | None = None) -> Column:
+        """As `Scope.resolve`; what is not here is looked for in the query around, and no further."""
+        found = self._preferred(self.own(path))
+        if len(found) == 1:
+            return planned(found[0])
+        if found:
+            tables = ", ".join(self._shown(each) for each in found)
+            what = f"The column {'.'.join(path)} is ambiguous: {tables} have it."
+            raise ExpressionError(what, "Put the name of its table before it.", position=position)
+        around = self.outer
+        if around is not None and around.own(path):
+            return around.resolve(path, position)
+        if around is not None and around.outer is not None and around.outer.own(path):
+            what = f"The column {'.'.join(path)} is of a query two levels around."
+            remedy = "Join its table into the subquery, or use a join."
+            raise ExpressionError(what, remedy, position=position)
+        raise self._unknown(path, position)
+
+    def has(self, path: Sequence[str]) -> bool:
+        """Whether a table of this FROM has the column."""
+        return bool(self.own(path))
+
+    def columns(self, qualifier: str = "") -> Iterator[tuple[str, Column]]:
+        """The columns that `*` stands for, or `qualifier.*`."""
+        hidden = {n.lower() for each in self._merged_relations() for n in each.schema.names}
+        own = [each for each in self.relations if self._is_called(each, qualifier)]
+        for each in [*self._merged_relations(), *own] if not qualifier else own:
+            for field in each.schema:
+                is_hidden = not qualifier and each.side not in self.merged
+                if not (is_hidden and field.name.lower() in hidden):
+                    yield field.name, planned(Column((field.name,), field.type, each.side))
+
+    def _is_called(self, relation: Relation, qualifier: str) -> bool:
+        if relation.side in self.merged:
+            return False
+        return not qualifier or qualifier.lower() in {name.lower() for name in relation.names}
+
+    def _merged_relations(self) -> list[Relation]:
+        """Later joins first: their column stands for those of earlier ones."""
+        found: list[Relation] = []
+        seen: set[str] = set()
+        for each in reversed(self.relations):
+            fresh = [f for f in each.schema if f.name.lower() not in seen]
+            if each.side in self.merged and fresh:
+                seen |= {f.name.lower() for f in fresh}
+                found.append(Relation(StructType(tuple(fresh)), each.side, each.names))
+        return found[::-1]
+
+    def _preferred(self, found: list[Column]) -> list[Column]:
+        merged = [each for each in found if each.relation in self.merged]
+        return merged[-1:] or found
+
+    def _shown(self, column: Column) -> str:
+        relation = next(each for each in self.relations if each.side == column.relation)
+        return next((name for name in relation.names if name), "a subquery")
+
+
+def planned(column: Column) -> Column:
+    """The column under the name it has in the plan."""
+    first = f"{column.relation}.{column.path[0]}"
+    return Column((first, *column.path[1:]), column.type)
+
+
+def shown(name: str) -> str:
+    """A plan's name as people wrote it."""
+    return name.partition(".")[2] or name

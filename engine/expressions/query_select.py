@@ -1,0 +1,216 @@
+"""SELECT: its columns, groups, windows and order, from tokens to steps of a plan."""
+
+from collections.abc import Mapping, Sequence
+
+from engine.errors import ExpressionError
+from engine.expressions.literals import is_whole
+from engine.expressions.query_binding import Binder, Place, boolean
+from engine.expressions.query_grammar import Calls
+from engine.expressions.query_groups import Groups
+from engine.expressions.query_joins import Joined, bind_from
+from engine.expressions.query_plan import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Plan,
+    Project,
+    Query,
+    Rows,
+    Sort,
+    SortKey,
+    Windows,
+)
+from engine.expressions.query_scope import QueryScope, shown
+from engine.expressions.query_syntax import (
+    ItemSyntax,
+    OrderSyntax,
+    SelectSyntax,
+    Tokens,
+    text_of,
+)
+from engine.expressions.tree import Column, Expression, walk
+
+Item = tuple[str, Expression]
+_NO_TABLE = Joined(Rows((), (), ((),)), ())
+
+
+def bind_select(
+    binder: Binder, select: SelectSyntax, order: Sequence[OrderSyntax], place: Place
+) -> Query:
+    """The plan of a SELECT in that order."""
+    return _Select(binder, select, place).query(order)
+
+
+class _Select:
+    def __init__(self, binder: Binder, select: SelectSyntax, place: Place) -> None:
+        self.binder, self.select, self.place = binder, select, place
+        joined = bind_from(binder, select.source, place) if select.source else _NO_TABLE
+        self.plan: Plan = joined.plan
+        self.scope: QueryScope = joined.scope(place)
+        self.calls = Calls(binder.side())
+        self.items: list[Item] = []
+
+    def query(self, order: Sequence[OrderSyntax]) -> Query:
+        if self.select.where:
+            where = self.binder.condition(self.select.where, self.scope, self.place, "in WHERE")
+            self.plan = Filter(self.plan, where)
+        self.items = [each for item in self.select.items for each in self._item(item)]
+        keys = self._keys()
+        aliases = {name.lower(): tree for name, tree in self.items}
+        having = self._late(self.select.having, aliases)
+        qualify = self._late(self.select.qualify, aliases)
+        sort = [self._sort_key(each, aliases) for each in order]
+        if keys or self.calls.aggregates or self.select.having:
+            groups = Groups(self.binder.side(), keys, self.calls)
+            having, qualify, sort = self._grouped(groups, having, qualify, sort)
+        self._filter(having)
+        if self.calls.windows:
+            self.plan = Windows(self.plan, tuple((n, c) for c, n in self.calls.windows.items()))
+        self._filter(qualify)
+        return self._output(sort)
+
+    def _filter(self, condition: Expression | None) -> None:
+        if condition is not None:
+            self.plan = Filter(self.plan, condition)
+
+    def _item(self, item: ItemSyntax) -> list[Item]:
+        if item.star:
+            return self._star(item)
+        grammar = self.binder.grammar(item.tokens, self.scope, self.place, calls=self.calls)
+        tree = grammar.whole()
+        if item.alias:
+            return [(item.alias, tree)]
+        named = isinstance(tree, Column) and not tree.path[0].startswith(self.calls.side)
+        name = shown(tree.path[-1]) if named and isinstance(tree, Column) else text_of(item.tokens)
+        if named and isinstance(tree, Column) and len(tree.path) > 1:
+            name = tree.path[-1]
+        return [(name, tree)]
+
+    def _star(self, item: ItemSyntax) -> list[Item]:
+        found: list[Item] = list(self.scope.columns(item.qualifier))
+        if not found:
+            what = (
+                f"There is no table {item.qualifier} in FROM."
+                if item.qualifier
+                else ("* has no columns here.")
+            )
+            position = self.select.position
+            raise ExpressionError(what, "Name the columns.", position=position)
+        left_out = {name.lower() for name in item.left_out}
+        unknown = left_out - {name.lower() for name, _ in found}
+        if unknown:
+            what = f"EXCEPT names {sorted(unknown)[0]}, which is not a column."
+            raise ExpressionError(what, "Leave it out.", position=self.select.position)
+        return [each for each in found if each[0].lower() not in left_out]
+
+    def _keys(self) -> list[Expression]:
+        """What GROUP BY groups by: columns, expressions, numbers and names of items, or ALL."""
+        written = self.select.group_by
+        if len(written) == 1 and [each.value for each in written[0]] == ["ALL"]:
+            names = frozenset(self.calls.aggregates.values())
+            return [tree for _, tree in self.items if not _uses(tree, names)]
+        aliases = {name.lower(): tree for name, tree in self.items}
+        return [self._key(tokens, aliases) for tokens in written]
+
+    def _key(self, tokens: Tokens, aliases: Mapping[str, Expression]) -> Expression:
+        found = (
+            self._numbered(tokens)
+            or self.binder.grammar(
+                tokens, self.scope, self.place, where="in GROUP BY", aliases=aliases
+            ).whole()
+        )
+        called = {*self.calls.aggregates.values(), *self.calls.windows.values()}
+        if _uses(found, frozenset(called)):
+            what = "GROUP BY cannot group by an aggregate."
+            raise ExpressionError(what, "Use a subquery in FROM.", position=tokens[0].position)
+        return found
+
+    def _numbered(self, tokens: Tokens) -> Expression | None:
+        """The item that a number in GROUP BY or ORDER BY means."""
+        if len(tokens) != 1 or tokens[0].kind != "number" or not is_whole(tokens[0].value):
+            return None
+        number = int(tokens[0].value[:6])
+        if not 1 <= number <= len(self.items):
+            what = f"There is no column {number} in the SELECT."
+            raise ExpressionError(what, "Name the column.", position=tokens[0].position)
+        return self.items[number - 1][1]
+
+    def _late(self, tokens: Tokens, aliases: Mapping[str, Expression]) -> Expression | None:
+        """A condition over what the SELECT computes: HAVING, QUALIFY."""
+        if not tokens:
+            return None
+        grammar = self.binder.grammar(
+            tokens, self.scope, self.place, calls=self.calls, aliases=aliases
+        )
+        return boolean(grammar.whole(), tokens)
+
+    def _sort_key(self, order: OrderSyntax, aliases: Mapping[str, Expression]) -> SortKey:
+        found = (
+            self._numbered(order.tokens)
+            or self.binder.grammar(
+                order.tokens,
+                self.scope,
+                self.place,
+                calls=self.calls,
+                aliases=aliases,
+                aliases_first=True,
+            ).whole()
+        )
+        return sort_key(found, order)
+
+    def _grouped(
+        self,
+        groups: Groups,
+        having: Expression | None,
+        qualify: Expression | None,
+        sort: list[SortKey],
+    ) -> tuple[Expression | None, Expression | None, list[SortKey]]:
+        """Everything after GROUP BY, over the groups instead of the rows."""
+        position = self.select.position
+        self.items = [(name, groups.over(tree, position)) for name, tree in self.items]
+        self.plan = Aggregate(self.plan, groups.named_keys(), groups.named_calls())
+        groups.regroup_windows(self.calls, position)
+        late = [None if each is None else groups.over(each, position) for each in (having, qualify)]
+        if late[0] is not None and _uses(late[0], frozenset(self.calls.windows.values())):
+            what = "HAVING cannot use a window function."
+            raise ExpressionError(what, "Use QUALIFY.", position=position)
+        keys = [
+            SortKey(groups.over(each.value, position), each.descending, each.nulls_first)
+            for each in sort
+        ]
+        return late[0], late[1], keys
+
+    def _output(self, sort: list[SortKey]) -> Query:
+        """The columns under the query's own names, then DISTINCT and ORDER BY."""
+        side = self.binder.side()
+        outputs = [
+            (f"{side}.{number}", name, tree) for number, (name, tree) in enumerate(self.items)
+        ]
+        known = {tree: Column((unique,), tree.type) for unique, _, tree in outputs}
+        hidden: list[Item] = []
+        keys = []
+        for each in sort:
+            if each.value not in known:
+                unique = f"{side}.o{len(hidden)}"
+                hidden.append((unique, each.value))
+                known[each.value] = Column((unique,), each.value.type)
+            keys.append(SortKey(known[each.value], each.descending, each.nulls_first))
+        if self.select.distinct and hidden:
+            what = "ORDER BY of a SELECT DISTINCT takes its columns alone."
+            raise ExpressionError(what, "Select the column too.", position=self.select.position)
+        plan: Plan = Project(self.plan, (*((unique, tree) for unique, _, tree in outputs), *hidden))
+        plan = Distinct(plan) if self.select.distinct else plan
+        plan = Sort(plan, tuple(keys)) if keys else plan
+        return Query(
+            plan, tuple((name, Column((unique,), tree.type)) for unique, name, tree in outputs)
+        )
+
+
+def sort_key(tree: Expression, order: OrderSyntax) -> SortKey:
+    """A key as ORDER BY says it; nulls come first where it ascends, as in Spark."""
+    nulls_first = not order.descending if order.nulls_first is None else order.nulls_first
+    return SortKey(tree, order.descending, nulls_first)
+
+
+def _uses(tree: Expression, names: frozenset[str]) -> bool:
+    return any(isinstance(each, Column) and each.path[0] in names for each in walk(tree))

@@ -1,0 +1,121 @@
+"""The tables that a command's queries read: opened once, each at one version, as the reads they are.
+
+What is read of the command's own table its transaction has read; of other tables the newest version
+when the command began to read.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+
+from engine.errors import RequestError
+from engine.expressions.query_plan import Query, Scan
+from engine.expressions.traits import has_subquery
+from engine.expressions.tree import Expression
+from engine.operations.execution import Execution
+from engine.schema.types import StructType
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import is_true
+from engine.spark.query_frames import QueryFrames
+from engine.spark.reader import ScanRequest, scan
+from engine.spark.table_files import TableFiles
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+
+def open_table(execution: Execution, name: str) -> DeltaTable:
+    """The table that a statement names."""
+    if execution.resolve is not None:
+        return execution.resolve(name)
+    return DeltaTable.open(name, dict(execution.table.storage_options))
+
+
+def other_files(execution: Execution, other: DeltaTable, snapshot: Snapshot) -> TableFiles:
+    """What reading another table's files needs."""
+    return Execution(other, execution.session).files_of(snapshot)
+
+
+class QueryTables:
+    """Opens what queries name. `reads_target` says whether the command's own table was among it."""
+
+    def __init__(self, execution: Execution, txn: OptimisticTransaction | None) -> None:
+        self._execution, self._txn = execution, txn
+        self._opened: dict[tuple[str, int | None], tuple[DeltaTable, Snapshot]] = {}
+        self._newest: dict[str, Snapshot] = {}
+        self.reads_target = False
+
+    def schema(self, name: str, version: int | None = None) -> StructType:
+        """The columns of a table, for `bind_query` and `Command.condition`.
+
+        Raises:
+            EngineError: it is not there, or not for this person.
+        """
+        return self._open(name, version)[1].schema
+
+    def frame(self, query: Query) -> DataFrame:
+        """The rows of a query; columns may share a name.
+
+        Raises:
+            RequestError: Spark cannot do it.
+        """
+        with _refusals():
+            return self._frames().frame(query)
+
+    def matching(self, rows: DataFrame, condition: Expression) -> DataFrame:
+        """The rows of which a condition, that may hold subqueries, is true.
+
+        Raises:
+            RequestError: Spark cannot do it.
+        """
+        if not has_subquery(condition):
+            return rows.filter(is_true(condition))
+        with _refusals():
+            frames = self._frames()
+            return rows.filter(frames.condition(condition, None))
+
+    def _frames(self) -> QueryFrames:
+        return QueryFrames(self._execution.spark, self._scan)
+
+    def _scan(self, wanted: Scan, condition: Expression | None, nested: bool) -> DataFrame:
+        table, snapshot = self._open(wanted.table, wanted.version)
+        if self._txn is not None and wanted.version is None and self._is_target(table):
+            if nested:
+                self._txn.read_whole_table()
+            else:
+                self._txn.read_where(condition)
+        files = other_files(self._execution, table, snapshot)
+        request = ScanRequest(snapshot.add_files(condition))
+        return scan(self._execution.spark, files, request)
+
+    def _open(self, name: str, version: int | None) -> tuple[DeltaTable, Snapshot]:
+        known = self._opened.get((name, version))
+        if known is None:
+            table = open_table(self._execution, name)
+            if self._is_target(table) and version is None:
+                self.reads_target = True
+            known = self._opened[name, version] = (table, self._version(table, version))
+        return known
+
+    def _version(self, table: DeltaTable, version: int | None) -> Snapshot:
+        if version is not None:
+            return table.snapshot(version)
+        if self._txn is not None and self._txn.snapshot is not None and self._is_target(table):
+            return self._txn.snapshot
+        if table.uri not in self._newest:
+            self._newest[table.uri] = table.snapshot()
+        return self._newest[table.uri]
+
+    def _is_target(self, table: DeltaTable) -> bool:
+        return table.uri == self._execution.table.uri
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except AnalysisException as error:
+        reason = str(error).partition("SQLSTATE")[0].strip()[:400]
+        msg = f"Spark cannot do this query: {reason}"
+        raise RequestError(msg, "Write it another way, such as with a join.") from error

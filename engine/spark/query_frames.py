@@ -1,0 +1,295 @@
+"""A query's plan as a DataFrame: steps through the DataFrame API, expressions from their trees.
+
+A subquery becomes a DataFrame of its own, so that Spark decides about nulls and correlation as it
+does in SQL. Columns of a query around are those that the step's own input does not have.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.errors import ExpressionError
+from engine.expressions.functions import FUNCTIONS
+from engine.expressions.query_plan import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Join,
+    Limit,
+    Plan,
+    Project,
+    Query,
+    Rows,
+    Scan,
+    SetOperation,
+    Sort,
+    SortKey,
+    Windows,
+    columns_of_plan,
+)
+from engine.expressions.query_pushdown import conditions_of_scans
+from engine.expressions.query_render import aggregate_sql, window_sql
+from engine.expressions.render import to_sql
+from engine.expressions.traits import has_subquery
+from engine.expressions.tree import Call, Column, Expression, Subquery, walk
+from engine.schema.types import BOOLEAN
+from engine.spark.columns import column, quoted, to_column, to_spark_type
+
+OpenScan = Callable[[Scan, Expression | None, bool], DataFrame]
+"""The rows of a scan that satisfy a condition, and maybe more; whether it is inside a subquery."""
+
+
+class QueryFrames:
+    """Makes DataFrames of queries whose tables `open_scan` opens."""
+
+    def __init__(self, spark: SparkSession, open_scan: OpenScan) -> None:
+        self._spark, self._open = spark, open_scan
+        self._depth = 0
+        self._conditions: dict[str, Expression] = {}
+
+    def frame(self, query: Query) -> DataFrame:
+        """The rows of a query under the names that come out, which may repeat."""
+        found = self._planned(query.plan)
+        return found.select(*[to_column(tree).alias(name) for name, tree in query.columns])
+
+    def condition(self, tree: Expression, columns: frozenset[str] | None) -> SparkColumn:
+        """A condition to filter or join by: null may come out as false.
+
+        Raises:
+            ExpressionError: IN with a subquery stands where null is not false.
+        """
+        return self.column(_pushed(tree), columns)
+
+    def column(self, tree: Expression, columns: frozenset[str] | None = None) -> SparkColumn:
+        """An expression that may hold subqueries, over rows of these columns.
+
+        Columns that are not among them are the outer query's; None has all be there.
+        """
+        if not has_subquery(tree) and not _is_outer(tree, columns):
+            return to_column(tree)
+        match tree:
+            case Column():
+                return F.col(to_sql(tree)).outer()
+            case Subquery():
+                return self._subquery(tree)
+            case Call("in", (value, Subquery() as subquery)):
+                return self.column(value, columns).isin(self._nested(subquery))
+            case Call():
+                return _called(tree, [self.column(each, columns) for each in tree.arguments])
+            case _:
+                return to_column(tree)
+
+    def _subquery(self, tree: Subquery) -> SparkColumn:
+        frame = self._nested(tree)
+        return frame.exists() if tree.kind == "exists" else frame.scalar()
+
+    def _nested(self, tree: Subquery) -> DataFrame:
+        if not isinstance(tree.query, Query):
+            what = "The subquery's tables are not known."
+            raise ExpressionError(what, "Name registered tables.")
+        self._depth += 1
+        found = self.frame(tree.query)
+        self._depth -= 1
+        return found
+
+    def _planned(self, plan: Plan) -> DataFrame:
+        self._conditions |= conditions_of_scans(plan)
+        return self._step(plan)
+
+    def _step(self, plan: Plan) -> DataFrame:  # noqa: C901, PLR0911, PLR0912 - one line a step
+        match plan:
+            case Scan():
+                return self._scan(plan)
+            case Rows():
+                return self._rows(plan)
+            case Filter(below, condition):
+                return self._step(below).filter(self.condition(condition, columns_of_plan(below)))
+            case Project(below, items):
+                names = columns_of_plan(below)
+                return self._step(below).select(*self._columns(items, names))
+            case Join():
+                return self._join(plan)
+            case Aggregate():
+                return self._aggregate(plan)
+            case Windows(below, calls):
+                new = [F.expr(window_sql(call)).alias(name) for name, call in calls]
+                return self._step(below).select(F.col("*"), *new)
+            case Distinct(below):
+                return self._step(below).distinct()
+            case SetOperation():
+                return self._combined(plan)
+            case Sort(below, keys):
+                return self._step(below).orderBy(*[_ordered(each) for each in keys])
+            case Limit(below, count, offset):
+                found = self._step(below)
+                found = found.offset(offset) if offset else found
+                return found if count is None else found.limit(count)
+
+    def _columns(
+        self, items: Iterable[tuple[str, Expression]], names: frozenset[str]
+    ) -> list[SparkColumn]:
+        items = list(items)
+        for _, tree in items:
+            _refuse_in(tree)
+        return [self.column(tree, names).alias(name) for name, tree in items]
+
+    def _scan(self, plan: Scan) -> DataFrame:
+        frame = self._open(plan, self._conditions.get(plan.side), self._depth > 0)
+        return frame.select(*[column(n).alias(f"{plan.side}.{n}") for n in plan.schema.names])
+
+    def _rows(self, plan: Rows) -> DataFrame:
+        one = self._spark.range(1)
+        if not plan.names:
+            return one.select()
+        columns = list(zip(plan.names, plan.types, strict=True))
+        rows = [
+            F.struct(
+                *[
+                    self.column(tree, frozenset()).cast(to_spark_type(kind)).alias(name)
+                    for tree, (name, kind) in zip(row, columns, strict=True)
+                ]
+            )
+            for row in plan.rows
+        ]
+        return one.select(F.inline(F.array(*rows)))
+
+    def _join(self, plan: Join) -> DataFrame:
+        left, right = self._step(plan.left), self._step(plan.right)
+        if plan.on is None:
+            return left.crossJoin(right)
+        names = columns_of_plan(plan.left) | columns_of_plan(plan.right)
+        return left.join(right, self.condition(plan.on, names), plan.how)
+
+    def _aggregate(self, plan: Aggregate) -> DataFrame:
+        below, names = self._step(plan.below), columns_of_plan(plan.below)
+        keys = self._columns(plan.keys, names)
+        calls = [F.expr(aggregate_sql(call)).alias(name) for name, call in plan.calls]
+        if not calls:
+            return below.select(*keys).distinct()
+        return below.groupBy(*keys).agg(*calls) if keys else below.agg(*calls)
+
+    def _combined(self, plan: SetOperation) -> DataFrame:
+        left, right = self._step(plan.left), self._step(plan.right)
+        match plan.operator, plan.every:
+            case "union", _:
+                return left.union(right)
+            case "intersect", every:
+                return left.intersectAll(right) if every else left.intersect(right)
+            case _, every:
+                return left.exceptAll(right) if every else left.subtract(right)
+
+
+def _ordered(key: SortKey) -> SparkColumn:
+    value = to_column(key.value)
+    if key.descending:
+        return value.desc_nulls_first() if key.nulls_first else value.desc_nulls_last()
+    return value.asc_nulls_first() if key.nulls_first else value.asc_nulls_last()
+
+
+def _pushed(tree: Expression, *, negated: bool = False) -> Expression:
+    """The same truth with each NOT beside what it negates, so that Spark sees NOT IN as such."""
+    match tree:
+        case Call("not", (inner,)) if has_subquery(tree):
+            return _pushed(inner, negated=not negated)
+        case Call("and" | "or" as operator, arguments) if has_subquery(tree):
+            other = {"and": "or", "or": "and"}[operator] if negated else operator
+            return Call(other, tuple(_pushed(each, negated=negated) for each in arguments), BOOLEAN)
+        case _:
+            _check_place(tree)
+            return Call("not", (tree,), BOOLEAN) if negated else tree
+
+
+def _check_place(tree: Expression) -> None:
+    for part in tree.arguments if _is_in(tree) and isinstance(tree, Call) else (tree,):
+        _refuse_in(part)
+
+
+def _refuse_in(tree: Expression) -> None:
+    """IN with a subquery may be null, which Spark tells apart from false in conditions alone."""
+    if any(_is_in(each) for each in _outside_queries(tree)):
+        what = "IN (SELECT …) can only be joined by AND, OR and NOT, in a condition."
+        raise ExpressionError(what, "Use EXISTS, or a join.")
+
+
+def _is_in(tree: Expression) -> bool:
+    return (
+        isinstance(tree, Call) and tree.function == "in" and isinstance(tree.arguments[1], Subquery)
+    )
+
+
+def _outside_queries(tree: Expression) -> Iterator[Expression]:
+    """Every node that is not inside a subquery."""
+    yield tree
+    if isinstance(tree, Call):
+        for each in tree.arguments:
+            yield from _outside_queries(each)
+
+
+def _is_outer(tree: Expression, columns: frozenset[str] | None) -> bool:
+    if columns is None:
+        return False
+    return any(
+        isinstance(each, Column) and (each.relation or each.path[0] not in columns)
+        for each in walk(tree)
+    )
+
+
+def _called(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
+    """A call whose arguments Spark cannot be given as text."""
+    match call.function:
+        case "and":
+            return reduce(lambda one, other: one & other, arguments)
+        case "or":
+            return reduce(lambda one, other: one | other, arguments)
+        case "cast":
+            return arguments[0].cast(to_spark_type(call.type))
+        case "try_cast":
+            return arguments[0].try_cast(to_spark_type(call.type))
+        case "case":
+            return _case(arguments)
+        case "in":
+            return reduce(
+                lambda one, other: one | other, [arguments[0] == a for a in arguments[1:]]
+            )
+        case "get":
+            return arguments[0][arguments[1]]
+    simple = _OPERATORS.get(call.function)
+    if simple is not None:
+        return simple(*arguments)
+    if call.function in FUNCTIONS:
+        return F.call_function(quoted(call.function), *arguments)
+    what = f"{call.function} cannot be used on a subquery or on a column of the query around."
+    raise ExpressionError(what, "Use a join.")
+
+
+def _case(arguments: list[SparkColumn]) -> SparkColumn:
+    pairs = len(arguments) // 2 * 2
+    found = F.when(arguments[0], arguments[1])
+    for index in range(2, pairs, 2):
+        found = found.when(arguments[index], arguments[index + 1])
+    return found.otherwise(arguments[-1]) if len(arguments) > pairs else found
+
+
+_OPERATORS: dict[str, Callable[..., SparkColumn]] = {
+    "not": lambda one: ~one,
+    "=": lambda one, other: one == other,
+    "<=>": lambda one, other: one.eqNullSafe(other),
+    "<>": lambda one, other: one != other,
+    "<": lambda one, other: one < other,
+    "<=": lambda one, other: one <= other,
+    ">": lambda one, other: one > other,
+    ">=": lambda one, other: one >= other,
+    "+": lambda one, other: one + other,
+    "-": lambda one, other: one - other,
+    "*": lambda one, other: one * other,
+    "/": lambda one, other: one / other,
+    "%": lambda one, other: one % other,
+    "negative": lambda one: -one,
+    "isnull": lambda one: one.isNull(),
+    "isnotnull": lambda one: one.isNotNull(),
+    "like": F.like,
+    "ilike": F.ilike,
+}
