@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from engine.errors import MalformedLogError
@@ -20,6 +20,7 @@ _TIMESTAMP = re.compile(
     r"(?:[ T](?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d{1,9}))?)?)?"
     r"\s*(?P<zone>Z|UTC|[+-]\d{2}:?\d{2})?$"
 )
+_DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python keeps 28 unless told
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of timestamps without zone
 
 
@@ -88,7 +89,7 @@ def _parse_decimal(text: str, data_type: DecimalType) -> Decimal:
     value = Decimal(text)
     if not value.is_finite():
         raise InvalidOperation
-    return value.quantize(Decimal(1).scaleb(-data_type.scale))
+    return value.quantize(Decimal(1).scaleb(-data_type.scale), context=_DIGITS)
 
 
 def _parse_integer(bits: int) -> Callable[[str], int]:
