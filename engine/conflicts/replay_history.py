@@ -100,10 +100,9 @@ def as_current(
 ) -> tuple[CurrentTransaction, bool]:
     """A commit as the transaction it was, and whether the log says what it read."""
     reads, certain = _recorded_reads(commit, table.schema)
-    read_version = commit.info.read_version
     current = CurrentTransaction(
         table=table.name,
-        read_version=commit.version - 1 if read_version is None else read_version,
+        read_version=_read_version(commit),
         schema=table.schema,
         level=level_used(level, commit.actions, commit.operation),
         operation=commit.operation,
@@ -113,7 +112,7 @@ def as_current(
         actions=commit.actions,
         txn_id=commit.info.txn_id,
     )
-    return current, certain and read_version is not None
+    return current, certain and commit.info.read_version is not None
 
 
 def _first_conflict(
@@ -132,9 +131,15 @@ def _first_conflict(
 
 def _passed_over(later: WinningCommit, append: WinningCommit, table: RecordedTable) -> bool:
     """Whether a later writer should have read an append that it did not see."""
+    if _read_version(later) >= append.version:  # before its reads are parsed: most pairs end here
+        return False
     current, _ = as_current(later, table, IsolationLevel.WRITE_SERIALIZABLE)
-    unseen = current.read_version < append.version
-    return unseen and any(matching_reads(current, add) for add in append.adds)
+    return any(matching_reads(current, add) for add in append.adds)
+
+
+def _read_version(commit: WinningCommit) -> int:
+    recorded = commit.info.read_version
+    return commit.version - 1 if recorded is None else recorded
 
 
 def _recorded_reads(
