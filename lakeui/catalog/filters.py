@@ -1,7 +1,7 @@
 """What tables and versions can be narrowed by, in pages and REST alike."""
 
 import django_filters
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from lakeui.catalog.health import HEALTH, Health
 from lakeui.catalog.models import Commit, LiveFile, Table
@@ -71,8 +71,9 @@ class CommitFilter(django_filters.FilterSet):
     def filter_conflict(
         self, commits: QuerySet[Commit], _name: str, wanted: bool
     ) -> QuerySet[Commit]:
-        met = Commit.objects.filter(table__conflicts__winning_version=F("version")).values("pk")
-        return commits.filter(pk__in=met) if wanted else commits.exclude(pk__in=met)
+        sides = {"pk": OuterRef("table_id"), "conflicts__winning_version": OuterRef("version")}
+        met = Exists(Table.objects.filter(**sides))
+        return commits.filter(met if wanted else ~met)
 
 
 class LiveFileFilter(django_filters.FilterSet):

@@ -51,12 +51,12 @@ class Conflict(models.Model):
         ordering = ["-occurred_at", "-id"]
         indexes = [
             models.Index(fields=["table", "-occurred_at"], name="conflict_by_table"),
-            models.Index(fields=["kind", "-occurred_at"], name="conflict_by_kind"),
+            models.Index(fields=["table", "winning_version"], name="conflict_by_winner"),
             models.Index(fields=["-occurred_at", "-id"], name="conflict_by_time"),
             models.Index(  # holds all that is summed, so that sums do not read the facts
                 fields=[
-                    "occurred_at",
                     "kind",
+                    "occurred_at",
                     "table",
                     "current_operation",
                     "winner_operation",

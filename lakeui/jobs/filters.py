@@ -1,6 +1,7 @@
 """Which jobs a person may see, and what they can be narrowed by."""
 
 import django_filters
+from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
@@ -23,9 +24,7 @@ class JobFilter(django_filters.FilterSet):
     )
     kind = django_filters.CharFilter(lookup_expr="iexact", label="Kind")
     table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
-    user = django_filters.CharFilter(
-        field_name="requested_by__username", lookup_expr="iexact", label="Asked for by"
-    )
+    user = django_filters.CharFilter(method="filter_user", label="Asked for by")
     since = django_filters.IsoDateTimeFilter(
         field_name="created_at", lookup_expr="gte", label="Asked for at or after"
     )
@@ -42,6 +41,11 @@ class JobFilter(django_filters.FilterSet):
             return jobs
         wanted = Q(state__in=states)
         return jobs.filter(wanted | Q(state__in=Job.ACTIVE) if "active" in states else wanted)
+
+    def filter_user(self, jobs: QuerySet[Job], _name: str, user: str) -> QuerySet[Job]:
+        """By number, so that an index has them in order."""
+        people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
+        return jobs.filter(requested_by__in=list(people))
 
     def filter_table(self, jobs: QuerySet[Job], _name: str, table: str) -> QuerySet[Job]:
         return jobs.filter(by_table(table))

@@ -98,6 +98,7 @@ class Job(models.Model):
             models.Index(fields=["table", "-created_at"], name="job_by_table"),
             models.Index(fields=["-created_at", "state"], name="job_by_time"),
             models.Index(fields=["-finished_at", "state"], name="job_by_end"),
+            models.Index(fields=["requested_by", "-created_at"], name="job_by_person"),
         ]
 
     def __str__(self) -> str:

@@ -20,6 +20,7 @@ from lakeui.monitoring.operations import stale_jobs
 
 MAX_MIRROR_LAG = timedelta(minutes=15)
 MAX_WAIT = timedelta(minutes=10)
+MANY_TABLES = 20  # more than these lag for one reason: one alert tells of all
 MANY_CONFLICTS = 10  # lost on one table within the hour
 
 
@@ -60,7 +61,19 @@ def _of_tables(user: Person, now: datetime) -> Iterator[Alert]:
             table_id=table.pk,
             since=table.mirror_failed_at,
         )
-    for table in visible_tables(user).filter(mirrored_at__lt=now - MAX_MIRROR_LAG):
+    lagging = visible_tables(user).filter(mirrored_at__lt=now - MAX_MIRROR_LAG)
+    late = list(lagging.order_by("mirrored_at")[: MANY_TABLES + 1])
+    if len(late) > MANY_TABLES:
+        yield Alert(
+            code="MIRROR_LAGS",
+            severity=Severity.WARNING,
+            title=f"{lagging.count():,} tables were last mirrored over "
+            f"{_ago(now, now - MAX_MIRROR_LAG)} ago.",
+            remedy="Check that a light worker and the beat run.",
+            since=late[0].mirrored_at,
+        )
+        return
+    for table in late:
         yield Alert(
             code="MIRROR_LAGS",
             severity=Severity.WARNING,
@@ -107,16 +120,16 @@ def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
 
 
 def _of_conflicts(user: Person, now: datetime) -> Iterator[Alert]:
-    lost = Q(
-        conflicts__kind=Conflict.Kind.ESCAPED,
-        conflicts__occurred_at__gte=now - timedelta(hours=1),
+    recent = Conflict.objects.filter(
+        kind=Conflict.Kind.ESCAPED, occurred_at__gte=now - timedelta(hours=1), table__isnull=False
     )
-    tables = visible_tables(user).annotate(lost=Count("conflicts", filter=lost))
-    for table in tables.filter(lost__gte=MANY_CONFLICTS):
+    counted = recent.order_by().values_list("table_id").annotate(n=Count("pk"))
+    lost = dict(counted.filter(n__gte=MANY_CONFLICTS))
+    for table in visible_tables(user).filter(pk__in=lost):
         yield Alert(
             code="MANY_CONFLICTS",
             severity=Severity.WARNING,
-            title=f"{table.lost} writes to {table.name} lost in the last hour.",
+            title=f"{lost[table.pk]} writes to {table.name} lost in the last hour.",
             remedy="Open its conflicts: the pair of operations that meets most names the remedy.",
             table_id=table.pk,
         )

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table, TableGrant, TableKey
-from lakeui.jobs.models import Schedule
+from lakeui.jobs.models import Job, Schedule
 
 THINGS = {
     "job": "job",
@@ -63,9 +63,11 @@ class AuditFilter(django_filters.FilterSet):
         own = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
         ids = list(Table.objects.filter(own).values_list("pk", flat=True))
         texts = [str(pk) for pk in ids]
+        jobs = Job.objects.filter(table__in=ids).values_list("pk", flat=True)
         wanted = Q(content_type__model="table", object_id__in=ids)
-        wanted |= Q(changes__table__0__in=texts) | Q(changes__table__1__in=texts)
+        wanted |= Q(content_type__model="job", object_pk__in=list(map(str, jobs)))
         for thing, model in OF_A_TABLE.items():
-            rows = model.objects.filter(table__in=ids).values("pk")
-            wanted |= Q(content_type__model=thing, object_id__in=rows)
+            rows = model.objects.filter(table__in=ids).values_list("pk", flat=True)
+            said = Q(changes__table__0__in=texts) | Q(changes__table__1__in=texts)  # when removed
+            wanted |= Q(said | Q(object_id__in=list(rows)), content_type__model=thing)
         return entries.filter(wanted)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, Count, Max, Min, Q, Sum, Value, When
+from django.db.models import Case, Count, Max, Min, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import TruncHour
 
 from lakeui.catalog.access import Person, visible_tables
@@ -126,7 +126,9 @@ def lake_of(user: Person) -> Lake:
 def activity(user: Person, since: datetime) -> Activity:
     """Sums alone: commits, conflicts, jobs."""
     jobs = visible_jobs(user).filter(created_at__gte=since).order_by()
-    counted = jobs.aggregate(all=Count("pk"), failed=Count("pk", Q(state=Job.State.FAILED)))
+    counted = jobs.aggregate(
+        all=Count("state"), failed=Count("state", filter=Q(state=Job.State.FAILED))
+    )
     return Activity(
         since=since,
         commit_count=commits_since(user, since),
@@ -137,44 +139,37 @@ def activity(user: Person, since: datetime) -> Activity:
 
 
 def conflict_sums(user: Person, since: datetime) -> Sums:
-    """By pair of operations, summed by the database."""
+    """Lost ones by pair of operations, summed by the database; of absorbed ones how many."""
     found = visible_conflicts(user).filter(occurred_at__gte=since).order_by()
-    grouped = found.values("kind", "current_operation", "winner_operation").annotate(
+    lost = found.filter(kind__in=_LOST)
+    grouped = lost.values_list("current_operation", "winner_operation").annotate(
         n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes")
     )
-    sums, pairs = Sums(), Counter[tuple[str, str]]()
-    cost: Counter[tuple[str, str]] = Counter()
-    for row in grouped:
-        if row["kind"] == Conflict.Kind.ABSORBED:
-            sums.absorbed += row["n"]
-            continue
-        sides = (row["current_operation"], row["winner_operation"])
-        pairs[sides] += row["n"]
-        cost[sides] += row["ms"]
-        sums.wasted_bytes += row["size"]
-    sums.escaped, sums.wasted_ms = pairs.total(), cost.total()
-    ranked = sorted(pairs, key=lambda sides: (-cost[sides], -pairs[sides], sides))
-    sums.pairs = [Pair(*sides, pairs[sides], cost[sides]) for sides in ranked]
-    lost = found.filter(kind__in=_LOST)
-    sums.losing_tables = lost.aggregate(n=Count("table_id", distinct=True))["n"]
-    return sums
+    rows = sorted(grouped, key=lambda row: (-row[3], -row[2], row[:2]))
+    return Sums(
+        escaped=sum(row[2] for row in rows),
+        absorbed=found.filter(kind=Conflict.Kind.ABSORBED).count(),
+        wasted_ms=sum(row[3] for row in rows),
+        wasted_bytes=sum(row[4] for row in rows),
+        losing_tables=lost.aggregate(n=Count("table_id", distinct=True))["n"],
+        pairs=[Pair(*row[:4]) for row in rows],
+    )
 
 
 def day_of(user: Person, now: datetime) -> Day:
-    """The last 24 hours, hour by hour."""
+    """The last 24 hours: lost writes hour by hour, absorbed ones by table."""
+    found = visible_conflicts(user).filter(occurred_at__gte=now - DAY).order_by()
     grouped = (
-        visible_conflicts(user)
-        .filter(occurred_at__gte=now - DAY)
+        found.filter(kind__in=_LOST)
         .annotate(hour=TruncHour("occurred_at", tzinfo=UTC))
-        .order_by()
-        .values("hour", "table_id", "kind", "current_operation", "winner_operation")
+        .values("hour", "table_id", "current_operation", "winner_operation")
         .annotate(n=Count("pk"), ms=Sum("wasted_ms"))
     )
     day, losses = Day(), defaultdict[int, Counter[str]](Counter)
+    absorbed = found.filter(kind=Conflict.Kind.ABSORBED).values_list("table_id")
+    for table_id, n in absorbed.annotate(n=Count("pk")):
+        losses[table_id]["absorbed"] = n
     for row in grouped:
-        if row["kind"] == Conflict.Kind.ABSORBED:
-            losses[row["table_id"]]["absorbed"] += row["n"]
-            continue
         losses[row["table_id"]].update(escaped=row["n"], wasted_ms=row["ms"])
         hours = day.lost_by_hour.setdefault(row["table_id"], {})
         hours[row["hour"]] = hours.get(row["hour"], 0) + row["n"]
@@ -225,45 +220,35 @@ def troubled_tables(user: Person, quiet_since: datetime, count: int) -> list[Any
 
 
 def news(user: Person, since: datetime, count: int) -> tuple[list[News], int]:
-    """The tables with something new, those that lost or failed first; and how many there are."""
-    met = _met_by_table(user, since)
+    """The tables with something new, those that failed or lost first; and how many there are."""
+    found = visible_conflicts(user).filter(occurred_at__gte=since, table__isnull=False).order_by()
+    lost = _by_table(found.filter(kind__in=_LOST))
     failed = _failed_by_table(user, since)
     changed = visible_tables(user).filter(last_commit_at__gte=since)
-    quiet = (met.keys() | failed.keys()) - {0}
-    ranked = sorted(quiet, key=lambda pk: (-failed[pk], -met[pk]["escaped"], -met[pk]["absorbed"]))
-    tables = list(visible_tables(user).filter(pk__in=ranked[:count]))
+    ranked = sorted(lost.keys() | failed.keys(), key=lambda pk: (-failed[pk], -lost[pk], pk))
+    ranked = ranked[:count]
+    tables = list(visible_tables(user).filter(pk__in=ranked))
     tables.sort(key=lambda table: ranked.index(table.pk))
     if len(tables) < count:
-        rest = changed.exclude(pk__in=ranked[:count]).order_by("-last_commit_at")
+        rest = changed.exclude(pk__in=ranked).order_by("-last_commit_at")
         tables += list(rest[: count - len(tables)])
+    absorbed = _by_table(found.filter(kind=Conflict.Kind.ABSORBED, table__in=tables))
     versions = _versions_since(tables, since)
-    total = changed.exclude(pk__in=quiet).count() + len(quiet)
+    all_changed = lost.keys() | failed.keys() | set(changed.values_list("pk", flat=True))
     return [
         News(
             table=table,
-            commits=versions.get(table.pk, (0, None, None))[0],
-            first=versions.get(table.pk, (0, None, None))[1],
-            last=versions.get(table.pk, (0, None, None))[2],
-            escaped=met[table.pk]["escaped"],
-            absorbed=met[table.pk]["absorbed"],
+            **versions.get(table.pk, {"commits": 0, "first": None, "last": None}),
+            escaped=lost[table.pk],
+            absorbed=absorbed[table.pk],
             failed_jobs=failed[table.pk],
         )
         for table in tables
-    ], total
+    ], len(all_changed)
 
 
-def _met_by_table(user: Person, since: datetime) -> defaultdict[int, Counter[str]]:
-    grouped = (
-        visible_conflicts(user)
-        .filter(occurred_at__gte=since, table__isnull=False)
-        .order_by()
-        .values_list("table_id", "kind")
-        .annotate(n=Count("pk"))
-    )
-    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for table_id, kind, n in grouped:
-        found[table_id]["absorbed" if kind == Conflict.Kind.ABSORBED else "escaped"] += n
-    return found
+def _by_table(conflicts: QuerySet[Conflict]) -> Counter[int]:
+    return Counter(dict(conflicts.values_list("table_id").annotate(n=Count("pk"))))
 
 
 def _failed_by_table(user: Person, since: datetime) -> Counter[int]:
@@ -271,11 +256,11 @@ def _failed_by_table(user: Person, since: datetime) -> Counter[int]:
     return Counter(dict(failed.values_list("table_id").annotate(n=Count("pk"))))
 
 
-def _versions_since(tables: list[Table], since: datetime) -> dict[int, tuple[int, int, int]]:
+def _versions_since(tables: list[Table], since: datetime) -> dict[int, dict[str, Any]]:
     grouped = (
         Commit.objects.filter(table__in=tables, committed_at__gte=since)
         .order_by()
-        .values_list("table_id")
-        .annotate(n=Count("pk"), first=Min("version"), last=Max("version"))
+        .values("table_id")
+        .annotate(commits=Count("pk"), first=Min("version"), last=Max("version"))
     )
-    return {table_id: (n, first, last) for table_id, n, first, last in grouped}
+    return {row.pop("table_id"): row for row in grouped}

@@ -102,22 +102,28 @@ def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
     table = one_table(request)
-    lost = ~Q(kind=Conflict.Kind.ABSORBED)
+    sums = _sums(listing.rows)
+    listing.known_total = sums["absorbed"] + sums["escaped"] + sums["reported"]
     return {
         "listing": listing,
         "table": table,
         "head": table_head(request, table, "conflicts") if table else None,
-        "sums": listing.rows.order_by().aggregate(
-            absorbed=Count("pk", Q(kind=Conflict.Kind.ABSORBED)),
-            escaped=Count("pk", Q(kind=Conflict.Kind.ESCAPED)),
-            reported=Count("pk", Q(kind=Conflict.Kind.REPORTED)),
-            ms=Sum("wasted_ms", filter=lost),
-            size=Sum("wasted_bytes", filter=lost),
-        ),
+        "sums": sums,
         "kinds": Conflict.Kind,
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
         "twin": listing.twin("/api/v1/conflicts/"),
     }
+
+
+def _sums(conflicts: QuerySet[Conflict]) -> dict[str, int]:
+    lost = ~Q(kind=Conflict.Kind.ABSORBED)
+    return conflicts.order_by().aggregate(
+        absorbed=Count("pk", Q(kind=Conflict.Kind.ABSORBED)),
+        escaped=Count("pk", Q(kind=Conflict.Kind.ESCAPED)),
+        reported=Count("pk", Q(kind=Conflict.Kind.REPORTED)),
+        ms=Sum("wasted_ms", filter=lost),
+        size=Sum("wasted_bytes", filter=lost),
+    )
 
 
 def _context(conflict: Conflict) -> dict[str, Any]:

@@ -26,9 +26,7 @@ from lakeui.pages.plans import plan_lines
 SQL = "sql"
 _HIDDEN_KINDS = frozenset({"create"})  # a new table is made under Tables
 GROUPS = {
-    "Rows": frozenset(
-        {"append", "overwrite", "update", "delete", "merge", "stream", "truncate"}
-    ),
+    "Rows": frozenset({"append", "overwrite", "update", "delete", "merge", "stream", "truncate"}),
     "Shape": frozenset({"optimize", "reorg", "vacuum", "restore"}),
     "Definition": frozenset(),
 }

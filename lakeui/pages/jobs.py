@@ -13,6 +13,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
+from engine.commands.model import COMMANDS
 from engine.errors import EngineError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.conflicts.models import Conflict
@@ -73,7 +74,7 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
         "table": table,
         "head": table_head(request, table, "jobs") if table and not _is_fragment(request) else None,
         "states": Job.State.choices,
-        "kinds": jobs.order_by("kind").values_list("kind", flat=True).distinct(),
+        "kinds": sorted(COMMANDS),
         "may_start": may(request.user, "write", table),
         "twin": listing.twin("/api/v1/jobs/"),
     }

@@ -39,10 +39,13 @@ class Listing:
         self.is_valid: bool = filters.is_valid()
         self.rows: QuerySet[Any] = filters.qs if self.is_valid else filters.queryset.none()
         self.page_size = self._page_size(page_size)
+        self.known_total: int | None = None  # where a view has counted them already
 
     @cached_property
     def page(self) -> Page[Any]:
         paginator = Paginator(self.rows, self.page_size)
+        if self.known_total is not None:
+            paginator.count = self.known_total  # a cached property there
         try:
             return paginator.page(self._request.GET.get("page", 1))
         except (EmptyPage, PageNotAnInteger) as error:
