@@ -17,7 +17,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from tests.stateful import commands as c
-from tests.stateful.arrow_files import FIXED, Files, as_rows, removal
+from tests.stateful.arrow_files import FIXED, ROW_INDEX, Files, as_rows, removal
 
 OPERATIONS: Mapping[type[c.Command], str] = {
     c.Append: "WRITE",
@@ -63,6 +63,17 @@ def rows_of(snapshot: Snapshot) -> c.Rows:
     keys = found["u"].to_pylist()
     assert len(keys) == len(set(keys)), f"rows doubled: {sorted(keys)}"
     return as_rows(found)
+
+
+def row_ids_of(snapshot: Snapshot) -> dict[tuple[str, int], int]:
+    """The stable id of every live row, by its identity and the command that last changed it."""
+    files, found = Files(snapshot, stats=True), {}
+    for add in snapshot.add_files():
+        rows = read_file(snapshot, add, with_positions=True)
+        ids = files.row_ids(add)[rows[ROW_INDEX].to_numpy()].tolist()
+        names = zip(rows["u"].to_pylist(), rows["n"].to_pylist(), strict=True)
+        found |= dict(zip(names, ids, strict=True))
+    return found
 
 
 def state_of(snapshot: Snapshot) -> c.State:

@@ -2,6 +2,7 @@
 
 import json
 import uuid
+from collections.abc import Sequence
 from io import BytesIO
 
 import msgspec
@@ -30,6 +31,7 @@ class Files:
     def __init__(self, snapshot: Snapshot, *, stats: bool) -> None:
         self.snapshot, self.stats = snapshot, stats
         self.staged: list[Action] = []
+        self.ids: dict[str, int] = {}
         self.row_id_column = (
             snapshot.properties.row_id_column if snapshot.properties.row_tracking else None
         )
@@ -46,11 +48,11 @@ class Files:
         return as_rows(read_file(self.snapshot, add))
 
     def write(self, rows: Rows) -> None:
-        """New files, one a partition."""
+        """New files, one a partition; rows that were there before keep their ids."""
         for part in sorted({row[0] for row in rows.values()}) if self.partitioned else [None]:
             chosen = {k: row for k, row in rows.items() if part in (None, row[0])}
             if chosen:
-                self.staged.append(self._file(self._table(chosen), part, data_change=True))
+                self.staged.append(self._rewritten(chosen, part))
 
     def remove(self, add: AddFile) -> None:
         """Every row of a file."""
@@ -59,11 +61,14 @@ class Files:
     def take(self, add: AddFile, rows: pa.Table, keys: set[str], *, rewrite: bool) -> None:
         """Some rows of a file: by a deletion vector, or by writing the others anew."""
         self.remove(add)
+        if self.row_id_column:
+            ids = self.row_ids(add)[rows[ROW_INDEX].to_numpy()].tolist()
+            self.ids |= dict(zip(rows["u"].to_pylist(), ids, strict=True))
         kept = {k: row for k, row in as_rows(rows).items() if k not in keys}
         if not kept:
             return
         if rewrite or not self.snapshot.properties.enable_deletion_vectors:
-            self.staged.append(self._file(self._table(kept), self.part_of(add), data_change=True))
+            self.staged.append(self._rewritten(kept, self.part_of(add)))
             return
         mask = [key in keys for key in rows["u"].to_pylist()]
         gone = BitMap64(
@@ -87,7 +92,7 @@ class Files:
             )
             tags = info.tags() if tagged and not sort else None
             self.staged.append(removal(add, data_change=False, tags=tags))
-            ids.append(self._row_ids(add)[rows[ROW_INDEX].to_numpy()])
+            ids.append(self.row_ids(add)[rows[ROW_INDEX].to_numpy()])
             tables.append(rows.drop_columns([ROW_INDEX]))
             offset += rows.num_rows
         if not offset:
@@ -96,11 +101,16 @@ class Files:
         if sort:
             order = pc.sort_indices(whole["x"].combine_chunks()).to_numpy()[::-1]
             whole, row_ids = whole.take(pa.array(order)), row_ids[order]
-        kept = row_ids if self.row_id_column else None
+        kept = row_ids.tolist() if self.row_id_column else None
         part = self.part_of(chosen[0])
         self.staged.append(self._file(whole, part, data_change=False, path=target, row_ids=kept))
 
-    def _row_ids(self, add: AddFile) -> np.ndarray:
+    def _rewritten(self, rows: Rows, part: str | None) -> AddFile:
+        ids = [self.ids.get(key) for key in rows]
+        kept = ids if any(each is not None for each in ids) else None
+        return self._file(self._table(rows), part, data_change=True, row_ids=kept)
+
+    def row_ids(self, add: AddFile) -> np.ndarray:
         """The stable ids of every physical row; made up where the table keeps none."""
         count = _count(add)
         if self.row_id_column is None:
@@ -119,7 +129,7 @@ class Files:
         *,
         data_change: bool,
         path: str | None = None,
-        row_ids: np.ndarray | None = None,
+        row_ids: Sequence[int | None] | None = None,
     ) -> AddFile:
         path = path or f"{uuid.uuid4()}.parquet"
         stored = rows.drop_columns(["part"]) if self.partitioned else rows

@@ -7,9 +7,8 @@ from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
 from engine.log.commits import list_versions
 from engine.log.paths import commit_path
-from engine.table import DeltaTable
 from tests.stateful import commands as c
-from tests.stateful.arrow_engine import Running, state_of
+from tests.stateful.arrow_engine import Running, row_ids_of, state_of
 from tests.stateful.elsewhere import check_elsewhere
 from tests.stateful.history import History, Played, forget, play, without
 from tests.stateful.promises import check_promises
@@ -22,7 +21,7 @@ def check(played: Played) -> None:
     another engine read other rows.
     """
     final = state_of(played.table.snapshot())
-    _check_row_ids(played.table)
+    _check_row_ids(played)
     _check_traces(played)
     check_promises(played)
     assert not c.breaks_constraint(final.rows, final.terms), f"{final.terms} broken: {final.rows}"
@@ -129,12 +128,19 @@ def _moved(order: list[Running], appends: list[Running]) -> Iterator[list[Runnin
         yield from _moved([*others[:later], first, *others[later:]], rest)
 
 
-def _check_row_ids(table: DeltaTable) -> None:
-    """No two files of a table with row tracking share a row id."""
-    if not table.snapshot().properties.row_tracking:
+def _check_row_ids(played: Played) -> None:
+    """Where rows have ids no two share one, and a row that nobody changes keeps it."""
+    if not played.setup.row_tracking:
         return
+    known: dict[tuple[str, int], int] = {}
+    for version in sorted(played.landed):
+        found = row_ids_of(played.table.snapshot(version=version))
+        assert len(set(found.values())) == len(found), f"rows of version {version} share an id"
+        moved = {row: (known[row], i) for row, i in found.items() if known.get(row, i) != i}
+        assert not moved, f"version {version} gave rows other ids: {moved}"
+        known |= found
     reached = -1
-    for add in sorted(table.snapshot().add_files(), key=lambda each: each.base_row_id or 0):
+    for add in sorted(played.table.snapshot().add_files(), key=lambda each: each.base_row_id or 0):
         assert add.base_row_id is not None, f"{add.path} has no row ids"
         assert add.base_row_id > reached, f"{add.path} shares row ids with another file"
         reached = add.base_row_id + (physical_rows(add) or 0) - 1
