@@ -68,6 +68,8 @@ class Terms:
             partition_columns=tuple(self.metadata.partition_columns),
             properties=TableProperties.parse(self.metadata.configuration),
             storage_options=dict(execution.table.storage_options),
+            allowed_roots=execution.table.allowed_roots,
+            run_id=execution.run_id,
         )
 
 

@@ -1,5 +1,6 @@
 """What the readers and writers of a table's files must know of it."""
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -25,7 +26,8 @@ DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
 class TableFiles:
     """A table's place and the shape of its files.
 
-    `allowed_roots` are places outside the table that its log may lead to (shallow clones).
+    `allowed_roots` are places outside the table that its log may lead to (shallow clones). `run_id`
+    goes into the names of new files.
     """
 
     uri: str
@@ -34,6 +36,7 @@ class TableFiles:
     properties: TableProperties = field(default_factory=TableProperties)
     storage_options: Mapping[str, str] = field(default_factory=dict)
     allowed_roots: Sequence[str] = ()
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
     def mapping_mode(self) -> str:

@@ -1,6 +1,5 @@
 """A DataFrame into fresh files of a table: actions come back to the driver, rows never do."""
 
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -99,7 +98,7 @@ def file_target(table: TableFiles) -> FileTarget:
         arrow_schema=arrow_schema(table.data_schema),
         partitions=table.partition_fields,
         storage_options=dict(table.storage_options),
-        write_id=str(uuid.uuid4()),
+        write_id=table.run_id,
         target_size_bytes=table.target_size_bytes,
         indexed=table.indexed,
         tags={COMPAT_TAG: str(COMPAT_VERSION)} if table.fits_iceberg else None,
