@@ -4,6 +4,7 @@ Whatever ends a run before its commit, the files it staged are removed as far as
 VACUUM finds the rest.
 """
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,11 +22,13 @@ from engine.deletion_vectors.files import locate
 from engine.errors import (
     CommitOutcomeUnknownError,
     EngineError,
+    OperationCancelledError,
     RequestError,
     StorageError,
     StorageOutcomeUnknownError,
     TableNotFoundError,
 )
+from engine.expressions.query_binding import Tables
 from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
@@ -56,6 +59,7 @@ class Execution:
         txn_id: of the commit; several commits of one run add a step to it.
         dry_run: plan only, write nothing.
         running_since_ms: since when other jobs may be writing files that no log names yet.
+        run_id: is in the name of every data file that the run writes.
     """
 
     table: DeltaTable
@@ -69,8 +73,10 @@ class Execution:
     user_name: str | None = None
     resolve: Resolve | None = None
     _fresh: list[str] = field(default_factory=list)
+    run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     _now_ms: int | None = None
     _committing: bool = False
+    _is_torn: bool = False
 
     @property
     def spark(self) -> SparkSession:
@@ -119,15 +125,20 @@ class Execution:
             properties=snapshot.properties,
             storage_options=dict(self.table.storage_options),
             allowed_roots=snapshot.allowed_roots,
+            run_id=self.run_id,
         )
 
-    def condition(self, command: Command, snapshot: Snapshot) -> Expression | None:
+    def condition(
+        self, command: Command, snapshot: Snapshot, tables: Tables | None = None
+    ) -> Expression | None:
         """The tree of the command's condition, the time of day fixed once.
+
+        Its subqueries read what `tables` knows.
 
         Raises:
             RequestError: the same row would not give the same answer each time.
         """
-        found = command.condition(snapshot.schema, now_ms=self.now_ms)
+        found = command.condition(snapshot.schema, now_ms=self.now_ms, tables=tables)
         if found is not None and not is_deterministic(found):
             msg = "The condition gives another answer each time it is asked."
             raise RequestError(msg, "Leave out rand and its like.", field="where")
@@ -144,7 +155,11 @@ class Execution:
             with job_group(self.spark, stage, self.progress):
                 yield
         except (PySparkException, Py4JError) as error:
+            self._is_torn = True
             raise engine_error(error, self.table.uri) from error
+        except OperationCancelledError:
+            self._is_torn = True
+            raise
 
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
         """Data files that this run wrote: they go if it fails."""
@@ -247,12 +262,18 @@ class Execution:
         self._remove_staged()
 
     def _remove_staged(self) -> None:
-        for path in self._fresh:
-            try:
+        try:
+            for path in (*self._fresh, *self._unreported()):
                 self.table.store.delete(path)
-            except StorageError:
-                break  # the store is failing: VACUUM removes the rest
+        except StorageError:
+            pass  # the store is failing: VACUUM removes the rest
         self._fresh.clear()
+
+    def _unreported(self) -> list[str]:
+        """Files of tasks that ended before another one failed the job: nobody was told of them."""
+        if not self._is_torn:
+            return []
+        return [each.path for each in self.table.store.list_all() if self.run_id in each.name]
 
 
 def removal(

@@ -36,7 +36,7 @@ from engine.spark.row_positions import delete_positions
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
 from engine.spark.winner_rows import join_matcher
-from engine.spark.writer import CHANGE_TYPE, Written, write, write_changes
+from engine.spark.writer import CHANGE_TYPE, Written, gathered, write, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
@@ -101,6 +101,7 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
         return _plan(snapshot)
     with execution.spark_stage("read the source"):
         merging = _begin(command, execution, txn, snapshot)
+    materialised = monotonic()
     if merging.rows.merge.inserts_only:
         matched = _Matched()
     else:
@@ -114,7 +115,8 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     )
     times = {
         "executionTimeMs": round((monotonic() - started) * 1000),
-        "scanTimeMs": round((scanned - started) * 1000),
+        "materializeSourceTimeMs": round((materialised - started) * 1000),
+        "scanTimeMs": round((scanned - materialised) * 1000),
         "rewriteTimeMs": round((monotonic() - scanned) * 1000),
     }
     analysed = merging.rows.merge
@@ -205,7 +207,9 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
     written = Written()
     for frame in frames:
         checked = enforce(frame, rows.table, rows.schema, merging.terms.metadata)
-        part = write(_gathered(checked, merging), merging.table, keep_row_ids=merging.kept)
+        if merging.table.properties.optimize_write is not False:
+            checked = gathered(checked, merging.table)
+        part = write(checked, merging.table, keep_row_ids=merging.kept)
         merging.execution.wrote(part.adds)
         written += part
     changes = _changes(merging, actions, inserts, touched)
@@ -219,12 +223,6 @@ def _unmatched_source(merging: _Merging) -> DataFrame:
     target = scan(merging.execution.spark, merging.table, ScanRequest(merging.candidates))
     on = to_column(rows.merge.on)
     return rows.source.alias("source").join(target.alias("target"), on, "left_anti")
-
-
-def _gathered(frame: DataFrame, merging: _Merging) -> DataFrame:
-    """Rows of one partition together, so that each gets few files."""
-    names = [column(name) for name in merging.terms.metadata.partition_columns]
-    return frame.repartition(*names) if names else frame
 
 
 def _without_row_ids(frame: DataFrame) -> DataFrame:

@@ -15,7 +15,7 @@ from engine.expressions.tree import Expression
 from engine.operations.cluster import files_to_cluster, rewrite_ordered
 from engine.operations.execution import Execution, keeps_row_ids, removal
 from engine.operations.file_bins import Bin, BinRule, batches, digest, pack
-from engine.operations.result import OperationResult, PlannedFile, plan_of, size_metrics
+from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of, size_metrics
 from engine.operations.row_deletion import split_by_partition
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.compaction import Compacted, compact
@@ -41,7 +41,7 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
         if not command.zorder_by:
             files = files_to_cluster(snapshot, target, full=command.full)
         if not files:
-            return OperationResult(metrics=size_metrics((), ()), message=NOTHING_TO_DO)
+            return _nothing_to_do()
         return rewrite_ordered(command, execution, snapshot, files, condition)
     bins = pack(files, BinRule(target))
     predicate = [to_sql(condition)] if condition is not None else []
@@ -75,7 +75,7 @@ def rewrite_bins(
     if execution.dry_run:
         return _plan(snapshot, bins)
     if not bins:
-        return OperationResult(metrics=size_metrics((), ()), message=NOTHING_TO_DO)
+        return _nothing_to_do()
     results: list[OperationResult] = []
     done: list[Compacted] = []
     groups = list(batches(bins, BATCH_BYTES))
@@ -123,6 +123,12 @@ def _compact(
         for source, info in zip(each.sources, each.infos, strict=True):
             txn.stage(removal(source, data_change=False, tags=info.tags() if info else None))
     return done
+
+
+def _nothing_to_do() -> OperationResult:
+    return OperationResult(
+        metrics=size_metrics((), ()), plan=Plan(NOTHING_TO_DO), message=NOTHING_TO_DO
+    )
 
 
 def _metrics(done: Sequence[Compacted]) -> dict[str, int | str]:

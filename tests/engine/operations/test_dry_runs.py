@@ -1,0 +1,132 @@
+"""What each operation that destroys or rewrites says it would touch, without Spark and without a trace."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.commands.model import Optimize, Overwrite, RowsSource, Vacuum
+from engine.deletion_vectors.files import write_deletion_vector
+from engine.operations.active import running
+from engine.operations.execution import removal, with_vector
+from engine.spark.file_writer import write_files
+from engine.spark.footer_statistics import with_loose_bounds
+from engine.spark.table_files import TableFiles
+from engine.spark.writer import file_target
+
+ROWS = RowsSource(("id", "p"), (("1", "'a'"),))
+PROPERTIES = (
+    "TBLPROPERTIES ('delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true')"
+)
+MERGE = (
+    "MERGE INTO t USING (VALUES (1)) AS s (id) ON t.id = s.id AND t.p = 'a'"
+    " WHEN MATCHED THEN DELETE"
+)
+
+
+@pytest.fixture
+def table(do_lightly, empty_table):
+    """Three files: 1 and 2 in a, 3 and 4 in b, of which 3 is masked, 5 in a."""
+    do_lightly(f"CREATE TABLE t (id BIGINT, p STRING) USING DELTA PARTITIONED BY (p) {PROPERTIES}")
+    for ids, part in (([1, 2], "a"), ([3, 4], "b"), ([5], "a")):
+        _append(empty_table, ids, part)
+    _mask_first_row(empty_table, "b")
+    return empty_table
+
+
+def _append(table, ids, part):
+    snapshot = table.snapshot()
+    files = TableFiles(table.uri, snapshot.schema, ("p",), snapshot.properties)
+    batch = pa.RecordBatch.from_arrays([pa.array(ids), pa.array([part] * len(ids))], ["id", "p"])
+    txn = table.start_transaction()
+    txn.stage(*[add for add, _ in write_files([batch], file_target(files), 0)])
+    txn.commit("WRITE")
+
+
+def _mask_first_row(table, part):
+    add = next(a for a in table.snapshot().add_files() if part in a.partition_values.values())
+    vector = write_deletion_vector(table.store, [0])
+    txn = table.start_transaction()
+    txn.stage(removal(add), with_vector(add, vector, with_loose_bounds(add.stats, 2)))
+    txn.commit("DELETE")
+
+
+def _bytes(table, *parts):
+    adds = table.snapshot().add_files()
+    return sum(a.size for a in adds if set(parts) & set(a.partition_values.values()))
+
+
+PLANS = [
+    ("DELETE FROM t WHERE p = 'a'", 2, 3, "a"),
+    ("DELETE FROM t WHERE id = 4", 1, 1, "b"),
+    ("DELETE FROM t", 3, 4, "ab"),
+    ("UPDATE t SET id = 0 WHERE id > 4", 1, 1, None),
+    ("UPDATE t SET id = 0", 3, 4, "ab"),
+    (MERGE, 3, 4, "ab"),
+    ("TRUNCATE TABLE t", 3, 4, "ab"),
+    (Overwrite(ROWS), 3, 4, "ab"),
+    (Overwrite(ROWS, replace_where="p = 'a'"), 2, 3, "a"),
+    (Overwrite(ROWS, dynamic_partitions=True), 3, 4, "ab"),
+    ("OPTIMIZE t", 3, 4, "ab"),
+    ("OPTIMIZE t WHERE p = 'a'", 2, 3, "a"),
+    ("OPTIMIZE t ZORDER BY (id)", 3, 4, "ab"),
+    ("REORG TABLE t APPLY (PURGE)", 1, 1, "b"),
+    ("CREATE OR REPLACE TABLE t (n INT) USING DELTA", 3, 4, "ab"),
+]
+
+
+@pytest.mark.parametrize(("statement", "files", "rows", "parts"), PLANS, ids=map(str, range(len(PLANS))))
+def test_a_dry_run_counts_files_rows_and_bytes_and_leaves_no_trace(
+    do_lightly, table, statement, files, rows, parts
+):
+    before = _listing(table)
+    plan = do_lightly(statement, dry_run=True).plan
+    assert (plan.file_count, plan.rows) == (files, rows)
+    assert parts is None or plan.size_bytes == _bytes(table, *parts)
+    assert len(plan.as_dict()["files"]) == files
+    assert _listing(table) == before
+
+
+def test_a_restore_says_what_would_come_back_and_what_would_go(do_lightly, table):
+    plan = do_lightly("RESTORE TABLE t TO VERSION AS OF 1", dry_run=True).plan
+    assert (plan.file_count, plan.rows) == (2, 2)
+    assert [each.reason for each in plan.files] == ["removed", "removed"]
+    assert plan.facts["version"] == 1
+    back = do_lightly("RESTORE TABLE t TO VERSION AS OF 2", dry_run=True).plan
+    assert [each.reason for each in back.files] == ["removed", "removed", "brought back"]
+
+
+def test_a_vacuum_says_which_files_would_go_and_which_versions_with_them(do_lightly, table):
+    do_lightly("TRUNCATE TABLE t")
+    plan = do_lightly(Vacuum(retention_hours=0, override_retention=True), dry_run=True).plan
+    assert plan.file_count == 3
+    assert plan.size_bytes > 0
+    assert plan.facts["versions_lost"] == [[1, 4]]
+
+
+def test_a_column_that_would_be_dropped_touches_no_file(do_lightly, table):
+    before = _listing(table)
+    plan = do_lightly("ALTER TABLE t DROP COLUMN id", dry_run=True).plan
+    assert plan.file_count == 0
+    assert "1 columns" in plan.summary
+    assert _listing(table) == before
+
+
+@pytest.mark.parametrize("command", [Optimize(full=True), "OPTIMIZE t ZORDER BY (id)"])
+def test_nothing_to_do_is_said(do_lightly, empty_table, command):
+    do_lightly("CREATE TABLE t (id BIGINT) USING DELTA CLUSTER BY (id)")
+    plan = do_lightly(command, dry_run=True).plan
+    assert "nothing to do" in plan.summary
+
+
+def test_a_dry_run_names_the_writers_it_would_meet(do_lightly, table):
+    with running(table.uri, 2, "Update"), running(table.uri, 1, "Append"):
+        plan = do_lightly("DELETE FROM t", dry_run=True).plan
+        told = do_lightly("OPTIMIZE t", dry_run=True, writers_elsewhere=["MERGE INTO t"]).plan
+    assert plan.running_writers == ("Append", "Update")
+    assert told.as_dict()["running_writers"] == ["MERGE INTO t"]
+    assert do_lightly("DELETE FROM t", dry_run=True).plan.running_writers == ()
+
+
+def _listing(table):
+    return sorted(p.as_posix() for p in Path(table.uri).rglob("*"))
