@@ -1,0 +1,324 @@
+"""The rules of conflict detection, each with the change of text that breaks it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A rule, the file that holds it, and the text that goes and comes."""
+
+    rule: str
+    path: str
+    old: str
+    new: str
+
+
+PAIRS, MOVES = "conflicts/row_pairs.py", "conflicts/row_moves.py"
+MAPS, REBASE = "conflicts/row_map.py", "conflicts/rebase.py"
+ROWS = "transaction/snapshot_rows.py"
+MUTATIONS = (
+    Mutation(
+        "two writes may change the same row",
+        PAIRS,
+        "met = taken.gone & changed or _read_among(current, taken, rows)",
+        "met = _read_among(current, taken, rows)",
+    ),
+    Mutation(
+        "the union leaves the winner's deletions out",
+        PAIRS,
+        "vector = rows.vector(latest.deletion_vector) | changed",
+        "vector = rows.vector(remove.deletion_vector) | changed",
+    ),
+    Mutation(
+        "new rows of the winner are not tested",
+        PAIRS,
+        "    matched = union(rows.selected(read, add, new) for read in reads)",
+        "    matched = NO_ROWS",
+    ),
+    Mutation(
+        "removed rows that were only read do not count",
+        PAIRS,
+        "reads = [each for each in current.reads if not each.every_match_changes]",
+        "reads = []",
+    ),
+    Mutation(
+        "rows that RESTORE brought back are not new",
+        PAIRS,
+        "return after - before, before - after",
+        "return after - before, NO_ROWS",
+    ),
+    Mutation(
+        "removing a whole file changes none of its rows",
+        PAIRS,
+        "return all_rows(rows.row_count(ours.remove)) - base",
+        "return NO_ROWS",
+    ),
+    Mutation(
+        "a second winner forgets what the first one left",
+        PAIRS,
+        "    staged = rows.vector(ours.add.deletion_vector) if staged is None else staged\n",
+        "    staged = rows.vector(ours.add.deletion_vector)\n",
+    ),
+    Mutation(
+        "a row map counts the vector that the remove names",
+        MAPS,
+        "segments[remove.path] = (_segment(info, rows),)",
+        "segments[remove.path] = (_segment(CompactionInfo(target=info.target, offset=info.offset,"
+        " row_count=info.row_count, deletion_vector=remove.deletion_vector), rows),)",
+    ),
+    Mutation(
+        "sources need not tile their target",
+        MAPS,
+        "if info.offset < reached or counted not in (None, info.row_count) or info.live_count < 0:",
+        "if info.offset < 0:",
+    ),
+    Mutation(
+        "gaps between sources may hold live rows",
+        MAPS,
+        "return not gaps or gaps <= rows.vector(target.deletion_vector)",
+        "return True",
+    ),
+    Mutation(
+        "row ids need not be the same on both sides",
+        MAPS,
+        "    if not np.array_equal(np.sort(ids), new_ids[order]) or len(np.unique(ids)) != len(ids):\n"
+        "        return None\n",
+        "    if not len(new_ids):\n        return None\n    new_ids = np.arange(len(new_ids))\n"
+        "    ids = np.arange(len(ids)) % len(new_ids)\n    order = np.argsort(new_ids)\n",
+    ),
+    Mutation(
+        "OPTIMIZE keeps rows that a winner removed",
+        MOVES,
+        "        _gather(masked, carried)\n",
+        "",
+    ),
+    Mutation(
+        "OPTIMIZE loses rows that a winner brought back",
+        MOVES,
+        "carried = None if brought_back else own_map.carry(theirs.path, gone)",
+        "carried = own_map.carry(theirs.path, gone)",
+    ),
+    Mutation(
+        "current does not follow the rows it changes",
+        MOVES,
+        "        _gather(arrivals, carried)\n",
+        "",
+    ),
+    Mutation(
+        "files that rows moved to are not read",
+        REBASE,
+        "return paths.union(*(moved[path] for path in paths & moved.keys()))",
+        "return paths",
+    ),
+    Mutation(
+        "a rebased remove names the old vector",
+        REBASE,
+        "        deletion_vector=latest.deletion_vector,\n        base_row_id=latest.base_row_id,",
+        "        base_row_id=latest.base_row_id,",
+    ),
+    Mutation(
+        "an append stays exempt whoever read it",
+        "conflicts/candidates.py",
+        "return read_version is None or read_version >= append.version",
+        "return False",
+    ),
+    Mutation(
+        "appends are exempt at Serializable",
+        "conflicts/candidates.py",
+        "return relaxed and winner.is_blind_append",
+        "return winner.is_blind_append",
+    ),
+    Mutation(
+        "isBlindAppend is believed of anyone",
+        "conflicts/transaction_info.py",
+        "return self.info.is_blind_append is True and adds_files_only(self.actions)",
+        "return self.info.is_blind_append is not False",
+    ),
+    Mutation(
+        "DELETE is not validated",
+        "conflicts/candidates.py",
+        "    if current.level is IsolationLevel.SNAPSHOT or current.reads_nothing:",
+        "    if current.operation == 'DELETE' or current.level is IsolationLevel.SNAPSHOT"
+        " or current.reads_nothing:",
+    ),
+    Mutation(
+        "everything runs at snapshot isolation",
+        "conflicts/isolation.py",
+        "return IsolationLevel.SNAPSHOT if rearranges else of_table",
+        "return IsolationLevel.SNAPSHOT",
+    ),
+    Mutation(
+        "RESTORE is checked like any write",
+        "conflicts/transaction_info.py",
+        "return self.operation in STATE_REPLACING_OPERATIONS",
+        "return False",
+    ),
+    Mutation(
+        "RESTORE is traced like any write",
+        MOVES,
+        "if theirs.remove is None or ours.remove is None or replaces_state(meeting.winner):",
+        "if theirs.remove is None or ours.remove is None:",
+    ),
+    Mutation(
+        "a MERGE reads no row that a winner wrote or removed",
+        ROWS,
+        "wanted = wanted[_as_mask(self._matcher(rows))]",
+        "wanted = wanted[:0]",
+    ),
+    Mutation(
+        "a condition that nobody can evaluate matches nothing",
+        ROWS,
+        "            if self._tester is None:\n                raise\n",
+        "            if self._tester is None:\n"
+        "                return pa.repeat(pa.scalar(False), rows.num_rows)\n",
+    ),
+    Mutation(
+        "the time for rows never runs out",
+        "conflicts/budget.py",
+        "if spent >= self._left_s:",
+        "if spent < 0:",
+    ),
+    Mutation(
+        "rows are told apart by conditions that differ each time",
+        "conflicts/reads.py",
+        "    if not is_deterministic(condition):\n"
+        '        return "its condition is not deterministic"\n',
+        "",
+    ),
+    Mutation(
+        "rows are told apart by subqueries",
+        "conflicts/reads.py",
+        '    if has_subquery(condition):\n        return "its condition contains a subquery"\n',
+        "",
+    ),
+    Mutation(
+        "rows are told apart by structs, arrays and maps",
+        "conflicts/reads.py",
+        "    if uses_complex_types(condition):\n"
+        '        return "its condition uses struct, array or map values"\n',
+        "",
+    ),
+    Mutation(
+        "tables with identity columns take part",
+        "conflicts/eligibility.py",
+        "columns = [each.name for each in schema if _IDENTITY_KEY in each.metadata]",
+        "columns: list[str] = []",
+    ),
+    Mutation(
+        "partitioned tables take part",
+        "conflicts/eligibility.py",
+        "    if not metadata.partition_columns:\n",
+        "    if metadata.partition_columns is not None:\n",
+    ),
+    Mutation(
+        "moved rows are followed without deletion vectors",
+        "conflicts/eligibility.py",
+        "traces_moves=supported and enabled",
+        "traces_moves=True",
+    ),
+    Mutation(
+        "moved rows are never followed",
+        "conflicts/eligibility.py",
+        "traces_moves=supported and enabled",
+        "traces_moves=False",
+    ),
+    Mutation(
+        "a file that gets a larger vector gets other row ids",
+        REBASE,
+        "return msgspec.structs.replace(latest, data_change=data_change, stats=counted)",
+        "return msgspec.structs.replace(latest, data_change=data_change, stats=counted,"
+        " base_row_id=None)",
+    ),
+    Mutation(
+        "bounds stay tight whatever is deleted",
+        REBASE,
+        'msgspec.Raw(b"false")',
+        'msgspec.Raw(b"true")',
+    ),
+    Mutation(
+        "a file gets a vector without a number of rows",
+        REBASE,
+        "counted = latest.stats if physical_rows(latest) is not None else stats",
+        "counted = latest.stats",
+    ),
+    Mutation(
+        "a change of metadata goes unnoticed",
+        "conflicts/checker.py",
+        "return Finding() if meeting.winner.metadata is not None else None",
+        "return None",
+    ),
+    Mutation(
+        "a change of the protocol goes unnoticed",
+        "conflicts/checker.py",
+        "if meeting.winner.protocol is None and meeting.current.read_version >= 0:",
+        "if meeting.current.read_version >= 0:",
+    ),
+    Mutation(
+        "two may write one metadata domain",
+        "conflicts/checker.py",
+        "shared = meeting.current.domains & theirs",
+        "shared: frozenset[str] = frozenset()",
+    ),
+    Mutation(
+        "two may write for one application id",
+        "conflicts/checker.py",
+        "shared = meeting.current.app_ids & meeting.winner.app_ids",
+        "shared: frozenset[str] = frozenset()",
+    ),
+    Mutation(
+        "a constraint may be ordered before the append that breaks it",
+        "conflicts/candidates.py",
+        " and not current.changes_metadata",
+        "",
+    ),
+    Mutation(
+        "ALTER runs at snapshot isolation",
+        "conflicts/isolation.py",
+        "return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN",
+        "return True",
+    ),
+    Mutation(
+        "files that are stated again hide those that are new",
+        "conflicts/candidates.py",
+        "stated = not add.data_change and add.path not in removed",
+        "stated = True",
+    ),
+    Mutation(
+        "only the last winner is checked",
+        "transaction/committer.py",
+        "passed = validate(contender, WinningCommit.of(commit), self.rows)",
+        "last = self.store.stat(commit_path(commit.version + 1)) is None\n"
+        "            passed = validate(contender, WinningCommit.of(commit), self.rows)"
+        " if last else contender.past(WinningCommit.of(commit))",
+    ),
+    Mutation(
+        "nobody recognises himself",
+        "transaction/self_recognition.py",
+        "return commit.commit_info is not None and commit.commit_info.txn_id == txn_id",
+        "return False",
+    ),
+    Mutation(
+        "in-commit timestamps follow the clock alone",
+        "transaction/reconciliation.py",
+        "return max(now_ms, contender.timestamp_ms + 1)",
+        "return now_ms",
+    ),
+    Mutation(
+        "fresh row ids begin where they began when the transaction read",
+        "transaction/contender.py",
+        "row_id_high_water_mark=max(\n                self.row_id_high_water_mark, high_water_mark(winner.domains)\n            ),",
+        "row_id_high_water_mark=self.row_id_high_water_mark,",
+    ),
+    Mutation(
+        "a cleaned log goes unnoticed",
+        "transaction/standing.py",
+        "    if newest <= version:\n        return None\n",
+        "    if newest >= -1:\n        return None\n",
+    ),
+    Mutation(
+        "a file staged again need not be there",
+        "transaction/readded.py",
+        "return frozenset((added & live.keys()) - removed)",
+        "return frozenset()",
+    ),
+)
