@@ -15,7 +15,7 @@ from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
 from engine.operations.write_rows import Terms, under
-from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping, mapping_mode
+from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.types import StructField, StructType, type_to_json
 from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
@@ -144,12 +144,8 @@ def _commit(
     partition_columns: list[str] | None = None,
 ) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
-    configuration = dict(snapshot.metadata.configuration)
-    mode = mapping_mode(configuration)
-    if mode != "none":
-        schema, highest = assign_mapping(schema, int(configuration.get(MAX_ID_KEY, 0)))
-        configuration[MAX_ID_KEY] = str(highest)
-    check_names(schema, mode)
+    schema, configuration = with_mapping(schema, snapshot.metadata.configuration)
+    check_names(schema, mapping_mode(configuration))
     terms = under(Terms.of(snapshot), schema, configuration)
     if partition_columns is not None:
         metadata = msgspec.structs.replace(terms.metadata, partition_columns=partition_columns)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
+from engine.protocol.iceberg_compat import is_tagged
 
 MAX_DELETED_RATIO = 0.05
 """A file with a larger share of deleted rows is rewritten even if it is large and alone."""
@@ -20,15 +21,17 @@ class BinRule:
     Attributes:
         target_size_bytes: a bin is closed before it would grow past this.
         purge: rewrite every file that has a deletion vector (REORG … PURGE), and no other.
+        fits_iceberg: with `purge`, files that Iceberg clients could not read too.
     """
 
     target_size_bytes: int
     purge: bool = False
+    fits_iceberg: bool = False
 
     def wants(self, add: AddFile) -> bool:
         """Whether a file takes part."""
         if self.purge:
-            return add.deletion_vector is not None
+            return add.deletion_vector is not None or (self.fits_iceberg and not is_tagged(add))
         return add.size < self.target_size_bytes or has_many_deleted(add)
 
 

@@ -14,7 +14,12 @@ from engine.operations.result import OperationResult, Plan
 from engine.operations.row_tracking import files_without_row_ids, give_row_ids
 from engine.protocol.features import required_features, supported_features, upgrade
 from engine.protocol.properties import TableProperties, validate_properties
-from engine.schema.column_mapping import MAX_ID_KEY, MODE_KEY, assign_mapping, mapping_mode
+from engine.schema.column_mapping import (
+    ICEBERG_COMPAT_KEY,
+    MODE_KEY,
+    mapping_mode,
+    with_mapping,
+)
 from engine.schema.types import StructType
 from engine.snapshot.new_table import with_defaults
 from engine.snapshot.snapshot import Snapshot
@@ -49,6 +54,7 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     configuration = {**snapshot.metadata.configuration, **command.properties}
+    _check_files_fit(snapshot, configuration)
     actions = property_actions(snapshot, configuration)
     if execution.dry_run:
         return OperationResult(plan=Plan(_summary(actions)))
@@ -120,12 +126,11 @@ def _mapped(snapshot: Snapshot, configuration: dict[str, str]) -> tuple[StructTy
     """Enabling column mapping by name gives every column an id; no other change is possible."""
     before, after = snapshot.mapping_mode, mapping_mode(configuration)
     if before == after:
-        return snapshot.schema, configuration
+        return with_mapping(snapshot.schema, configuration)
     if (before, after) != ("none", "name"):
         msg = f"Column mapping cannot be changed from {before} to {after}."
         raise InvalidPropertyError(msg, "Only none to name is possible.", field=MODE_KEY)
-    schema, highest = assign_mapping(snapshot.schema, keep_names=True)
-    return schema, {**configuration, MAX_ID_KEY: str(highest)}
+    return with_mapping(snapshot.schema, configuration, keep_names=True)
 
 
 def _begins_row_tracking(snapshot: Snapshot, properties: Mapping[str, str]) -> bool:
@@ -171,6 +176,15 @@ def _refuse_managed(properties: Mapping[str, str]) -> None:
     if managed:
         msg = f"{managed[0]} is kept by the engine."
         raise InvalidPropertyError(msg, "Leave it as it is.", field=managed[0])
+
+
+def _check_files_fit(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
+    """Files written under other rules are not what Iceberg clients can read: REORG rewrites them."""
+    enabled = TableProperties.parse(configuration).iceberg_compat_v2
+    if enabled and not snapshot.properties.iceberg_compat_v2 and snapshot.file_count:
+        msg = f"{snapshot.table_uri} has files that Iceberg clients could not read."
+        remedy = "Run REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2)) instead."
+        raise InvalidPropertyError(msg, remedy, field=ICEBERG_COMPAT_KEY)
 
 
 def _speaks_of_protocol(key: str) -> bool:

@@ -15,7 +15,7 @@ from engine.errors import SchemaMismatchError
 from engine.operations.execution import Execution
 from engine.protocol.features import required_features, supported_features, upgrade
 from engine.protocol.properties import TableProperties
-from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping, mapping_mode
+from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
@@ -137,12 +137,8 @@ def with_new_columns(terms: Terms, data: StructType) -> Terms:
     merged = _merged(terms.schema, data)
     if merged == terms.schema:
         return terms
-    configuration = dict(terms.metadata.configuration)
-    mode = mapping_mode(configuration)
-    if mode != "none":
-        merged, highest = assign_mapping(merged, int(configuration.get(MAX_ID_KEY, 0)))
-        configuration[MAX_ID_KEY] = str(highest)
-    check_names(merged, mode)
+    merged, configuration = with_mapping(merged, terms.metadata.configuration)
+    check_names(merged, mapping_mode(configuration))
     return under(terms, merged, configuration)
 
 
@@ -150,12 +146,8 @@ def with_schema(
     terms: Terms, schema: StructType, partition_columns: Sequence[str] | None = None
 ) -> Terms:
     """The terms of a table whose columns are replaced."""
-    configuration = dict(terms.metadata.configuration)
-    mode = mapping_mode(configuration)
-    if mode != "none":
-        schema, highest = assign_mapping(schema, int(configuration.get(MAX_ID_KEY, 0)))
-        configuration[MAX_ID_KEY] = str(highest)
-    check_names(schema, mode)
+    schema, configuration = with_mapping(schema, terms.metadata.configuration)
+    check_names(schema, mapping_mode(configuration))
     found = under(terms, schema, configuration)
     if partition_columns is None:
         return found

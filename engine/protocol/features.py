@@ -60,7 +60,7 @@ _ALL = (
     Feature("catalogOwned", reader=True, can_read=False, can_write=False),
     Feature("catalogOwned-preview", reader=True, can_read=False, can_write=False),
     Feature("icebergCompatV1", can_write=False),
-    Feature("icebergCompatV2", can_write=False),
+    Feature("icebergCompatV2", needs=("columnMapping",)),
 )
 FEATURES: Mapping[str, Feature] = {feature.name: feature for feature in _ALL}
 
@@ -78,6 +78,8 @@ _PROPERTY_FEATURES = {
     "delta.enableChangeDataFeed": "changeDataFeed",
     "delta.enableTypeWidening": "typeWidening",
     "delta.appendOnly": "appendOnly",
+    "delta.enableIcebergCompatV1": "icebergCompatV1",
+    "delta.enableIcebergCompatV2": "icebergCompatV2",
 }
 _FEATURE_PREFIX = "delta.feature."
 _NEW_TABLE = "The new table"

@@ -47,6 +47,8 @@ class TableProperties:
     row_tracking_suspended: bool = False
     row_id_column: str | None = None
     row_commit_version_column: str | None = None
+    iceberg_compat_v2: bool = False
+    universal_formats: tuple[str, ...] = ()
     in_commit_timestamps: bool = False
     in_commit_timestamp_enablement_version: int | None = None
     in_commit_timestamp_enablement_ms: int | None = None
@@ -178,6 +180,8 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         "row_commit_version_column",
         _text,
     ),
+    "delta.enableIcebergCompatV2": ("iceberg_compat_v2", _boolean),
+    "delta.universalFormat.enabledFormats": ("universal_formats", _columns),
     "delta.enableInCommitTimestamps": ("in_commit_timestamps", _boolean),
     "delta.inCommitTimestampEnablementVersion": (
         "in_commit_timestamp_enablement_version",
@@ -202,6 +206,7 @@ _OTHER_KEYS = frozenset(
         "delta.checkpointRetentionDuration",
         "delta.compatibility.symlinkFormatManifest.enabled",
         "delta.enableFullRetentionRollback",
+        "delta.enableIcebergCompatV1",
         "delta.ignoreProtocolDefaults",
         "delta.minReaderVersion",
         "delta.minWriterVersion",

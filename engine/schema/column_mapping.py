@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from engine.schema.nested_ids import assign_nested_ids, nested_ids
 from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
 
 MODE_KEY = "delta.columnMapping.mode"
 MAX_ID_KEY = "delta.columnMapping.maxColumnId"
 ID_KEY = "delta.columnMapping.id"
 PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
+ICEBERG_COMPAT_KEY = "delta.enableIcebergCompatV2"
 
 
 def mapping_mode(configuration: Mapping[str, str]) -> str:
@@ -48,6 +50,23 @@ def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple
     return tuple(names)
 
 
+def with_mapping(
+    schema: StructType, configuration: Mapping[str, str], *, keep_names: bool = False
+) -> tuple[StructType, dict[str, str]]:
+    """The schema with every id and physical name that a configuration asks for, and that configuration.
+
+    Tables without column mapping stay as they are. Elements, keys and values get ids where Iceberg
+    clients are to read the table. `keep_names` as `assign_mapping`.
+    """
+    if mapping_mode(configuration) == "none":
+        return schema, dict(configuration)
+    known = int(configuration.get(MAX_ID_KEY, 0))
+    mapped, highest = assign_mapping(schema, known, keep_names=keep_names)
+    if str(configuration.get(ICEBERG_COMPAT_KEY)).lower() == "true":
+        mapped, highest = assign_nested_ids(mapped, highest, PHYSICAL_NAME_KEY)
+    return mapped, {**configuration, MAX_ID_KEY: str(highest)}
+
+
 def assign_mapping(
     schema: StructType, max_id: int = 0, *, keep_names: bool = False
 ) -> tuple[StructType, int]:
@@ -66,6 +85,7 @@ def _ids(data_type: DataType) -> list[int]:
     match data_type:
         case StructType(fields):
             own = [found for each in fields if (found := field_id(each)) is not None]
+            own += [found for each in fields for found in nested_ids(each).values()]
             return own + [found for each in fields for found in _ids(each.type)]
         case ArrayType(element, _):
             return _ids(element)

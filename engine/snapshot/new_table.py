@@ -9,7 +9,13 @@ from engine.actions.table import DomainMetadata, Metadata
 from engine.errors import InvalidSchemaError, UnknownColumnError
 from engine.protocol.features import required_protocol
 from engine.protocol.properties import validate_properties
-from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping, mapping_mode, physical_path
+from engine.schema.column_mapping import (
+    ICEBERG_COMPAT_KEY,
+    MODE_KEY,
+    mapping_mode,
+    physical_path,
+    with_mapping,
+)
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -44,7 +50,7 @@ def first_actions(
     configuration = {key: _property_text(value) for key, value in properties.items()}
     validate_properties(configuration)
     configuration = with_defaults(configuration, partition_columns, clustering_columns)
-    parsed, configuration = _mapped(parsed, configuration)
+    parsed, configuration = with_mapping(parsed, configuration)
     check_names(parsed, mapping_mode(configuration))
     _check_layout(parsed, partition_columns, clustering_columns)
     features = {"clustering"} if clustering_columns else set()
@@ -68,9 +74,14 @@ def with_defaults(
     partition_columns: Sequence[str],
     clustering_columns: Sequence[str],
 ) -> dict[str, str]:
-    """The configuration of a new table with what it did not say: deletion vectors, row tracking."""
+    """The configuration of a new table with what it did not say: deletion vectors, row tracking.
+
+    Where Iceberg clients are to read it: mapped columns, and no deletion vectors.
+    """
     defaults: dict[str, str] = {}
-    if not partition_columns:
+    if configuration.get(ICEBERG_COMPAT_KEY, "").lower() == "true":
+        defaults[MODE_KEY] = "name"
+    elif not partition_columns:
         defaults["delta.enableDeletionVectors"] = "true"
     if clustering_columns:
         defaults["delta.enableRowTracking"] = "true"
@@ -150,13 +161,6 @@ def _check_nested_names(data_type: DataType, mode: str) -> None:
             _check_nested_names(value, mode)
         case _:
             return
-
-
-def _mapped(schema: StructType, configuration: dict[str, str]) -> tuple[StructType, dict[str, str]]:
-    if mapping_mode(configuration) == "none":
-        return schema, configuration
-    mapped, max_id = assign_mapping(schema)
-    return mapped, {**configuration, MAX_ID_KEY: str(max_id)}
 
 
 def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Sequence[str]) -> None:

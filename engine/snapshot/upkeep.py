@@ -1,11 +1,12 @@
 """What a commit leaves to do: its checksum, a checkpoint or a compaction of the log when one is due.
 
-None of it belongs to the commit: it stands whatever happens here.
+The Iceberg metadata too, where the table has any. None of it belongs to the commit: it stands whatever happens here.
 """
 
 import logging
 
 from engine.errors import StorageError
+from engine.iceberg.upkeep import refresh_iceberg
 from engine.log.checkpoint_writer import WrittenCheckpoint, write_checkpoint
 from engine.log.checksum import write_checksum
 from engine.log.cleanup import clean_log
@@ -40,6 +41,7 @@ def after_commit(
     try:
         snapshot = _at(store, committed_version, previous)
         _write_checksum(snapshot)
+        _refresh_iceberg(snapshot, now_ms)
         if is_due:
             return checkpoint(snapshot, now_ms)
         _compact_log(snapshot)
@@ -78,6 +80,14 @@ def _write_checksum(snapshot: Snapshot) -> None:
         write_checksum(snapshot.store, snapshot.state, snapshot.properties)
     except StorageError as error:
         _log.warning("No checksum of %r: %s", snapshot, error)
+
+
+def _refresh_iceberg(snapshot: Snapshot, now_ms: int) -> None:
+    """Have Iceberg clients see the version; what fails is caught up by the next commit."""
+    try:
+        refresh_iceberg(snapshot.store, snapshot.state, now_ms, snapshot.allowed_roots)
+    except Exception as error:  # noqa: BLE001 - the commit stands, whatever fails here
+        _log.warning("No Iceberg metadata of %r: %s", snapshot, error)
 
 
 def _compact_log(snapshot: Snapshot) -> None:

@@ -19,7 +19,6 @@ from engine.actions.codec import decode, encode
 from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector
-from engine.schema.types import LONG, StructField
 from engine.spark.file_writer import FileTarget, OpenFile
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target, with_columns
@@ -95,8 +94,7 @@ def _compacted(sources: Sequence[AddFile], line: str | None, rows: list[int]) ->
 
 def _target(table: TableFiles, *, keep_row_ids: bool) -> FileTarget:
     target = replace(file_target(table), data_change=False)
-    names = (table.row_id_column, table.row_commit_version_column) if keep_row_ids else ()
-    return with_columns(target, tuple(StructField(name, LONG) for name in names if name))
+    return with_columns(target, table.row_fields) if keep_row_ids else target
 
 
 def _compacting(

@@ -21,8 +21,14 @@ import pyarrow.parquet as pq
 
 from engine.actions.files import AddFile
 from engine.clock import SystemClock
-from engine.schema.partition_values import format_partition_value, partition_directory
+from engine.schema.arrow import to_arrow_type
+from engine.schema.partition_values import (
+    format_partition_value,
+    parse_partition_value,
+    partition_directory,
+)
 from engine.schema.types import DataType, StructType
+from engine.snapshot.reader import partition_scalar
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
 from engine.storage.uri import local_path, open_store
 
@@ -33,11 +39,12 @@ _ROW_GROUP_ROWS = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """A partition column: its name in the log (physical), its name in the data, its type."""
+    """A partition column: its name in the log (physical), its name in the data, its type and id."""
 
     physical_name: str
     name: str
     type: DataType
+    field_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,7 @@ class FileTarget:
         directory: under the table, "" for data files.
         prefix: how names start: `part` or `cdc`.
         target_size_bytes: a file is closed once it is about this large.
+        has_partition_columns: partition columns stand in the files too, behind the others.
     """
 
     table_uri: str
@@ -65,6 +73,7 @@ class FileTarget:
     indexed: IndexedColumns = field(default_factory=IndexedColumns)
     data_change: bool = True
     tags: Mapping[str, str] | None = None
+    has_partition_columns: bool = False
 
 
 class OpenFile:
@@ -76,9 +85,11 @@ class OpenFile:
         directory = partition_directory(self._values, names)
         self.path = "/".join(part for part in (target.directory, directory, name) if part)
         self._local = local_path(target.table_uri)
+        self._constants = _constants(target, partition) if target.has_partition_columns else []
         self._sink = self._open()
+        schema = pa.schema([*target.arrow_schema, *(each for each, _ in self._constants)])
         self._writer = pq.ParquetWriter(
-            self._sink, target.arrow_schema, compression="snappy", store_schema=False
+            self._sink, schema, compression="snappy", store_schema=False
         )
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = self._raw_bytes = 0
@@ -159,6 +170,8 @@ class OpenFile:
             return
         table = pa.Table.from_batches(self._pending, schema=self._target.arrow_schema)
         self._with_nan |= set(_iter_nan_columns(table))
+        for each, value in self._constants:
+            table = table.append_column(each, pa.repeat(value, table.num_rows))
         self._writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
         self._raw_bytes += self._pending_bytes
         self._pending, self._pending_bytes = [], 0
@@ -200,6 +213,19 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         for i, each in enumerate(schema)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _constants(
+    target: FileTarget, partition: tuple[str | None, ...]
+) -> list[tuple[pa.Field, pa.Scalar]]:
+    """The partition columns of one file, each with its one value."""
+    found = []
+    for each, text in zip(target.partitions, partition, strict=True):
+        kind = to_arrow_type(each.type)
+        value = partition_scalar(parse_partition_value(text, each.type), kind)
+        number = {b"PARQUET:field_id": str(each.field_id).encode()} if each.field_id else None
+        found.append((pa.field(each.physical_name, kind, metadata=number), value))
+    return found
 
 
 def _runs(

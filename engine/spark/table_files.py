@@ -8,8 +8,16 @@ import pyarrow as pa
 
 from engine.protocol.properties import TableProperties
 from engine.schema.arrow import to_arrow_type
-from engine.schema.column_mapping import field_id, physical_name, physical_path, physical_schema
+from engine.schema.column_mapping import (
+    ID_KEY,
+    field_id,
+    physical_name,
+    physical_path,
+    physical_schema,
+)
+from engine.schema.nested_ids import nested_ids
 from engine.schema.types import (
+    LONG,
     ArrayType,
     DataType,
     MapType,
@@ -19,6 +27,8 @@ from engine.schema.types import (
 from engine.spark.file_writer import PartitionField
 from engine.spark.footer_statistics import IndexedColumns
 
+_ICEBERG_ROW_ID = 2147483540
+_ICEBERG_ROW_VERSION = 2147483539
 DEFAULT_TARGET_SIZE_BYTES = 128 * 1024 * 1024
 
 
@@ -49,6 +59,11 @@ class TableFiles:
         return self.mapping_mode != "none"
 
     @property
+    def fits_iceberg(self) -> bool:
+        """Whether its files are to be what Iceberg clients can read."""
+        return self.properties.iceberg_compat_v2
+
+    @property
     def row_id_column(self) -> str | None:
         """The files' column of row ids that were kept by a rewrite."""
         return self.properties.row_id_column
@@ -57,6 +72,19 @@ class TableFiles:
     def row_commit_version_column(self) -> str | None:
         """The files' column of row commit versions that were kept by a rewrite."""
         return self.properties.row_commit_version_column
+
+    @property
+    def row_fields(self) -> tuple[StructField, ...]:
+        """Both, as columns of a file; under ids that Iceberg keeps for such columns, where it reads."""
+        named = (
+            (self.row_id_column, _ICEBERG_ROW_ID),
+            (self.row_commit_version_column, _ICEBERG_ROW_VERSION),
+        )
+        return tuple(
+            StructField(name, LONG, metadata={ID_KEY: number} if self.fits_iceberg else {})
+            for name, number in named
+            if name
+        )
 
     @property
     def data_fields(self) -> list[StructField]:
@@ -72,7 +100,9 @@ class TableFiles:
     def partition_fields(self) -> tuple[PartitionField, ...]:
         """The partition columns, outermost first."""
         found = [self.schema.get(name) for name in self.partition_columns]
-        return tuple(PartitionField(self.physical_name(f), f.name, f.type) for f in found if f)
+        return tuple(
+            PartitionField(self.physical_name(f), f.name, f.type, field_id(f)) for f in found if f
+        )
 
     @property
     def target_size_bytes(self) -> int:
@@ -99,18 +129,28 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 
 def _arrow_field(each: StructField) -> pa.Field:
-    number = field_id(each)
-    metadata = {b"PARQUET:field_id": str(number).encode()} if number is not None else None
-    return pa.field(each.name, _arrow_type(each.type), nullable=True, metadata=metadata)
+    kind = _arrow_type(each.type, nested_ids(each), each.name)
+    return pa.field(each.name, kind, nullable=True, metadata=_numbered(field_id(each)))
 
 
-def _arrow_type(data_type: DataType) -> pa.DataType:
+def _arrow_type(data_type: DataType, ids: Mapping[str, int], path: str) -> pa.DataType:
+    """The type of the column at a path; `ids` number what has no field of its own."""
+
+    def inner(name: str, kind: DataType, *, nullable: bool = True) -> pa.Field:
+        below = f"{path}.{name}"
+        found = _arrow_type(kind, ids, below)
+        return pa.field(name, found, nullable, metadata=_numbered(ids.get(below)))
+
     match data_type:
         case StructType(fields):
             return pa.struct([_arrow_field(each) for each in fields])
         case ArrayType(element, _):
-            return pa.list_(pa.field("element", _arrow_type(element)))
+            return pa.list_(inner("element", element))
         case MapType(key, value, _):
-            return pa.map_(_arrow_type(key), _arrow_type(value))
+            return pa.map_(inner("key", key, nullable=False), inner("value", value))
         case _:
             return to_arrow_type(data_type)
+
+
+def _numbered(number: int | None) -> dict[bytes, bytes] | None:
+    return None if number is None else {b"PARQUET:field_id": str(number).encode()}

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from engine.actions.codec import decode, encode
 from engine.actions.files import AddCDCFile, AddFile
 from engine.protocol.iceberg_compat import COMPAT_TAG, COMPAT_VERSION
-from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.schema.types import STRING, StructField, StructType
 from engine.spark.columns import column, to_spark_type
 from engine.spark.file_writer import FileTarget, write_files
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
@@ -57,16 +57,12 @@ def write(
         The files, durable but unknown to the log.
     """
     target = replace(file_target(table), data_change=data_change)
-    tracked = (table.row_id_column, table.row_commit_version_column) if keep_row_ids else ()
-    kept = [
-        (internal, name)
-        for internal, name in zip((ROW_ID, ROW_COMMIT_VERSION), tracked, strict=False)
-        if name
-    ]
-    if kept:
-        extra = tuple(StructField(name, LONG) for _, name in kept)
-        target = with_columns(target, extra)
-    frame = _physical_frame(frame, table, [column(i).alias(n) for i, n in kept])
+    kept: list[Column] = []
+    if keep_row_ids:
+        target = with_columns(target, table.row_fields)
+        sources = {table.row_id_column: ROW_ID, table.row_commit_version_column: ROW_COMMIT_VERSION}
+        kept = [column(sources[each.name]).alias(each.name) for each in table.row_fields]
+    frame = _physical_frame(frame, table, kept)
     return _run(frame, target, ordered=ordered)
 
 
@@ -81,7 +77,9 @@ def gathered(frame: DataFrame, table: TableFiles) -> DataFrame:
 
 def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
     """Write row changes (the table's columns and `_change_type`) under `_change_data`."""
-    target = replace(file_target(table), directory="_change_data", prefix="cdc")
+    target = replace(
+        file_target(table), directory="_change_data", prefix="cdc", has_partition_columns=False
+    )
     target = with_columns(target, (StructField(CHANGE_TYPE, STRING),))
     written = _run(_physical_frame(frame, table, [column(CHANGE_TYPE)]), target)
     return [

@@ -9,6 +9,7 @@ from engine.protocol.properties import TableProperties
 from engine.schema.types import parse_schema
 from engine.snapshot.snapshot import Snapshot
 from engine.transaction.contender import Contender, high_water_mark
+from engine.transaction.iceberg_rules import check_iceberg_rules
 from engine.transaction.provenance import Provenance
 from engine.transaction.read_set import ReadSet
 from engine.transaction.readded import find_readded, read_by_staging, with_known_identity
@@ -33,6 +34,7 @@ def admit(
     live = find_readded(snapshot, staged, reads_nothing=reads.is_empty)
     actions = with_known_identity(staged, live)
     check_staged(actions, after)
+    check_iceberg_rules(actions, before, after)
     terms = before or after
     entirely = read_by_staging(actions, live) | reads.entirely
     needs_time = after.stamps_commits or not actions  # it may take a listing to know

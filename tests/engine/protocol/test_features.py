@@ -50,7 +50,7 @@ def test_a_table_that_cannot_be_read_is_refused_by_what_it_needs(found: Protocol
     ("found", "named"),
     [
         (protocol(1, 7, None, ["collations-preview"]), ["collations-preview"]),
-        (protocol(1, 7, None, ["icebergCompatV2"]), ["icebergCompatV2"]),
+        (protocol(1, 7, None, ["icebergCompatV1"]), ["icebergCompatV1"]),
         (protocol(1, 8), ["writer version 8"]),
     ],
 )

@@ -400,10 +400,10 @@ def test_a_property_whose_feature_the_protocol_lacks_is_refused():
 def test_a_protocol_that_this_engine_cannot_write_is_refused_by_name():
     table = new_table()
     protocol = table.snapshot().protocol
-    features = [*(protocol.writer_features or []), "icebergCompatV2"]
+    features = [*(protocol.writer_features or []), "icebergCompatV1"]
     txn = table.start_transaction()
     txn.stage(msgspec.structs.replace(protocol, writer_features=features))
-    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV2"):
+    with pytest.raises(UnsupportedFeatureError, match="icebergCompatV1"):
         txn.commit("UPGRADE PROTOCOL")
 
 

@@ -1,0 +1,209 @@
+"""A version of the table as the next version of its Iceberg metadata.
+
+What changed since the version that was converted last is read from the commits between; where they
+do not account for the files that are live, the whole is compared instead. Field ids are those of the
+column mapping, so that the same files serve both.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import DataFile
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import (
+    AddSchemaUpdate,
+    RemoveSnapshotsUpdate,
+    SetCurrentSchemaUpdate,
+    TableUpdate,
+    update_table_metadata,
+)
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.errors import FileMissingError
+from engine.iceberg.data_files import FileShape, data_file
+from engine.iceberg.metadata_tree import MetadataTree, TreeVersion, by_path
+from engine.iceberg.schema import iceberg_schema, partition_spec
+from engine.log.commits import read_commit
+from engine.log.file_table import adds_of
+from engine.log.replay import TableState
+from engine.protocol.properties import TableProperties
+from engine.schema.types import StructType, parse_schema
+from engine.storage.base import Store
+
+VERSION_KEY = "delta-version"
+KEPT_SNAPSHOTS = 20
+_CLEANED_EVERY = 10
+_TRIES = 5
+_MOST_COMMITS = 100
+_SETTINGS = {
+    "commit.manifest-merge.enabled": "true",
+    "commit.retry.num-retries": "0",
+    "write.metadata.previous-versions-max": str(KEPT_SNAPSHOTS),
+}
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The version of the table that is converted."""
+
+    store: Store
+    state: TableState
+    schema: StructType
+    shape: FileShape
+
+
+@dataclass(frozen=True)
+class _Changes:
+    added: Mapping[str, AddFile]
+    removed: frozenset[str]
+
+
+def convert(
+    store: Store, state: TableState, now_ms: int, allowed_roots: tuple[str, ...] = ()
+) -> int | None:
+    """Bring the Iceberg metadata up to a version of the table.
+
+    Returns:
+        The number of the metadata's version, None where it had come as far already.
+
+    Raises:
+        EngineError: the table cannot be read as Iceberg, or the store fails.
+        CommitFailedException: other writers were faster, again and again.
+    """
+    schema = parse_schema(state.metadata.schema_string)
+    shape = FileShape.of(store.root, schema, state.metadata.partition_columns, allowed_roots)
+    source, tree = _Source(store, state, schema, shape), MetadataTree(store)
+    for left in range(_TRIES - 1, -1, -1):
+        base = tree.newest()
+        if base is not None and _converted(base.metadata) >= state.version:
+            return None
+        try:
+            return _write_next(tree, base, source, now_ms)
+        except CommitFailedException:
+            if not left:
+                raise
+    return None
+
+
+def _write_next(tree: MetadataTree, base: TreeVersion | None, source: _Source, now_ms: int) -> int:
+    start = base or TreeVersion(0, _first(tree, source))
+    known = TreeVersion(start.number, _evolved(start.metadata, source))
+    changes = _changes(tree, known.metadata, source)
+    table = tree.table(known)
+    stamps = {VERSION_KEY: str(source.state.version), "delta-timestamp": str(now_ms)}
+    with table.transaction() as transaction:
+        transaction.set_properties({**_SETTINGS, **stamps})
+        update = transaction.update_snapshot(snapshot_properties=stamps)
+        if changes.removed:
+            gone = _data_files(tree, known.metadata, changes.removed)
+            with update.overwrite() as producer:
+                for each in gone:
+                    producer.delete_data_file(each)
+                for add in changes.added.values():
+                    producer.append_data_file(data_file(add, source.shape))
+        elif changes.added:
+            with update.merge_append() as producer:
+                for add in changes.added.values():
+                    producer.append_data_file(data_file(add, source.shape))
+    number = start.number + 1
+    if number % _CLEANED_EVERY == 0:
+        retention_ms = TableProperties.parse(
+            source.state.metadata.configuration
+        ).deleted_file_retention_ms
+        tree.clean(table.metadata, now_ms - retention_ms)
+    return number
+
+
+def _first(tree: MetadataTree, source: _Source) -> TableMetadata:
+    schema = iceberg_schema(source.schema)
+    spec = partition_spec(source.schema, source.state.metadata.partition_columns)
+    return TableMetadataV2.model_validate(
+        {
+            "location": tree.location,
+            "table-uuid": _identity(source.state.metadata.id),
+            "last-column-id": schema.highest_field_id,
+            "schemas": [schema],
+            "current-schema-id": 0,
+            "partition-specs": [spec],
+            "default-spec-id": 0,
+            "last-partition-id": spec.last_assigned_field_id,
+            "sort-orders": [UNSORTED_SORT_ORDER],
+            "properties": {},
+        }
+    )
+
+
+def _identity(table_id: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(table_id)
+    except ValueError:
+        return uuid.uuid5(uuid.NAMESPACE_OID, table_id)
+
+
+def _evolved(base: TableMetadata, source: _Source) -> TableMetadata:
+    """The metadata under the table's schema of now, without the snapshots that are no longer kept."""
+    updates: list[TableUpdate] = []
+    wanted = iceberg_schema(source.schema)
+    known = [each for each in base.schemas if each.as_struct() == wanted.as_struct()]
+    if known and known[-1].schema_id != base.current_schema_id:
+        updates.append(SetCurrentSchemaUpdate(schema_id=known[-1].schema_id))
+    elif not known:
+        number = max(each.schema_id for each in base.schemas) + 1
+        new = iceberg_schema(source.schema, number)
+        updates += [AddSchemaUpdate(schema=new), SetCurrentSchemaUpdate(schema_id=-1)]
+    old = [each.snapshot_id for each in base.snapshots[:-KEPT_SNAPSHOTS]]
+    if old:
+        updates.append(RemoveSnapshotsUpdate(snapshot_ids=old))
+    spec = partition_spec(source.schema, source.state.metadata.partition_columns)
+    named = base.model_copy(update={"partition_specs": [spec]})  # a column may have been renamed
+    return update_table_metadata(named, tuple(updates)) if updates else named
+
+
+def _changes(tree: MetadataTree, base: TableMetadata, source: _Source) -> _Changes:
+    snapshot = base.current_snapshot()
+    summary = snapshot.summary if snapshot else None
+    before = int(summary["total-data-files"] or 0) if summary else 0
+    found = _from_commits(base, source) if snapshot else None
+    live = source.state.files.num_rows
+    if found is not None and before + len(found.added) - len(found.removed) == live:
+        return found
+    adds = {source.shape.uri(add.path): add for add in adds_of(source.state.files)}
+    have = frozenset(by_path(tree.iter_data_files(base)))
+    added = {place: add for place, add in adds.items() if place not in have}
+    return _Changes(added, have - adds.keys())
+
+
+def _from_commits(base: TableMetadata, source: _Source) -> _Changes | None:
+    """What the commits since say, None where they cannot all be read."""
+    first, last = _converted(base) + 1, source.state.version
+    if last - first >= _MOST_COMMITS:
+        return None
+    added: dict[str, AddFile] = {}
+    removed: set[str] = set()
+    try:
+        for version in range(first, last + 1):
+            for action in read_commit(source.store, version).actions:
+                if isinstance(action, AddFile):
+                    added[source.shape.uri(action.path)] = action
+                elif isinstance(action, RemoveFile):
+                    place = source.shape.uri(action.path)
+                    if added.pop(place, None) is None:
+                        removed.add(place)
+    except FileMissingError:
+        return None
+    again = removed & added.keys()
+    return None if again else _Changes(added, frozenset(removed))
+
+
+def _data_files(
+    tree: MetadataTree, metadata: TableMetadata, places: frozenset[str]
+) -> list[DataFile]:
+    return [each for each in tree.iter_data_files(metadata) if each.file_path in places]
+
+
+def _converted(metadata: TableMetadata) -> int:
+    text = metadata.properties.get(VERSION_KEY, "")
+    return int(text) if text.isdecimal() else -1

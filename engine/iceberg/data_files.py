@@ -1,0 +1,177 @@
+"""A live file of the log as a data file of Iceberg, its statistics among it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any
+
+from pyiceberg.conversions import to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.typedef import Record
+
+from engine.actions.files import AddFile
+from engine.errors import DataFileError
+from engine.iceberg.schema import Leaf, iter_leaves
+from engine.schema.column_mapping import physical_name
+from engine.schema.partition_values import epoch_micros, parse_partition_value
+from engine.schema.types import DataType, DecimalType, PrimitiveType, StructField, StructType
+from engine.storage.uri import resolve_log_path
+
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_INTEGERS = frozenset({"byte", "short", "integer", "long"})
+_MOMENTS = frozenset({"timestamp", "timestamp_ntz"})
+_LOADS = partial(json.loads, parse_float=Decimal)
+
+
+@dataclass(frozen=True)
+class FileShape:
+    """What turning files of one table needs: its place, its columns, how it is partitioned."""
+
+    root: str
+    location: str
+    partitions: tuple[StructField, ...]
+    leaves: tuple[Leaf, ...]
+    allowed_roots: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(
+        cls,
+        root: str,
+        schema: StructType,
+        partition_columns: Iterable[str],
+        allowed_roots: Iterable[str] = (),
+    ) -> "FileShape":
+        """The shape of a table's files."""
+        found = (schema.get(name) for name in partition_columns)
+        partitions = tuple(each for each in found if each is not None)
+        return cls(
+            root, location_of(root), partitions, tuple(iter_leaves(schema)), tuple(allowed_roots)
+        )
+
+    def uri(self, path_in_log: str) -> str:
+        """Where a file is, as Iceberg names it: nothing in it is encoded.
+
+        Raises:
+            PathOutsideRootError: outside the table and the allowed roots.
+        """
+        place = resolve_log_path(self.root, path_in_log, self.allowed_roots)
+        return f"{location_of(place.root)}/{place.path}"
+
+
+def location_of(root: str) -> str:
+    """The place of a store as Iceberg names it."""
+    return root if "://" in root else f"file://{root}"
+
+
+def data_file(add: AddFile, shape: FileShape) -> DataFile:
+    """The data file of a live file.
+
+    Raises:
+        DataFileError: the log does not say how many rows it has.
+        MalformedLogError: its partition values are none.
+    """
+    stats = _stats(add)
+    rows = stats.get("numRecords")
+    if not isinstance(rows, int):
+        msg = f"The log does not say how many rows {add.path} has, which Iceberg must know."
+        raise DataFileError(msg, "Rewrite it with REORG TABLE … APPLY (UPGRADE UNIFORM …).")
+    lows, highs = (_bounds(stats, name, shape.leaves) for name in ("minValues", "maxValues"))
+    nulls = _null_counts(stats, shape.leaves)
+    made = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=shape.uri(add.path),
+        file_format=FileFormat.PARQUET,
+        partition=Record(*(_partition(add.partition_values, each) for each in shape.partitions)),
+        record_count=rows,
+        file_size_in_bytes=add.size,
+        value_counts=dict.fromkeys(nulls, rows),
+        null_value_counts=nulls,
+        lower_bounds=lows,
+        upper_bounds=highs,
+    )
+    made.spec_id = 0
+    return made
+
+
+def _stats(add: AddFile) -> dict[str, Any]:
+    try:
+        found = _LOADS(add.stats or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _partition(values: Mapping[str, str | None], each: StructField) -> Any:  # noqa: ANN401 - any value
+    """A partition value as manifests hold it: days, microseconds, plain values."""
+    value = parse_partition_value(values.get(physical_name(each, "name")), each.type)
+    if isinstance(value, datetime):
+        return epoch_micros(value)
+    return value.toordinal() - _EPOCH_DAY if isinstance(value, date) else value
+
+
+def _null_counts(stats: Mapping[str, Any], leaves: Iterable[Leaf]) -> dict[int, int]:
+    found = ((leaf.field_id, _at(stats.get("nullCount"), leaf.path)) for leaf in leaves)
+    return {number: count for number, count in found if type(count) is int}
+
+
+def _bounds(stats: Mapping[str, Any], name: str, leaves: Iterable[Leaf]) -> dict[int, bytes]:
+    """The bounds of one side; what cannot be carried over is left out, and prunes nothing."""
+    found: dict[int, bytes] = {}
+    is_upper = name == "maxValues"
+    for leaf in leaves:
+        value = _value(_at(stats.get(name), leaf.path), leaf.type, is_upper=is_upper)
+        if value is not None:
+            found[leaf.field_id] = to_bytes(leaf.iceberg_type, value)
+    return found
+
+
+def _value(value: Any, data_type: DataType, *, is_upper: bool) -> Any:  # noqa: ANN401 - JSON
+    if value is None:
+        return None
+    try:
+        if isinstance(data_type, DecimalType):
+            return _decimal(value, data_type)
+        return (
+            _plain(value, data_type.name, is_upper)
+            if isinstance(data_type, PrimitiveType)
+            else None
+        )
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+
+
+def _plain(value: Any, name: str, is_upper: bool) -> Any:  # noqa: ANN401 - JSON
+    if name in _INTEGERS:
+        return value if type(value) is int else None
+    if name == "string":
+        return value if isinstance(value, str) else None
+    if name == "date":
+        return date.fromisoformat(value).toordinal() - _EPOCH_DAY
+    if name in _MOMENTS:
+        return _micros(value) + (1000 if is_upper else 0)  # texts are cut to milliseconds
+    return None  # floating point: bounds in the log may leave out NaN, or be it
+
+
+def _decimal(value: Any, data_type: DecimalType) -> Decimal | None:  # noqa: ANN401 - JSON
+    if not isinstance(value, int | Decimal):
+        return None
+    exact = Decimal(value)
+    rounded = exact.quantize(Decimal(1).scaleb(-data_type.scale))
+    if rounded != exact:
+        raise InvalidOperation
+    return rounded
+
+
+def _micros(text: str) -> int:
+    moment = datetime.fromisoformat(text)
+    wall = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (wall - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
+    for part in path:
+        tree = tree.get(part) if isinstance(tree, dict) else None
+    return tree

@@ -1,0 +1,122 @@
+"""The versions of a table's Iceberg metadata, `metadata/v<number>.metadata.json`, and what they name.
+
+A version is put if absent, like a commit; `version-hint.text` names the newest for readers without a
+catalogue. Everything lies under `metadata`, beside the table's data.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.catalog.noop import NoopCatalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_metadata
+
+from engine.errors import FileExistsAlreadyError
+from engine.iceberg.data_files import location_of
+from engine.iceberg.store_io import StoreIO
+from engine.storage.base import Store
+
+DIRECTORY = "metadata"
+_HINT = f"{DIRECTORY}/version-hint.text"
+_NAME = re.compile(r"v(\d{1,15})\.metadata\.json\Z")
+
+
+@dataclass(frozen=True)
+class TreeVersion:
+    """One version of the metadata; 0 with no file is where a tree begins."""
+
+    number: int
+    metadata: TableMetadata
+
+
+class MetadataTree(NoopCatalog):
+    """The Iceberg metadata of one table, in the table's own store."""
+
+    def __init__(self, store: Store) -> None:
+        """The tree of the table in a store."""
+        super().__init__("delta")
+        self.location = location_of(store.root)
+        self.io = StoreIO(store, self.location)
+        self._store = store
+
+    def newest(self) -> TreeVersion | None:
+        """The newest version, None where there is none."""
+        numbers = self.numbers()
+        if not numbers:
+            return None
+        text = self._store.read(_path(numbers[-1])).decode()
+        return TreeVersion(numbers[-1], TableMetadataUtil.parse_raw(text))
+
+    def numbers(self) -> list[int]:
+        """The versions that are there, in order."""
+        names = (each.name for each in self._store.list_from(DIRECTORY, f"{DIRECTORY}/v"))
+        return sorted(int(found[1]) for name in names if (found := _NAME.match(name)))
+
+    def table(self, version: TreeVersion) -> Table:
+        """A version as pyiceberg's table; what it commits becomes the next version."""
+        place = f"{self.location}/{_path(version.number)}" if version.number else ""
+        return Table(("delta",), version.metadata, place, self.io, self)
+
+    def iter_data_files(self, metadata: TableMetadata) -> Iterator[DataFile]:
+        """The live files of the current snapshot."""
+        snapshot = metadata.current_snapshot()
+        for manifest in snapshot.manifests(self.io) if snapshot else ():
+            for entry in manifest.fetch_manifest_entry(self.io, discard_deleted=True):
+                yield entry.data_file
+
+    def commit_table(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],  # noqa: ARG002 - one version, put if absent
+        updates: tuple[TableUpdate, ...],
+    ) -> CommitTableResponse:
+        """Write the next version.
+
+        Raises:
+            CommitFailedException: another writer took its number.
+        """
+        base = table.metadata_location
+        found = _NAME.search(base.rpartition("/")[2])
+        number = int(found[1]) + 1 if found else 1
+        metadata = update_table_metadata(table.metadata, updates, metadata_location=base or None)
+        try:
+            text = metadata.model_dump_json(exclude_none=True)
+            self._store.put_if_absent(_path(number), text.encode())
+        except FileExistsAlreadyError as error:
+            what = f"version {number} is there already"
+            raise CommitFailedException(what) from error
+        self._store.put(_HINT, str(max(self.numbers())).encode())
+        where = f"{self.location}/{_path(number)}"
+        return CommitTableResponse.model_validate(
+            {"metadata": metadata, "metadata-location": where}
+        )
+
+    def clean(self, metadata: TableMetadata, before_ms: int) -> None:
+        """Delete what no snapshot of a version names any more, if it is older than a time."""
+        kept = set(self._named(metadata)) | {_HINT}
+        for each in list(self._store.list_all(DIRECTORY)):
+            if each.modified_ms < before_ms and each.path not in kept:
+                self._store.delete(each.path)
+
+    def _named(self, metadata: TableMetadata) -> Iterator[str]:
+        yield _path(self.numbers()[-1])
+        prefix = f"{self.location}/"
+        for snapshot in metadata.snapshots:
+            yield snapshot.manifest_list.removeprefix(prefix)
+            for manifest in snapshot.manifests(self.io):
+                yield manifest.manifest_path.removeprefix(prefix)
+        yield from (each.metadata_file.removeprefix(prefix) for each in metadata.metadata_log)
+
+
+def _path(number: int) -> str:
+    return f"{DIRECTORY}/v{number}.metadata.json"
+
+
+def by_path(files: Iterable[DataFile]) -> dict[str, Any]:
+    """Data files by where they are."""
+    return {each.file_path: each for each in files}

@@ -1,0 +1,156 @@
+"""A Delta schema and partitioning as Iceberg has them; field ids are those of the column mapping."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+    TimestamptzType,
+)
+from pyiceberg.types import DecimalType as IcebergDecimal
+from pyiceberg.types import MapType as IcebergMap
+from pyiceberg.types import StructType as IcebergStruct
+
+from engine.errors import InvalidSchemaError
+from engine.schema.column_mapping import field_id, physical_name
+from engine.schema.nested_ids import nested_ids
+from engine.schema.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+_PRIMITIVES: Mapping[str, IcebergType] = {
+    "byte": IntegerType(),
+    "short": IntegerType(),
+    "integer": IntegerType(),
+    "long": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "boolean": BooleanType(),
+    "date": DateType(),
+    "timestamp": TimestamptzType(),
+    "timestamp_ntz": TimestampType(),
+}
+_MODE = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column of plain values outside arrays and maps, as statistics speak of it."""
+
+    path: tuple[str, ...]
+    field_id: int
+    type: DataType
+    iceberg_type: IcebergType
+
+
+def iceberg_schema(schema: StructType, schema_id: int = 0) -> Schema:
+    """The schema under the ids of the column mapping.
+
+    Raises:
+        InvalidSchemaError: a column without an id, or of a type that Iceberg does not have.
+    """
+    return Schema(*(_field(each) for each in schema), schema_id=schema_id)
+
+
+def partition_spec(schema: StructType, partition_columns: Sequence[str]) -> PartitionSpec:
+    """Partitions by the values of columns."""
+    found = [each for name in partition_columns if (each := schema.get(name)) is not None]
+    fields = [
+        PartitionField(
+            source_id=_id_of(each),
+            field_id=PARTITION_FIELD_ID_START + number,
+            transform=IdentityTransform(),
+            name=each.name,
+        )
+        for number, each in enumerate(found)
+    ]
+    return PartitionSpec(*fields, spec_id=0)
+
+
+def iter_leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """The leaves that statistics may speak of, by their physical paths."""
+    for each in schema:
+        path = (*prefix, physical_name(each, _MODE))
+        if isinstance(each.type, StructType):
+            yield from iter_leaves(each.type, path)
+        elif not isinstance(each.type, ArrayType | MapType):
+            yield Leaf(path, _id_of(each), each.type, _type(each.type, {}, ""))
+
+
+def _field(each: StructField) -> NestedField:
+    found = _type(each.type, nested_ids(each), physical_name(each, _MODE))
+    return NestedField(
+        field_id=_id_of(each),
+        name=each.name,
+        field_type=found,
+        required=not each.nullable,
+        doc=each.metadata.get("comment"),
+    )
+
+
+def _type(data_type: DataType, ids: Mapping[str, int], path: str) -> IcebergType:
+    match data_type:
+        case PrimitiveType(name) if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
+        case DecimalType(precision, scale):
+            return IcebergDecimal(precision, scale)
+        case StructType(fields):
+            return IcebergStruct(*(_field(each) for each in fields))
+        case ArrayType(element, contains_null):
+            return ListType(
+                element_id=_below(ids, f"{path}.element"),
+                element=_type(element, ids, f"{path}.element"),
+                element_required=not contains_null,
+            )
+        case MapType(key, value, contains_null):
+            return IcebergMap(
+                key_id=_below(ids, f"{path}.key"),
+                key_type=_type(key, ids, f"{path}.key"),
+                value_id=_below(ids, f"{path}.value"),
+                value_type=_type(value, ids, f"{path}.value"),
+                value_required=not contains_null,
+            )
+        case _:
+            msg = f"Iceberg has no type for a {data_type}."
+            raise InvalidSchemaError(msg, "Drop the column, or leave Iceberg out.")
+
+
+def _id_of(each: StructField) -> int:
+    found = field_id(each)
+    if found is None:
+        raise _unnumbered(each.name)
+    return found
+
+
+def _below(ids: Mapping[str, int], path: str) -> int:
+    found = ids.get(path)
+    if found is None:
+        raise _unnumbered(path)
+    return found
+
+
+def _unnumbered(name: str) -> InvalidSchemaError:
+    msg = f"The column {name} has no id for Iceberg."
+    return InvalidSchemaError(msg, "Upgrade the table with REORG … APPLY (UPGRADE UNIFORM …).")

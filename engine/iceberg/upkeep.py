@@ -1,0 +1,38 @@
+"""When the Iceberg metadata of a table follows its log.
+
+pyiceberg takes half a second to load, and few tables need it: it is loaded when one does.
+"""
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from engine.log.replay import TableState
+from engine.protocol.properties import TableProperties
+from engine.storage.base import Store
+
+_FORMAT = "iceberg"
+
+
+def is_iceberg(properties: TableProperties) -> bool:
+    """Whether a table is to be read as Iceberg too."""
+    named = {each.lower() for each in properties.universal_formats}
+    return properties.iceberg_compat_v2 and _FORMAT in named
+
+
+def refresh_iceberg(
+    store: Store, state: TableState, now_ms: int, allowed_roots: Sequence[str] = ()
+) -> int | None:
+    """Bring the Iceberg metadata up to a version, where the table has any.
+
+    Returns:
+        The number of the metadata's version; None where nothing was to be done.
+
+    Raises:
+        EngineError: the table cannot be read as Iceberg, or the store fails.
+    """
+    if not is_iceberg(TableProperties.parse(state.metadata.configuration)):
+        return None
+    number: int | None = import_module("engine.iceberg.conversion").convert(
+        store, state, now_ms, tuple(allowed_roots)
+    )
+    return number

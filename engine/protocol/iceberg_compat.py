@@ -1,0 +1,104 @@
+"""What a table must be, so that its files can be read as an Iceberg table.
+
+Protocol: Iceberg Compatibility V2. The feature speaks of the Delta table alone; the Iceberg metadata
+beside it is `engine.iceberg`'s.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from engine.actions.files import AddFile
+from engine.protocol.properties import TableProperties
+from engine.schema.column_mapping import PHYSICAL_NAME_KEY
+from engine.schema.nested_ids import iter_nested_paths, nested_ids
+from engine.schema.types import (
+    PrimitiveType,
+    StructField,
+    StructType,
+    iter_types,
+)
+
+COMPAT_V1_KEY = "delta.enableIcebergCompatV1"
+COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
+COMPAT_VERSION = 2
+TYPE_CHANGES_KEY = "delta.typeChanges"
+_TYPES = frozenset(
+    {
+        *("byte", "short", "integer", "long", "float", "double", "string", "binary", "boolean"),
+        *("timestamp", "timestamp_ntz", "date"),
+    }
+)
+_PROMOTIONS = frozenset(
+    {
+        *(("byte", "short"), ("byte", "integer"), ("short", "integer")),
+        *(("byte", "long"), ("short", "long"), ("integer", "long"), ("float", "double")),
+    }
+)
+
+
+def is_tagged(add: AddFile) -> bool:
+    """Whether a file was written under the rules."""
+    return (add.tags or {}).get(COMPAT_TAG) == str(COMPAT_VERSION)
+
+
+def faults_of(schema: StructType, configuration: Mapping[str, str]) -> Iterator[str]:
+    """Why a table of that schema and configuration cannot have the feature enabled, if it cannot."""
+    properties = TableProperties.parse(configuration)
+    if properties.column_mapping_mode == "none":
+        yield "its columns are not mapped (delta.columnMapping.mode)"
+    if properties.enable_deletion_vectors:
+        yield "rows are deleted by vectors (delta.enableDeletionVectors)"
+    if str(configuration.get(COMPAT_V1_KEY)).lower() == "true":
+        yield f"{COMPAT_V1_KEY} is set"
+    yield from _type_faults(schema)
+
+
+def _type_faults(schema: StructType) -> Iterator[str]:
+    for each in iter_types(schema):
+        if isinstance(each, PrimitiveType) and each.name not in _TYPES:
+            yield f"Iceberg has no type {each.name}"
+        if isinstance(each, StructType):
+            for column in each:
+                yield from _column_faults(column)
+
+
+def _column_faults(column: StructField) -> Iterator[str]:
+    changes = column.metadata.get(TYPE_CHANGES_KEY)
+    for change in changes if isinstance(changes, Sequence) else ():
+        before, after = str(change.get("fromType")), str(change.get("toType"))
+        if not _is_promotion(before, after):
+            yield f"{column.name} was widened from {before} to {after}, which Iceberg does not know"
+
+
+def partitions_fault(before: Sequence[str], after: Sequence[str]) -> str | None:
+    """Why a partitioned table cannot be partitioned by other columns."""
+    if before and list(before) != list(after):
+        return f"it is partitioned by {', '.join(before)}, and cannot be by others"
+    return None
+
+
+def has_nested_ids(schema: StructType) -> bool:
+    """Whether every element, key and value has an id."""
+    return all(
+        path in nested_ids(column)
+        for each in iter_types(schema)
+        if isinstance(each, StructType)
+        for column in each
+        for path in iter_nested_paths(
+            column.type, str(column.metadata.get(PHYSICAL_NAME_KEY, column.name))
+        )
+    )
+
+
+def _is_promotion(before: str, after: str) -> bool:
+    if (before, after) in _PROMOTIONS:
+        return True
+    old, new = _decimal(before), _decimal(after)
+    return old is not None and new is not None and old[1] == new[1] and old[0] <= new[0]
+
+
+def _decimal(text: str) -> tuple[int, int] | None:
+    if not text.startswith("decimal(") or not text.endswith(")"):
+        return None
+    precision, _, scale = text[8:-1].partition(",")
+    digits = precision.strip().isdecimal() and scale.strip().isdecimal()
+    return (int(precision), int(scale)) if digits else None

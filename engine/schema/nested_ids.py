@@ -1,0 +1,69 @@
+"""Ids of the elements of arrays and of the keys and values of maps, which have no field of their own.
+
+Protocol: Iceberg Compatibility V2. The nearest field above holds them, by the path that Parquet gives
+them: the field's physical name, then `element`, `key` or `value` for each level, dots between.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
+
+NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
+
+
+def nested_ids(each: StructField) -> Mapping[str, int]:
+    """The ids below a field, by path."""
+    found = each.metadata.get(NESTED_IDS_KEY)
+    if not isinstance(found, Mapping):
+        return {}
+    return {str(path): number for path, number in found.items() if type(number) is int}
+
+
+def assign_nested_ids(
+    schema: StructType, max_id: int, physical_name_key: str
+) -> tuple[StructType, int]:
+    """The schema with an id for every element, key and value that has none, and the highest id."""
+    fields = []
+    for each in schema:
+        ids = dict(nested_ids(each))
+        root = str(each.metadata.get(physical_name_key, each.name))
+        for path in iter_nested_paths(each.type, root):
+            if path not in ids:
+                max_id += 1
+                ids[path] = max_id
+        inner, max_id = _inside(each.type, max_id, physical_name_key)
+        metadata = {**each.metadata, NESTED_IDS_KEY: ids} if ids else each.metadata
+        fields.append(replace(each, type=inner, metadata=metadata))
+    return StructType(tuple(fields)), max_id
+
+
+def iter_nested_paths(data_type: DataType, path: str) -> Iterator[str]:
+    """The paths of elements, keys and values below a field, down to the structs in it."""
+    match data_type:
+        case ArrayType(element, _):
+            yield f"{path}.element"
+            yield from iter_nested_paths(element, f"{path}.element")
+        case MapType(key, value, _):
+            yield f"{path}.key"
+            yield from iter_nested_paths(key, f"{path}.key")
+            yield f"{path}.value"
+            yield from iter_nested_paths(value, f"{path}.value")
+        case _:
+            return
+
+
+def _inside(data_type: DataType, max_id: int, physical_name_key: str) -> tuple[DataType, int]:
+    """The same for the structs inside a type, whose fields hold their own."""
+    match data_type:
+        case StructType():
+            return assign_nested_ids(data_type, max_id, physical_name_key)
+        case ArrayType(element, contains_null):
+            element, max_id = _inside(element, max_id, physical_name_key)
+            return ArrayType(element, contains_null), max_id
+        case MapType(key, value, contains_null):
+            key, max_id = _inside(key, max_id, physical_name_key)
+            value, max_id = _inside(value, max_id, physical_name_key)
+            return MapType(key, value, contains_null), max_id
+        case _:
+            return data_type, max_id
