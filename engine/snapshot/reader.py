@@ -19,6 +19,7 @@ from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import epoch_micros, parse_partition_value
 from engine.schema.types import StructField, StructType
 from engine.snapshot.conform import conform_column, find_field, target_type
+from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 from engine.storage.base import Store
 from engine.storage.uri import open_beside, resolve_log_path
 
@@ -118,7 +119,9 @@ def iter_physical(
         fields = list(parquet.schema_arrow)
         places = {each.name: find_field(fields, each, mode) for each in stored}
         names = sorted({fields[place].name for place in places.values() if place is not None})
-        for rows, count in _iter_stored(parquet, names, batch_rows):
+        legacy = legacy_times(parquet)
+        for found, count in _iter_stored(parquet, names, batch_rows):
+            rows = found if legacy is None or found is None else _corrected(found, legacy)
             columns = []
             for each in schema:
                 if each.name in table.partition_columns:
@@ -180,6 +183,12 @@ def _iter_stored(
     else:
         for batch in parquet.iter_batches(batch_rows, columns=names):
             yield pa.Table.from_batches([batch]), batch.num_rows
+
+
+def _corrected(rows: pa.Table, legacy: LegacyTimes) -> pa.Table:
+    columns = zip(rows.column_names, rows.columns, strict=True)
+    corrected = [legacy.corrected(name, column) for name, column in columns]
+    return pa.Table.from_arrays(corrected, schema=rows.schema)
 
 
 def _stored_column(

@@ -1,0 +1,120 @@
+"""Days and moments that older Sparks counted in the Julian calendar, as everybody counts them now.
+
+Before 3.0 Spark, and Databricks for much longer, wrote what lies before 15 October 1582 as the
+calendar of that time had it. Such files say so in their footer, and Spark reads them accordingly:
+a date keeps its name, not its number of days.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+_VERSION = b"org.apache.spark.version"
+_LEGACY_DATES, _LEGACY_INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
+_REFORM = -141427  # 1582-10-15, in days since 1970
+_DAY_US = 86_400_000_000
+# from these days on the calendars are so many days apart; the first is 0001-01-01 of the Julian one
+_CALENDARS = {
+    -719164: 2, -682945: 1, -646420: 0, -609895: -1, -536845: -2, -500320: -3, -463795: -4,
+    -390745: -5, -354220: -6, -317695: -7, -244645: -8, -208120: -9, -171595: -10,
+}  # fmt: skip
+_SINCE, _APART = np.array(list(_CALENDARS)), np.array(list(_CALENDARS.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class LegacyTimes:
+    """Which times of a file are Julian: dates and 64-bit timestamps, and those kept as INT96."""
+
+    dates: bool
+    int96: frozenset[str]
+
+    def corrected(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """A column of the file, by its name there, in the calendar of today."""
+        if not self.dates and name not in self.int96:
+            return column
+        chunks = [self._corrected(chunk, int96=name in self.int96) for chunk in column.chunks]
+        return pa.chunked_array(chunks, column.type)
+
+    def _corrected(self, array: pa.Array, *, int96: bool) -> pa.Array:
+        kind = array.type
+        if pa.types.is_date32(kind):
+            return _days(array) if self.dates else array
+        if pa.types.is_timestamp(kind):  # INT96 comes without a zone, as wall clocks do
+            return _moments(array) if (self.dates if kind.tz else int96) else array
+        if not pa.types.is_nested(kind):
+            return array
+        if pa.types.is_struct(kind):
+            inside = [self._corrected(each, int96=int96) for each in array.flatten()]
+            return pa.StructArray.from_arrays(inside, fields=list(kind), mask=array.is_null())
+        return self._inside(array, int96=int96)
+
+    def _inside(self, array: pa.Array, *, int96: bool) -> pa.Array:
+        offsets = array.offsets.to_numpy()
+        first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+        moved, gone = pa.array(offsets - first, pa.int32()), array.is_null()
+        if pa.types.is_map(array.type):
+            parts = [each.slice(first, count) for each in (array.keys, array.items)]
+            keys, items = (self._corrected(each, int96=int96) for each in parts)
+            return pa.MapArray.from_arrays(moved, keys, items, type=array.type, mask=gone)
+        values = self._corrected(array.values.slice(first, count), int96=int96)
+        return pa.ListArray.from_arrays(moved, values, type=array.type, mask=gone)
+
+
+def legacy_times(parquet: pq.ParquetFile) -> LegacyTimes | None:
+    """What a file's footer says of its times; None where they are as everybody's."""
+    marks: Mapping[bytes, bytes] = parquet.metadata.metadata or {}
+    version = _numbers(marks.get(_VERSION, b""))
+    dates = _LEGACY_DATES in marks or (version is not None and version < (3, 0))
+    moments = _LEGACY_INT96 in marks or (version is not None and version < (3, 1))
+    columns = (parquet.schema.column(i) for i in range(len(parquet.schema))) if moments else ()
+    int96 = frozenset(c.path.split(".")[0] for c in columns if c.physical_type == "INT96")
+    return LegacyTimes(dates, int96) if dates or int96 else None
+
+
+def _numbers(version: bytes) -> tuple[int, int] | None:
+    parts = version.split(b".")
+    return (
+        (int(parts[0]), int(parts[1])) if all(map(bytes.isdigit, parts[:2])) and parts[1:] else None
+    )
+
+
+def _days(array: pa.Array) -> pa.Array:
+    days = array.cast(pa.int32())
+    if not _reaches_back(days, _REFORM):
+        return array
+    counted = pc.fill_null(days, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    moved = (counted + _shift(counted)).astype(np.int32)
+    return pa.array(moved, mask=_nulls(array)).cast(array.type)
+
+
+def _moments(array: pa.Array) -> pa.Array:
+    micros = array.cast(pa.timestamp("us", tz=array.type.tz)).cast(pa.int64())
+    if not _reaches_back(micros, _REFORM * _DAY_US):
+        return array
+    counted = pc.fill_null(micros, 0).to_numpy(zero_copy_only=False)
+    moved = counted + _shift(counted // _DAY_US) * _DAY_US
+    return (
+        pa.array(moved, mask=_nulls(array))
+        .cast(pa.timestamp("us", tz=array.type.tz))
+        .cast(array.type)
+    )
+
+
+def _reaches_back(numbers: pa.Array, reform: int) -> bool:
+    earliest = pc.min(numbers).as_py()
+    return earliest is not None and earliest < reform
+
+
+def _shift(days: np.ndarray) -> np.ndarray:
+    """How far each day moves: none from the reform on."""
+    apart = _APART[np.maximum(np.searchsorted(_SINCE, days, side="right") - 1, 0)]
+    return np.where(days < _REFORM, apart, 0)
+
+
+def _nulls(array: pa.Array) -> np.ndarray:
+    found: np.ndarray = array.is_null().to_numpy(zero_copy_only=False)
+    return found
