@@ -230,7 +230,7 @@ def _struct_from_json(fields: Iterable[Mapping[str, Any]]) -> StructType:
     return parsed
 
 
-def _field_from_json(value: Mapping[str, Any]) -> StructField:
+def _field_from_json(value: Any) -> StructField:  # noqa: ANN401 - JSON
     metadata = value.get("metadata") or {} if isinstance(value, Mapping) else None
     if not isinstance(metadata, Mapping):
         msg = f"{str(value)[:200]!r} is no field, or its metadata is no object."
