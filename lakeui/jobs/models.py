@@ -96,8 +96,9 @@ class Job(models.Model):
         indexes = [
             models.Index(fields=["state", "lease_expires_at"], name="job_by_lease"),
             models.Index(fields=["table", "-created_at"], name="job_by_table"),
-            models.Index(fields=["-created_at", "state"], name="job_by_time"),
+            models.Index(fields=["-created_at", "-id", "state"], name="job_by_time"),
             models.Index(fields=["-finished_at", "state"], name="job_by_end"),
+            models.Index(fields=["state", "-finished_at", "table"], name="job_by_outcome"),
             models.Index(fields=["requested_by", "-created_at"], name="job_by_person"),
         ]
 

@@ -1,9 +1,12 @@
 """What the audit trail can be narrowed by, and what its entries are called."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import django_filters
 from auditlog.models import LogEntry
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
 from django.db.models import Q, QuerySet
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
@@ -34,15 +37,25 @@ OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule]] = {
 """Things that name their table in a row of their own."""
 
 
+def trail() -> QuerySet[LogEntry]:
+    """The entries that people may look at, newest first. What they name is asked for by page."""
+    entries: QuerySet[LogEntry] = LogEntry.objects.filter(content_type__in=_ids_of(THINGS))
+    return entries.prefetch_related("actor", "content_type").order_by("-timestamp", "-pk")
+
+
+def _ids_of(things: Collection[str]) -> list[int]:
+    """By number: a join with the few kinds there are would spoil the order by time."""
+    models = [model for model in apps.get_models() if model._meta.model_name in things]
+    return [kind.pk for kind in ContentType.objects.get_for_models(*models).values()]  # kept there
+
+
 class AuditFilter(django_filters.FilterSet):
     """Entries by person, act, what it was done to, table and time."""
 
-    user = django_filters.CharFilter(
-        field_name="actor__username", lookup_expr="iexact", label="Who"
-    )
+    user = django_filters.CharFilter(method="filter_user", label="Who")
     act = django_filters.ChoiceFilter(field_name="action", choices=ACT_CHOICES, label="Act")
     thing = django_filters.ChoiceFilter(
-        field_name="content_type__model", choices=list(THINGS.items()), label="Thing"
+        method="filter_thing", choices=list(THINGS.items()), label="Thing"
     )
     table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
     since = django_filters.IsoDateTimeFilter(
@@ -56,18 +69,37 @@ class AuditFilter(django_filters.FilterSet):
         model = LogEntry
         fields: list[str] = []
 
+    def filter_user(self, entries: QuerySet[LogEntry], _name: str, user: str) -> QuerySet[LogEntry]:
+        people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
+        return entries.filter(actor__in=list(people))
+
+    def filter_thing(
+        self, entries: QuerySet[LogEntry], _name: str, thing: str
+    ) -> QuerySet[LogEntry]:
+        return entries.filter(content_type__in=_ids_of([thing]))
+
     def filter_table(
         self, entries: QuerySet[LogEntry], _name: str, text: str
     ) -> QuerySet[LogEntry]:
+        """The entries are found first, each kind by its own index, then put in order."""
         is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
         own = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
         ids = list(Table.objects.filter(own).values_list("pk", flat=True))
-        texts = [str(pk) for pk in ids]
-        jobs = Job.objects.filter(table__in=ids).values_list("pk", flat=True)
-        wanted = Q(content_type__model="table", object_id__in=ids)
-        wanted |= Q(content_type__model="job", object_pk__in=list(map(str, jobs)))
-        for thing, model in OF_A_TABLE.items():
-            rows = model.objects.filter(table__in=ids).values_list("pk", flat=True)
-            said = Q(changes__table__0__in=texts) | Q(changes__table__1__in=texts)  # when removed
-            wanted |= Q(said | Q(object_id__in=list(rows)), content_type__model=thing)
-        return entries.filter(wanted)
+        found = list(_about(ids)) if ids else []
+        return entries.filter(pk__in=found)
+
+
+def _about(tables: list[int]) -> Iterator[int]:
+    """The entries about tables, their jobs, and what names them."""
+    texts = [str(pk) for pk in tables]
+    own = Q(content_type__in=_ids_of(["table"]), object_id__in=tables)
+    jobs = Job.objects.filter(table__in=tables).values_list("pk", flat=True)
+    asked = Q(content_type__in=_ids_of(["job"]), object_pk__in=[str(pk) for pk in jobs])
+    said = Q(changes__table__0__in=texts) | Q(changes__table__1__in=texts)
+    named = Q(said, content_type__in=_ids_of(OF_A_TABLE))
+    for wanted in (own, asked, named):
+        yield from LogEntry.objects.filter(wanted).order_by().values_list("pk", flat=True)
+    for thing, model in OF_A_TABLE.items():
+        rows = list(model.objects.filter(table__in=tables).values_list("pk", flat=True))
+        entries = LogEntry.objects.filter(content_type__in=_ids_of([thing]), object_id__in=rows)
+        yield from entries.order_by().values_list("pk", flat=True)

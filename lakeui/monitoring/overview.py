@@ -232,7 +232,7 @@ def news(user: Person, since: datetime, count: int) -> tuple[list[News], int]:
     if len(tables) < count:
         rest = changed.exclude(pk__in=ranked).order_by("-last_commit_at")
         tables += list(rest[: count - len(tables)])
-    absorbed = _by_table(found.filter(kind=Conflict.Kind.ABSORBED, table__in=tables))
+    absorbed = _absorbed_by(tables, since)
     versions = _versions_since(tables, since)
     all_changed = lost.keys() | failed.keys() | set(changed.values_list("pk", flat=True))
     return [
@@ -251,9 +251,16 @@ def _by_table(conflicts: QuerySet[Conflict]) -> Counter[int]:
     return Counter(dict(conflicts.values_list("table_id").annotate(n=Count("pk"))))
 
 
+def _absorbed_by(tables: list[Table], since: datetime) -> Counter[int]:
+    """Of a few tables: by table first, which is how an index has them."""
+    met = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
+    grouped = met.values_list("table_id", "kind").annotate(n=Count("pk"))
+    return Counter({pk: n for pk, kind, n in grouped if kind == Conflict.Kind.ABSORBED})
+
+
 def _failed_by_table(user: Person, since: datetime) -> Counter[int]:
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
-    return Counter(dict(failed.values_list("table_id").annotate(n=Count("pk"))))
+    return Counter(dict(failed.values_list("table_id").annotate(n=Count("state"))))
 
 
 def _versions_since(tables: list[Table], since: datetime) -> dict[int, dict[str, Any]]:

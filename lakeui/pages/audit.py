@@ -15,7 +15,7 @@ from django.shortcuts import render
 
 from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
-from lakeui.monitoring.filters import ACT_CHOICES, ACTS, OF_A_TABLE, THINGS, AuditFilter
+from lakeui.monitoring.filters import ACT_CHOICES, ACTS, OF_A_TABLE, THINGS, AuditFilter, trail
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 
@@ -63,9 +63,7 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     if not may(request.user, "maintain"):
         msg = "The audit trail needs the role maintainer on all tables."
         raise PermissionDenied(msg)
-    entries = LogEntry.objects.filter(content_type__model__in=THINGS)
-    entries = entries.select_related("actor", "content_type").order_by("-timestamp", "-pk")
-    listing = Listing(request, AuditFilter(request.GET, entries))
+    listing = Listing(request, AuditFilter(request.GET, trail()))
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], "audit")
     context = {

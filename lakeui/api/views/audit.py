@@ -7,7 +7,7 @@ from rest_framework.generics import ListAPIView
 
 from lakeui.api.fields import ObjectField
 from lakeui.api.views.of_table import require
-from lakeui.monitoring.filters import ACTS, THINGS, AuditFilter
+from lakeui.monitoring.filters import ACTS, THINGS, AuditFilter, trail
 
 
 class AuditEntrySerializer(serializers.ModelSerializer[LogEntry]):
@@ -63,5 +63,4 @@ class AuditList(ListAPIView[LogEntry]):
 
     def get_queryset(self) -> QuerySet[LogEntry]:
         require(self.request, "maintain")
-        entries: QuerySet[LogEntry] = LogEntry.objects.filter(content_type__model__in=THINGS)
-        return entries.select_related("actor", "content_type").order_by("-timestamp")
+        return trail().order_by("-timestamp")

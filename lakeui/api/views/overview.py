@@ -24,7 +24,7 @@ class OverviewRequestSerializer(serializers.Serializer[Any]):
     since = serializers.DateTimeField(required=False, help_text="24 hours ago, if not given.")
 
 
-class PairSerializer(serializers.Serializer[Any]):
+class LosingPairSerializer(serializers.Serializer[Any]):
     """Operations that met, the loser's first."""
 
     loser = RecordedField()
@@ -62,7 +62,7 @@ class OverviewSerializer(serializers.Serializer[Any]):
     absorbed = serializers.IntegerField()
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
-    pairs = PairSerializer(many=True)
+    pairs = LosingPairSerializer(many=True)
     changed_table_count = serializers.IntegerField()
     news = NewsSerializer(many=True, help_text="The first 50 tables, what went wrong first.")
 

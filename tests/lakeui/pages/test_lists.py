@@ -167,7 +167,8 @@ def test_a_search_that_finds_nothing_says_so(as_, lake):
 
 
 def test_the_overview_names_what_needs_attention(as_, lake):
-    make_job(lake.table, "append", state="failed", error_message="4 rows do not fit.")
+    failed = {"state": "failed", "finished_at": timezone.now()}
+    make_job(lake.table, "append", error_message="4 rows do not fit.", **failed)
     make_table("web.events", file_count=100, small_file_count=80)
     yesterday = timezone.now() - timedelta(days=1)
     make_table("web.visits", size_bytes=100, dead_bytes=2048, vacuum_from=yesterday)
