@@ -118,12 +118,12 @@ def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTran
 
 
 def _refreshed(action: Action, latest: Mapping[str, AddFile]) -> Action:
-    if not isinstance(action, AddFile | RemoveFile) or action.path not in latest:
-        return action
-    known = latest[action.path]
-    if isinstance(action, AddFile):
-        return with_identity_of(action, known)
-    return naming(action, known) if known.key == action.key else action
+    if isinstance(action, AddFile) and action.path in latest:
+        return with_identity_of(action, latest[action.path])
+    if isinstance(action, RemoveFile) and action.path in latest:
+        known = latest[action.path]
+        return naming(action, known) if known.key == action.key else action
+    return action
 
 
 def with_identity_of(add: AddFile, latest: AddFile) -> AddFile:

@@ -19,15 +19,29 @@ from engine.storage.base import Store
 _TEMPORARY = re.compile(r"\.[\w.\-]+\.[0-9a-f]{32}\.tmp")  # as engine.storage.local names them
 
 
-def clean_log(store: Store, retention_ms: int, now_ms: int) -> list[str]:
+def clean_log(
+    store: Store,
+    retention_ms: int,
+    now_ms: int,
+    *,
+    granularity_ms: int = DAY_MS,
+    protected_before: int = 0,
+) -> list[str]:
     """Delete expired files of the log; their paths.
 
-    The cut is at midnight UTC, so that a day's versions expire together.
+    Args:
+        store: the table's.
+        retention_ms: how old a version must be.
+        now_ms: wall time.
+        granularity_ms: the cut is at a multiple of this; by default at midnight UTC, so that a day's
+            versions expire together.
+        protected_before: versions before this one go together or not at all (protocol: Checkpoint
+            Protection).
     """
     _clean_temporaries(store, now_ms)
     files = list_log_files(store)
-    cutoff_ms = (now_ms - retention_ms) // DAY_MS * DAY_MS
-    expired = expired_files(files, cutoff_ms)
+    cutoff_ms = (now_ms - retention_ms) // granularity_ms * granularity_ms
+    expired = expired_files(files, cutoff_ms, protected_before)
     for each in expired:
         store.delete(each.path)
     if not expired:
@@ -39,11 +53,18 @@ def clean_log(store: Store, retention_ms: int, now_ms: int) -> list[str]:
     return [*(each.path for each in expired), *sidecars]
 
 
-def expired_files(files: Sequence[LogFile], cutoff_ms: int) -> list[LogFile]:
-    """The files before the newest checkpoint that is older than the cutoff, oldest version first."""
+def expired_files(
+    files: Sequence[LogFile], cutoff_ms: int, protected_before: int = 0
+) -> list[LogFile]:
+    """The files before the newest checkpoint that is older than the cutoff, oldest version first.
+
+    None if that checkpoint lies before a version whose predecessors are protected.
+    """
     times = file_times(files)
     old = [each.version for each in complete_checkpoints(files) if times[each.version] < cutoff_ms]
     keep_from = max(old, default=0)
+    if keep_from < protected_before:
+        return []
     return sorted(
         (each for each in files if each.version < keep_from),
         key=lambda each: (each.version, each.path),

@@ -1,17 +1,15 @@
-"""ALTER TABLE for constraints, clustering and features."""
+"""ALTER TABLE for constraints and clustering."""
 
 import msgspec
 
-from engine.actions.table import Protocol
-from engine.commands.alter import AddConstraint, ClusterBy, DropConstraint, DropFeature
+from engine.commands.alter import AddConstraint, ClusterBy, DropConstraint
 from engine.errors import InvalidPropertyError, InvariantViolationError, RequestError
 from engine.expressions.render import to_sql
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.write_rows import Terms, under
-from engine.protocol.features import FEATURES, required_features, supported_features, upgrade
+from engine.protocol.features import supported_features, upgrade
 from engine.snapshot.new_table import clustering_domain
-from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true, to_column
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_rules import CONSTRAINT_PREFIX
@@ -97,50 +95,3 @@ def cluster_by(command: ClusterBy, execution: Execution) -> OperationResult:
         "newClusteringColumns": ",".join(command.columns),
     }
     return execution.commit(txn, "CLUSTER BY", parameters, {})
-
-
-def drop_feature(command: DropFeature, execution: Execution) -> OperationResult:
-    """Run DROP FEATURE, for features that leave no trace in the table.
-
-    Raises:
-        RequestError: the feature is in use, is not there, or leaves traces that readers meet.
-    """
-    txn = execution.begin()
-    snapshot = execution.snapshot_of(txn)
-    _check_droppable(snapshot, command.feature)
-    if execution.dry_run:
-        return OperationResult(
-            plan=Plan("The protocol would change; concurrent writes would fail.")
-        )
-    have = supported_features(snapshot.protocol) - {command.feature}
-    txn.stage(
-        Protocol(
-            min_reader_version=snapshot.protocol.min_reader_version,
-            min_writer_version=7,
-            reader_features=snapshot.protocol.reader_features,
-            writer_features=sorted(have),
-        )
-    )
-    parameters = {
-        "featureName": command.feature,
-        "truncateHistory": command.truncate_history,
-    }
-    return execution.commit(txn, "DROP FEATURE", parameters, {})
-
-
-def _check_droppable(snapshot: Snapshot, name: str) -> None:
-    have = supported_features(snapshot.protocol)
-    if name not in have:
-        msg = f"{snapshot.table_uri} does not have the feature {name}."
-        raise RequestError(msg, f"It has {', '.join(sorted(have))}.", field="feature")
-    needed = required_features(snapshot.schema, snapshot.metadata.configuration)
-    in_use = name in needed and name not in {"appendOnly", "invariants"}
-    depends = [other for other in have if name in getattr(FEATURES.get(other), "needs", ())]
-    if in_use or depends or (name == "clustering" and snapshot.clustering_columns):
-        why = f"{depends[0]} needs it" if depends else "it is in use"
-        msg = f"{name} cannot be dropped: {why}."
-        raise RequestError(msg, "Take what uses it away first.", field="feature")
-    feature = FEATURES.get(name)
-    if feature is None or feature.reader or name in {"rowTracking", "inCommitTimestamp"}:
-        msg = f"{name} cannot be dropped by this engine: files or history still speak of it."
-        raise RequestError(msg, "Drop it with Databricks or delta-spark.", field="feature")

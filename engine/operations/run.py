@@ -47,12 +47,12 @@ from engine.operations.alter_table import (
     add_constraint,
     cluster_by,
     drop_constraint,
-    drop_feature,
 )
 from engine.operations.append import append
 from engine.operations.clone import clone
 from engine.operations.create import create
 from engine.operations.delete import delete
+from engine.operations.drop_feature import drop_feature
 from engine.operations.execution import Execution, Resolve
 from engine.operations.merge import merge
 from engine.operations.optimize import optimize

@@ -192,6 +192,33 @@ def upgrade(protocol: Protocol, features: Iterable[str]) -> Protocol:
     )
 
 
+def without(protocol: Protocol, features: Iterable[str]) -> Protocol:
+    """The protocol with features taken out: versions alone where they imply just what is left."""
+    left = supported_features(protocol) - set(features)
+    for feature in _ALL:
+        if feature.legacy_writer is not None:
+            legacy = Protocol(
+                min_reader_version=2 if "columnMapping" in left else 1,
+                min_writer_version=feature.legacy_writer,
+            )
+            if supported_features(legacy) == left:
+                return legacy
+    by_list = protocol.min_reader_version >= READER_FEATURES_VERSION
+    readers = [name for name in sorted(left) if name in FEATURES and FEATURES[name].reader]
+    if by_list and readers:
+        return Protocol(
+            min_reader_version=READER_FEATURES_VERSION,
+            min_writer_version=WRITER_FEATURES_VERSION,
+            reader_features=readers,
+            writer_features=sorted(left),
+        )
+    return Protocol(
+        min_reader_version=2 if readers else 1,
+        min_writer_version=WRITER_FEATURES_VERSION,
+        writer_features=sorted(left),
+    )
+
+
 def _legacy_upgrade(protocol: Protocol, wanted: set[str]) -> Protocol | None:
     """Versions alone, if every feature is a legacy one and the table has no lists yet."""
     known = [FEATURES.get(name) for name in wanted]

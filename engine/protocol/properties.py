@@ -52,7 +52,9 @@ class TableProperties:
     in_commit_timestamps: bool = False
     in_commit_timestamp_enablement_version: int | None = None
     in_commit_timestamp_enablement_ms: int | None = None
+    checkpoint_protection_version: int = 0
     log_retention_ms: int = 30 * DAY_MS
+    drop_feature_retention_ms: int = DAY_MS
     deleted_file_retention_ms: int = 7 * DAY_MS
     set_transaction_retention_ms: int | None = None
     data_skipping_num_indexed_cols: int = 32
@@ -191,7 +193,15 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
         "in_commit_timestamp_enablement_ms",
         _integer(0),
     ),
+    "delta.requireCheckpointProtectionBeforeVersion": (
+        "checkpoint_protection_version",
+        _integer(0),
+    ),
     "delta.logRetentionDuration": ("log_retention_ms", _duration_ms),
+    "delta.dropFeatureTruncateHistory.retentionDuration": (
+        "drop_feature_retention_ms",
+        _duration_ms,
+    ),
     "delta.deletedFileRetentionDuration": ("deleted_file_retention_ms", _duration_ms),
     "delta.setTransactionRetentionDuration": ("set_transaction_retention_ms", _duration_ms),
     "delta.dataSkippingNumIndexedCols": ("data_skipping_num_indexed_cols", _integer(-1)),
@@ -213,7 +223,6 @@ _OTHER_KEYS = frozenset(
         "delta.parquet.compression.codec",
         "delta.randomizeFilePrefixes",
         "delta.randomPrefixLength",
-        "delta.requireCheckpointProtectionBeforeVersion",
         "delta.sampleRetentionDuration",
         "delta.tuneFileSizesForRewrites",
     }

@@ -58,15 +58,17 @@ def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
         StorageError: the checkpoint could not be written.
     """
     written = write_checkpoint(snapshot.store, snapshot.state, snapshot.properties, now_ms)
-    if may_clean(snapshot):
-        clean_log(snapshot.store, snapshot.properties.log_retention_ms, now_ms)
+    if snapshot.properties.enable_expired_log_cleanup:
+        protected = protected_before(snapshot)
+        retention_ms = snapshot.properties.log_retention_ms
+        clean_log(snapshot.store, retention_ms, now_ms, protected_before=protected)
     return written
 
 
-def may_clean(snapshot: Snapshot) -> bool:
-    """Whether expired commits may go: the table wants it, and none is protected."""
+def protected_before(snapshot: Snapshot) -> int:
+    """The version before which the log is cleaned at once or not at all; 0 where it is free."""
     protected = has_feature(snapshot.protocol, "checkpointProtection")
-    return snapshot.properties.enable_expired_log_cleanup and not protected
+    return snapshot.properties.checkpoint_protection_version if protected else 0
 
 
 def _is_due(version: int, previous: Snapshot | None) -> bool:

@@ -21,6 +21,7 @@ from engine.transaction.metrics import settled_metrics
 from engine.transaction.provenance import commit_info
 
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
+_PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
@@ -64,7 +65,8 @@ def _settled(action: Action, contender: Contender, version: int, timestamp_ms: i
         case RemoveFile(deletion_timestamp=None):
             return msgspec.structs.replace(action, deletion_timestamp=timestamp_ms)
         case Metadata():
-            return _with_enablement(action, contender, version, timestamp_ms)
+            stamped = _with_enablement(action, contender, version, timestamp_ms)
+            return _with_protection(stamped, contender, version)
         case _:
             return action
 
@@ -81,6 +83,16 @@ def _with_enablement(
         return metadata
     since = {_ENABLEMENT_VERSION: str(version), _ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **since})
+
+
+def _with_protection(metadata: Metadata, contender: Contender, version: int) -> Metadata:
+    """A version that drops a feature under checkpoint protection protects those before it."""
+    after = contender.after.features
+    drops = contender.before is not None and bool(contender.before.features - after)
+    if not drops or "checkpointProtection" not in after:
+        return metadata
+    protected = {_PROTECTED: str(version)}
+    return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **protected})
 
 
 def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> Iterator[Action]:

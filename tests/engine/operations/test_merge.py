@@ -1,3 +1,4 @@
+# ruff: noqa: S608 - statements are what is tested
 import pytest
 
 from engine.errors import InvariantViolationError, MultipleSourceRowsError, RequestError

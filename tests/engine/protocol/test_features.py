@@ -9,6 +9,7 @@ from engine.protocol.features import (
     required_protocol,
     supported_features,
     upgrade,
+    without,
 )
 from engine.schema.types import LONG, TIMESTAMP_NTZ, ArrayType, StructField, StructType
 
@@ -118,3 +119,49 @@ def test_an_upgrade_keeps_what_versions_implied():
 def test_an_upgrade_to_what_is_there_changes_nothing():
     found = protocol(3, 7, ["deletionVectors"], ["deletionVectors"])
     assert upgrade(found, ["deletionVectors"]) is found
+
+
+@pytest.mark.parametrize(
+    ("before", "dropped", "after"),
+    [
+        (
+            protocol(3, 7, ["deletionVectors"], ["deletionVectors", "appendOnly", "invariants"]),
+            "deletionVectors",
+            protocol(1, 2),
+        ),
+        (
+            protocol(
+                3, 7, ["deletionVectors", "v2Checkpoint"], ["deletionVectors", "v2Checkpoint"]
+            ),
+            "v2Checkpoint",
+            protocol(3, 7, ["deletionVectors"], ["deletionVectors"]),
+        ),
+        (protocol(1, 3), "invariants", protocol(1, 7, None, ["appendOnly", "checkConstraints"])),
+        (protocol(1, 3), "checkConstraints", protocol(1, 2)),
+        (
+            protocol(2, 5),
+            "columnMapping",
+            protocol(1, 4),
+        ),
+        (
+            protocol(2, 5),
+            "changeDataFeed",
+            protocol(
+                2,
+                7,
+                None,
+                [
+                    "appendOnly",
+                    "checkConstraints",
+                    "columnMapping",
+                    "generatedColumns",
+                    "invariants",
+                ],
+            ),
+        ),
+    ],
+)
+def test_a_protocol_without_a_feature_is_the_lowest_that_has_the_rest(
+    before: Protocol, dropped: str, after: Protocol
+):
+    assert without(before, {dropped}) == after

@@ -55,17 +55,23 @@ PROTECTED = Protocol(
 
 
 @pytest.mark.parametrize(
-    ("protocol", "enabled", "cleaned"),
-    [(LEGACY, "true", True), (LEGACY, "false", False), (PROTECTED, "true", False)],
+    ("protocol", "enabled", "protected_before", "cleaned"),
+    [
+        (LEGACY, "true", "9", True),
+        (LEGACY, "false", "0", False),
+        (PROTECTED, "true", "3", False),
+        (PROTECTED, "true", "2", True),
+    ],
 )
 def test_the_log_is_cleaned_where_the_table_wants_and_allows_it(
-    protocol: Protocol, enabled: str, cleaned: bool
+    protocol: Protocol, enabled: str, protected_before: str, cleaned: bool
 ):
     store = MemoryStore(f"memory://{uuid.uuid4()}")
     configuration = {
         "delta.checkpointInterval": "2",
         "delta.logRetentionDuration": "interval 1 days",
         "delta.enableExpiredLogCleanup": enabled,
+        "delta.requireCheckpointProtectionBeforeVersion": protected_before,
     }
     write_first(store, protocol=protocol, configuration=configuration)
     for version in (1, 2):

@@ -1,0 +1,224 @@
+"""ALTER TABLE … DROP FEATURE: the protocol asks less of clients, once nothing speaks of the feature.
+
+A feature that readers must know lives on in the history: in files that were removed, in metadata of
+then. Either a checkpoint that knows nothing of it stands before it, protected (`checkpointProtection`),
+or the history that speaks of it is cut off first (TRUNCATE HISTORY).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from urllib.parse import quote
+
+import msgspec
+import pyarrow.compute as pc
+
+from engine.actions.codec import Action
+from engine.actions.files import RemoveFile
+from engine.commands.alter import DropFeature
+from engine.deletion_vectors.files import locate
+from engine.errors import EngineError, RequestError
+from engine.log.cleanup import clean_log
+from engine.log.commits import list_versions, read_commit
+from engine.log.file_table import removes_of
+from engine.log.paths import LogFileKind
+from engine.log.segment import earliest_version, list_log_files
+from engine.operations.execution import Execution
+from engine.operations.feature_uses import speaks_of, use_of
+from engine.operations.result import OperationResult, Plan
+from engine.protocol.features import FEATURES, supported_features, upgrade, without
+from engine.snapshot.snapshot import Snapshot, load_snapshot
+from engine.snapshot.upkeep import checkpoint, protected_before
+from engine.spark.file_writer import PATH_SAFE
+
+_PROTECTION = "checkpointProtection"
+_PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
+_TRACELESS = frozenset({"vacuumProtocolCheck"})
+_DOMAINS = {"clustering": "delta.clustering", "rowTracking": "delta.rowTracking"}
+_SETTINGS = {
+    _PROTECTION: (_PROTECTED,),
+    "inCommitTimestamp": (
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.inCommitTimestampEnablementTimestamp",
+    ),
+    "rowTracking": (
+        "delta.rowTracking.materializedRowIdColumnName",
+        "delta.rowTracking.materializedRowCommitVersionColumnName",
+        "delta.rowTrackingSuspended",
+    ),
+}
+_MINUTE_MS = 60_000
+
+
+def drop_feature(command: DropFeature, execution: Execution) -> OperationResult:
+    """Run DROP FEATURE.
+
+    Raises:
+        RequestError: the table does not have the feature, uses it, or its history speaks of it.
+        ConflictError: a concurrent commit might use it again.
+    """
+    snapshot = execution.table.snapshot()
+    name = _named(snapshot, command.feature)
+    _check_unused(snapshot, name)
+    cut = command.truncate_history
+    in_history = name == _PROTECTION or (FEATURES[name].reader and name not in _TRACELESS)
+    if cut and not in_history:
+        msg = f"{name} leaves nothing in the history that readers must understand."
+        raise RequestError(msg, "Drop it without TRUNCATE HISTORY.", field="truncate_history")
+    if name == _PROTECTION and not cut:
+        msg = f"{name} guards history that older clients cannot read."
+        raise RequestError(msg, "Drop it with TRUNCATE HISTORY.", field="truncate_history")
+    if execution.dry_run:
+        return OperationResult(plan=Plan(_summary(name, in_history=in_history, cut=cut)))
+    before: tuple[int, ...] = ()
+    if in_history:
+        before = _barrier(execution, snapshot, name)
+    if cut:
+        _cut_history(execution, name)
+    result = _commit(execution, name, cut=cut, protect=in_history and not cut)
+    if in_history:
+        checkpoint(execution.table.snapshot(), execution.now_ms)
+    return replace(result, versions=(*before, *result.versions))
+
+
+def _named(snapshot: Snapshot, wanted: str) -> str:
+    have = supported_features(snapshot.protocol)
+    name = next((each for each in have if each.lower() == wanted.lower()), None)
+    if name is None:
+        msg = f"{snapshot.table_uri} does not have the feature {wanted}."
+        raise RequestError(msg, f"It has {', '.join(sorted(have))}.", field="feature")
+    if name not in FEATURES:
+        msg = f"{name} cannot be dropped by this engine, which does not know it."
+        raise RequestError(msg, "Drop it with the engine that added it.", field="feature")
+    return name
+
+
+def _check_unused(snapshot: Snapshot, name: str) -> None:
+    use = use_of(snapshot, name)
+    if use is not None:
+        msg = f"{name} cannot be dropped from {snapshot.table_uri}: {use.what}."
+        raise RequestError(msg, use.remedy, field="feature")
+
+
+def _barrier(execution: Execution, snapshot: Snapshot, name: str) -> tuple[int, ...]:
+    """A version with a checkpoint, from which on the log says nothing of the feature."""
+    txn = execution.begin("before the feature goes")
+    if name == "deletionVectors":
+        txn.stage(*_vector_tombstones(snapshot))
+    operation = "Deletion Vector Tombstones" if txn.actions else "Empty Commit"
+    txn.commit(operation, {}, {}, user_name=execution.user_name, even_if_empty=True)
+    checkpoint(execution.table.snapshot(), execution.now_ms)
+    return (txn.outcome.version,) if txn.outcome else ()
+
+
+def _vector_tombstones(snapshot: Snapshot) -> Iterator[RemoveFile]:
+    """Vectors of removed files as removed files themselves.
+
+    Clients that know no vectors would take these files for strays, and delete them while older
+    versions need them.
+    """
+    known = set(snapshot.state.tombstones.column("path").to_pylist())
+    for place in sorted(
+        {place for each in _with_vectors(snapshot) for place in _file_of(each, snapshot)}
+    ):
+        if place not in known:
+            yield RemoveFile(path=place, data_change=False)
+
+
+def _with_vectors(snapshot: Snapshot) -> list[RemoveFile]:
+    tombstones = snapshot.state.tombstones
+    return removes_of(tombstones.filter(pc.is_valid(tombstones.column("deletion_vector"))))
+
+
+def _file_of(remove: RemoveFile, snapshot: Snapshot) -> Iterator[str]:
+    """The file of a vector below the table, as the log spells paths; none of an inline vector."""
+    vector = remove.deletion_vector
+    if vector is None or vector.storage_type == "i":
+        return
+    try:
+        place = locate(snapshot.table_uri, vector)
+    except EngineError:
+        return  # outside the table: its owner's
+    if place.inside:
+        yield quote(place.path, safe=PATH_SAFE)
+
+
+def _cut_history(execution: Execution, name: str) -> None:
+    """Delete what may go of the log, and make sure that nothing left speaks of the feature.
+
+    Raises:
+        RequestError: versions that must stay for now do.
+    """
+    snapshot = execution.table.snapshot()
+    retention_ms = snapshot.properties.drop_feature_retention_ms
+    clean_log(
+        snapshot.store,
+        retention_ms,
+        execution.now_ms,
+        granularity_ms=_MINUTE_MS,
+        protected_before=protected_before(snapshot),
+    )
+    last = _last_trace(snapshot, name)
+    if last is not None:
+        hours = retention_ms / 3_600_000
+        msg = f"{name} cannot be dropped from {snapshot.table_uri}: version {last} still speaks of it."
+        remedy = (
+            f"Run it again once a checkpoint after version {last} is {hours:g} hours old"
+            " (delta.dropFeatureTruncateHistory.retentionDuration), or without TRUNCATE HISTORY."
+        )
+        raise RequestError(msg, remedy, field="feature")
+
+
+def _last_trace(snapshot: Snapshot, name: str) -> int | None:
+    """The last version that the log still holds and that speaks of a feature.
+
+    Files removed before the oldest state that can be read are of no use to its readers.
+    """
+    store = snapshot.store
+    files = list_log_files(store)
+    first = earliest_version(files) or 0
+    versions = list_versions(store, first)
+    if name == "v2Checkpoint":
+        own = [each.version for each in files if each.name.kind is LogFileKind.CHECKPOINT_V2]
+        return max(own, default=None)
+    if name == _PROTECTION:
+        guarded = [each for each in versions if each < protected_before(snapshot)]
+        return max(guarded, default=None)
+    for version in reversed(versions):
+        if version > first or first == 0:
+            actions = read_commit(store, version).actions
+            if any(speaks_of(each, name) for each in actions):
+                return version
+    return first if use_of(load_snapshot(store, first), name) is not None else None
+
+
+def _commit(execution: Execution, name: str, *, cut: bool, protect: bool) -> OperationResult:
+    """The version that drops the feature. Whoever changed the table since it was looked at conflicts."""
+    txn = execution.begin()
+    snapshot = execution.snapshot_of(txn)
+    _check_unused(snapshot, name)
+    txn.read_whole_table()
+    protocol = without(snapshot.protocol, {name})
+    configuration = {
+        key: value
+        for key, value in snapshot.metadata.configuration.items()
+        if key not in _SETTINGS.get(name, ())
+    }
+    if protect:
+        protocol = upgrade(protocol, {_PROTECTION})
+        configuration[_PROTECTED] = str(snapshot.version + 1)  # the commit says which it became
+    actions: list[Action] = [protocol]
+    if configuration != snapshot.metadata.configuration:
+        actions.append(msgspec.structs.replace(snapshot.metadata, configuration=configuration))
+    domain = snapshot.domains.get(_DOMAINS.get(name, ""))
+    if domain is not None:
+        actions.append(msgspec.structs.replace(domain, removed=True))
+    txn.stage(*actions)
+    parameters = {"featureName": name, "truncateHistory": cut}
+    return execution.commit(txn, "DROP FEATURE", parameters, {})
+
+
+def _summary(name: str, *, in_history: bool, cut: bool) -> str:
+    first = "A checkpoint would be written first, and " if in_history else ""
+    cutting = "history be cut off before it; " if cut else ""
+    protected = "history be protected; " if in_history and not cut else ""
+    return f"{first}{cutting}{protected}{name} would go from the protocol; concurrent writes would fail."

@@ -1,0 +1,206 @@
+"""What a table still uses a feature for: what must be undone before the feature can be dropped.
+
+Pure: a snapshot, or one action of the log, is looked at, and nothing is read.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import Metadata
+from engine.errors import InvalidSchemaError
+from engine.operations.schema_edit import TYPE_CHANGES
+from engine.protocol.features import FEATURES, required_features, supported_features
+from engine.schema.types import (
+    StructField,
+    StructType,
+    iter_types,
+    parse_schema,
+)
+from engine.snapshot.snapshot import Snapshot
+
+
+class Use(NamedTuple):
+    """What is in the way of dropping a feature, and what to do about it."""
+
+    what: str
+    remedy: str
+
+
+def use_of(snapshot: Snapshot, feature: str) -> Use | None:
+    """What of a version uses a feature; None where nothing does."""
+    needing = _needing(snapshot, feature)
+    if needing:
+        return Use(f"the feature {needing[0]} needs it", f"Drop {needing[0]} first.")
+    return _USES[feature](snapshot) if feature in _USES else _column_use(snapshot, feature)
+
+
+def speaks_of(action: Action, feature: str) -> bool:
+    """Whether an action of the log can only be understood by who knows a feature."""
+    match action:
+        case AddFile() | RemoveFile():
+            return feature == "deletionVectors" and action.deletion_vector is not None
+        case Metadata():
+            return _metadata_needs(action, feature)
+        case _:
+            return False
+
+
+def _metadata_needs(metadata: Metadata, feature: str) -> bool:
+    try:
+        schema = parse_schema(metadata.schema_string)
+    except InvalidSchemaError:
+        return True
+    if feature in _WIDENING and any(TYPE_CHANGES in each.metadata for each in _fields(schema)):
+        return True
+    return feature in required_features(schema, metadata.configuration)
+
+
+def _needing(snapshot: Snapshot, feature: str) -> list[str]:
+    have = supported_features(snapshot.protocol)
+    return sorted(other for other in have if other in FEATURES and feature in FEATURES[other].needs)
+
+
+def _property_use(key: str) -> Use:
+    return Use(f"{key} is true", f"Set {key} to false first.")
+
+
+def _append_only(snapshot: Snapshot) -> Use | None:
+    return _property_use("delta.appendOnly") if snapshot.properties.append_only else None
+
+
+def _change_feed(snapshot: Snapshot) -> Use | None:
+    enabled = snapshot.properties.enable_change_data_feed
+    return _property_use("delta.enableChangeDataFeed") if enabled else None
+
+
+def _constraints(snapshot: Snapshot) -> Use | None:
+    prefix = "delta.constraints."
+    names = [key.removeprefix(prefix) for key in snapshot.metadata.configuration if prefix in key]
+    return Use(f"there are constraints: {_few(names)}", "Drop them first.") if names else None
+
+
+def _invariants(snapshot: Snapshot) -> Use | None:
+    names = [
+        each.name
+        for each in _fields(snapshot.schema)
+        if not each.nullable or "delta.invariants" in each.metadata
+    ]
+    what = f"there are columns with NOT NULL or another invariant: {_few(names)}"
+    return Use(what, "Let them be null first.") if names else None
+
+
+def _mapping(snapshot: Snapshot) -> Use | None:
+    if snapshot.mapping_mode == "none":
+        return None
+    what = f"columns are mapped by {snapshot.mapping_mode}, and files have other names for them"
+    return Use(what, "Load the rows into a table without delta.columnMapping.mode.")
+
+
+def _vectors(snapshot: Snapshot) -> Use | None:
+    if snapshot.properties.enable_deletion_vectors:
+        return _property_use("delta.enableDeletionVectors")
+    column = snapshot.state.files.column("deletion_vector")
+    count = len(column) - column.null_count
+    what = f"{count} files have deletion vectors"
+    return Use(what, "Run REORG TABLE … APPLY (PURGE) first.") if count else None
+
+
+def _domains(snapshot: Snapshot) -> Use | None:
+    names = sorted(snapshot.domains)
+    what = f"there are metadata domains: {_few(names)}"
+    return Use(what, "Remove them with the engine that wrote them.") if names else None
+
+
+def _row_tracking(snapshot: Snapshot) -> Use | None:
+    if snapshot.properties.row_tracking:
+        return _property_use("delta.enableRowTracking")
+    column = snapshot.state.files.column("base_row_id")
+    count = len(column) - column.null_count
+    if not count:
+        return None
+    what = f"{count} files carry row ids, which this engine cannot take out again"
+    return Use(what, "Leave delta.enableRowTracking false, or drop it with delta-spark.")
+
+
+def _clustering(snapshot: Snapshot) -> Use | None:
+    names = snapshot.clustering_columns
+    what = f"the table is clustered by {_few(names)}"
+    return Use(what, "Run ALTER TABLE … CLUSTER BY NONE first.") if names else None
+
+
+def _own_times(snapshot: Snapshot) -> Use | None:
+    enabled = snapshot.properties.in_commit_timestamps
+    return _property_use("delta.enableInCommitTimestamps") if enabled else None
+
+
+def _no_zone(snapshot: Snapshot) -> Use | None:
+    types = {str(getattr(each, "name", "")) for each in iter_types(snapshot.schema)}
+    what = "there are columns of type TIMESTAMP_NTZ"
+    return (
+        Use(what, "Load the rows into a table of other types.")
+        if "timestamp_ntz" in types
+        else None
+    )
+
+
+def _v2_checkpoints(snapshot: Snapshot) -> Use | None:
+    if snapshot.properties.checkpoint_policy != "v2":
+        return None
+    return Use("delta.checkpointPolicy is v2", "Set delta.checkpointPolicy to classic first.")
+
+
+def _widening(snapshot: Snapshot) -> Use | None:
+    if snapshot.properties.enable_type_widening:
+        return _property_use("delta.enableTypeWidening")
+    names = [each.name for each in _fields(snapshot.schema) if TYPE_CHANGES in each.metadata]
+    what = f"columns were widened, and files may hold their narrower types: {_few(names)}"
+    return Use(what, "Load the rows into a new table.") if names else None
+
+
+def _nothing(_snapshot: Snapshot) -> Use | None:
+    return None
+
+
+def _column_use(snapshot: Snapshot, feature: str) -> Use | None:
+    """Features that columns need by what they say of themselves."""
+    if feature not in required_features(snapshot.schema, {}):
+        return None
+    names = [
+        each.name
+        for each in _fields(snapshot.schema)
+        if feature in required_features(StructType((each,)), {})
+    ]
+    return Use(f"columns need it: {_few(names)}", "Drop these columns first.")
+
+
+_WIDENING = ("typeWidening", "typeWidening-preview")
+_USES: Mapping[str, Callable[[Snapshot], Use | None]] = {
+    "appendOnly": _append_only,
+    "changeDataFeed": _change_feed,
+    "checkConstraints": _constraints,
+    "invariants": _invariants,
+    "columnMapping": _mapping,
+    "deletionVectors": _vectors,
+    "domainMetadata": _domains,
+    "rowTracking": _row_tracking,
+    "clustering": _clustering,
+    "inCommitTimestamp": _own_times,
+    "timestampNtz": _no_zone,
+    "v2Checkpoint": _v2_checkpoints,
+    "vacuumProtocolCheck": _nothing,
+    "checkpointProtection": _nothing,
+    **dict.fromkeys(_WIDENING, _widening),
+}
+
+
+def _fields(schema: StructType) -> Iterator[StructField]:
+    """Every column, at any depth."""
+    for each in iter_types(schema):
+        if isinstance(each, StructType):
+            yield from each
+
+
+def _few(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
