@@ -43,6 +43,7 @@ _EXACT_DIGITS = 15
 _ROUNDING = Decimal("4e-16")
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TYPE_CHANGES = "delta.typeChanges"
 
 
 class FileFacts(NamedTuple):
@@ -93,7 +94,9 @@ class Skipper:
             return lambda files: [UNKNOWN] * len(files)
         if column.path[0].lower() in self._partitions:
             return _partition_reader(path, column.type)
-        return _statistics_reader(path, column.type)
+        return _statistics_reader(
+            path, column.type, was_float=_was_float(self._schema, column.path)
+        )
 
 
 def may_match(
@@ -227,7 +230,9 @@ def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:
     return read
 
 
-def _statistics_reader(path: Sequence[str], data_type: DataType) -> Read:
+def _statistics_reader(
+    path: Sequence[str], data_type: DataType, *, was_float: bool = False
+) -> Read:
     typed = _typed_as(data_type)
     nan, top = data_type in FLOATS, len(path) == 1
 
@@ -241,8 +246,8 @@ def _statistics_reader(path: Sequence[str], data_type: DataType) -> Read:
             return NULL
         low, high = _at(stats, "minValues", path), _at(stats, "maxValues", path)
         return Range(
-            None if low is None else _lower(typed(low)),
-            None if high is None else _upper(typed(high)),
+            None if low is None else _lower(typed(low), was_float=was_float),
+            None if high is None else _upper(typed(high), was_float=was_float),
             null=not (counted and nulls == 0),
             nan=nan,
         )
@@ -262,6 +267,18 @@ def _physical_path(schema: StructType, path: Sequence[str]) -> list[str] | None:
     return names
 
 
+def _was_float(schema: StructType, path: Sequence[str]) -> bool:
+    """Whether a column of doubles was one of floats when some of its files were written."""
+    inside: DataType = schema
+    changes: Any = None
+    for name in path:
+        field = inside.get(name) if isinstance(inside, StructType) else None
+        if field is None:
+            return False
+        inside, changes = field.type, field.metadata.get(_TYPE_CHANGES)
+    return inside == DOUBLE and "float" in str(changes)
+
+
 def _at(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
     found: Any = stats.get(kind)
     for name in path:
@@ -269,8 +286,13 @@ def _at(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any:  # noq
     return found
 
 
-def _lower(found: Any) -> Any:  # noqa: ANN401 - a value of the column's type
-    """A value at or below every value of the file; None where there is no bound."""
+def _lower(found: Any, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
+    """A value at or below every value of the file; None where there is no bound.
+
+    Statistics say 0.1 of a float that is a little more: as a double it is not the same.
+    """
+    if was_float and isinstance(found, float):
+        return min(found, as_single(found))
     if isinstance(found, Decimal):
         return found - _slack(found)
     if isinstance(found, datetime) and found < _EPOCH.replace(tzinfo=found.tzinfo):
@@ -278,8 +300,10 @@ def _lower(found: Any) -> Any:  # noqa: ANN401 - a value of the column's type
     return found
 
 
-def _upper(found: Any) -> Any:  # noqa: ANN401 - a value of the column's type
+def _upper(found: Any, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or above every value of the file, NaN apart; None where there is no bound."""
+    if was_float and isinstance(found, float):
+        return max(found, as_single(found))
     if isinstance(found, Decimal):
         return found + _slack(found)
     if isinstance(found, datetime):

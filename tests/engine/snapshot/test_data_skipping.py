@@ -420,3 +420,13 @@ def test_pruning_parses_statistics_only_where_the_partition_stays():
     condition = parse_condition("date = '2026-11-02' AND id > 3", TABLE)
     kept = prune(files_table(adds), condition, TABLE, ("date", "country"))
     assert [n for n, keep in enumerate(kept.to_pylist()) if keep] == [4, 7]
+
+
+@pytest.mark.parametrize("text", ["d > 0.1", "d < -0.1", "d = CAST(0.1F AS DOUBLE)", "s.d > 0.1"])
+def test_a_float_that_became_a_double_is_not_denied_by_its_short_text(text: str):
+    history = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    widened = StructField("d", DOUBLE, metadata=history)
+    schema = StructType((widened, StructField("s", StructType((widened,)))))
+    bounds = {"d": 0.1, "s": {"d": 0.1}} if "-" not in text else {"d": -0.1}
+    stats = {"numRecords": 1, "minValues": bounds, "maxValues": bounds}
+    assert may_match(parse_condition(text, schema), {}, stats, schema, ())
