@@ -182,11 +182,18 @@ def _lower(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
 
 def _upper(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON
     if name == "string":
-        text = str(value)
-        return text if len(text) <= MAX_STRING_LENGTH else text[:MAX_STRING_LENGTH] + _TIE_BREAKER
+        return _cut_above(str(value))
     if name in _MOMENTS:
         return _moment(-(-value // 1000), name)
     return _plain(name, value)
+
+
+def _cut_above(text: str) -> str:
+    """A text that is not below the whole one: it goes on over characters that nothing exceeds."""
+    end = MAX_STRING_LENGTH
+    while text[end : end + 1] == _TIE_BREAKER:
+        end += 1
+    return text if end >= len(text) else text[:end] + _TIE_BREAKER
 
 
 def _plain(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON

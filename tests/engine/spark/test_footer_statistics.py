@@ -35,6 +35,31 @@ def test_long_text_is_cut_so_that_the_bounds_still_hold(tmp_path):
     assert stats["maxValues"]["a"] > text
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        "a",
+        "\U0010ffff",
+        "\U0010ffff\U0010ffffz",
+        "\U0010ffff" * 3,
+        "😀" * 5,
+        "\uffff\uffff",
+        "\ud7ff",
+    ],
+    ids=ascii,
+)
+@pytest.mark.parametrize(
+    "head", ["a" * 31, "a" * 32, "😀" * 32, "\U0010ffff" * 32], ids=["31", "32", "pairs", "last"]
+)
+def test_cut_text_still_bounds_every_text_that_begins_like_it(tmp_path, head, rest):
+    text = head + rest
+    stats = _stats(tmp_path, pa.table({"a": [text, head]}))
+    low, high = stats["minValues"]["a"].encode(), stats["maxValues"]["a"].encode()
+    assert low <= head.encode() <= text.encode() <= high, "by the order of UTF-8, as Parquet has it"
+    assert len(stats["minValues"]["a"]) <= 32
+
+
 def test_moments_are_rounded_outwards_to_milliseconds(tmp_path):
     moment = dt.datetime(2024, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)
     before = dt.datetime(1960, 1, 1, 0, 0, 0, 999999)  # noqa: DTZ001 - a wall clock
