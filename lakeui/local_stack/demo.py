@@ -55,10 +55,16 @@ def _settle(row: DemoStep, step: Step) -> None:
         return
     if job is None:
         _set(row, State.FAILED, "Its job was deleted.")
-    elif job.state == Job.State.SUCCEEDED or (step.may_lose and job.state == Job.State.CONFLICTED):
+    elif _is_as_told(job, step):
         _set(row, State.DONE, job.error_message)
     else:
         _set(row, State.FAILED, job.error_message or f"The job {job.state}.")
+
+
+def _is_as_told(job: Job, step: Step) -> bool:
+    if job.state == Job.State.FAILED:
+        return bool(step.may_fail) and job.error_code == step.may_fail
+    return job.state == Job.State.SUCCEEDED or (step.may_lose and job.state == Job.State.CONFLICTED)
 
 
 def _begin(row: DemoStep, step: Step) -> None:

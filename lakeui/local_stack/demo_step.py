@@ -11,7 +11,8 @@ from lakeui.local_stack.demo_data import schema_json
 class Step:
     """A job of the story. `after` names the steps that must have ended before.
 
-    `commit_after` names the step that is to win against this one (see `Job.commit_after`).
+    `commit_after` names the step that is to win against this one (see `Job.commit_after`);
+    `may_fail` the code of the error that it is there to show.
     """
 
     key: str
@@ -25,6 +26,7 @@ class Step:
     retries: int = 0
     commit_after: str = ""
     may_lose: bool = False
+    may_fail: str = ""
 
 
 def files(name: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from lakeui.jobs.requests import cancel_job, retry_job
 from lakeui.pages.exports import export
 from lakeui.pages.list_table import one_table
 from lakeui.pages.listing import Listing
-from lakeui.pages.plans import plan_lines
+from lakeui.pages.plans import plan_view
 from lakeui.pages.table_head import table_head
 
 COLUMNS = {
@@ -165,7 +165,7 @@ def _job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
         "level": level,
         "stages": _stages(job),
         "metrics": sorted(job.metrics.items()) if isinstance(job.metrics, dict) else [],
-        "plan": plan_lines(job.plan),
+        "plan": plan_view(job.plan),
         "landed_since": _landed_since(job),
         "reruns": job.reruns.order_by("created_at")[:5],
         "may_cancel": job.is_active and not job.cancel_requested_at and (mine or may_act),

@@ -1,31 +1,98 @@
-"""A dry run's plan, as lines to read."""
+"""A dry run's plan, as a page shows it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from lakeui.pages.units import format_bytes, format_count
 
 _LONG = 20
+_SHOWN_FILES = 200
+_APART = ("summary", "files", "running_writers")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """`files` are the first of those that the plan lists, `file_count` is of all."""
+
+    summary: str
+    facts: list[tuple[str, str]]
+    writers: list[str]
+    files: list[Mapping[str, Any]]
+    file_count: int
+
+
+def plan_view(plan: object) -> PlanView | None:
+    """None where there is no plan."""
+    if not isinstance(plan, Mapping) or not plan:
+        return None
+    listed = plan.get("files")
+    files = [each for each in listed if isinstance(each, Mapping)] if _is_list(listed) else []
+    writers = plan.get("running_writers")
+    return PlanView(
+        str(plan.get("summary") or ""),
+        list(_facts(plan)),
+        [str(each) for each in writers] if isinstance(writers, list) else [],
+        files[:_SHOWN_FILES],
+        plan["file_count"] if isinstance(plan.get("file_count"), int) else len(files),
+    )
 
 
 def plan_lines(plan: object) -> list[tuple[str, str]]:
-    """Numbers and short texts of the plan's first level, bytes in IEC; lists by their length."""
-    if not isinstance(plan, Mapping):
+    """The same in few lines."""
+    view = plan_view(plan)
+    if view is None:
         return []
-    return [(_label(name), _text(name, value)) for name, value in plan.items() if value is not None]
+    met = [("Running writers", ", ".join(view.writers))] if view.writers else []
+    return [("Plan", view.summary), *view.facts, *met]
+
+
+def _facts(plan: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in plan.items():
+        if name not in _APART and value not in (None, "", []):
+            yield _label(name), _text(name, value)
 
 
 def _label(name: str) -> str:
-    return name.removesuffix("_bytes").replace("_", " ").capitalize()
+    return _NAMES.get(name) or name.removesuffix("_bytes").replace("_", " ").capitalize()
+
+
+_NAMES = {"file_count": "Files", "retention_hours": "Retention"}
 
 
 def _text(name: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return format_bytes(value) if "bytes" in name else format_count(value)
+        return _number(name, value)
     if isinstance(value, list):
-        short = all(isinstance(item, str | int) for item in value) and len(value) <= _LONG
-        return ", ".join(map(str, value)) if short and value else format_count(len(value))
+        return _listed(name, value)
     if isinstance(value, Mapping):
         return ", ".join(f"{_label(k).lower()} {_text(k, v)}" for k, v in value.items())
     return str(value)
+
+
+def _number(name: str, value: float) -> str:
+    if "bytes" in name:
+        return format_bytes(value)
+    if name == "retention_hours":
+        return f"{value:g} h" if value >= 1 else f"{value * 60:.3g} min"
+    return f"v{value}" if name == "version" else format_count(value)
+
+
+def _listed(name: str, values: list[Any]) -> str:
+    if name == "versions_lost":
+        spans = [_span(each) for each in values if _is_list(each)]
+        more = f" and {format_count(len(spans) - _LONG)} spans more" if len(spans) > _LONG else ""
+        return ", ".join(spans[:_LONG]) + more
+    short = all(isinstance(item, str | int) for item in values) and len(values) <= _LONG
+    return ", ".join(map(str, values)) if short else format_count(len(values))
+
+
+def _span(ends: list[Any]) -> str:
+    first, last = ends[0], ends[-1]
+    return f"v{first}" if first == last else f"v{first} to v{last}"
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and bool(value)

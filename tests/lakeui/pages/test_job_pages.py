@@ -242,3 +242,25 @@ def test_a_stream_says_what_changed_and_that_it_is_over():
     sent = b"".join(asyncio.run(collect())).decode()
     assert sent.count("event: changed") == 2
     assert sent.endswith("event: ended\ndata: last\n\n")
+
+
+def test_the_plan_of_a_dry_run_names_files_reasons_and_versions_lost(as_, lake):
+    files = [
+        {"path": f"part-{n:05}.parquet", "size_bytes": 2048, "reason": "old"} for n in range(3)
+    ]
+    plan = {
+        "summary": "3 files would be deleted.",
+        "file_count": 1200,
+        "size_bytes": 6144,
+        "files": files,
+        "running_writers": ["MERGE of etl-nightly"],
+        "versions_lost": [[0, 2], [7, 7]],
+        "retention_hours": 168.0,
+    }
+    job = make_job(lake.table, "vacuum", state="succeeded", dry_run=True, plan=plan)
+    body = as_("viewer").get(f"/jobs/{job.pk}/").content.decode()
+    for said in (
+        "3 files would be deleted.", "part-00002.parquet", "v0 to v2, v7", "168 h", "6.0 KiB",
+        "MERGE of etl-nightly", "The first 3 of 1,200 files",
+    ):  # fmt: skip
+        assert said in body

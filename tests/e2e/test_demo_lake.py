@@ -1,0 +1,199 @@
+"""`manage.py up` from nothing: Spark fills the demo lake, and people do their work on it by keys."""
+
+import re
+import sqlite3
+
+import pytest
+from playwright.sync_api import expect
+
+from lakeui.local_stack.child import _session_of
+from lakeui.local_stack.demo_steps import STEPS
+from tests.e2e.keyboard import Keyboard
+from tests.lakeui.local_stack.test_up import Up
+from tests.services import wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(500)]
+
+A_JOB_MS = 90_000
+TRACE = """
+26/11/20 02:31:07 ERROR MicroBatchExecution: Query nightly terminated with error
+io.delta.exceptions.ConcurrentAppendException: [DELTA_CONCURRENT_APPEND.WITH_PARTITION_HINT] \
+Files were added to partition [ordered_on=2026-11-03] by a concurrent update. Please try the \
+operation again.
+Conflicting commit: {"timestamp":1795198414146,"operation":"DELETE","operationParameters":\
+{"predicate":["(ordered_on = DATE '2026-11-03')"]},"readVersion":2,"isolationLevel":\
+"WriteSerializable","isBlindAppend":false,"operationMetrics":{"numRemovedFiles":"1"}}
+\tat org.apache.spark.sql.delta.DeltaErrorsBase.concurrentAppendException(DeltaErrors.scala)
+"""
+
+
+class Demo(Up):
+    """The stack with the demo lake, and what its database says."""
+
+    def ask(self, query: str) -> list[str]:
+        connection = sqlite3.connect(f"file:{self.home}/lakeui.sqlite3?mode=ro", uri=True)
+        try:
+            return [row[0] for row in connection.execute(query)]
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    stack = Demo(tmp_path_factory.mktemp("demo") / "home")
+    yield stack
+    if stack.process.poll() is None:
+        stack.stop()
+
+
+@pytest.fixture(scope="module")
+def signed_in_state(browser, demo):
+    """The cookies of the person who followed the printed link."""
+    link = re.search(r"(/login/\S+)", demo.log.read_text())
+    assert link is not None
+    context = browser.new_context(base_url=f"http://127.0.0.1:{demo.port}")
+    context.new_page().goto(link[1])
+    yield context.storage_state()
+    context.close()
+
+
+@pytest.fixture
+def context(browser, demo, signed_in_state):
+    opened = browser.new_context(
+        base_url=f"http://127.0.0.1:{demo.port}", storage_state=signed_in_state
+    )
+    opened.set_default_timeout(15_000)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def keyboard(page):
+    page.goto("/")
+    return Keyboard(page)
+
+
+def committed(page) -> None:
+    expect(page.get_by_text("Committed as v")).to_be_visible(timeout=A_JOB_MS)
+
+
+def open_tab(keyboard: Keyboard, table: str, tab: str) -> None:
+    keyboard.keys("gt")
+    expect(keyboard.page.get_by_role("heading", name="Tables", exact=True)).to_be_visible()
+    keyboard.follow(table)
+    expect(keyboard.page.get_by_role("heading", name=table, exact=True)).to_be_visible()
+    tabs = keyboard.page.get_by_role("navigation", name=table, exact=True)
+    keyboard.follow(tab, exact=False, within=tabs)
+
+
+def test_the_demo_lake_is_filled_and_its_conflicts_are_recorded(demo):
+    wait_until(demo.answers, "the first page", 60)
+    done = "SELECT COUNT(*) FROM local_stack_demostep WHERE state IN ('done', 'failed')"
+    wait_until(lambda: demo.ask(done) == [len(STEPS)], "the end of the demo", 400)
+    failed = "SELECT title || ': ' || message FROM local_stack_demostep WHERE state = 'failed'"
+    assert demo.ask(failed) == []
+    assert set(demo.ask("SELECT exception FROM conflicts_conflict WHERE kind = 'escaped'")) >= {
+        "ConcurrentAppendException",
+        "ConcurrentDeleteReadException",
+        "ConcurrentDeleteDeleteException",
+        "ConcurrentTransactionException",
+        "MetadataChangedException",
+        "ProtocolChangedException",
+    }
+    assert demo.ask("SELECT COUNT(*) FROM conflicts_conflict WHERE kind = 'absorbed'") >= [2]
+    stopped = "SELECT error_code FROM jobs_job WHERE state = 'failed'"
+    assert demo.ask(stopped) == ["DELTA_SCHEMA_CHANGED_WITH_VERSION"]
+    assert demo.ask("SELECT name FROM catalog_table WHERE mirror_error <> ''") == []
+
+
+def test_why_a_job_lost_is_found_and_it_passes_when_run_again(keyboard):
+    page = keyboard.page
+    keyboard.keys("gc")
+    keyboard.follow("Escaped")
+    lost = page.get_by_role("row").filter(has_text="sales.returns")
+    keyboard.reach(lost.get_by_role("link", name=re.compile("^c-")).first)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="What would have helped")).to_be_visible()
+    expect(page.get_by_text("enable deletion vectors").first).to_be_visible()
+    keyboard.follow("Open the job")
+    expect(page.get_by_text("Another write won.")).to_be_visible()
+    keyboard.press("Run again")
+    committed(page)
+
+
+def test_a_table_is_made_eligible_for_row_level_concurrency(keyboard):
+    page = keyboard.page
+    open_tab(keyboard, "sales.returns", "Eligibility")
+    expect(page.get_by_role("heading", name="always collide here")).to_be_visible()
+    keyboard.press("Fix by a job…")
+    keyboard.press("Run it")
+    committed(page)
+    open_tab(keyboard, "sales.returns", "Eligibility")
+    expect(page.get_by_role("heading", name="do not collide here")).to_be_visible()
+
+
+def test_a_level_is_changed_once_it_is_seen_who_would_lose(keyboard):
+    page = keyboard.page
+    open_tab(keyboard, "sales.orders", "What-if")
+    expect(page.get_by_text("Serializable").first).to_be_visible()
+    open_tab(keyboard, "sales.orders", "Isolation")
+    keyboard.choose("level", "Serializable")
+    keyboard.press("Preview")
+    expect(page.get_by_role("heading", name="What it would do")).to_be_visible()
+    keyboard.press("Set by a job…")
+    keyboard.press("Run it")
+    committed(page)
+    open_tab(keyboard, "sales.orders", "Isolation")
+    expect(page.locator(".facts").get_by_text("Serializable set", exact=True)).to_be_visible()
+
+
+def test_an_earlier_version_is_restored(keyboard):
+    page = keyboard.page
+    open_tab(keyboard, "sales.order_items", "History")
+    keyboard.follow("v3")
+    keyboard.follow("Restore to it")
+    keyboard.press("Show what it does")
+    keyboard.type("Type sales.order_items to run it", "sales.order_items")
+    keyboard.press("Run it")
+    committed(page)
+
+
+def test_vacuum_says_what_it_would_delete_before_it_does(keyboard):
+    page = keyboard.page
+    due = page.get_by_role("listitem").filter(has_text="lie in files it no longer names")
+    keyboard.follow("Dry run", within=due)
+    keyboard.press("Show what it does")
+    keyboard.press("Dry run")
+    expect(page.get_by_text("The plan is below.")).to_be_visible(timeout=A_JOB_MS)
+    expect(page.get_by_text(re.compile(r"part-\S+\.parquet")).first).to_be_visible()
+    keyboard.follow("Run it")
+    keyboard.type("Type web.visits to run it", "web.visits")
+    keyboard.press("Run it")
+    committed(page)
+
+
+def test_a_pasted_stack_trace_leads_to_the_version_that_won(keyboard):
+    page = keyboard.page
+    keyboard.follow("Explain an error")
+    keyboard.type("Error, stack or log", TRACE)
+    keyboard.type("Table, if the message does not name it", "sales.order_items")
+    keyboard.press("Explain")
+    expect(page.get_by_role("heading", name="ConcurrentAppendException")).to_be_visible()
+    expect(page.get_by_role("heading", name="What to do")).to_be_visible()
+    keyboard.press("Keep among the conflicts")
+    expect(page.get_by_role("heading", name="What would have helped")).to_be_visible()
+
+
+def test_the_stack_ends_without_a_trace_and_does_not_fill_the_lake_twice(demo):
+    wait_until(demo.answers, "the first page", 60)
+    jobs = demo.ask("SELECT COUNT(*) FROM jobs_job")
+    children = demo.children()
+    assert any("java" in command for command in children.values())
+    demo.stop()
+    assert [pid for pid in children if _session_of(pid) is not None] == []
+
+    demo.process = demo.start()
+    wait_until(demo.answers, "the first page of the second run", 30)
+    demo_log = demo.home / "logs/demo.log"
+    wait_until(lambda: demo_log.read_text().count("as full as") == 2, "the second demo", 30)
+    assert demo.ask("SELECT COUNT(*) FROM jobs_job") == jobs
