@@ -111,7 +111,8 @@ def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTran
     touching a row.
     """
     latest = {add.path: add for add in winner.adds}
-    if not any(each.path in latest for each in (*current.adds, *current.removes)):
+    staged = {add.path for add in current.adds} | {each.path for each in current.removes}
+    if staged.isdisjoint(latest):
         return current
     actions = tuple(_refreshed(each, latest) for each in current.actions)
     return replace(current, actions=actions)

@@ -7,8 +7,8 @@ what could not be settled is theirs. An error on the way leaves everything to fi
 is never made (SEMANTICS: row-level concurrency).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from engine.conflicts.budget import BudgetSpentError
 from engine.conflicts.explanation import ALLOTTED_TIME_EXCEEDED
@@ -32,6 +32,7 @@ class Settled:
     current: CurrentTransaction
     pending: Pending
     row_count: int = 0
+    rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     how: str = ""
 
 
@@ -68,7 +69,8 @@ def settle_by_rows(
         note = f"the rows could not be read: {error.what}"
         return _unsettled(meeting, pending, RowEvidence(note=note))
     current, carried = restage(meeting.current, pending, out)
-    return Settled(out.evidence(), current, carried, out.row_count, ", ".join(sorted(out.means)))
+    how = ", ".join(sorted(out.means))
+    return Settled(out.evidence(), current, carried, out.row_count, out.rows, how)
 
 
 def _unsettled(meeting: Meeting, pending: Pending, evidence: RowEvidence) -> Settled:

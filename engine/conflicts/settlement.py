@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pyroaring import BitMap64
 
 from engine.actions.files import AddFile, FileKey, RemoveFile
-from engine.conflicts.explanation import ROW_LEVEL_CHANGES
+from engine.conflicts.explanation import FILES_SHOWN, ROW_LEVEL_CHANGES
 from engine.conflicts.meeting import RowEvidence
 
 ROWS_SHOWN = 100
@@ -35,23 +35,28 @@ class Settlement:
     restaged: dict[str, Restaged] = field(default_factory=dict)
     moved: dict[str, frozenset[str]] = field(default_factory=dict)
     row_count: int = 0
+    rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
     means: set[str] = field(default_factory=set)
 
     def settle(self, path: str, rows: BitMap64, means: str) -> None:
         """The rows that the winner removed at a path do not concern current."""
         self.settled_removes.add(path)
-        self.row_count += len(rows)
-        self.means.add(means)
+        self._note(path, rows, means)
 
     def clear(self, add: AddFile, rows: BitMap64, means: str) -> None:
         """An added file holds no row that current should have read."""
         self.cleared_adds.add(add.key)
-        self.row_count += len(rows)
-        self.means.add(means)
+        self._note(add.path, rows, means)
 
     def conflict(self, path: str, rows: BitMap64) -> None:
         """These rows are where the two sides meet."""
-        self.matched_rows[path] = tuple(rows.to_array()[:ROWS_SHOWN])
+        self.matched_rows[path] = tuple(rows[:ROWS_SHOWN])
+
+    def _note(self, path: str, rows: BitMap64, means: str) -> None:
+        self.row_count += len(rows)
+        self.means.add(means)
+        if rows and len(self.rows) < FILES_SHOWN:
+            self.rows[path] = tuple(rows[:ROWS_SHOWN])
 
     def evidence(self) -> RowEvidence:
         """What the checks may use."""

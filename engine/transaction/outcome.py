@@ -13,7 +13,8 @@ class AbsorbedConflict:
 
     `rule` names the check that files alone would have failed, `files` the paths both sides met at,
     `row_count` the rows looked at or carried over, `how` the means: merged deletion vectors, a row
-    map, row ids or rows read. `duration_ms` is what it took.
+    map, row ids or rows read. `duration_ms` is what it took. `rows` are the first of those rows, by
+    the path and position they had.
     """
 
     winner: ConflictSide
@@ -22,6 +23,7 @@ class AbsorbedConflict:
     row_count: int
     how: str
     duration_ms: int
+    rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

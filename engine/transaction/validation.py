@@ -54,6 +54,7 @@ def validate(contender: Contender, winner: WinningCommit, rows: RowResolver | No
         row_count=settled.row_count,
         how=settled.how,
         duration_ms=resolution.duration_ms,
+        rows=settled.rows,
     )
     carried = replace(
         contender,

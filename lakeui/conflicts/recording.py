@@ -1,5 +1,6 @@
 """Conflicts of our own workers, written down: a loser leaves no trace in the log."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 from uuid import UUID
@@ -25,6 +26,8 @@ class Absorbed(Protocol):
     def files(self) -> tuple[str, ...]: ...
     @property
     def row_count(self) -> int: ...
+    @property
+    def rows(self) -> Mapping[str, tuple[int, ...]]: ...
     @property
     def how(self) -> str: ...
     @property
@@ -68,6 +71,7 @@ def record_absorbed(
         "current": asdict(current),
         "winner": asdict(absorbed.winner),
         "files": list(absorbed.files[:_MAX_FILES]),
+        "rows": {path: list(rows) for path, rows in absorbed.rows.items()},
         "how": absorbed.how,
         "duration_ms": absorbed.duration_ms,
     }

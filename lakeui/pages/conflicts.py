@@ -142,7 +142,7 @@ def _context(conflict: Conflict) -> dict[str, Any]:
         "check_count": len(CHECKS),
         "overlap": _first_overlap(conflict, facts),
         "files": [file for file in facts.get("files") or [] if isinstance(file, dict)][:50],
-        "paths": [file for file in facts.get("files") or [] if isinstance(file, str)][:50],
+        "paths": list(_absorbed_files(facts))[:50],
         "remedies": facts.get("remedies") or [],
         "winning_commit": commit,
         "twin": f"/api/v1/conflicts/{conflict.pk}/",
@@ -198,6 +198,15 @@ def _first_overlap(conflict: Conflict, facts: dict[str, Any]) -> Overlap | None:
         marks=tuple(100 * (row + 0.5) / last for row in rows),
         file_rows=file_rows,
     )
+
+
+def _absorbed_files(facts: dict[str, Any]) -> Iterator[tuple[str, list[int]]]:
+    """The files of an absorbed conflict, and the first rows that were told apart in each."""
+    known = facts.get("rows")
+    for path in facts.get("files") or []:
+        if isinstance(path, str):
+            rows = known.get(path) if isinstance(known, dict) else None
+            yield path, [row for row in rows or () if isinstance(row, int)][:_ROWS_DRAWN]
 
 
 def _rows_in_file(conflict: Conflict, path: str) -> int | None:

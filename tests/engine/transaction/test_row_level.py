@@ -57,6 +57,7 @@ def test_what_was_absorbed_is_told_with_its_winner():
     assert (absorbed.winner.version, absorbed.winner.operation) == (2, "DELETE")
     assert absorbed.rule == "data_added"
     assert absorbed.row_count == 3
+    assert list(absorbed.rows.values()) == [(0, 1, 4)]
     assert absorbed.duration_ms >= 0
     assert len(absorbed.files) == 1
 
