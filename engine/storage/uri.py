@@ -4,6 +4,7 @@ A path in a log is untrusted. It is a URI reference: decoded exactly once, then 
 table's root or refused, unless an administrator allowed the root it leads to (shallow clones).
 """
 
+import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -129,6 +130,9 @@ def resolve_log_path(
         found = _below(allowed, target)
         if found is not None:
             return ResolvedPath(allowed, found, inside=False)
+    linked = _below_by_links(root, target)
+    if linked is not None:
+        return ResolvedPath(root, linked, inside=True)
     msg = f"The log of {root} names a file outside the table: {path_in_log[:500]!r}."
     raise PathOutsideRootError(msg, "Have an administrator allow the place it lies in.")
 
@@ -173,6 +177,13 @@ def _below(root: str, target: str) -> str | None:
     return (
         target[len(inside) :] if target.startswith(inside) and len(target) > len(inside) else None
     )
+
+
+def _below_by_links(root: str, target: str) -> str | None:
+    """The path below a root of this machine that one of the two names by a symbolic link."""
+    if "://" in root or "://" in target:
+        return None
+    return _below(os.path.realpath(root), os.path.realpath(target))
 
 
 def _without_authority(path: str) -> str:
