@@ -19,9 +19,9 @@ from pyiceberg.table.update import TableRequirement, TableUpdate, update_table_m
 from engine.errors import FileExistsAlreadyError
 from engine.iceberg.data_files import location_of
 from engine.iceberg.store_io import StoreIO
+from engine.iceberg.upkeep import ICEBERG_DIRECTORY as DIRECTORY
 from engine.storage.base import Store
 
-DIRECTORY = "metadata"
 _HINT = f"{DIRECTORY}/version-hint.text"
 _NAME = re.compile(r"v(\d{1,15})\.metadata\.json\Z")
 

@@ -10,6 +10,7 @@ from engine.log.replay import TableState
 from engine.protocol.properties import TableProperties
 from engine.storage.base import Store
 
+ICEBERG_DIRECTORY = "metadata"
 _FORMAT = "iceberg"
 
 

@@ -10,6 +10,7 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.deletion_vectors.files import locate
 from engine.errors import DeletionVectorError, MalformedLogError, PathOutsideRootError
+from engine.iceberg.upkeep import ICEBERG_DIRECTORY, is_iceberg
 from engine.log.commits import list_versions, read_commit
 from engine.log.file_table import adds_of, removes_of
 from engine.snapshot.snapshot import Snapshot
@@ -37,16 +38,18 @@ class Needs:
     """What the log still needs: decoded paths below the table.
 
     `live` are of the newest version, `retained` of versions inside the retention, `expired` were
-    removed before it, with the time of their removal.
+    removed before it, with the time of their removal. `directories` hold what the table's Iceberg
+    metadata looks after by itself.
     """
 
     live: frozenset[str]
     retained: frozenset[str]
     expired: Mapping[str, int] = field(default_factory=dict)
+    directories: tuple[str, ...] = ()
 
     def has(self, path: str) -> bool:
         """Whether a file must stay."""
-        return path in self.live or path in self.retained
+        return path in self.live or path in self.retained or path.startswith(self.directories)
 
 
 def needs_of(snapshot: Snapshot, keep_from_ms: int) -> Needs:
@@ -65,7 +68,8 @@ def needs_of(snapshot: Snapshot, keep_from_ms: int) -> Needs:
                 retained.add(path)
             else:
                 expired[path] = max(removed_ms, expired.get(path, 0))
-    return Needs(frozenset(live), frozenset(retained), expired)
+    directories = (f"{ICEBERG_DIRECTORY}/",) if is_iceberg(snapshot.properties) else ()
+    return Needs(frozenset(live), frozenset(retained), expired, directories)
 
 
 def paths_of(root: str, file: AddFile | RemoveFile | AddCDCFile) -> Iterator[str]:

@@ -9,6 +9,7 @@ from engine.conflicts.row_counts import physical_rows
 from engine.errors import RequestError
 from engine.protocol.iceberg_compat import faults_of, has_nested_ids, partitions_fault
 from engine.protocol.properties import TableProperties
+from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.types import parse_schema
 from engine.transaction.staging import TableTerms
 
@@ -50,9 +51,7 @@ def _check_table(before: TableTerms | None, after: TableTerms) -> None:
     schema = parse_schema(after.metadata.schema_string)
     faults = list(faults_of(schema, after.metadata.configuration))
     if before is not None:
-        moved = partitions_fault(
-            before.metadata.partition_columns, after.metadata.partition_columns
-        )
+        moved = partitions_fault(_partitions(before), _partitions(after))
         faults += [moved] if moved else []
     if not has_nested_ids(schema):
         faults.append("elements of its arrays or maps have no ids")
@@ -60,6 +59,13 @@ def _check_table(before: TableTerms | None, after: TableTerms) -> None:
         what = f"Iceberg clients could not read {after.table}: {'; '.join(faults)}."
         remedy = "Change that, or set delta.enableIcebergCompatV2 to false."
         raise RequestError(what, remedy, field="properties")
+
+
+def _partitions(terms: TableTerms) -> list[str]:
+    schema = parse_schema(terms.metadata.schema_string)
+    mode = mapping_mode(terms.metadata.configuration)
+    columns = ((name, schema.get(name)) for name in terms.metadata.partition_columns)
+    return [name if each is None else physical_name(each, mode) for name, each in columns]
 
 
 def _check_file(add: AddFile, table: str) -> None:
