@@ -20,7 +20,7 @@ class Parameter:
     """How a field is shown and sent.
 
     `kind` is one of text, condition, expression, columns, integer, number, boolean, choice,
-    mapping (text to text), texts, schema, timestamp, source, clauses. `json_type` is the JSON
+    mapping (text to text), texts, schema, timestamp, source, clauses, steps. `json_type` is the JSON
     Schema type that goes with it.
     """
 
@@ -41,7 +41,7 @@ class Parameter:
 
 _JSON_TYPES = {
     **dict.fromkeys(("text", "condition", "expression", "choice", "timestamp"), "string"),
-    **dict.fromkeys(("columns", "texts", "clauses", "rows"), "array"),
+    **dict.fromkeys(("columns", "texts", "clauses", "rows", "steps"), "array"),
     **dict.fromkeys(("mapping", "schema", "source"), "object"),
     "integer": "integer",
     "number": "number",
@@ -240,4 +240,5 @@ _WANTED = {
     "schema": "a schema",
     "source": "a source",
     "clauses": "a list of clauses",
+    "steps": "a list of commands",
 }

@@ -16,6 +16,7 @@ from engine.commands.definition import Create, SetProperties, UnsetProperties
 from engine.commands.fields import Parameter, parameters_of
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.merge import AnalysedClause, AnalysedMerge, Merge, MergeClause
+from engine.commands.script import Script
 from engine.commands.sources import (
     SOURCES,
     FileSource,
@@ -55,6 +56,7 @@ __all__ = [
     "Reorg",
     "Restore",
     "RowsSource",
+    "Script",
     "SetProperties",
     "Source",
     "Stream",

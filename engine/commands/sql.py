@@ -6,6 +6,7 @@ Conditions inside a statement stay text here; they become trees when the command
 from collections.abc import Callable
 
 from engine.commands.command import Command
+from engine.commands.script import Script
 from engine.commands.sql_alter import alter
 from engine.commands.sql_definition import create
 from engine.commands.sql_maintenance import optimize, reorg, restore, vacuum
@@ -13,6 +14,7 @@ from engine.commands.sql_merge import merge
 from engine.commands.sql_writes import delete, insert, truncate, update
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
+from engine.expressions.lexer import Token
 
 _STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "INSERT": insert,
@@ -44,20 +46,47 @@ def parse_statement(text: str) -> Command:
 
 
 def parse_request(text: str) -> tuple[Command, bool]:
-    """The command and whether the statement ends in DRY RUN. Errors as `parse_statement`."""
+    """The command and whether the statement ends in DRY RUN. Errors as `parse_statement`.
+
+    Several statements with semicolons between them are one `Script`, which a DRY RUN at the end of
+    the last plans as a whole.
+    """
     cursor = StatementCursor.over(text)
-    while cursor.tokens and cursor.tokens[-1].text == ";":
-        cursor.tokens.pop()
-    if cursor.at_end:
+    parts = _statements(cursor)
+    if not parts:
         what = "The statement is empty."
         raise StatementError(what, "Write one.", position=0)
+    found = [_one(cursor.text, part) for part in parts]
+    for part, (_, dry_run) in zip(parts[:-1], found[:-1], strict=True):
+        if dry_run:
+            what = "DRY RUN stands at the end of a script, for all of it."
+            raise StatementError(what, "Move it there.", position=part[-1].position)
+    command, dry_run = found[-1]
+    if len(found) > 1:
+        command = Script(tuple(each for each, _ in found))
+    command.validate(None)
+    return command, dry_run
+
+
+def _statements(cursor: StatementCursor) -> list[list[Token]]:
+    """The tokens of each statement; a semicolon is part of no statement."""
+    parts: list[list[Token]] = [[]]
+    for each in cursor.tokens:
+        if each.kind == "symbol" and each.value == ";":
+            parts.append([])
+        else:
+            parts[-1].append(each)
+    return [part for part in parts if part]
+
+
+def _one(text: str, tokens: list[Token]) -> tuple[Command, bool]:
+    cursor = StatementCursor(tokens, text)
     read = _STATEMENTS.get(cursor.peek())
     if read is None:
         raise _not_known(cursor)
     command = read(cursor)
     dry_run = cursor.take("DRY", "RUN")
     cursor.end()
-    command.validate(None)
     return command, dry_run
 
 
@@ -66,7 +95,11 @@ def _not_known(cursor: StatementCursor) -> StatementError:
     position = cursor.position
     if word in _TRANSACTIONS:
         what = f"{word} is not supported: a transaction covers one table and one statement."
-        return StatementError(what, "Use MERGE to change a table in one commit.", position=position)
+        remedy = (
+            "Use MERGE to change a table in one commit, or send statements with ; between them: each "
+            "commits by itself, in order."
+        )
+        return StatementError(what, remedy, position=position)
     if word in _READS:
         what = f"{word[:60]} reads, and jobs only write."
         return StatementError(

@@ -18,8 +18,8 @@ _SCHEMA_HELP = "Add columns that the data has and the table has not."
 
 
 def _into(command: "Append | Overwrite") -> str:
-    named = isinstance(command.source, RowsSource | QuerySource)
-    columns = command.source.columns if named else ()
+    source = command.source
+    columns = source.columns if isinstance(source, RowsSource | QuerySource) else ()
     listed = f" {column_list(columns)}" if columns else ""
     positional = isinstance(command.source, RowsSource) or getattr(
         command.source, "by_position", False

@@ -83,15 +83,14 @@ class QueryBinder(Binder):
 
     def _body(self, syntax: QuerySyntax, place: Place) -> Query:
         body = syntax.body
-        match body:
-            case SelectSyntax():
-                return bind_select(self, body, syntax.order, place)
-            case SetSyntax():
-                found = self._set(body, place)
-            case ValuesSyntax():
-                found = self._values(body, place)
-            case QuerySyntax():
-                found = self.query(body, place)
+        if isinstance(body, SelectSyntax):
+            return bind_select(self, body, syntax.order, place)
+        if isinstance(body, SetSyntax):
+            found = self._set(body, place)
+        elif isinstance(body, ValuesSyntax):
+            found = self._values(body, place)
+        else:
+            found = self.query(body, place)
         return self._sorted(found, syntax.order, place)
 
     def _sorted(self, found: Query, order: tuple[OrderSyntax, ...], place: Place) -> Query:

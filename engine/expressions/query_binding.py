@@ -161,7 +161,7 @@ def subquery(kind: str, syntax: QuerySyntax, query: Query | None, position: int)
     Raises:
         ExpressionError: it gives more than one column where it is a value.
     """
-    data_type = BOOLEAN if kind == "exists" else VOID
+    data_type: DataType = BOOLEAN if kind == "exists" else VOID
     if query is not None and kind != "exists":
         if len(query.columns) != 1:
             what = f"A subquery that is a value has {len(query.columns)} columns."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from engine.errors import ExpressionError
 from engine.expressions import build
-from engine.expressions.query_binding import Binder, Place, renamed
+from engine.expressions.query_binding import NOWHERE, Binder, Place, renamed
 from engine.expressions.query_plan import Join, Plan, Project
 from engine.expressions.query_scope import QueryScope, planned
 from engine.expressions.query_syntax import DerivedTable, FromSyntax, JoinSyntax, TableName
@@ -87,9 +87,10 @@ def _join(binder: Binder, source: JoinSyntax, place: Place) -> Joined:
 
 
 def _using(binder: Binder, source: JoinSyntax, left: Joined, right: Joined) -> Joined:
-    sides = (left.scope(Place({})), right.scope(Place({})))
+    mine, theirs = left.scope(NOWHERE), right.scope(NOWHERE)
     pairs = [
-        (name, *(each.resolve([name], source.position) for each in sides)) for name in source.using
+        (name, mine.resolve([name], source.position), theirs.resolve([name], source.position))
+        for name in source.using
     ]
     on = conjunction(build.call("=", (one, other), source.position) for _, one, other in pairs)
     plan: Plan = Join(left.plan, right.plan, source.how, on)

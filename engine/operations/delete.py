@@ -9,11 +9,17 @@ from engine.commands.model import Delete
 from engine.expressions.render import to_sql
 from engine.expressions.tree import Expression
 from engine.operations.execution import Execution, keeps_row_ids
+from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.row_deletion import RowDeletion, find_rows, split_by_partition
+from engine.operations.row_deletion import (
+    MATCH,
+    RowDeletion,
+    find_rows,
+    marked_rows,
+    split_by_partition,
+)
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.columns import is_true
-from engine.spark.reader import ScanRequest, scan
+from engine.spark.columns import column
 from engine.spark.writer import CHANGE_TYPE, Written, write, write_changes
 
 
@@ -27,12 +33,13 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
     started = monotonic()
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
-    condition = execution.condition(command, snapshot)
-    txn.read_where(condition, every_match_changes=True)
+    tables = QueryTables(execution, txn)
+    condition = execution.condition(command, snapshot, tables.schema)
+    txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
     if execution.dry_run:
         return _plan(snapshot, condition, candidates)
-    gone = find_rows(execution, snapshot, condition, candidates)
+    gone = find_rows(execution, snapshot, condition, candidates, tables)
     scanned = monotonic()
     written, changes = rewrite_without(execution, snapshot, condition, gone)
     txn.stage(*gone.actions(), *written.adds, *changes)
@@ -69,13 +76,12 @@ def rewrite_without(
     left = tuple(each.add for each in gone.rewritten)
     changes: list[AddCDCFile] = []
     with execution.spark_stage("rewrite files"):
-        rows = scan(execution.spark, table, ScanRequest(left, row_ids=kept))
-        written = write(rows.filter(~is_true(condition)), table, keep_row_ids=kept)
+        rows = marked_rows(execution, snapshot, condition, gone, left, row_ids=kept)
+        written = write(rows.filter(~column(MATCH)).drop(MATCH), table, keep_row_ids=kept)
         execution.wrote(written.adds)
         if snapshot.properties.enable_change_data_feed:
-            deleted = scan(execution.spark, table, ScanRequest(gone.removed)).filter(
-                is_true(condition)
-            )
+            removed = marked_rows(execution, snapshot, condition, gone, gone.removed)
+            deleted = removed.filter(column(MATCH)).drop(MATCH)
             changes = write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")), table)
             execution.wrote(changes)
     return written, changes

@@ -4,23 +4,29 @@ DELETE, UPDATE and MERGE share this. The numbers that describe it are delta-spar
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile
 from engine.conflicts.row_counts import live_rows
 from engine.errors import CannotEvaluateError
 from engine.expressions.evaluate import evaluate_partition
-from engine.expressions.traits import columns_of, is_deterministic
+from engine.expressions.traits import columns_of, has_subquery, is_deterministic
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, removal, uses_deletion_vectors, with_vector
+from engine.operations.query_tables import QueryTables
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import parse_partition_value
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.columns import is_true
+from engine.spark.columns import column, is_true
 from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.reader import FILE, ROW, ScanRequest, scan
 from engine.spark.row_positions import FileDeletion, delete_positions
+
+MATCH = "__lake_match"
 
 
 @dataclass(frozen=True)
@@ -28,13 +34,16 @@ class RowDeletion:
     """What rows of which files go.
 
     `whole` files go altogether, `masked` ones get a larger vector, `rewritten` ones must be read
-    and written without those rows (tables without deletion vectors).
+    and written without those rows (tables without deletion vectors). Where the condition holds a
+    subquery, `positions` are the rows it was true of when it was asked, once, in the files `read`.
     """
 
     whole: tuple[AddFile, ...] = ()
     masked: tuple[FileDeletion, ...] = ()
     rewritten: tuple[FileDeletion, ...] = ()
     rows: int | None = 0
+    positions: DataFrame | None = None
+    read: tuple[AddFile, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -71,10 +80,12 @@ def find_rows(
     snapshot: Snapshot,
     condition: Expression | None,
     candidates: Sequence[AddFile],
+    tables: QueryTables | None = None,
 ) -> RowDeletion:
     """The rows of candidate files that match, with their vectors written.
 
-    Partition values decide alone where they can: then no data is read.
+    Partition values decide alone where they can: then no data is read. `tables` are what subqueries
+    of the condition read.
     """
     whole, unsure = split_by_partition(snapshot, condition, candidates)
     if condition is None or not unsure:
@@ -83,10 +94,37 @@ def find_rows(
     table = execution.files_of(snapshot)
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
-        matches = rows.filter(is_true(condition)).select(FILE, ROW)
+        asked_once = tables is not None and has_subquery(condition)
+        if tables is not None and asked_once:
+            matches = tables.matching(rows, condition).select(FILE, ROW).localCheckpoint(eager=True)
+        else:
+            matches = rows.filter(is_true(condition)).select(FILE, ROW)
         found = delete_positions(matches, table, unsure, write_vectors=by_vector)
     execution.wrote_vectors(each.vector for each in found)
-    return settle(found, whole, by_vector=by_vector)
+    settled = settle(found, whole, by_vector=by_vector)
+    return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
+
+
+def marked_rows(
+    execution: Execution,
+    snapshot: Snapshot,
+    condition: Expression,
+    gone: RowDeletion,
+    files: Sequence[AddFile],
+    *,
+    row_ids: bool = False,
+) -> DataFrame:
+    """The rows of some of the files, with MATCH: whether the condition is true of them."""
+    table = execution.files_of(snapshot)
+    if gone.positions is None:
+        rows = scan(execution.spark, table, ScanRequest(files, row_ids=row_ids))
+        return rows.withColumn(MATCH, is_true(condition))
+    wanted = {add.key for add in files}
+    only = frozenset(i for i, add in enumerate(gone.read) if add.key in wanted)
+    request = ScanRequest(gone.read, positions=True, row_ids=row_ids, only=only)
+    matches = gone.positions.withColumn(MATCH, F.lit(True))
+    joined = scan(execution.spark, table, request).join(matches, [FILE, ROW], "left")
+    return joined.withColumn(MATCH, column(MATCH).isNotNull()).drop(FILE, ROW)
 
 
 def settle(

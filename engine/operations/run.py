@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -28,6 +29,7 @@ from engine.commands.model import (
     Overwrite,
     Reorg,
     Restore,
+    Script,
     SetProperties,
     Stream,
     Truncate,
@@ -35,6 +37,7 @@ from engine.commands.model import (
     Update,
     Vacuum,
 )
+from engine.commands.script import named
 from engine.errors import ConflictError, FileMissingError, RequestError, TableNotFoundError
 from engine.operations.active import running, running_writers
 from engine.operations.alter_columns import (
@@ -60,6 +63,7 @@ from engine.operations.overwrite import overwrite
 from engine.operations.reorg import reorg
 from engine.operations.restore import restore
 from engine.operations.result import OperationResult
+from engine.operations.script import ScriptTables, run_steps, step_txn_id
 from engine.operations.set_properties import set_properties, unset_properties
 from engine.operations.stream import stream
 from engine.operations.truncate import truncate
@@ -114,6 +118,8 @@ def run(  # noqa: PLR0913 - one door, everything else by name
     user_metadata: str | None = None,
     user_name: str | None = None,
     writers_elsewhere: Sequence[str] | None = None,
+    open_changed: Resolve | None = None,
+    since_versions: Mapping[str, int] | None = None,
 ) -> OperationResult:
     """Do a command.
 
@@ -134,13 +140,36 @@ def run(  # noqa: PLR0913 - one door, everything else by name
         user_name: who asked, kept in the commit.
         writers_elsewhere: what is running on the table, where the caller knows more than this process
             (a dry run tells it).
+        open_changed: opens the tables that the steps of a script change; by default their locations.
+        since_versions: as `since_version`, for the other tables of a script, by location.
 
     Raises:
+        ScriptError: a step of a script failed; those before it have committed.
         RequestError: the command cannot be done, or not by this engine.
         ConflictError: a concurrent commit won, and retrying did not help.
         OperationCancelledError: it was cancelled; nothing was written.
         CommitOutcomeUnknownError: nobody can say whether it was committed.
     """
+    if isinstance(command, Script):
+        step = partial(
+            run,
+            spark=spark,
+            retries=retries,
+            observer=observer,
+            progress=progress,
+            dry_run=dry_run,
+            running_since_ms=running_since_ms,
+            resolve=resolve,
+            user_metadata=user_metadata,
+            user_name=user_name,
+            writers_elsewhere=writers_elsewhere,
+        )
+        since = {
+            **(since_versions or {}),
+            **({table.uri: since_version} if since_version is not None else {}),
+        }
+        command.validate(None)
+        return _script(command, ScriptTables(table, open_changed), step, txn_id, since)
     operation = OPERATIONS.get(type(command))
     if operation is None:
         msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
@@ -170,6 +199,21 @@ def run(  # noqa: PLR0913 - one door, everything else by name
                 raise
     msg = "A command cannot be retried a negative number of times."
     raise RequestError(msg, "Use 0 or more.", field="retries")
+
+
+def _script(
+    script: Script,
+    tables: ScriptTables,
+    step: Callable[..., OperationResult],
+    txn_id: str | None,
+    since: Mapping[str, int | None],
+) -> OperationResult:
+    def perform(number: int, command: Command) -> OperationResult:
+        table = tables.open(command)
+        own = step_txn_id(txn_id, number)
+        return step(command, table, txn_id=own, since_version=since.get(table.uri))
+
+    return run_steps(script, perform, [named(each) or tables.own.uri for each in script.steps])
 
 
 def _once(

@@ -14,8 +14,9 @@ from engine.commands.model import Update
 from engine.expressions.render import to_sql
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, keeps_row_ids
+from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.row_deletion import RowDeletion, find_rows
+from engine.operations.row_deletion import MATCH, RowDeletion, find_rows, marked_rows
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import (
     Assignments,
@@ -23,13 +24,12 @@ from engine.spark.assignment import (
     check_assignments,
     regenerated,
 )
-from engine.spark.columns import column, is_true
-from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID, ScanRequest, scan
+from engine.spark.columns import column
+from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
 from engine.spark.writer import CHANGE_TYPE, Written, gathered, write, write_changes
 
-_MATCH = "__lake_match"
 _FEW_FILES = 8
 
 
@@ -44,14 +44,15 @@ def update(command: Update, execution: Execution) -> OperationResult:
     started = monotonic()
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
-    condition = execution.condition(command, snapshot)
+    tables = QueryTables(execution, txn)
+    condition = execution.condition(command, snapshot, tables.schema)
     assignments = command.assigned(snapshot.schema, now_ms=execution.now_ms)
     check_assignments(snapshot.schema, assignments)
-    txn.read_where(condition, every_match_changes=True)
+    txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
     if execution.dry_run:
         return _plan(snapshot, candidates)
-    gone = find_rows(execution, snapshot, condition, candidates)
+    gone = find_rows(execution, snapshot, condition, candidates, tables)
     scanned = monotonic()
     written, changes = _images(execution, snapshot, condition or TRUE, assignments, gone)
     txn.stage(*gone.actions(), *written.adds, *changes)
@@ -87,10 +88,9 @@ def _images(
         return Written(), []
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     with execution.spark_stage("write new rows"):
-        rows = scan(execution.spark, table, ScanRequest(touched, row_ids=kept))
-        rows = rows.withColumn(_MATCH, is_true(condition))
+        rows = marked_rows(execution, snapshot, condition, gone, touched, row_ids=kept)
         if gone.masked:
-            rows = rows.filter(column(_MATCH))
+            rows = rows.filter(column(MATCH))
         images = _assigned(rows, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
         if gone.masked and _is_scattered(table, touched):
@@ -117,10 +117,10 @@ def _assigned(
     columns: list[Column] = []
     for each in snapshot.schema:
         old = column(each.name)
-        value = F.when(column(_MATCH), new[each.name]).otherwise(old) if each.name in new else old
+        value = F.when(column(MATCH), new[each.name]).otherwise(old) if each.name in new else old
         columns.append(value.alias(each.name))
     if kept:
-        stays = F.when(~column(_MATCH), column(ROW_COMMIT_VERSION))
+        stays = F.when(~column(MATCH), column(ROW_COMMIT_VERSION))
         columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
     return regenerated(rows.select(*columns), snapshot.table_uri, snapshot.schema, assignments)
 
@@ -128,7 +128,7 @@ def _assigned(
 def _changes(
     rows: DataFrame, snapshot: Snapshot, assignments: Assignments, table: TableFiles
 ) -> list[AddCDCFile]:
-    matched = rows.filter(column(_MATCH))
+    matched = rows.filter(column(MATCH))
     before = matched.select(*[column(n) for n in snapshot.schema.names])
     after = _assigned(matched, snapshot, assignments, kept=False)
     both = before.withColumn(CHANGE_TYPE, F.lit("update_preimage")).unionByName(

@@ -63,7 +63,9 @@ class QueryFrames:
         """
         return self.column(_pushed(tree), columns)
 
-    def column(self, tree: Expression, columns: frozenset[str] | None = None) -> SparkColumn:
+    def column(  # noqa: PLR0911 - one form a node
+        self, tree: Expression, columns: frozenset[str] | None = None
+    ) -> SparkColumn:
         """An expression that may hold subqueries, over rows of these columns.
 
         Columns that are not among them are the outer query's; None has all be there.
@@ -239,33 +241,20 @@ def _is_outer(tree: Expression, columns: frozenset[str] | None) -> bool:
 
 def _called(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
     """A call whose arguments Spark cannot be given as text."""
-    match call.function:
-        case "and":
-            return reduce(lambda one, other: one & other, arguments)
-        case "or":
-            return reduce(lambda one, other: one | other, arguments)
-        case "cast":
-            return arguments[0].cast(to_spark_type(call.type))
-        case "try_cast":
-            return arguments[0].try_cast(to_spark_type(call.type))
-        case "case":
-            return _case(arguments)
-        case "in":
-            return reduce(
-                lambda one, other: one | other, [arguments[0] == a for a in arguments[1:]]
-            )
-        case "get":
-            return arguments[0][arguments[1]]
-    simple = _OPERATORS.get(call.function)
-    if simple is not None:
-        return simple(*arguments)
+    if call.function in {"cast", "try_cast"}:
+        target = to_spark_type(call.type)
+        lenient = call.function == "try_cast"
+        return arguments[0].try_cast(target) if lenient else arguments[0].cast(target)
+    made = _OPERATORS.get(call.function)
+    if made is not None:
+        return made(*arguments)
     if call.function in FUNCTIONS:
         return F.call_function(quoted(call.function), *arguments)
     what = f"{call.function} cannot be used on a subquery or on a column of the query around."
     raise ExpressionError(what, "Use a join.")
 
 
-def _case(arguments: list[SparkColumn]) -> SparkColumn:
+def _case(*arguments: SparkColumn) -> SparkColumn:
     pairs = len(arguments) // 2 * 2
     found = F.when(arguments[0], arguments[1])
     for index in range(2, pairs, 2):
@@ -273,7 +262,16 @@ def _case(arguments: list[SparkColumn]) -> SparkColumn:
     return found.otherwise(arguments[-1]) if len(arguments) > pairs else found
 
 
+def _one_of(value: SparkColumn, *options: SparkColumn) -> SparkColumn:
+    return reduce(SparkColumn.__or__, [value == each for each in options])
+
+
 _OPERATORS: dict[str, Callable[..., SparkColumn]] = {
+    "and": lambda *parts: reduce(SparkColumn.__and__, parts),
+    "or": lambda *parts: reduce(SparkColumn.__or__, parts),
+    "case": _case,
+    "in": _one_of,
+    "get": lambda one, other: one[other],
     "not": lambda one: ~one,
     "=": lambda one, other: one == other,
     "<=>": lambda one, other: one.eqNullSafe(other),

@@ -1,6 +1,25 @@
 """Statements that are understood, with the kind of command they become and what it says back."""
 
 UNDERSTOOD = [
+    (
+        "DELETE FROM a WHERE x = ';'; INSERT INTO b SELECT * FROM a JOIN c USING (x);; OPTIMIZE b;",
+        "script",
+        "DELETE FROM a WHERE x = ';';\nINSERT INTO b SELECT * FROM a JOIN c USING (x);\nOPTIMIZE b",
+    ),
+    ("INSERT INTO t (a, b) SELECT x, count(*) FROM s GROUP BY x", "append", None),
+    (
+        "INSERT INTO t WITH c AS (SELECT 1 AS a) SELECT * FROM c UNION ALL VALUES (2)",
+        "append",
+        None,
+    ),
+    ("INSERT OVERWRITE t BY NAME SELECT DISTINCT a FROM s ORDER BY a LIMIT 5", "overwrite", None),
+    (
+        "MERGE INTO t AS a USING (SELECT * FROM s QUALIFY row_number() OVER (ORDER BY x) = 1) AS b "
+        "ON a.x = b.x WHEN MATCHED THEN DELETE",
+        "merge",
+        None,
+    ),
+    ("CREATE TABLE t USING DELTA AS SELECT a FROM s WHERE b IN (SELECT c FROM d)", "create", None),
     ("OPTIMIZE t ZORDER BY (a)", "optimize", "OPTIMIZE t ZORDER BY (a)"),
     ("optimize db.t zorder by a, b.c", "optimize", "OPTIMIZE db.t ZORDER BY (a, b.c)"),
     ("OPTIMIZE delta.`s3://b/x` FULL", "optimize", "OPTIMIZE delta.`s3://b/x` FULL"),
@@ -219,10 +238,14 @@ REFUSED = [
     ("CONVERT TO DELTA t", 0, "begins no statement"),
     ("42", 0, "begins no statement"),
     ("'DELETE FROM t'", 0, "begins no statement"),
-    ("DELETE FROM t; DELETE FROM t", 13, "more than one"),
-    ("DELETE FROM t WHERE a = 1; DROP TABLE t", 25, "more than one"),
-    ("OPTIMIZE t; VACUUM t", 10, "more than one"),
-    ("VACUUM t;; VACUUM t", 8, "more than one"),
+    ("DELETE FROM t WHERE a = 1; DROP TABLE t", 27, "DROP is not supported"),
+    ("DELETE FROM t; SELECT 1", 15, "jobs only write"),
+    ("BEGIN; DELETE FROM t; COMMIT", 0, "one table and one statement"),
+    ("DELETE FROM t; COMMIT", 15, "each commits by itself"),
+    ("BEGIN ATOMIC DELETE FROM t; DELETE FROM s; END", 0, "one table and one statement"),
+    ("DELETE FROM t; CREATE TABLE s (id INT)", None, "cannot be a step"),
+    ("DELETE FROM t DRY RUN; DELETE FROM s", 18, "for all of it"),
+    ("; ".join(["OPTIMIZE t"] * 51), None, "51 steps"),
     ("DELETE t", 7, "FROM was expected"),
     ("DELETE FROM", 11, "name was expected"),
     ("DELETE FROM t WHERE", 19, "condition"),
@@ -338,6 +361,6 @@ REFUSED = [
     ("DELETE FROM ``", None, "name was expected"),
     ("DELETE FROM t DRY", 14, "should have ended"),
     ("DELETE FROM t WHERE a = 1 DRY RUN TWICE", 34, "should have ended"),
-    ("DELETE FROM t -- \n; DELETE FROM s", None, "more than one"),
+    ("DELETE FROM t -- \n; DELETE FRO s", None, "expected"),
     ("x" * 200_001, None, "limit"),
 ]

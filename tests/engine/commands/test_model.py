@@ -38,6 +38,7 @@ _KINDS = {
     "timestamp",
     "source",
     "clauses",
+    "steps",
     "rows",
 }
 

@@ -1,0 +1,79 @@
+"""Several statements, done one after the other, each in a commit of its own."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from engine.commands.command import PARSE, Command
+from engine.commands.fields import parameter
+from engine.errors import RequestError
+from engine.schema.types import StructType
+
+MAX_STEPS = 50
+_ALONE = frozenset({"create", "clone", "stream", "script"})
+ANY_TABLE = "t"
+"""How a statement calls the table that the job names."""
+
+
+@dataclass(frozen=True)
+class Script(Command):
+    """Statements in their order. There is no transaction around them: what has committed stays."""
+
+    kind: ClassVar[str] = "script"
+    label: ClassVar[str] = "Script"
+    help: ClassVar[str] = "Several statements in order, each committed by itself."
+    destructive: ClassVar[bool] = True
+    steps: tuple[Command, ...] = parameter(
+        "Steps", "steps", help="Commands, each with its kind and parameters."
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """As `Command.parameters`."""
+        steps = [{"kind": each.kind, "parameters": each.parameters()} for each in self.steps]
+        return {"table": self.table, "steps": steps}
+
+    def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - steps have their own
+        """As `Command.validate`; each step meets the schema of its table when its turn comes."""
+        if not 1 <= len(self.steps) <= MAX_STEPS:
+            what = f"The script has {len(self.steps)} steps."
+            raise RequestError(what, f"Give 1 to {MAX_STEPS}.", field="steps")
+        for each in self.steps:
+            if each.kind in _ALONE:
+                what = f"{each.label} cannot be a step of a script."
+                raise RequestError(what, "Send it by itself.", field="steps")
+            each.validate(None)
+
+    def tables_read(self) -> tuple[str, ...]:
+        """As `Command.tables_read`, of all steps."""
+        return tuple(dict.fromkeys(name for each in self.steps for name in each.tables_read()))
+
+    def tables_changed(self) -> tuple[str, ...]:
+        """The tables its steps name, "" for the one the job names, in order."""
+        return tuple(named(each) for each in self.steps)
+
+    def statement(self) -> str:
+        """As `Command.statement`."""
+        steps = (each if named(each) else replace(each, table=self.table) for each in self.steps)
+        return ";\n".join(each.statement() for each in steps)
+
+
+def named(step: Command) -> str:
+    """The table that a step names, "" where it is the job's."""
+    return "" if step.table == ANY_TABLE else step.table
+
+
+def _steps(given: Any) -> tuple[Command, ...]:  # noqa: ANN401 - JSON
+    if not isinstance(given, list | tuple) or len(given) > MAX_STEPS:
+        what = f"steps are a list of at most {MAX_STEPS}"
+        raise TypeError(what)
+    return tuple(each if isinstance(each, Command) else _step(each) for each in given)
+
+
+def _step(given: Any) -> Command:  # noqa: ANN401 - JSON
+    if not isinstance(given, Mapping) or not set(given) <= {"kind", "parameters"}:
+        what = "a step is an object with kind and parameters"
+        raise TypeError(what)
+    return Command.from_parameters(given.get("kind"), given.get("parameters", {}))
+
+
+PARSE["steps"] = _steps

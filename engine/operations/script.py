@@ -1,0 +1,138 @@
+"""Several commands in order, each committed by itself.
+
+Delta has no transaction over several tables: where a later step fails, what earlier ones committed
+stays, and the error says which they are. A step that a run before had committed is not done again.
+"""
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engine.commands.command import Command
+from engine.commands.script import Script, named
+from engine.errors import EngineError
+from engine.operations.result import OperationResult, Plan
+from engine.table import DeltaTable
+
+Perform = Callable[[int, Command], OperationResult]
+"""Does a step by its number, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnd:
+    """How a step ended: the version it committed, None where it had nothing to change."""
+
+    number: int
+    table: str
+    version: int | None
+    message: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {"step": self.number, "table": self.table, "version": self.version}
+
+    def __str__(self) -> str:
+        done = "changed nothing" if self.version is None else f"committed version {self.version}"
+        return f"step {self.number} {done} of {self.table}"
+
+
+class ScriptError(EngineError):
+    """A step failed after others may have committed.
+
+    Attributes:
+        step: the number of the step that failed, from 1.
+        ended: the steps before it, with the versions they committed.
+        cause_code: the code of what went wrong.
+    """
+
+    code = "LAKE_SCRIPT_STEP_FAILED"
+    sqlstate = "25000"
+
+    def __init__(self, number: int, ended: Sequence[StepEnd], cause: EngineError) -> None:
+        before = ", ".join(str(each) for each in ended)
+        stays = f" What came before stays: {before}." if before else " Nothing was committed."
+        super().__init__(f"Step {number} failed: {cause}{stays}", "Send the steps that are left.")
+        self.step = number
+        self.ended = [each.as_dict() for each in ended]
+        self.cause_code = cause.code
+        self._cause = cause
+
+    @property
+    def cause(self) -> EngineError:
+        """What went wrong."""
+        return self._cause
+
+
+class ScriptTables:
+    """The tables of a script's steps: the job's own where a step names none, others by `opens`."""
+
+    def __init__(self, own: DeltaTable, opens: Callable[[str], DeltaTable] | None) -> None:
+        self.own, self._opens = own, opens
+
+    def open(self, step: Command) -> DeltaTable:
+        """The table that a step changes."""
+        name = named(step)
+        if not name or name == self.own.uri:
+            return self.own
+        if self._opens is not None:
+            return self._opens(name)
+        return DeltaTable.open(name, dict(self.own.storage_options))
+
+
+def run_steps(script: Script, perform: Perform, names: Sequence[str]) -> OperationResult:
+    """Do the steps of a script.
+
+    Args:
+        script: the steps.
+        perform: does one.
+        names: the tables of the steps, as people know them.
+
+    Raises:
+        ScriptError: a step failed; those before it have committed.
+    """
+    ended: list[StepEnd] = []
+    results: list[OperationResult] = []
+    for number, (step, name) in enumerate(zip(script.steps, names, strict=True), 1):
+        try:
+            result = perform(number - 1, step)
+        except EngineError as error:
+            raise ScriptError(number, ended, error) from error
+        ended.append(StepEnd(number, name, result.version, result.message))
+        results.append(result)
+    return _together(ended, results)
+
+
+def step_txn_id(txn_id: str | None, number: int) -> str | None:
+    """The id of a step's commits: the same in every run of the same job."""
+    if txn_id is None:
+        return None
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{txn_id}:{number}"))
+
+
+def _together(ended: Sequence[StepEnd], results: Sequence[OperationResult]) -> OperationResult:
+    plans = [(end, each.plan) for end, each in zip(ended, results, strict=True) if each.plan]
+    committed = [each for each in ended if each.version is not None]
+    sentence = "; ".join(str(each) for each in ended)
+    return OperationResult(
+        version=results[-1].version,
+        metrics={"numSteps": len(ended), "numCommittedSteps": len(committed)},
+        absorbed=tuple(each for result in results for each in result.absorbed),
+        attempts=sum(each.attempts for each in results),
+        plan=_plan(plans) if plans else None,
+        message=f"{sentence[:1].upper()}{sentence[1:]}" if not plans else "",
+        recognised=bool(results) and all(each.recognised for each in results),
+        versions=tuple(version for each in results for version in each.versions),
+    )
+
+
+def _plan(plans: Sequence[tuple[StepEnd, Plan]]) -> Plan:
+    """The plans of all steps, each as if it were the first."""
+    summary = " ".join(f"Step {end.number}, {end.table}: {plan.summary}" for end, plan in plans)
+    return Plan(
+        summary,
+        tuple(each for _, plan in plans for each in plan.files),
+        sum(plan.file_count for _, plan in plans),
+        sum(plan.size_bytes for _, plan in plans),
+        facts={"steps": [{**end.as_dict(), **plan.as_dict()} for end, plan in plans]},
+    )

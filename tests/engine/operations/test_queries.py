@@ -1,0 +1,158 @@
+# ruff: noqa: S608 - statements are what is tested
+"""Commands that read other tables, and their own: by queries as sources, by subqueries."""
+
+import pytest
+
+from engine.errors import ConflictError, EngineError, RequestError, TableNotFoundError
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+ORDERS = "VALUES (1, 10, 5.0), (1, 11, 7.5), (2, 12, NULL), (3, 13, 1.0), (NULL, 14, 2.0)"
+REWRITES = (
+    "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false', 'delta.enableChangeDataFeed' = 'true')"
+)
+
+
+class _Meanwhile(TransactionObserver):
+    def __init__(self, act) -> None:
+        self._act = act
+
+    def staged(self, txn) -> None:  # noqa: ARG002
+        act, self._act = self._act, lambda: None
+        act()
+
+
+@pytest.fixture
+def lake(do, empty_table, tmp_path):
+    """`lake(sql)` over `t`, `orders` and what statements create; `lake.rows(name)`."""
+    tables = {"t": empty_table}
+
+    def resolve(name):
+        if name not in tables:
+            what = f"There is no table {name}."
+            raise TableNotFoundError(what, "Register it.")
+        return tables[name]
+
+    def perform(sql, at="t", **options):
+        table = tables.setdefault(at, DeltaTable(open_store(str(tmp_path / at))))
+        return do(sql, table=table, resolve=resolve, **options)
+
+    perform.rows = lambda name="t": sorted(
+        (tuple(row.values()) for row in tables[name].snapshot().to_arrow().to_pylist()), key=repr
+    )
+    perform.table = lambda name: tables[name]
+    perform("CREATE TABLE orders (person BIGINT, id INT, amount DOUBLE) USING DELTA", "orders")
+    perform(f"INSERT INTO orders {ORDERS}", "orders")
+    return perform
+
+
+def _people(lake, layout=""):
+    lake(f"CREATE TABLE t (id BIGINT, total DOUBLE) USING DELTA {layout}")
+    lake("INSERT INTO t VALUES (1, 0), (2, 0), (3, NULL), (4, 9)")
+
+
+def test_tables_are_made_filled_and_merged_from_queries(lake):
+    _people(lake)
+    lake(
+        "CREATE TABLE sums AS WITH paid AS (SELECT * FROM orders WHERE amount IS NOT NULL) "
+        "SELECT person, count(*) AS n, sum(amount) AS total FROM paid GROUP BY person",
+        "sums",
+    )
+    assert lake.rows("sums") == [(1, 2, 12.5), (3, 1, 1.0), (None, 1, 2.0)]
+    lake("INSERT INTO t (total, id) SELECT s.total, s.person + 10 FROM sums s WHERE n > 1")
+    assert lake.table("t").history(1)[0].is_blind_append is True
+    lake(
+        "INSERT INTO t SELECT id, amount FROM orders o WHERE NOT EXISTS "
+        "(SELECT 1 FROM t WHERE t.id = o.person) AND person IS NULL"
+    )
+    assert lake.table("t").history(1)[0].is_blind_append is False
+    assert lake.rows() == [(1, 0.0), (11, 12.5), (14, 2.0), (2, 0.0), (3, None), (4, 9.0)]
+    lake(
+        "MERGE INTO t USING (SELECT * EXCEPT (rn) FROM (SELECT person AS id, amount AS total, "
+        "row_number() OVER (PARTITION BY person ORDER BY id DESC) AS rn FROM orders) WHERE rn = 1) s "
+        "ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+    assert lake.rows() == [
+        (1, 7.5),
+        (11, 12.5),
+        (14, 2.0),
+        (2, None),
+        (3, 1.0),
+        (4, 9.0),
+        (None, 2.0),
+    ]
+    lake("INSERT OVERWRITE t SELECT id, total FROM t WHERE id > 3 UNION ALL SELECT 0, NULL")
+    assert lake.rows() == [(0, None), (11, 12.5), (14, 2.0), (4, 9.0)]
+    lake("INSERT INTO t REPLACE WHERE id > 10 WITH a AS (SELECT 12 AS id) SELECT id, 1.0 FROM a")
+    assert lake.rows() == [(0, None), (12, 1.0), (4, 9.0)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("SELECT nothing, 1 FROM orders", "no column nothing"),
+        ("SELECT o.id FROM orders o JOIN missing m ON o.id = m.id", "no table missing"),
+        ("SELECT person, id, amount FROM orders", "3 columns, the table 2"),
+        ("SELECT id, person FROM orders a, orders b", "ambiguous: a, b"),
+    ],
+)
+def test_what_is_wrong_with_a_query_is_named(lake, sql, why):
+    lake("CREATE TABLE t (id BIGINT, total DOUBLE) USING DELTA")
+    with pytest.raises(EngineError, match=why):
+        lake(f"INSERT INTO t {sql}")
+    with pytest.raises(RequestError, match="called id"):
+        lake("INSERT INTO t BY NAME SELECT id, person AS ID FROM orders")
+
+
+@pytest.mark.parametrize("layout", ["", REWRITES])
+def test_rows_are_chosen_by_subqueries(lake, layout):
+    _people(lake, layout)
+    result = lake("DELETE FROM t WHERE id NOT IN (SELECT person FROM orders)")
+    assert result.version is None  # one person is null: no row is known not to be among them
+    lake(
+        "UPDATE t SET total = 100 WHERE EXISTS (SELECT 1 FROM orders o WHERE o.person = t.id) "
+        "AND total < (SELECT max(amount) FROM orders)"
+    )
+    assert lake.rows() == [(1, 100.0), (2, 100.0), (3, None), (4, 9.0)]
+    lake(
+        "DELETE FROM t WHERE total = (SELECT max(total) FROM t) AND id NOT IN "
+        "(SELECT person FROM orders WHERE person > 1)"
+    )
+    assert lake.rows() == [(2, 100.0), (3, None), (4, 9.0)]
+    info = lake.table("t").history(1)[0]
+    assert "SELECT max(total) FROM t" in str(info.operation_parameters["predicate"])
+    plan = lake("DELETE FROM t WHERE id IN (SELECT person FROM orders)", dry_run=True).plan
+    assert plan.file_count == 1
+
+
+def test_what_a_query_reads_of_its_own_table_conflicts_with_what_changes_it(lake):
+    _people(lake)
+    race = [
+        ("INSERT INTO t SELECT max(id) + 1, 0.0 FROM t", "DELETE FROM t WHERE id = 4", True),
+        ("INSERT INTO t SELECT id, 1.0 FROM t WHERE id = 1", "DELETE FROM t WHERE id = 2", False),
+        (
+            "INSERT INTO t SELECT 20, 1.0 WHERE 3 IN (SELECT id FROM t)",
+            "DELETE FROM t WHERE id = 3",
+            True,
+        ),
+        (
+            "DELETE FROM t WHERE id IN (SELECT person FROM orders)",
+            "INSERT INTO t VALUES (1, 1)",
+            False,
+        ),
+        (
+            "UPDATE t SET total = 5 WHERE id = (SELECT max(id) FROM t)",
+            "DELETE FROM t WHERE id = 1",
+            True,
+        ),
+    ]
+    for first, second, loses in race:
+        observer = _Meanwhile(lambda second=second: lake(second))
+        if loses:
+            with pytest.raises(ConflictError):
+                lake(first, observer=observer)
+        else:
+            assert lake(first, observer=observer).version is not None

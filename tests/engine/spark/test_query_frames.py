@@ -1,0 +1,87 @@
+"""A query through the engine's trees gives what Spark's own SQL gives of the same rows."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.errors import EngineError, ExpressionError
+from engine.expressions.queries import bind_query
+from engine.expressions.query_pushdown import conditions_of_scans
+from engine.spark.columns import from_spark_schema
+from engine.spark.query_frames import QueryFrames
+from tests.engine.spark.queries import DATA, QUERIES
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def views(spark: SparkSession):
+    frames = {
+        name: spark.createDataFrame(rows, schema).coalesce(1)
+        for name, (schema, rows) in DATA.items()
+    }
+    for name, frame in frames.items():
+        frame.createOrReplaceTempView(name)
+    yield frames
+    for name in frames:
+        spark.catalog.dropTempView(name)
+
+
+def _ours(spark, views, text):
+    def tables(name, version):
+        assert version is None
+        return from_spark_schema(views[name].schema)
+
+    query = bind_query(text, tables, now_ms=0)
+
+    def open_scan(scan, condition, nested):
+        assert isinstance(nested, bool)
+        return views[scan.table]
+
+    return query, QueryFrames(spark, open_scan).frame(query)
+
+
+def test_queries_give_what_sparks_sql_gives(spark, views):
+    differences = []
+    for text in QUERIES:
+        query, frame = _ours(spark, views, text)
+        theirs = spark.sql(text)
+        mine, other = frame.collect(), theirs.collect()
+        if "ORDER BY" not in text.rpartition(")")[2]:
+            mine, other = sorted(mine, key=repr), sorted(other, key=repr)
+        types = [column.type for _, column in query.columns]
+        expected = from_spark_schema(theirs.schema)
+        if [tuple(row) for row in mine] != [tuple(row) for row in other]:
+            differences.append((text, mine, other))
+        if types != [each.type for each in expected]:
+            differences.append((text, types, expected))
+        named = [n for n in zip(query.names, expected.names, strict=True) if "(" not in n[1]]
+        if " " not in text.partition("FROM")[0].partition("SELECT ")[2]:
+            assert all(one.lower() == other.lower() for one, other in named), text
+    assert differences == []
+
+
+def test_a_subquery_that_gives_several_values_is_an_error(spark, views):
+    _, frame = _ours(spark, views, "SELECT id FROM people WHERE id = (SELECT person FROM orders)")
+    with pytest.raises(Exception, match="SCALAR_SUBQUERY_TOO_MANY_ROWS"):
+        frame.collect()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id FROM people WHERE (id IN (SELECT person FROM orders)) IS NULL",
+        "SELECT id IN (SELECT person FROM orders) AS found FROM people",
+        "SELECT id FROM people WHERE coalesce(id NOT IN (SELECT person FROM orders), TRUE)",
+    ],
+)
+def test_in_stands_only_where_null_is_false(spark, views, text):
+    with pytest.raises(ExpressionError, match="AND, OR and NOT"):
+        _ours(spark, views, text)
+
+
+def test_what_spark_cannot_do_is_no_secret(spark, views):
+    text = "SELECT id FROM people p WHERE age = (SELECT amount FROM orders o WHERE o.person > p.id LIMIT 1)"
+    with pytest.raises(Exception) as caught:
+        _ours(spark, views, text)[1].collect()
+    assert not isinstance(caught.value, EngineError)
+    assert conditions_of_scans(_ours(spark, views, "SELECT * FROM people")[0].plan) == {}
