@@ -16,7 +16,8 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_create, request_job, retry_job
 from lakeui.local_stack.demo_data import make_files
-from lakeui.local_stack.demo_steps import ACCOUNTS, STEPS, Step
+from lakeui.local_stack.demo_step import Step
+from lakeui.local_stack.demo_steps import ACCOUNTS, STEPS
 from lakeui.local_stack.models import DemoStep
 
 State = DemoStep.State

@@ -260,7 +260,7 @@ def test_the_plan_of_a_dry_run_names_files_reasons_and_versions_lost(as_, lake):
     job = make_job(lake.table, "vacuum", state="succeeded", dry_run=True, plan=plan)
     body = as_("viewer").get(f"/jobs/{job.pk}/").content.decode()
     for said in (
-        "3 files would be deleted.", "part-00002.parquet", "v0 to v2, v7", "168 h", "6.0 KiB",
+        "3 files would be deleted.", "part-00002.parquet", "v0 to v2, v7", "168 h", "6 KiB",
         "MERGE of etl-nightly", "The first 3 of 1,200 files",
     ):  # fmt: skip
         assert said in body
