@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine.actions.files import AddFile
-from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.snapshot.data_skipping import Skipper, parse_stats
 
@@ -76,8 +76,12 @@ def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) ->
 def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Candidate]:
     """What a winner added, but for files that current has read and the winner only states again.
 
-    Filling in row ids or statistics is such a statement: it moves no row and changes none.
+    Filling in row ids or statistics is such a statement: it moves no row and changes none. RESTORE
+    brings rows back, whatever it says.
     """
+    if winner.operation in STATE_REPLACING_OPERATIONS:
+        yield from _added_by(winner)
+        return
     removed = {each.path for each in winner.removes}
     for found in _added_by(winner):
         add = found.add

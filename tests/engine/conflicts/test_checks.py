@@ -151,6 +151,13 @@ ROWS = (
         True,
     ),
     Row(
+        "a file that was read, brought back by RESTORE as if it had not been away",
+        "data_added",
+        replace(READS_A, read_files=frozenset({"w"})),
+        winner(add("w", data_change=False), operation="RESTORE"),
+        True,
+    ),
+    Row(
         "a restored file that was read, stated again",
         "data_added",
         current(operation="RESTORE", read_files=frozenset({"w"})),
