@@ -149,17 +149,22 @@ def _evolved(base: TableMetadata, source: _Source) -> TableMetadata:
     wanted = iceberg_schema(source.schema)
     known = [each for each in base.schemas if each.as_struct() == wanted.as_struct()]
     if known and known[-1].schema_id != base.current_schema_id:
-        updates.append(SetCurrentSchemaUpdate(schema_id=known[-1].schema_id))
+        updates.append(_current(known[-1].schema_id))
     elif not known:
         number = max(each.schema_id for each in base.schemas) + 1
         new = iceberg_schema(source.schema, number)
-        updates += [AddSchemaUpdate(schema=new), SetCurrentSchemaUpdate(schema_id=-1)]
+        updates += [AddSchemaUpdate(schema=new), _current(-1)]
     old = [each.snapshot_id for each in base.snapshots[:-KEPT_SNAPSHOTS]]
     if old:
-        updates.append(RemoveSnapshotsUpdate(snapshot_ids=old))
+        updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": old}))
     spec = partition_spec(source.schema, source.state.metadata.partition_columns)
     named = base.model_copy(update={"partition_specs": [spec]})  # a column may have been renamed
     return update_table_metadata(named, tuple(updates)) if updates else named
+
+
+def _current(schema_id: int) -> SetCurrentSchemaUpdate:
+    """Name the schema in force; -1 is the one added last."""
+    return SetCurrentSchemaUpdate.model_validate({"schema-id": schema_id})
 
 
 def _changes(tree: MetadataTree, base: TableMetadata, source: _Source) -> _Changes:

@@ -1,6 +1,7 @@
 """A live file of the log as a data file of Iceberg, its statistics among it."""
 
 import json
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -17,7 +18,7 @@ from engine.errors import DataFileError
 from engine.iceberg.schema import Leaf, iter_leaves
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import epoch_micros, parse_partition_value
-from engine.schema.types import DataType, DecimalType, PrimitiveType, StructField, StructType
+from engine.schema.types import DecimalType, StructField, StructType
 from engine.storage.uri import resolve_log_path
 
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -119,27 +120,23 @@ def _null_counts(stats: Mapping[str, Any], leaves: Iterable[Leaf]) -> dict[int, 
 
 def _bounds(stats: Mapping[str, Any], name: str, leaves: Iterable[Leaf]) -> dict[int, bytes]:
     """The bounds of one side; what cannot be carried over is left out, and prunes nothing."""
-    found: dict[int, bytes] = {}
     is_upper = name == "maxValues"
-    for leaf in leaves:
-        value = _value(_at(stats.get(name), leaf.path), leaf.type, is_upper=is_upper)
-        if value is not None:
-            found[leaf.field_id] = to_bytes(leaf.iceberg_type, value)
-    return found
+    found = (
+        (leaf.field_id, _bound(_at(stats.get(name), leaf.path), leaf, is_upper)) for leaf in leaves
+    )
+    return {number: bound for number, bound in found if bound is not None}
 
 
-def _value(value: Any, data_type: DataType, *, is_upper: bool) -> Any:  # noqa: ANN401 - JSON
+def _bound(value: Any, leaf: Leaf, is_upper: bool) -> bytes | None:  # noqa: ANN401 - JSON
     if value is None:
         return None
     try:
-        if isinstance(data_type, DecimalType):
-            return _decimal(value, data_type)
-        return (
-            _plain(value, data_type.name, is_upper)
-            if isinstance(data_type, PrimitiveType)
-            else None
-        )
-    except (ValueError, TypeError, ArithmeticError):
+        if isinstance(leaf.type, DecimalType):
+            exact = _decimal(value, leaf.type)
+        else:
+            exact = _plain(value, leaf.type.name, is_upper)
+        return None if exact is None else to_bytes(leaf.iceberg_type, exact)
+    except (ValueError, TypeError, ArithmeticError, struct.error):
         return None
 
 

@@ -23,6 +23,7 @@ from pyiceberg.types import (
 )
 from pyiceberg.types import DecimalType as IcebergDecimal
 from pyiceberg.types import MapType as IcebergMap
+from pyiceberg.types import PrimitiveType as IcebergPrimitive
 from pyiceberg.types import StructType as IcebergStruct
 
 from engine.errors import InvalidSchemaError
@@ -38,7 +39,7 @@ from engine.schema.types import (
     StructType,
 )
 
-_PRIMITIVES: Mapping[str, IcebergType] = {
+_PRIMITIVES: Mapping[str, IcebergPrimitive] = {
     "byte": IntegerType(),
     "short": IntegerType(),
     "integer": IntegerType(),
@@ -61,8 +62,8 @@ class Leaf:
 
     path: tuple[str, ...]
     field_id: int
-    type: DataType
-    iceberg_type: IcebergType
+    type: PrimitiveType | DecimalType
+    iceberg_type: IcebergPrimitive
 
 
 def iceberg_schema(schema: StructType, schema_id: int = 0) -> Schema:
@@ -96,7 +97,7 @@ def iter_leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[Le
         if isinstance(each.type, StructType):
             yield from iter_leaves(each.type, path)
         elif not isinstance(each.type, ArrayType | MapType):
-            yield Leaf(path, _id_of(each), each.type, _type(each.type, {}, ""))
+            yield Leaf(path, _id_of(each), each.type, _plain_type(each.type))
 
 
 def _field(each: StructField) -> NestedField:
@@ -110,12 +111,20 @@ def _field(each: StructField) -> NestedField:
     )
 
 
+def _plain_type(data_type: PrimitiveType | DecimalType) -> IcebergPrimitive:
+    if isinstance(data_type, DecimalType):
+        return IcebergDecimal(data_type.precision, data_type.scale)
+    found = _PRIMITIVES.get(data_type.name)
+    if found is None:
+        msg = f"Iceberg has no type {data_type.name}."
+        raise InvalidSchemaError(msg, "Drop the column, or leave Iceberg out.")
+    return found
+
+
 def _type(data_type: DataType, ids: Mapping[str, int], path: str) -> IcebergType:
     match data_type:
-        case PrimitiveType(name) if name in _PRIMITIVES:
-            return _PRIMITIVES[name]
-        case DecimalType(precision, scale):
-            return IcebergDecimal(precision, scale)
+        case PrimitiveType() | DecimalType():
+            return _plain_type(data_type)
         case StructType(fields):
             return IcebergStruct(*(_field(each) for each in fields))
         case ArrayType(element, contains_null):
@@ -132,9 +141,6 @@ def _type(data_type: DataType, ids: Mapping[str, int], path: str) -> IcebergType
                 value_type=_type(value, ids, f"{path}.value"),
                 value_required=not contains_null,
             )
-        case _:
-            msg = f"Iceberg has no type for a {data_type}."
-            raise InvalidSchemaError(msg, "Drop the column, or leave Iceberg out.")
 
 
 def _id_of(each: StructField) -> int:

@@ -89,7 +89,7 @@ def _set(
 
 def _rewritten(execution: Execution) -> list[OperationResult]:
     """Rewrite the files that do not fit, until there are none."""
-    results = []
+    results: list[OperationResult] = []
     for _ in range(_PASSES):
         snapshot = execution.table.snapshot()
         files = [add for add in snapshot.add_files() if _RULE.wants(add)]

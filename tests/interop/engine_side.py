@@ -64,11 +64,11 @@ class Engine:
     def _do(self, statement: str | dict[str, Any], place: str) -> str:
         if isinstance(statement, dict):
             statement = _insert_from_file(statement["json_rows"], place)
-        command = parse_statement(statement.replace("{t}", "t"))
+        command = parse_statement(statement.replace("{t}", "t").replace("{path}", place))
         if isinstance(command, Create):
             table = DeltaTable(open_store(place))
         else:
-            table = DeltaTable.open(place)
+            table = _open(place)
         if isinstance(command, Vacuum):
             command = Vacuum(retention_hours=command.retention_hours, override_retention=True)
         result = run(command, table, self._spark)
@@ -85,8 +85,13 @@ def _insert_from_file(rows: list[dict[str, Any]], place: str) -> str:
     return f"INSERT INTO {{t}} BY NAME SELECT * FROM read_files('{file}', format => 'json')"  # noqa: S608
 
 
+def _open(place: str) -> DeltaTable:
+    """A clone's files lie beside it."""
+    return DeltaTable.open(place, allowed_roots=[str(Path(place).parent)])
+
+
 def _read(place: str) -> list[str]:
-    snapshot = DeltaTable.open(place).snapshot()
+    snapshot = _open(place).snapshot()
     return arrow_rows(snapshot.to_arrow(), snapshot.schema)
 
 

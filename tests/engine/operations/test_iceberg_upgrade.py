@@ -1,0 +1,136 @@
+"""REORG … APPLY (UPGRADE UNIFORM …): what it makes of a table, and what writers keep to from then on."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+
+from engine.commands.model import Reorg
+from engine.errors import ProtocolChangedException, RequestError
+from engine.iceberg.upkeep import is_iceberg
+from engine.storage.uri import resolve_log_path
+from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
+from tests.engine.iceberg.readers import seen_alike
+from tests.engine.made_tables import add
+
+UPGRADE = "REORG TABLE t APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(240)
+def test_an_upgraded_table_is_read_and_written_as_before(do, empty_table):
+    do(
+        "CREATE TABLE t (id BIGINT, p STRING, l ARRAY<INT>, at TIMESTAMP) PARTITIONED BY (p)"
+        " TBLPROPERTIES (delta.enableDeletionVectors = true, delta.enableRowTracking = true)"
+    )
+    do(
+        "INSERT INTO t VALUES (1, 'a', array(1), TIMESTAMP '2026-01-02 03:04:05.678901'),"
+        " (2, 'a', array(2, NULL), NULL), (3, 'b', array(), NULL), (4, NULL, array(4), NULL)"
+    )
+    do("DELETE FROM t WHERE id = 2")
+    before = empty_table.snapshot()
+    assert any(each.deletion_vector for each in before.add_files())
+    rows = before.to_arrow().to_pylist()
+    assert do(UPGRADE, dry_run=True).plan.file_count == 3
+
+    result = do(UPGRADE)
+    assert [each.operation for each in reversed(empty_table.history(3))] == [
+        "REORG TABLE UPGRADE UNIFORM",
+        "REORG",
+        "SET TBLPROPERTIES",
+    ]
+    assert len(result.versions) == 3
+    after = empty_table.snapshot()
+    assert is_iceberg(after.properties)
+    assert not after.properties.enable_deletion_vectors
+    assert {"icebergCompatV2", "columnMapping"} <= set(after.protocol.writer_features)
+    assert seen_alike(empty_table) == sorted(rows, key=lambda row: row["id"])
+    assert min(each.base_row_id for each in after.add_files()) >= 4
+    for each in after.add_files():
+        assert each.tags == {"ICEBERG_COMPAT_VERSION": "2"}
+        assert each.deletion_vector is None
+        assert json.loads(each.stats)["numRecords"] == 1
+    _check_file(empty_table, after.add_files()[0])
+    assert do(UPGRADE).version is None
+
+    do("DELETE FROM t WHERE id = 1")
+    do("UPDATE t SET p = 'c' WHERE id = 3")
+    do(
+        "MERGE INTO t USING (VALUES (4, 'd'), (5, 'e')) AS s (id, p) ON t.id = s.id WHEN MATCHED"
+        " THEN UPDATE SET p = s.p WHEN NOT MATCHED THEN INSERT (id, p, l) VALUES (s.id, s.p, array(5))"
+    )
+    do("OPTIMIZE t")
+    found = seen_alike(empty_table)
+    assert [(row["id"], row["p"]) for row in found] == [(3, "c"), (4, "d"), (5, "e")]
+    assert all(each.tags == {"ICEBERG_COMPAT_VERSION": "2"} for each in _live(empty_table))
+    assert not any(each.deletion_vector for each in _live(empty_table))
+
+
+def _live(table):
+    return table.snapshot().add_files()
+
+
+def _check_file(table, file):
+    """Ids on every column and element, the partition column last, timestamps of 64 bits."""
+    with table.store.open_input(resolve_log_path(table.uri, file.path).path) as source:
+        parquet = pq.ParquetFile(source)
+    names = parquet.schema_arrow.names
+    assert names[-1] == "p"
+    leaves = [parquet.schema.column(i) for i in range(len(parquet.schema))]
+    assert "INT96" not in {each.physical_type for each in leaves}
+    assert all(b"PARQUET:field_id" in each.metadata for each in parquet.schema_arrow)
+    assert b"PARQUET:field_id" in parquet.schema_arrow.field("l").type.value_field.metadata
+
+
+def test_a_version_that_is_not_known_is_refused_by_name(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT)")
+    for version in (1, 3):
+        with pytest.raises(RequestError, match=f"version {version}") as caught:
+            do_lightly(Reorg(upgrade_uniform=version))
+        assert caught.value.field == "upgrade_uniform"
+    assert empty_table.version() == 0
+
+
+def test_types_and_changes_that_iceberg_lacks_are_refused_before_anything_is_done(
+    do_lightly, empty_table
+):
+    do_lightly("CREATE TABLE t (id INT, day DATE) TBLPROPERTIES (delta.enableTypeWidening = true)")
+    do_lightly("ALTER TABLE t ALTER COLUMN day TYPE TIMESTAMP_NTZ")
+    with pytest.raises(RequestError, match="widened from date to timestamp_ntz"):
+        do_lightly(UPGRADE)
+    assert empty_table.version() == 1
+
+
+def test_an_empty_table_is_upgraded_without_spark(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT, m MAP<STRING, INT>)")
+    assert do_lightly(UPGRADE).versions == (1, 2)
+    assert seen_alike(empty_table) == []
+    assert do_lightly(UPGRADE).message == "Iceberg clients can read the table already."
+
+
+def test_an_upgrade_that_stopped_is_taken_up(do_lightly, empty_table):
+    class Stopped(Exception):  # noqa: N818 - what a test raises
+        pass
+
+    class Stop(TransactionObserver):
+        def before_commit(self, txn, attempt_version):  # noqa: ARG002
+            if attempt_version == 2:
+                raise Stopped
+
+    do_lightly("CREATE TABLE t (id BIGINT)")
+    with pytest.raises(Stopped):
+        do_lightly(UPGRADE, observer=Stop())
+    assert empty_table.version() == 1
+    do_lightly(UPGRADE)
+    assert is_iceberg(empty_table.snapshot().properties)
+    assert seen_alike(empty_table) == []
+
+
+def test_a_writer_that_began_before_the_upgrade_loses(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT)")
+    txn = DeltaTable.open(empty_table.uri).start_transaction()
+    do_lightly(UPGRADE)
+    txn.stage(add("x.parquet", stats='{"numRecords": 1}'))
+    with pytest.raises(ProtocolChangedException):
+        txn.commit("WRITE")
