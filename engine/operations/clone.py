@@ -12,7 +12,7 @@ import msgspec
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile
-from engine.actions.table import Metadata, Protocol
+from engine.actions.table import Protocol
 from engine.commands.clone import Clone
 from engine.commands.names import table_sql
 from engine.errors import InvalidPropertyError, RequestError, TableExistsError
@@ -39,6 +39,7 @@ _ROW_COLUMNS = (
 _PROTECTION = "checkpointProtection"
 _OF_ITS_OWN = (*_TIMES, *_ROW_COLUMNS, "delta.requireCheckpointProtectionBeforeVersion")
 """Properties that speak of a table's own history and rows: a clone does not take them over."""
+_FORMATS = "delta.universalFormat.enabledFormats"  # its metadata names the source's files alone
 _KEPT = (*_OF_ITS_OWN, "delta.enableInCommitTimestamps")
 
 
@@ -178,7 +179,7 @@ def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:
 def _configuration(source: Snapshot, own: Mapping[str, str]) -> dict[str, str]:
     """The source's properties, with what the target says of its own history and rows."""
     theirs = source.metadata.configuration
-    taken = {key: value for key, value in theirs.items() if key not in _OF_ITS_OWN}
+    taken = {key: value for key, value in theirs.items() if key not in (*_OF_ITS_OWN, _FORMATS)}
     kept = {key: own[key] for key in _KEPT if key in own}
     return with_defaults({**taken, **kept}, ["-"], ())
 
