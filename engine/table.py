@@ -30,11 +30,16 @@ class DeltaTable:
         clock: Clock | None = None,
         snapshot: Snapshot | None = None,
         storage_options: Mapping[str, str] | None = None,
+        limits: CommitLimits = DEFAULT_LIMITS,
     ) -> None:
-        """A handle on the table in a store; `open` and `create` are the usual ways to one."""
+        """A handle on the table in a store; `open` and `create` are the usual ways to one.
+
+        `limits` are those of its transactions, unless one is given its own.
+        """
         self.store = store
         self.storage_options: Mapping[str, str] = dict(storage_options or {})
         self.clock: Clock = clock or SystemClock()
+        self.limits = limits
         self._allowed_roots = tuple(allowed_roots)
         self._newest = snapshot
 
@@ -157,14 +162,15 @@ class DeltaTable:
         *,
         txn_id: str | None = None,
         observer: TransactionObserver | None = None,
-        limits: CommitLimits = DEFAULT_LIMITS,
+        limits: CommitLimits | None = None,
     ) -> OptimisticTransaction:
         """A transaction that reads the newest version.
 
         Args:
             txn_id: the id its commit carries; a transaction recognises an earlier commit by it.
             observer: is told each phase.
-            limits: how often it tries to commit, and how long it may tell rows apart.
+            limits: how often it tries to commit, and how long it may tell rows apart; the
+                table's where not given.
         """
         return OptimisticTransaction(
             self,
@@ -172,7 +178,7 @@ class DeltaTable:
             txn_id=txn_id,
             observer=observer,
             clock=self.clock,
-            limits=limits,
+            limits=limits or self.limits,
         )
 
     def history(self, limit: int | None = None) -> list[CommitInfo]:

@@ -171,6 +171,7 @@ JOB_HEARTBEAT_SECONDS = env.int("JOB_HEARTBEAT_SECONDS", default=5)
 REHEARSAL_LIMIT_SECONDS = env.int("REHEARSAL_LIMIT_SECONDS", default=120)
 JOB_MAX_LOSSES = env.int("JOB_MAX_LOSSES", default=5)
 JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
+ROW_CONFLICT_SECONDS = env.float("ROW_CONFLICT_SECONDS", default=10.0)
 SPARK_MASTER = env.str("SPARK_MASTER", default="local[2]")
 
 _broker_file = LAKEUI_HOME / "run" / "broker_url"  # written by the running embedded stack

@@ -17,7 +17,6 @@ from engine.expressions.tree import Call, Subquery
 from engine.log.commits import read_commit
 from engine.schema.types import BOOLEAN
 from engine.table import DeltaTable
-from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.transaction.outcome import CommitLimits
 from tests.engine.transaction.tables import FakeClock
 from tests.stateful import commands as c
@@ -75,11 +74,9 @@ def test_the_message_names_the_rows():
 
 def test_a_spent_budget_is_a_conflict_with_its_own_subclass():
     table = _table()
-    clock = FakeClock(step_s=1.0)
+    limits = CommitLimits(row_budget_s=1.0)
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
-    slow = OptimisticTransaction(
-        table, running.txn.snapshot, clock=clock, limits=CommitLimits(row_budget_s=1.0)
-    )
+    slow = DeltaTable(table.store, clock=FakeClock(step_s=1.0), limits=limits).start_transaction()
     slow.read_where("x >= 0 AND x < 2", every_match_changes=True)
     slow.stage(*running.staged)
     _do(table, c.Delete(3, c.Range(4, 5)))
