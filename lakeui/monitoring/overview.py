@@ -267,7 +267,10 @@ def _versions_since(tables: list[Table], since: datetime) -> dict[int, dict[str,
     grouped = (
         Commit.objects.filter(table__in=tables, committed_at__gte=since)
         .order_by()
-        .values("table_id")
-        .annotate(commits=Count("pk"), first=Min("version"), last=Max("version"))
+        .values_list("table_id")
+        .annotate(n=Count("pk"), first=Min("version"), last=Max("version"))
     )
-    return {row.pop("table_id"): row for row in grouped}
+    return {
+        table_id: {"commits": n, "first": first, "last": last}
+        for table_id, n, first, last in grouped
+    }

@@ -19,7 +19,7 @@ from lakeui.jobs.command_rules import check_command
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.uploads import store_upload
-from lakeui.pages.command_forms import SQL_ONLY, CommandForm, initial_of
+from lakeui.pages.command_forms import MORE, CommandForm, initial_of
 from lakeui.pages.list_table import one_table
 from lakeui.pages.plans import plan_lines
 
@@ -96,7 +96,6 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
         "table": table,
         "kind": kind,
         "kinds": _kinds(request, table),
-        "is_sql_only": kind in SQL_ONLY,
         "understood": understood,
         "problem": problem,
         "examples": [example.format(table=table.name) for example in EXAMPLES],
@@ -138,8 +137,6 @@ def _command(
     """What the request says, None while it says nothing. The form goes into the context."""
     if kind == SQL:
         return _checked(parse_statement(context["sql"]), table) if context["sql"].strip() else None
-    if kind in SQL_ONLY:
-        return None
     if request.method != "POST":
         context["form"] = CommandForm(kind, initial=initial_of(kind, request.GET.dict()))
         return None
@@ -153,14 +150,20 @@ def _filled(
     if request.POST.get("parameters"):
         return _checked(Command.from_parameters(kind, _posted_parameters(request)), table)
     form = context["form"] = CommandForm(kind, request.POST, request.FILES)
+    if request.POST.get(MORE):  # a button that shows more fields; what is filled in stays
+        form.reopen()
+        return None
     if not form.is_valid():
         return None
-    sent = form.cleaned_data.get("source.file")
-    uri = store_upload(sent, request.user) if sent else ""  # type: ignore[arg-type]  # signed in
-    if uri:
+    kept = {
+        name: store_upload(file, request.user)  # type: ignore[arg-type]  # signed in
+        for name, file in form.sent_files()
+    }
+    if kept:
         form.data = request.POST.copy()
-        form.data["source.uri"] = uri
-    return _checked(Command.from_parameters(kind, form.parameters(uri)), table)
+        for name, uri in kept.items():
+            form.data[name.removesuffix("file") + "uri"] = uri
+    return _checked(Command.from_parameters(kind, form.parameters(kept)), table)
 
 
 def _posted_parameters(request: HttpRequest) -> Any:  # noqa: ANN401 - JSON

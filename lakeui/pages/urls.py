@@ -35,6 +35,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/", tables.table_list, name="table-list"),
     path("tables/register/", register.register, name="table-register"),
     path("tables/upload/", register.upload, name="table-upload"),
+    path("tables/clone/", clone.clone, name="table-clone"),
     path("tables/<int:pk>/", tables.table_page, name="table"),
     path("tables/<int:pk>/refresh/", tables.table_refresh, name="table-refresh"),
     path("tables/<int:pk>/history/", history.history, name="table-history"),

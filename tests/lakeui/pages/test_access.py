@@ -72,7 +72,7 @@ def test_what_an_owner_may_do_is_offered(as_, lake):
     assert "Cancel this job" in job
 
 
-@pytest.mark.parametrize("path", ["/tables/register/", "/tables/upload/"])
+@pytest.mark.parametrize("path", ["/tables/register/", "/tables/upload/", "/tables/clone/"])
 def test_new_tables_need_a_maintainer_and_the_page_says_so(as_, path):
     response = as_("operator").get(path)
     assert response.status_code == 403

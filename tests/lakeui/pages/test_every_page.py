@@ -25,6 +25,7 @@ MORE = {
     "choose a table": "/jobs/new/",
     "register": "/tables/register/",
     "upload": "/tables/upload/",
+    "clone": "/tables/clone/",
     "nothing there": "/tables/987654/",
     "nothing matches": "/tables/?q=no-table-is-called-so",
     "error": "/tables/?health=splendid",

@@ -26,7 +26,10 @@ def test_every_kind_of_job_has_a_form(as_, lake, kind):
     assert response.status_code == 200
     body = response.content.decode()
     assert COMMANDS[kind].label in body
-    assert "Show what it does" in body or "written as a statement" in body
+    assert "Show what it does" in body
+    for declared in COMMANDS[kind].declared():
+        if declared.name not in {"table", "alias"}:
+            assert declared.label.replace("'", "&#x27;") in body
 
 
 def test_a_statement_is_shown_as_it_was_understood(as_, lake):
@@ -144,7 +147,7 @@ def test_a_file_is_kept_and_becomes_the_source_of_an_append(as_, lake):
         "/jobs/new/",
         {
             "table": lake.table.pk, "kind": "append", "step": "check",
-            "source.file": SimpleUploadedFile("orders.csv", b"order_id\n1\n"),
+            "source.kind": "files", "source.files.file": SimpleUploadedFile("orders.csv", b"order_id\n1\n"),
         },
     ).content.decode()  # fmt: skip
     assert "INSERT INTO" in body
@@ -264,3 +267,73 @@ def test_the_plan_of_a_dry_run_names_files_reasons_and_versions_lost(as_, lake):
         "MERGE of etl-nightly", "The first 3 of 1,200 files",
     ):  # fmt: skip
         assert said in body
+
+
+def checked(client, table, **fields):
+    return new(client, table, step="check", **fields).content.decode()
+
+
+def test_merge_is_filled_in_clause_by_clause(as_, lake):
+    fields = {
+        "kind": "merge",
+        "source.kind": "rows",
+        "source.rows.columns": "order_id, status",
+        "source.rows.rows": "1, 'open, or not'\n(2, 'done')",
+        "on": "target.order_id = source.order_id",
+        "clauses.0.when": "matched",
+        "clauses.0.action": "update",
+        "clauses.0.assignments": "status = source.status",
+        "clauses.1.when": "",
+        "clauses.2.when": "not_matched",
+        "clauses.2.action": "insert_all",
+    }
+    body = checked(as_("owner"), lake.table, **fields)
+    assert "is what was understood" in body
+    assert "WHEN MATCHED THEN UPDATE SET status = source.status" in body
+    assert "WHEN NOT MATCHED THEN INSERT *" in body
+    assert "(1, &#x27;open, or not&#x27;), (2, &#x27;done&#x27;)" in body
+
+
+def test_one_more_clause_keeps_what_is_filled_in_and_blames_nothing(as_, lake):
+    fields = {"kind": "merge", "clauses.0.when": "matched", "on": "a = b", "more": "clauses"}
+    body = new(as_("owner"), lake.table, **fields).content.decode()
+    assert 'name="clauses.1.when"' in body
+    assert 'name="clauses.2.when"' not in body
+    assert "a = b</textarea>" in body
+    assert 'class="error"' not in body
+
+
+@pytest.mark.parametrize(
+    ("fields", "at"),
+    [
+        ({"source.kind": "files", "source.files.uri": "/nowhere", "source.files.delimiter": ";;",
+          "source.files.format": "csv"}, "source.files.delimiter"),
+        ({"source.kind": "rows", "source.rows.rows": "1, 2\n3"}, "source.rows.rows"),
+        ({"source.kind": "rows", "source.rows.rows": "1, ("}, "source.rows"),
+        ({"source.kind": "table", "source.table.table": ""}, "source.table.table"),
+        ({"source.kind": "query", "source.query.query": "SELECT FROM"}, "source.query.query"),
+    ],
+)  # fmt: skip
+def test_a_fault_of_a_source_stands_at_its_field(as_, lake, fields, at):
+    body = checked(as_("owner"), lake.table, kind="append", **fields)
+    assert f'id="id_{at}' in body
+    assert "_error" in body
+    assert "is what was understood" not in body
+
+
+def test_a_clause_that_cannot_be_is_blamed_where_it_stands(as_, lake):
+    fields = {
+        "kind": "merge", "source.kind": "table", "source.table.table": "sales.orders", "on": "1 = 1",
+        "clauses.0.when": "matched", "clauses.0.action": "insert_all",
+    }  # fmt: skip
+    body = checked(as_("owner"), lake.table, **fields)
+    assert 'id="id_clauses.0.when_error"' in body
+
+
+def test_only_the_fields_of_the_chosen_source_count(as_, lake):
+    fields = {
+        "kind": "append", "source.kind": "table", "source.table.table": "sales.orders",
+        "source.table.where": "order_id < 3", "source.files.uri": "/left/over.csv",
+    }  # fmt: skip
+    body = checked(as_("owner"), lake.table, **fields)
+    assert "SELECT * FROM sales.orders WHERE order_id &lt; 3" in body

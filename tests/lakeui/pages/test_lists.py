@@ -176,4 +176,4 @@ def test_the_overview_names_what_needs_attention(as_, lake):
     assert "APPEND failed" in body
     assert "4 rows do not fit." in body
     assert "80 % of its files are small" in body
-    assert "2.0 KiB lie in files it no longer names" in body
+    assert "2 KiB lie in files it no longer names" in body

@@ -1,0 +1,24 @@
+"""The form for a clone: it asks for a job, and says at the field what is wrong."""
+
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+
+
+def test_a_clone_is_asked_for_and_its_job_shown(as_, lake):
+    page = as_("owner").get("/tables/clone/?of=sales.orders").content.decode()
+    assert 'value="sales.orders"' in page
+    given = {"name": "sales.copy", "source_table": "sales.orders", "version": "1"}
+    response = as_("owner").post("/tables/clone/", given)
+    job = Job.objects.get(kind="clone")
+    assert response["Location"] == f"/jobs/{job.pk}/"
+    assert job.statement == "CREATE TABLE sales.copy SHALLOW CLONE sales.orders VERSION AS OF 1"
+
+
+def test_what_is_wrong_stands_at_its_field(as_, lake):
+    given = {"name": "sales.copy", "source_table": "no.such", "version": ""}
+    response = as_("owner").post("/tables/clone/", given)
+    assert response.status_code == 400
+    assert response.context["form"].errors["source_table"]
+    given = {"name": "sales.orders", "source_table": "sales.orders"}
+    assert as_("owner").post("/tables/clone/", given).status_code == 400
+    assert not Table.objects.filter(name="sales.copy").exists()
