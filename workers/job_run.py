@@ -10,35 +10,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Min
 from django.utils import timezone
 
-from engine.commands.model import Command
-from engine.errors import (
-    ConflictError,
-    EngineError,
-    OperationCancelledError,
-    TableNotFoundError,
-)
+from engine.commands.model import Command, Script
+from engine.errors import ConflictError, EngineError, OperationCancelledError
 from engine.log.commits import Commit
 from engine.operations.result import OperationResult
 from engine.operations.run import run
-from engine.storage.uri import open_store
-from engine.table import DeltaTable
-from engine.transaction.self_recognition import find_own_commit
-from lakeui.catalog.access import action_for_kind, may
+from engine.operations.script import ScriptError
 from lakeui.catalog.log_values import json_value
 from lakeui.catalog.mirror import refresh_table
-from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.jobs import leases
-from lakeui.jobs.command_rules import check_command, command_of, readable_table
-from lakeui.jobs.errors import LeaseLostError, NotPermittedError, ReadOnlyError
+from lakeui.jobs.command_rules import check_command, check_rights, command_of, readable_table
+from lakeui.jobs.errors import LeaseLostError, ReadOnlyError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
 from workers.heartbeat import Heartbeat
+from workers.job_tables import (
+    oldest_other_start_ms,
+    open_table,
+    other_writers,
+    stop_if_committed,
+)
 from workers.observation import JobObserver, OwnCommitFoundError
 from workers.rehearsal import announce_end
+from workers.script import ScriptWork, run_script
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +71,23 @@ def _ending(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Ending:
         return _done(_perform(job, lease, heartbeat), dry_run=job.dry_run)
     except LeaseLostError:
         raise
+    except ScriptError as error:
+        if isinstance(error.cause, LeaseLostError):
+            raise error.cause from error
+        return _ending_of_script(error)
     except Exception as error:  # noqa: BLE001 - a fault of ours must end the job, not the worker
         return _ending_after(error, heartbeat)
+
+
+def _ending_of_script(error: ScriptError) -> Ending:
+    """As its failed step ended; what came before stays, as the message says."""
+    match error.cause:
+        case OperationCancelledError():
+            return _failed(Job.State.CANCELLED, Outcome.CANCELLED, error)
+        case ConflictError():
+            return _failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
+        case _:
+            return _failed(Job.State.FAILED, Outcome.FAILED, error)
 
 
 def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
@@ -94,10 +106,12 @@ def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
 
 
 def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
-    table = _open(job.table.uri)
-    _stop_if_committed(job, table)
+    table = open_table(job.table.uri)
+    stop_if_committed(job, table)
     command = _checked_command(job)
     with spark_session.session_for(job.pk) as spark:
+        if isinstance(command, Script):
+            return run_script(command, job, ScriptWork(lease, heartbeat, spark))
         return run(
             command,
             table,
@@ -106,30 +120,12 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
             retries=job.max_retries,
             observer=JobObserver(job, lease, heartbeat, table.store),
             progress=heartbeat.progress,
-            running_since_ms=_oldest_other_start_ms(job),
-            resolve=lambda name: _open(readable_table(name, job.requested_by).uri),
+            running_since_ms=oldest_other_start_ms(job),
+            resolve=lambda name: open_table(readable_table(name, job.requested_by).uri),
             dry_run=job.dry_run,
             user_name=job.requested_by.get_username() if job.requested_by else None,
-            writers_elsewhere=_other_writers(job) if job.dry_run else None,
+            writers_elsewhere=other_writers(job) if job.dry_run else None,
         )
-
-
-def _stop_if_committed(job: Job, table: DeltaTable) -> None:
-    """An earlier attempt may have landed; its command need not fit the table that it made.
-
-    Raises:
-        OwnCommitFoundError: it did.
-        CommitOutcomeUnknownError: nobody can say any more.
-    """
-    if job.base_version is None:
-        return
-    try:
-        newest = table.version()
-    except TableNotFoundError:
-        return
-    own = find_own_commit(table.store, str(job.txn_id), job.base_version, newest)
-    if own is not None:
-        raise OwnCommitFoundError(own)
 
 
 def _checked_command(job: Job) -> Command:
@@ -137,33 +133,9 @@ def _checked_command(job: Job) -> Command:
     if settings.READ_ONLY:
         raise ReadOnlyError
     command = command_of(job)
-    action = action_for_kind(job.kind, job.parameters)
-    if job.requested_by is not None and not may(job.requested_by, action, job.table):
-        raise NotPermittedError(job.kind, action, job.table.name)
+    check_rights(command, job.table, job.requested_by)
     check_command(command, job.table)
     return command
-
-
-def _open(uri: str) -> DeltaTable:
-    """A handle on a table that may not be there yet, its place checked at this use."""
-    place = allowed_table_uri(uri)
-    options = storage_options(place)
-    store = open_store(place, options)
-    return DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
-
-
-def _oldest_other_start_ms(job: Job) -> int | None:
-    """Since when other jobs on the table may have staged files that no log names yet."""
-    others = Job.objects.filter(table=job.table, state__in=Job.ACTIVE).exclude(pk=job.pk)
-    oldest = others.aggregate(oldest=Min("started_at"))["oldest"]
-    return None if oldest is None else int(oldest.timestamp() * 1000)
-
-
-def _other_writers(job: Job) -> list[str]:
-    """The jobs that are writing to the table, for a dry run to tell."""
-    writing = (Job.State.RUNNING, Job.State.COMMITTING)
-    others = Job.objects.filter(table=job.table, state__in=writing, dry_run=False)
-    return [each.statement for each in others.exclude(pk=job.pk).order_by("created_at")[:20]]
 
 
 def _done(result: OperationResult, *, dry_run: bool) -> Ending:
@@ -172,7 +144,7 @@ def _done(result: OperationResult, *, dry_run: bool) -> Ending:
         "metrics": json_value(dict(result.metrics)),
         "plan": json_value(result.plan.as_dict()) if result.plan else {},
     }
-    if result.version is None:
+    if result.version is None and not result.versions:
         nothing = "Dry run: nothing was written" if dry_run else "Nothing had to change"
         message = result.message or nothing
         return Ending(Job.State.SUCCEEDED, Outcome.NOTHING_TO_DO, message, fields)

@@ -145,12 +145,15 @@ class JobObserver(TransactionObserver):
     def _look_for_own_commit(self, txn: ObservedTransaction) -> None:
         base_version = self._job.base_version
         if base_version is None:
-            leases.record(self._lease, base_version=txn.read_version)
+            self._record_base(txn.read_version)
             self._job.base_version = txn.read_version
         elif txn.txn_id == str(self._job.txn_id):  # steps have ids of their own and no overlap
             own = find_own_commit(self._store, txn.txn_id, base_version, txn.read_version)
             if own is not None:
                 raise OwnCommitFoundError(own)
+
+    def _record_base(self, version: int) -> None:
+        leases.record(self._lease, base_version=version)
 
     def _begin_attempt(self) -> None:
         self._attempt += 1

@@ -12,7 +12,7 @@ from typing import Any
 from engine.commands.command import Command
 from engine.commands.script import Script, named
 from engine.errors import EngineError
-from engine.operations.result import OperationResult, Plan
+from engine.operations.result import LISTED_FILES, OperationResult, Plan
 from engine.table import DeltaTable
 
 Perform = Callable[[int, Command], OperationResult]
@@ -131,8 +131,10 @@ def _plan(plans: Sequence[tuple[StepEnd, Plan]]) -> Plan:
     summary = " ".join(f"Step {end.number}, {end.table}: {plan.summary}" for end, plan in plans)
     return Plan(
         summary,
-        tuple(each for _, plan in plans for each in plan.files),
+        tuple(each for _, plan in plans for each in plan.files)[:LISTED_FILES],
         sum(plan.file_count for _, plan in plans),
         sum(plan.size_bytes for _, plan in plans),
-        facts={"steps": [{**end.as_dict(), **plan.as_dict()} for end, plan in plans]},
+        running_writers=tuple(
+            dict.fromkeys(each for _, plan in plans for each in plan.running_writers)
+        ),
     )

@@ -17,7 +17,8 @@ from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Column, Expression
 from engine.operations.execution import Execution
-from engine.operations.query_tables import QueryTables, open_table, other_files
+from engine.operations.query_tables import QueryTables, open_table
+from engine.operations.query_tables import other_files as other_files
 from engine.schema.arrow import to_arrow_type
 from engine.schema.types import ArrayType, MapType, StructField, StructType
 from engine.snapshot.snapshot import Snapshot

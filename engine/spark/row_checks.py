@@ -31,6 +31,7 @@ _VALUE_ERRORS = frozenset(
         "INVALID_ARRAY_INDEX",
         "NUMERIC_VALUE_OUT_OF_RANGE",
         "REMAINDER_BY_ZERO",
+        "SCALAR_SUBQUERY_TOO_MANY_ROWS",
     }
 )
 _SHOWN_COLUMNS = 8

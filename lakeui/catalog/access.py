@@ -66,6 +66,8 @@ def visible_tables(user: Person) -> QuerySet[Table]:
 
 def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
     """The action a job needs: what cannot be undone, and any kind not known here, needs "admin"."""
+    if kind == "script":
+        return _strictest(parameters)
     if kind in _WRITES:
         changes_schema = parameters.get("merge_schema") or parameters.get("overwrite_schema")
         return "maintain" if changes_schema else "write"
@@ -75,6 +77,18 @@ def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
         cuts = parameters.get("truncate_history") or _touches_retention(parameters)
         return "admin" if cuts else "maintain"
     return "admin"
+
+
+def _strictest(parameters: Mapping[str, Any]) -> str:
+    """What the step that needs most needs; for a script, whose steps are looked at one by one."""
+    steps = parameters.get("steps")
+    known = steps if isinstance(steps, list) else []
+    needed = [
+        action_for_kind(str(each.get("kind")), each.get("parameters") or {})
+        for each in known
+        if isinstance(each, Mapping)
+    ]
+    return max(needed, key=ACTIONS.__getitem__, default="write")
 
 
 def _global_role(user: User) -> Role | None:

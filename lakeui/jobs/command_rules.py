@@ -9,12 +9,14 @@ from dataclasses import fields, is_dataclass, replace
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from engine.commands.model import Clone, Command, Create, TableSource
+from engine.commands.model import Clone, Command, Create, Script
+from engine.commands.script import named
 from engine.errors import RequestError
 from engine.schema.types import parse_schema
-from lakeui.catalog.access import may
+from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri
+from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.models import Job
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
@@ -49,6 +51,9 @@ def statement_of(command: Command, table: Table) -> str:
 
 def queue_of(command: Command, *, dry_run: bool) -> str:
     """Commands that need no JVM go to the light workers."""
+    if isinstance(command, Script):
+        queues = {queue_of(each, dry_run=dry_run) for each in command.steps}
+        return SPARK_QUEUE if SPARK_QUEUE in queues else LIGHT_QUEUE
     empty = isinstance(command, Create) and command.source is None
     return LIGHT_QUEUE if dry_run or empty or command.kind in LIGHT_KINDS else SPARK_QUEUE
 
@@ -64,9 +69,25 @@ def check_command(command: Command, table: Table) -> None:
         msg = f"The statement names {command.table}, and the job is for {table.name}."
         raise RequestError(msg, "Name the same table, or choose the other one.", field="table")
     allowed_table_uri(table.uri)
+    if isinstance(command, Script):
+        for step in command.steps:
+            check_command(replace(step, table=""), changed_table(step, table, None))
+        return
     for uri in _source_uris(command):
         allowed_source_uri(uri)
     command.validate(parse_schema(table.schema) if table.schema else None)
+
+
+def changed_table(step: Command, table: Table, by: User | None) -> Table:
+    """The table that a step of a script changes: the job's own where it names none.
+
+    Raises:
+        RequestError: it is not registered, or not for this person to see.
+    """
+    name = named(step)
+    if name in ("", table.name, table.uri):
+        return table
+    return readable_table(name, by, field="steps")
 
 
 def check_source_table(command: Command, by: User | None) -> None:
@@ -92,6 +113,22 @@ def readable_table(name: str, by: User | None, field: str = "source.table") -> T
         msg = f"There is no table {name[:200]} to read from."
         raise RequestError(msg, "Name a registered table.", field=field)
     return named
+
+
+def check_rights(command: Command, table: Table | None, by: User | None) -> None:
+    """Make sure that a person may have this done: each step of a script to its own table.
+
+    Raises:
+        NotPermittedError: they may not.
+        RequestError: a step's table is not for them to see.
+    """
+    if isinstance(command, Script) and table is not None:
+        for step in command.steps:
+            check_rights(step, changed_table(step, table, by), by)
+        return
+    action = action_for_kind(command.kind, command.parameters())
+    if by is not None and not may(by, action, table):
+        raise NotPermittedError(command.kind, action, table.name if table else "new tables")
 
 
 def _source_uris(value: object) -> Iterator[str]:

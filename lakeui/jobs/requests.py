@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from engine.commands.model import Clone, Command, Create
+from engine.commands.model import Clone, Command, Create, Script
 from engine.commands.sql import parse_statement
 from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import action_for_kind, may
@@ -23,6 +23,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_table_uri
 from lakeui.jobs.command_rules import (
     check_command,
+    check_rights,
     check_source_table,
     command_of,
     queue_of,
@@ -190,7 +191,7 @@ def retry_job(job: Job, by: User | None) -> Job:
     """A new job that does what an ended one did not.
 
     One that failed without telling whether it wrote keeps its transaction id, so that the retry
-    finds that commit instead of writing twice.
+    finds that commit instead of writing twice. A script goes on with the steps that are left.
 
     Raises:
         JobStateError: it is not over, or it succeeded.
@@ -204,7 +205,8 @@ def retry_job(job: Job, by: User | None) -> Job:
     options = JobOptions(dry_run=job.dry_run, retries=job.max_retries, reason=job.reason)
     again = _unsaved(job.table, command, by, options)
     again.retry_of = job
-    if job.state == Job.State.FAILED and job.base_version is not None:
+    failed = job.state == Job.State.FAILED and job.base_version is not None
+    if failed or isinstance(command, Script):
         again.txn_id, again.base_version = job.txn_id, job.base_version
     return _write(again)
 
@@ -259,9 +261,7 @@ def _checked_retries(retries: int) -> int:
 def _check_allowed(by: User | None, command: Command, table: Table | None) -> None:
     if settings.READ_ONLY:
         raise ReadOnlyError
-    action = action_for_kind(command.kind, command.parameters())
-    if by is not None and not may(by, action, table):
-        raise NotPermittedError(command.kind, action, table.name if table else "new tables")
+    check_rights(command, table, by)
 
 
 def _check_may_touch(job: Job, by: User | None) -> None:

@@ -1,0 +1,127 @@
+"""Scripts: each step at its own table and in its own commit, none twice."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from engine.commands.model import SetProperties
+from engine.errors import RequestError
+from engine.operations.run import run
+from engine.table import DeltaTable
+from lakeui.catalog.access import Role
+from lakeui.catalog.models import TableGrant
+from lakeui.catalog.registration import register_table
+from lakeui.jobs import leases
+from lakeui.jobs.errors import NotPermittedError
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_job, retry_job
+from tests.lakeui.catalog.log_writer import new_table
+from workers.job_run import run_attempt
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def tables(lake):
+    """Two registered tables at version 0."""
+    for name in ("orders", "people"):
+        new_table(lake / "lake" / name)
+    return [
+        register_table(str(lake / "lake" / name), f"sales.{name}") for name in ("orders", "people")
+    ]
+
+
+def _run(job):
+    lease = leases.claim(job.pk, "light@here")
+    assert lease is not None
+    run_attempt(lease)
+    job.refresh_from_db()
+    return job
+
+
+def _versions(tables):
+    return [DeltaTable.open(each.uri).version() for each in tables]
+
+
+def _script(tables, *statements, by=None):
+    return request_job(table=tables[0], sql="; ".join(statements), requested_by=by)
+
+
+FIRST = "ALTER TABLE sales.orders SET TBLPROPERTIES ('team' = 'a')"
+SECOND = "ALTER TABLE sales.people SET TBLPROPERTIES ('team' = 'b')"
+WRONG = "ALTER TABLE sales.people UNSET TBLPROPERTIES ('nobody')"
+
+
+def test_each_step_commits_at_its_own_table(tables):
+    job = _run(_script(tables, FIRST, SECOND, "TRUNCATE TABLE t"))
+    assert (job.queue, job.state) == ("light", Job.State.SUCCEEDED)
+    assert _versions(tables) == [1, 1]
+    message = job.attempt_rows.get().message
+    assert message.startswith(
+        "Step 1 committed version 1 of sales.orders; step 2 committed version 1"
+    )
+    for each in tables:
+        each.refresh_from_db()
+        assert each.version == 1
+    assert job.statement.endswith("TRUNCATE TABLE sales.orders")
+
+
+def test_a_step_that_fails_says_what_has_committed_and_a_retry_goes_on_from_there(tables):
+    job = _run(_script(tables, FIRST, WRONG, SECOND))
+    assert job.state == Job.State.FAILED
+    assert job.error_facts["ended"] == [{"step": 1, "table": "sales.orders", "version": 1}]
+    assert (job.error_facts["step"], job.error_code) == (2, "LAKE_SCRIPT_STEP_FAILED")
+    assert (
+        "What came before stays: step 1 committed version 1 of sales.orders." in job.error_message
+    )
+    assert _versions(tables) == [1, 0]
+    amended = SetProperties({"nobody": "here"})
+    run(amended, DeltaTable.open(tables[1].uri), None)
+    again = _run(retry_job(job, None))
+    assert again.state == Job.State.SUCCEEDED
+    assert _versions(tables) == [1, 3]
+
+
+def test_a_rerun_finds_a_step_that_had_landed_before_anybody_could_say_so(tables):
+    job = _run(_script(tables, FIRST, SECOND))
+    job.events.filter(data__has_key="ended_step").delete()
+    Job.objects.filter(pk=job.pk).update(state=Job.State.QUEUED)
+    assert _run(job).state == Job.State.SUCCEEDED
+    assert _versions(tables) == [1, 1]
+
+
+def test_every_step_needs_its_own_rights(tables):
+    person = User.objects.create_user("ines")
+    TableGrant.objects.create(user=person, table=tables[0], role=Role.MAINTAINER)
+    with pytest.raises(RequestError, match=r"no table sales\.people"):
+        _script(tables, FIRST, SECOND, by=person)
+    TableGrant.objects.create(user=person, table=tables[1], role=Role.VIEWER)
+    with pytest.raises(NotPermittedError):
+        _script(tables, FIRST, SECOND, by=person)
+    TableGrant.objects.filter(table=tables[1]).update(role=Role.MAINTAINER)
+    job = _script(tables, FIRST, SECOND, by=User.objects.get(pk=person.pk))
+    TableGrant.objects.filter(table=tables[1]).update(role=Role.VIEWER)
+    assert _run(job).state == Job.State.FAILED
+    assert _versions(tables) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO sales.orders SELECT * FROM sales.orders WHERE id IN (SELECT id FROM sales.people)",
+        "INSERT INTO sales.orders SELECT o.* FROM sales.orders o JOIN sales.people p ON o.id = p.id",
+        "INSERT INTO sales.orders WITH p AS (SELECT * FROM sales.people) SELECT * FROM p",
+        "INSERT INTO sales.orders SELECT * FROM sales.orders UNION ALL SELECT * FROM sales.people",
+        "DELETE FROM sales.orders WHERE EXISTS (SELECT 1 FROM sales.people p WHERE p.id = orders.id)",
+        "UPDATE sales.orders SET id = 1 WHERE id = (SELECT max(id) FROM sales.people)",
+        "MERGE INTO sales.orders t USING (SELECT id FROM sales.people GROUP BY id) s ON t.id = s.id "
+        "WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_a_table_one_may_not_see_cannot_be_read_by_a_query(tables, sql):
+    person = User.objects.create_user("ines")
+    TableGrant.objects.create(user=person, table=tables[0], role=Role.MAINTAINER)
+    with pytest.raises(RequestError, match=r"no table sales\.people"):
+        request_job(table=tables[0], sql=sql, requested_by=person)
+    TableGrant.objects.create(user=person, table=tables[1], role=Role.VIEWER)
+    job = request_job(table=tables[0], sql=sql, requested_by=User.objects.get(pk=person.pk))
+    assert job.state == Job.State.QUEUED

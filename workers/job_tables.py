@@ -1,0 +1,55 @@
+"""What a job's run must know of tables: how they are opened, who else is at them, what landed."""
+
+from django.conf import settings
+from django.db.models import Min
+
+from engine.errors import TableNotFoundError
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from engine.transaction.outcome import CommitLimits
+from engine.transaction.self_recognition import find_own_commit
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.jobs.models import Job
+from workers.observation import OwnCommitFoundError
+
+
+def open_table(uri: str) -> DeltaTable:
+    """A handle on a table that may not be there yet, its place checked at this use."""
+    place = allowed_table_uri(uri)
+    options = storage_options(place)
+    store = open_store(place, options)
+    limits = CommitLimits(row_budget_s=settings.ROW_CONFLICT_SECONDS)
+    roots = settings.TABLE_ROOTS
+    return DeltaTable(store, storage_options=options, allowed_roots=roots, limits=limits)
+
+
+def oldest_other_start_ms(job: Job) -> int | None:
+    """Since when other jobs on the table may have staged files that no log names yet."""
+    others = Job.objects.filter(table=job.table, state__in=Job.ACTIVE).exclude(pk=job.pk)
+    oldest = others.aggregate(oldest=Min("started_at"))["oldest"]
+    return None if oldest is None else int(oldest.timestamp() * 1000)
+
+
+def other_writers(job: Job) -> list[str]:
+    """The jobs that are writing to the table, for a dry run to tell."""
+    writing = (Job.State.RUNNING, Job.State.COMMITTING)
+    others = Job.objects.filter(table=job.table, state__in=writing, dry_run=False)
+    return [each.statement for each in others.exclude(pk=job.pk).order_by("created_at")[:20]]
+
+
+def stop_if_committed(job: Job, table: DeltaTable) -> None:
+    """An earlier attempt may have landed; its command need not fit the table that it made.
+
+    Raises:
+        OwnCommitFoundError: it did.
+        CommitOutcomeUnknownError: nobody can say any more.
+    """
+    if job.base_version is None:
+        return
+    try:
+        newest = table.version()
+    except TableNotFoundError:
+        return
+    own = find_own_commit(table.store, str(job.txn_id), job.base_version, newest)
+    if own is not None:
+        raise OwnCommitFoundError(own)

@@ -1,0 +1,147 @@
+"""A script's steps, each as if it were a job of its own at its own table.
+
+The job's log remembers the version of a step's table before its first attempt, and the version it
+committed: a rerun, or a retry that goes on where a job failed, does no step twice.
+"""
+
+import uuid
+from dataclasses import dataclass
+
+from django.db.models import QuerySet
+from pyspark.sql import SparkSession
+
+from engine.commands.command import Command
+from engine.commands.script import Script
+from engine.operations.result import OperationResult
+from engine.operations.run import run
+from engine.operations.script import run_steps, step_txn_id
+from engine.storage.base import Store
+from lakeui.catalog.mirror import refresh_table
+from lakeui.catalog.models import Table
+from lakeui.jobs import leases
+from lakeui.jobs.command_rules import (
+    changed_table,
+    check_command,
+    check_rights,
+    readable_table,
+)
+from lakeui.jobs.events import log_event
+from lakeui.jobs.models import Job, JobEvent
+from workers.heartbeat import Heartbeat
+from workers.job_tables import (
+    oldest_other_start_ms,
+    open_table,
+    other_writers,
+    stop_if_committed,
+)
+from workers.observation import JobObserver, OwnCommitFoundError
+
+
+@dataclass(frozen=True)
+class ScriptWork:
+    """What the steps of one attempt share."""
+
+    lease: leases.Lease
+    heartbeat: Heartbeat
+    spark: SparkSession | None
+
+
+class StepObserver(JobObserver):
+    """Observes one step after the other; what a step reads first goes into the job's log."""
+
+    def at(self, step: Job, number: int, store: Store) -> None:
+        """Go on to another step."""
+        self._job, self._number, self._store = step, number, store
+
+    def _record_base(self, version: int) -> None:
+        name = self._job.table.name
+        message = f"Step {self._number} reads version {version} of {name}"
+        log_event(self._job.pk, message, base_of_step=self._number, base_version=version)
+
+
+def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
+    """Do the steps of a job.
+
+    Raises:
+        ScriptError: a step failed; those before it have committed.
+    """
+    person = job.requested_by
+    tables = [changed_table(each, job.table, person) for each in script.steps]
+    observer = StepObserver(job, work.lease, work.heartbeat, open_table(job.table.uri).store)
+
+    def perform(index: int, command: Command) -> OperationResult:
+        number, table = index + 1, tables[index]
+        known = _ended(job, number)
+        if known is not None and not job.dry_run:
+            return known
+        work.heartbeat.check()
+        check_rights(command, table, person)
+        step = _as_job(job, command, number, table)
+        check_command(command, table)
+        handle = open_table(table.uri)
+        observer.at(step, number, handle.store)
+        try:
+            stop_if_committed(step, handle)
+            result = run(
+                command,
+                handle,
+                work.spark,
+                txn_id=str(step.txn_id),
+                retries=job.max_retries,
+                observer=observer,
+                progress=work.heartbeat.progress,
+                running_since_ms=oldest_other_start_ms(step),
+                resolve=lambda name: open_table(readable_table(name, person).uri),
+                dry_run=job.dry_run,
+                user_name=person.get_username() if person else None,
+                writers_elsewhere=other_writers(step) if job.dry_run else None,
+            )
+        except OwnCommitFoundError as found:
+            version = found.commit.version
+            result = OperationResult(version, recognised=True, versions=(version,))
+        if not job.dry_run:
+            _note_end(job, number, table.name, result)
+            refresh_table(table)
+        return result
+
+    return run_steps(script, perform, [each.name for each in tables])
+
+
+def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:
+    """The step as a job that is never saved: the same row, its own table, command and id."""
+    base = _events(job).filter(data__base_of_step=number).first()
+    return Job(
+        pk=job.pk,
+        table=table,
+        kind=command.kind,
+        parameters=command.parameters(),
+        requested_by=job.requested_by,
+        dry_run=job.dry_run,
+        txn_id=uuid.UUID(step_txn_id(str(job.txn_id), number - 1)),
+        base_version=base.data["base_version"] if base else None,
+    )
+
+
+def _ended(job: Job, number: int) -> OperationResult | None:
+    """The end of a step in an earlier attempt, or in the job that this one goes on with."""
+    event = _events(job).filter(data__ended_step=number).first()
+    if event is None:
+        return None
+    version = event.data["version"]
+    versions = () if version is None else (version,)
+    return OperationResult(version, recognised=True, versions=versions)
+
+
+def _note_end(job: Job, number: int, name: str, result: OperationResult) -> None:
+    done = "changed nothing" if result.version is None else f"committed version {result.version}"
+    log_event(
+        job.pk,
+        f"Step {number} {done} of {name}",
+        ended_step=number,
+        version=result.version,
+        table=name,
+    )
+
+
+def _events(job: Job) -> QuerySet[JobEvent]:
+    return JobEvent.objects.filter(job__txn_id=job.txn_id).order_by("at", "pk")
