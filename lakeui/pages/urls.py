@@ -5,6 +5,7 @@ from django.urls import URLPattern, path
 
 from lakeui.pages import (
     audit,
+    clone,
     concurrency,
     conflicts,
     diff,
