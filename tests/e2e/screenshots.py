@@ -50,6 +50,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "table-conflicts": f"/conflicts/?table={number}",
         "job-sql": f"/jobs/new/?table={number}&sql=DELETE+FROM+sales.orders+WHERE+status+%3D+%27open%27",
         "job-form": f"/jobs/new/?table={number}&kind=optimize",
+        "job-merge": f"/jobs/new/?table={number}&kind=merge",
     }
     page.goto(f"{base}{table}history/")
     found["version"] = page.locator("table[data-rows] a.ver").nth(4).get_attribute("href") or "/"
@@ -65,6 +66,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
             "concurrency-time": "concurrency/?x=time&by=operation",
             "isolation": "isolation/?level=Serializable&cell=UPDATE|DELETE",
             "eligibility": "eligibility/",
+            "schema": "schema/",
             "what-if": "what-if/?level=Serializable&row_level=false",
             "files": "files/",
             "preview": "preview/",
