@@ -44,9 +44,10 @@ def advance() -> bool:
         if rows[step.key].state == State.RUNNING:
             _settle(rows[step.key], step)
     done = {key for key, row in rows.items() if row.state == State.DONE}
-    for step in STEPS:
-        if rows[step.key].state == State.WAITING and done.issuperset(step.after):
-            _begin(rows[step.key], step)
+    with transaction.atomic():  # sent together: who is to lose is there when the winner starts
+        for step in STEPS:
+            if rows[step.key].state == State.WAITING and done.issuperset(step.after):
+                _begin(rows[step.key], step)
     return any(row.state == State.RUNNING for row in rows.values())
 
 

@@ -52,5 +52,6 @@ class Keyboard:
 
     def keys(self, keys: str) -> None:
         """Press one after the other, as shortcuts are."""
+        self.page.wait_for_load_state()
         for key in keys:
             self.page.keyboard.press(key)

@@ -84,6 +84,7 @@ def open_tab(keyboard: Keyboard, table: str, tab: str) -> None:
     expect(keyboard.page.get_by_role("heading", name=table, exact=True)).to_be_visible()
     tabs = keyboard.page.get_by_role("navigation", name=table, exact=True)
     keyboard.follow(tab, exact=False, within=tabs)
+    expect(tabs.get_by_role("link", name=tab)).to_have_attribute("aria-current", "page")
 
 
 def test_the_demo_lake_is_filled_and_its_conflicts_are_recorded(demo):
@@ -135,7 +136,7 @@ def test_a_table_is_made_eligible_for_row_level_concurrency(keyboard):
 def test_a_level_is_changed_once_it_is_seen_who_would_lose(keyboard):
     page = keyboard.page
     open_tab(keyboard, "sales.orders", "What-if")
-    expect(page.get_by_text("Serializable").first).to_be_visible()
+    expect(page.get_by_role("heading", name="replayed at")).to_be_visible()
     open_tab(keyboard, "sales.orders", "Isolation")
     keyboard.choose("level", "Serializable")
     keyboard.press("Preview")
