@@ -210,7 +210,7 @@ def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table
 
 def _present(rows: pa.StructArray) -> pa.StructArray:
     """The rows that are an action of this kind; a slice, not a copy, where they lie together."""
-    there = rows.field("path").is_valid()
+    there = pc.and_(rows.is_valid(), rows.field("path").is_valid())  # a required path is never null
     count = pc.sum(there).as_py() or 0
     if count == len(rows):
         return rows

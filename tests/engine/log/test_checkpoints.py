@@ -4,6 +4,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable as OtherTable
+from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +21,8 @@ from engine.protocol.properties import TableProperties
 from engine.storage.base import FileStatus, Store
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
-from tests.engine.made_tables import add, remove, write_commit, write_first
+from engine.table import DeltaTable
+from tests.engine.made_tables import SCHEMA, add, remove, write_commit, write_first
 
 DAY = 24 * 3600 * 1000
 
@@ -209,3 +212,44 @@ def test_what_dead_writers_left_is_cleaned_after_a_day(tmp_path):
     assert not left.exists()
     assert foreign.exists()
     assert store.stat(commit_path(0)) is not None
+
+
+def test_a_checkpoint_of_deltalake_is_read(tmp_path):
+    for number in range(3):
+        write_deltalake(tmp_path, pa.table({"id": [number]}), mode="append")
+    OtherTable(tmp_path).delete("id = 1")
+    OtherTable(tmp_path).create_checkpoint()
+    snapshot = DeltaTable.open(str(tmp_path)).snapshot()
+    assert snapshot.state.checkpoint_version == 3
+    assert sorted(snapshot.to_arrow().column("id").to_pylist()) == [0, 2]
+    assert snapshot.state.tombstones.num_rows == 1
+
+
+def test_a_checkpoint_whose_paths_are_required_has_no_file_for_its_other_rows(tmp_path):
+    required = pa.struct(
+        [
+            pa.field("path", pa.string(), nullable=False),
+            pa.field("size", pa.int64(), nullable=False),
+            pa.field("modificationTime", pa.int64(), nullable=False),
+            pa.field("dataChange", pa.bool_(), nullable=False),
+        ]
+    )
+    store = LocalStore(tmp_path)
+    write_first(store)
+    write_commit(store, 1, add("a.parquet"))
+    named = {"path": "a.parquet", "size": 1, "modificationTime": 1, "dataChange": False}
+    table = pa.table(
+        {
+            "protocol": pa.array([{"minReaderVersion": 1, "minWriterVersion": 2}, None, None]),
+            "metaData": pa.array(
+                [None, {"id": "x", "schemaString": SCHEMA.to_json(), "partitionColumns": []}, None]
+            ),
+            "add": pa.array([None, None, named], required),
+        }
+    )
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    store.put(checkpoint_path(1), sink.getvalue().to_pybytes())
+    snapshot = DeltaTable.open(str(tmp_path)).snapshot()
+    assert snapshot.state.checkpoint_version == 1
+    assert snapshot.files().column("path").to_pylist() == ["a.parquet"]
