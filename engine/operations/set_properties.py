@@ -12,7 +12,12 @@ from engine.errors import InvalidPropertyError
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.row_tracking import files_without_row_ids, give_row_ids
-from engine.protocol.features import required_features, supported_features, upgrade
+from engine.protocol.features import (
+    implied_features,
+    required_features,
+    supported_features,
+    upgrade,
+)
 from engine.protocol.properties import TableProperties, validate_properties
 from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,
@@ -21,12 +26,14 @@ from engine.schema.column_mapping import (
     with_mapping,
 )
 from engine.schema.types import StructType
-from engine.snapshot.new_table import with_defaults
+from engine.snapshot.new_table import (
+    READER_VERSION,
+    WRITER_VERSION,
+    speaks_of_protocol,
+    with_defaults,
+)
 from engine.snapshot.snapshot import Snapshot
 
-_FEATURE_PREFIX = "delta.feature."
-_READER = "delta.minReaderVersion"
-_WRITER = "delta.minWriterVersion"
 _MANAGED = (
     "delta.columnMapping.maxColumnId",
     "delta.rowTracking.materializedRowIdColumnName",
@@ -100,7 +107,7 @@ def property_actions(snapshot: Snapshot, configuration: Mapping[str, str]) -> li
         InvalidPropertyError: it asks for a change that cannot be made this way.
     """
     protocol = _protocol(snapshot.protocol, snapshot, configuration)
-    kept = {k: v for k, v in configuration.items() if not _speaks_of_protocol(k)}
+    kept = {k: v for k, v in configuration.items() if not speaks_of_protocol(k)}
     schema, kept = _mapped(snapshot, kept)
     kept = _tracked(snapshot, kept)
     metadata = msgspec.structs.replace(
@@ -118,8 +125,29 @@ def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str
     needed = required_features(snapshot.schema, configuration) - required_features(
         snapshot.schema, {}
     )
-    missing = needed - supported_features(protocol)
+    before = snapshot.metadata.configuration
+    new = {k: v for k, v in configuration.items() if before.get(k) != v}
+    missing = (needed | _asked_features(protocol, new)) - supported_features(protocol)
     return upgrade(protocol, missing) if missing else protocol
+
+
+def _asked_features(protocol: Protocol, configuration: Mapping[str, str]) -> frozenset[str]:
+    """The features of protocol versions that are asked for.
+
+    Raises:
+        InvalidPropertyError: versions lower than the table's.
+    """
+    asked = TableProperties.parse({k: v for k, v in configuration.items() if speaks_of_protocol(k)})
+    reader, writer = asked.asked_reader_version, asked.asked_writer_version
+    for key, wanted, known in (
+        (READER_VERSION, reader, protocol.min_reader_version),
+        (WRITER_VERSION, writer, protocol.min_writer_version),
+    ):
+        if key in configuration and wanted < known:
+            msg = f"{key} is {known}, and cannot be lowered to {wanted}."
+            remedy = "Drop the features that ask for it: ALTER TABLE … DROP FEATURE."
+            raise InvalidPropertyError(msg, remedy, field=key)
+    return implied_features(reader, writer)
 
 
 def _mapped(snapshot: Snapshot, configuration: dict[str, str]) -> tuple[StructType, dict[str, str]]:
@@ -185,10 +213,6 @@ def _check_files_fit(snapshot: Snapshot, configuration: Mapping[str, str]) -> No
         msg = f"{snapshot.table_uri} has files that Iceberg clients could not read."
         remedy = "Run REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2)) instead."
         raise InvalidPropertyError(msg, remedy, field=ICEBERG_COMPAT_KEY)
-
-
-def _speaks_of_protocol(key: str) -> bool:
-    return key.startswith(_FEATURE_PREFIX) or key in {_READER, _WRITER}
 
 
 def _summary(actions: list[Action]) -> str:

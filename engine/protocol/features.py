@@ -155,6 +155,17 @@ def required_features(schema: StructType, properties: Mapping[str, str]) -> set[
     return needed | {other for name in needed if name in FEATURES for other in FEATURES[name].needs}
 
 
+def implied_features(reader_version: int, writer_version: int) -> frozenset[str]:
+    """What someone asks for who asks for protocol versions: from 7 on features are listed by name."""
+    if writer_version >= WRITER_FEATURES_VERSION:
+        return frozenset()
+    asked = Protocol(min_reader_version=1, min_writer_version=writer_version)
+    mapped = (
+        {"columnMapping"} if reader_version == FEATURES["columnMapping"].legacy_reader else set()
+    )
+    return (supported_features(asked) - {"columnMapping"}) | mapped
+
+
 def required_protocol(
     schema: StructType, properties: Mapping[str, str], features: Iterable[str] = ()
 ) -> Protocol:

@@ -31,6 +31,8 @@ class TableProperties:
     """
 
     isolation_level: str = "WriteSerializable"
+    asked_reader_version: int = 1
+    asked_writer_version: int = 1
     append_only: bool = False
     checkpoint_interval: int = 10
     checkpoint_policy: str = "classic"
@@ -111,11 +113,14 @@ def _boolean(key: str, text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _integer(minimum: int) -> Callable[[str, str], int]:
+def _integer(minimum: int, maximum: int | None = None) -> Callable[[str, str], int]:
+    most = "" if maximum is None else f" and at most {maximum}"
+
     def parse(key: str, text: str) -> int:
-        if re.fullmatch(r"-?\d{1,18}", text.strip()) is None or int(text) < minimum:
-            raise _wrong(key, text, f"a whole number, at least {minimum}")
-        return int(text)
+        number = int(text) if re.fullmatch(r"\s*-?\d{1,18}\s*", text) else None
+        if number is None or number < minimum or (maximum is not None and number > maximum):
+            raise _wrong(key, text, f"a whole number, at least {minimum}{most}")
+        return number
 
     return parse
 
@@ -162,6 +167,8 @@ def _text(_key: str, text: str) -> str:
 
 
 _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "delta.minReaderVersion": ("asked_reader_version", _integer(1, 3)),
+    "delta.minWriterVersion": ("asked_writer_version", _integer(1, 7)),
     "delta.isolationLevel": ("isolation_level", _one_of("WriteSerializable", "Serializable")),
     "delta.appendOnly": ("append_only", _boolean),
     "delta.checkpointInterval": ("checkpoint_interval", _integer(1)),
@@ -218,8 +225,6 @@ _OTHER_KEYS = frozenset(
         "delta.enableFullRetentionRollback",
         "delta.enableIcebergCompatV1",
         "delta.ignoreProtocolDefaults",
-        "delta.minReaderVersion",
-        "delta.minWriterVersion",
         "delta.parquet.compression.codec",
         "delta.randomizeFilePrefixes",
         "delta.randomPrefixLength",

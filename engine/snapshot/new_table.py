@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from engine.actions.codec import Action
 from engine.actions.table import DomainMetadata, Metadata
 from engine.errors import InvalidSchemaError, UnknownColumnError
-from engine.protocol.features import required_protocol
-from engine.protocol.properties import validate_properties
+from engine.protocol.features import implied_features, required_protocol
+from engine.protocol.properties import TableProperties, validate_properties
 from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,
     MODE_KEY,
@@ -27,6 +27,7 @@ from engine.schema.types import (
 
 CLUSTERING_DOMAIN = "delta.clustering"
 _FEATURE_PREFIX = "delta.feature."
+READER_VERSION, WRITER_VERSION = "delta.minReaderVersion", "delta.minWriterVersion"
 _FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
 
 
@@ -53,9 +54,11 @@ def first_actions(
     parsed, configuration = with_mapping(parsed, configuration)
     check_names(parsed, mapping_mode(configuration))
     _check_layout(parsed, partition_columns, clustering_columns)
-    features = {"clustering"} if clustering_columns else set()
+    asked = TableProperties.parse(configuration)
+    features = set(implied_features(asked.asked_reader_version, asked.asked_writer_version))
+    features |= {"clustering"} if clustering_columns else set()
     protocol = required_protocol(parsed, configuration, features)
-    kept = {k: v for k, v in configuration.items() if not k.startswith(_FEATURE_PREFIX)}
+    kept = {k: v for k, v in configuration.items() if not speaks_of_protocol(k)}
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=parsed.to_json(),
@@ -67,6 +70,11 @@ def first_actions(
     if clustering_columns:
         actions.append(clustering_domain(parsed, clustering_columns, mapping_mode(configuration)))
     return actions
+
+
+def speaks_of_protocol(key: str) -> bool:
+    """Whether a property is a wish of the protocol, which no table keeps."""
+    return key.startswith(_FEATURE_PREFIX) or key in {READER_VERSION, WRITER_VERSION}
 
 
 def with_defaults(

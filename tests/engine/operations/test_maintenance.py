@@ -3,18 +3,25 @@
 import os
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from engine.commands.model import Restore, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
-from engine.errors import DataFileError, RetentionTooShortError
+from engine.errors import (
+    DataFileError,
+    InvalidPropertyError,
+    RetentionTooShortError,
+    UnsupportedFeatureError,
+)
 from engine.operations.active import running
 from engine.operations.execution import removal, with_vector
 from engine.spark.file_writer import write_files
 from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
+from tests.engine.made_tables import write_commit
 
 NOW = Vacuum(retention_hours=0, override_retention=True)
 
@@ -151,3 +158,51 @@ def test_properties_change_metadata_and_upgrade_the_protocol(do_lightly, table):
     assert again.version is None
     do_lightly("ALTER TABLE t UNSET TBLPROPERTIES ('delta.enableChangeDataFeed')")
     assert not table.snapshot().properties.enable_change_data_feed
+
+
+@pytest.mark.parametrize(
+    ("properties", "versions"),
+    [
+        ({"minWriterVersion": "4"}, (1, 4)),
+        ({"minReaderVersion": "2", "minWriterVersion": "5"}, (2, 5)),
+        ({"minWriterVersion": "5"}, (1, 4)),
+        ({"minReaderVersion": "1", "minWriterVersion": "2"}, (1, 2)),
+        ({"minReaderVersion": "3", "minWriterVersion": "7"}, (1, 2)),
+        ({"enableChangeDataFeed": "true"}, (1, 4)),
+        ({"constraints.c": "id > 0"}, (1, 3)),
+        ({"columnMapping.mode": "name"}, (2, 5)),
+        ({"columnMapping.mode": "name", "enableTypeWidening": "true"}, (3, 7)),
+    ],
+    ids=str,
+)
+def test_the_lowest_protocol_is_asked_for(do_lightly, empty_table, properties, versions):
+    listed = ", ".join(f"'delta.{key}' = '{value}'" for key, value in properties.items())
+    plain = "'delta.enableDeletionVectors' = 'false'"
+    do_lightly(f"CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ({plain}, {listed})")
+    made = empty_table.snapshot()
+    do_lightly(f"CREATE OR REPLACE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ({plain})")
+    do_lightly(f"ALTER TABLE t SET TBLPROPERTIES ({listed})")
+    for each in (made.protocol, empty_table.snapshot().protocol):
+        assert (each.min_reader_version, each.min_writer_version) == versions
+    kept = {*made.metadata.configuration, *empty_table.snapshot().metadata.configuration}
+    assert not {"delta.minReaderVersion", "delta.minWriterVersion"} & kept
+
+
+def test_protocol_versions_are_not_lowered_by_properties(do_lightly, table):
+    before = table.version()
+    with pytest.raises(InvalidPropertyError, match=r"cannot be lowered to 2.*DROP FEATURE"):
+        do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.minWriterVersion' = '2')")
+    with pytest.raises(InvalidPropertyError, match="at most 7"):
+        do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.minWriterVersion' = '8')")
+    assert table.version() == before
+
+
+def test_vacuum_asks_the_protocol_before_it_deletes(do_lightly, table):
+    stray = _stray(table, "stray.parquet", age_s=3600)
+    state = table.snapshot()
+    features = [*(state.protocol.writer_features or ()), "fromTheFuture"]
+    newer = msgspec.structs.replace(state.protocol, writer_features=features)
+    write_commit(table.store, state.version + 1, newer)
+    with pytest.raises(UnsupportedFeatureError, match="fromTheFuture"):
+        do_lightly(NOW)
+    assert stray in _files(table)
