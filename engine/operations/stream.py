@@ -172,6 +172,7 @@ def _opened(command: Stream, execution: Execution) -> _Source:
     if table.uri == execution.table.uri:
         msg = f"{table.uri} cannot be streamed into itself: it would never end."
         raise RequestError(msg, "Name another table.", field="source_table")
+    _check_memory(execution.table.snapshot())
     newest = table.snapshot()
     prefix = f"{APP_ID_PREFIX}{command.stream_name or table.uri}:"
     source = _Source(table, newest, f"{prefix}{newest.metadata.id}", command)
@@ -180,6 +181,13 @@ def _opened(command: Stream, execution: Execution) -> _Source:
     if others and source.app_id not in known:
         raise SourceReplacedError(table.uri, others[0].removeprefix(prefix), newest.metadata.id)
     return source
+
+
+def _check_memory(target: Snapshot) -> None:
+    """A table that forgets application ids would have the stream begin again, rows and all."""
+    if target.properties.set_transaction_retention_ms is not None:
+        msg = f"{target.table_uri} forgets how far streams are (delta.setTransactionRetentionDuration)."
+        raise RequestError(msg, "Unset the property first.", field="table")
 
 
 def _position(source: _Source, target: Snapshot) -> Position:

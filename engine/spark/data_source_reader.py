@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from engine.actions.codec import decode, encode
 from engine.actions.files import AddFile
-from engine.errors import RequestError
+from engine.errors import RequestError, UnsupportedFeatureError
 from engine.expressions.tree import Expression
 from engine.schema.types import StructType
 from engine.snapshot.reader import iter_file
@@ -110,7 +110,9 @@ def shape_of(
 
     Raises:
         RequestError: the schema has a column that the table lacks or has in another type.
+        UnsupportedFeatureError: a column holds variants.
     """
+    refuse_variants(snapshot.table_uri, schema, "read")
     offered = to_spark_schema(snapshot.schema)
     for each in schema:
         known = next((f for f in offered if f.name == each.name), None)
@@ -127,6 +129,18 @@ def shape_of(
         allowed_roots=snapshot.allowed_roots,
         storage_options=storage_options,
     )
+
+
+def refuse_variants(table: str, schema: spark_types.StructType, purpose: str) -> None:
+    """Refuse columns that Spark's exchange with Python data sources does not carry.
+
+    Raises:
+        UnsupportedFeatureError: one of them.
+    """
+    for each in schema:
+        if "variant" in each.dataType.simpleString():
+            what = f"variants ({each.name}) in Spark's data source"
+            raise UnsupportedFeatureError(table, [what], purpose)
 
 
 def partitions_of(adds: Sequence[AddFile]) -> list[InputPartition]:

@@ -72,8 +72,8 @@ class IncomingRows:
 
         Raises:
             SchemaMismatchError: columns or types that the table does not take.
-            UnsupportedFeatureError: a rule of the table that only Spark could check.
-            RequestError: the table numbers its rows, which this way of writing cannot.
+            UnsupportedFeatureError: a rule of the table that the engine does not understand.
+            RequestError: only Spark could check a rule, or number the table's rows.
         """
         _check_columns(schema, data)
         numbered = identity_columns(schema)
@@ -105,7 +105,7 @@ class IncomingRows:
 
         Raises:
             InvariantViolationError: one does not; the first is shown.
-            UnsupportedFeatureError: Arrow cannot say of one whether it does.
+            RequestError: Arrow cannot say of one whether it does.
         """
         columns = {
             name: _typed(column, self._type(name))
@@ -116,7 +116,7 @@ class IncomingRows:
             columns[each.name] = _constant(self.table, each, value, count)
         table = pa.table(columns) if columns else pa.table({"": pa.nulls(count)})
         for each, value in self.generated:
-            computed = _evaluated(self.table, f"generated column {each.name}", value, table)
+            computed = _evaluated(self.table, f"The generated column {each.name}", value, table)
             computed = computed.cast(target_type(each.type))
             if each.name in columns:
                 same = _same(table.column(each.name), computed)
@@ -132,7 +132,7 @@ class IncomingRows:
                 holds = pc.is_valid(_nested(table, rule.not_null))
                 self._refuse(table, holds, rule.name, [rule.not_null[0]])
             else:
-                holds = _evaluated(self.table, rule.name, rule.condition, table)
+                holds = _evaluated(self.table, f"The rule {rule.name}", rule.condition, table)
                 names = sorted({path[0] for path in columns_of(rule.condition)})
                 self._refuse(table, holds, rule.name, names)
 
@@ -201,7 +201,7 @@ def _constant(table: str, each: StructField, value: Expression | None, count: in
     if value is None:
         return pa.nulls(count, kind)
     one = pa.table({"": pa.nulls(1)})
-    found = _evaluated(table, f"the default of {each.name}", value, one).cast(kind)
+    found = _evaluated(table, f"The default of {each.name}", value, one).cast(kind)
     return pa.repeat(found[0], count)
 
 
@@ -209,7 +209,8 @@ def _evaluated(table: str, what: str, tree: Expression, rows: pa.Table) -> pa.Ch
     try:
         return evaluate_arrow(tree, rows)
     except CannotEvaluateError as error:
-        raise UnsupportedFeatureError(table, [what[:300]], "write in this way") from error
+        msg = f"{what[:300]} of {table} cannot be evaluated exactly in this way of writing."
+        raise RequestError(msg, _ANOTHER_WAY, field="path") from error
 
 
 def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:

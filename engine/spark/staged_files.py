@@ -26,6 +26,7 @@ from engine.errors import (
 from engine.protocol.features import check_writable
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import from_spark_schema
+from engine.spark.data_source_reader import refuse_variants
 from engine.spark.file_writer import FileTarget, write_files
 from engine.spark.incoming_rows import IncomingRows
 from engine.spark.table_files import TableFiles
@@ -81,6 +82,7 @@ class Staging:
             SchemaMismatchError: the data does not fit.
         """
         check_writable(snapshot.table_uri, snapshot.protocol)
+        refuse_variants(snapshot.table_uri, data, "write")
         table = TableFiles(
             uri=snapshot.table_uri,
             schema=snapshot.schema,

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from engine.commands.sql import parse_statement
+from engine.operations.run import run
+from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog.models import Table
+from lakeui.catalog.registration import register_table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_create, request_job
@@ -50,6 +54,17 @@ def delete(table: Table, where: str, **more) -> Job:
     )
 
 
+def empty_table(place: Path, name: str) -> Table:
+    statement = "CREATE TABLE t (id BIGINT, country STRING)"
+    run(parse_statement(statement), DeltaTable(open_store(str(place))), None)
+    return register_table(str(place), name)
+
+
+def stream(table: Table, source: str, **more) -> Job:
+    parameters = {"source_table": source}
+    return request_job(table=table, kind="stream", parameters=parameters, requested_by=None, **more)
+
+
 def succeeded(job: Job) -> None:
     job = ended(job)
     assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
@@ -59,7 +74,23 @@ def ids(table: Table) -> list[int]:
     return sorted(DeltaTable.open(table.uri).snapshot().to_arrow().column("id").to_pylist())
 
 
-def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows):
+def copies_in_a_stream(table: Table, copy: Table) -> None:
+    """Of two runs of one stream one loses; a change of the source's schema stops it."""
+    winner = stream(copy, table.name)
+    same_stream = stream(copy, table.name, commit_after=winner)
+    succeeded(winner)
+    lost = ended(same_stream)
+    assert (lost.state, lost.error_code) == (Job.State.CONFLICTED, "DELTA_CONCURRENT_TRANSACTION")
+    assert ids(copy) == ids(table)
+
+    add_column = parse_statement("ALTER TABLE t ADD COLUMNS (note STRING)")
+    run(add_column, DeltaTable.open(table.uri), None)
+    stopped = ended(stream(copy, table.name))
+    found = (stopped.state, stopped.error_code)
+    assert found == (Job.State.FAILED, "DELTA_SCHEMA_CHANGED_WITH_VERSION")
+
+
+def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake):
     first = start_worker("spark", SPARK_START_S)
     succeeded(
         request_create(
@@ -75,6 +106,8 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows):
     succeeded(other_rows)
     assert Conflict.objects.get(job=other_rows).kind == Conflict.Kind.ABSORBED
     assert ids(table) == [3]
+
+    copies_in_a_stream(table, empty_table(lake / "lake/copy", "sales.copy"))
 
     winner = delete(table, "country = 'DE'")
     same_rows = delete(table, "id = 3", commit_after=winner)

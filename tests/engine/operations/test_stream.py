@@ -136,6 +136,9 @@ def test_a_stream_that_cannot_begin_is_refused(source, target):
         run(Stream(target.uri), target, None)
     with pytest.raises(VersionNotFoundError):
         run(Stream(source.uri, starting_version=9), target, None)
+    alter(target, "SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = '1 days')")
+    with pytest.raises(RequestError, match="forgets how far streams are"):
+        run(Stream(source.uri), target, None)
     for command in (Stream(""), Stream("s", stream_name="a\nb")):
         with pytest.raises(RequestError):
             command.validate(None)
