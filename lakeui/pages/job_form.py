@@ -24,7 +24,7 @@ from lakeui.pages.list_table import one_table
 from lakeui.pages.plans import plan_lines
 
 SQL = "sql"
-_HIDDEN_KINDS = frozenset({"create"})  # a new table is made under Tables
+_HIDDEN_KINDS = frozenset({"create", "script"})  # made under Tables; written as SQL
 GROUPS = {
     "Rows": frozenset({"append", "overwrite", "update", "delete", "merge", "stream", "truncate"}),
     "Shape": frozenset({"optimize", "reorg", "vacuum", "restore"}),
