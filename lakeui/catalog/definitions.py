@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet, Sum
@@ -76,12 +76,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """A version that changed the definition. `sections` is None where its commit is not kept whole."""
+    """A version that changed the definition. `sections` is None where `gap` says why it is not known."""
 
     commit: Commit
     sections: tuple[Section, ...] | None
-    protocol: str = ""
-    is_first: bool = field(default=False)
+    protocol: str
+    gap: str
 
     @property
     def changed(self) -> tuple[Section, ...]:
@@ -137,15 +137,31 @@ def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
     for commit in reversed(commits):
         metadata, protocol = _said_in(commit)
         now = _of_metadata(metadata) if metadata else None
-        sections = None
-        is_first = commit.version == 0 or commit.operation.startswith("CREATE")
-        if now is not None and (before is not None or is_first):
-            sections = tuple(_sections(before or Definition((), (), ()), now))
-        elif protocol and not commit.changes_metadata:
-            sections = ()
-        found.append(DefinitionChange(commit, sections, _protocol_text(protocol), is_first))
+        if commit.version == 0 or commit.operation.startswith("CREATE"):
+            before = Definition((), (), ())
+        sections, gap = _changed(commit, before, now)
+        found.append(DefinitionChange(commit, sections, _protocol_text(protocol), gap))
         before = now if commit.changes_metadata else before
     return found[::-1][:limit]
+
+
+def _changed(
+    commit: Commit, before: Definition | None, now: Definition | None
+) -> tuple[tuple[Section, ...] | None, str]:
+    """What a version changed; else why that is not known."""
+    if not commit.changes_metadata:
+        return (), ""
+    if now is None:
+        return (
+            None,
+            "Its commit is longer than the mirror keeps: what it changed is not known here.",
+        )
+    if before is None:
+        return (
+            None,
+            "The definition before it is not mirrored, so what it changed is not known here.",
+        )
+    return tuple(_sections(before, now)), ""
 
 
 def _at(table: Table, version: int) -> Definition | None:

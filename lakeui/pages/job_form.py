@@ -71,7 +71,7 @@ def job_new(request: HttpRequest) -> HttpResponse:
     if table is None:
         return render(request, "jobs/choose_table.html", {"choices": _writable(request)})
     kind = request.POST.get("kind") or request.GET.get("kind", SQL)
-    if kind != SQL and kind not in COMMANDS:
+    if kind != SQL and (kind not in COMMANDS or kind in _HIDDEN_KINDS):
         msg = "There is no such kind of job."
         raise Http404(msg)
     if request.method == "POST" and request.POST.get("step") in {"run", "dry_run"}:

@@ -12,6 +12,7 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from engine.errors import ConflictFacts, ConflictFile, ConflictSide, Remedy
+from lakeui.catalog.commit_hours import recount
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
@@ -264,6 +265,7 @@ class Story:
         self.running = self._jobs()
         self.conflict = self._conflicts()
         self._schedules()
+        recount()
 
     def ago(self, **span: float) -> datetime:
         return self.now - timedelta(**span)
