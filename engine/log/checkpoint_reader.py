@@ -70,7 +70,7 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
     for part in _read_all(store, paths):
         _extend(content, part)
     sidecars = [_sidecar_path(store, each) for each in content.actions if isinstance(each, Sidecar)]
-    for part in _read_all(store, sidecars):
+    for part in _read_all(store, list(dict.fromkeys(sidecars))):
         _extend(content, part)
     return content
 
@@ -197,15 +197,21 @@ def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table
     children = {struct.field(i).name: struct.field(i) for i in range(struct.num_fields)}
     wanted = [camel(name) for name in schema.names if name != "dv_id"]
     present = [name for name in wanted if name in children]
-    parsed = "stats_parsed" if "stats" not in children and "stats_parsed" in children else None
     if "path" not in present:
         return schema.empty_table()
-    columns = [f"{action}.{name}" for name in [*present, *([parsed] if parsed else [])]]
-    rows = file.read(columns=columns).column(action)
-    leaves = _leaves(pa.chunked_array([_present(chunk) for chunk in rows.chunks], rows.type))
-    if parsed:
-        leaves["stats"] = stats_as_json(leaves[parsed])
+    leaves = _columns_of(file, action, present)
+    stats = leaves.get("stats")
+    if "stats_parsed" in children and (stats is None or stats.null_count == len(stats)):
+        parsed = _columns_of(file, action, ["path", "stats_parsed"])
+        leaves["stats"] = stats_as_json(parsed["stats_parsed"])
     return _conform(leaves, schema)
+
+
+def _columns_of(
+    file: pq.ParquetFile, action: str, names: Sequence[str]
+) -> dict[str, pa.ChunkedArray]:
+    rows = file.read(columns=[f"{action}.{name}" for name in names]).column(action)
+    return _leaves(pa.chunked_array([_present(chunk) for chunk in rows.chunks], rows.type))
 
 
 def _present(rows: pa.StructArray) -> pa.StructArray:

@@ -1,3 +1,4 @@
+import json
 import uuid
 from dataclasses import replace
 
@@ -238,18 +239,34 @@ def test_a_checkpoint_whose_paths_are_required_has_no_file_for_its_other_rows(tm
     write_first(store)
     write_commit(store, 1, add("a.parquet"))
     named = {"path": "a.parquet", "size": 1, "modificationTime": 1, "dataChange": False}
+    _put_checkpoint(store, pa.array([None, None, named], required))
+    snapshot = DeltaTable.open(str(tmp_path)).snapshot()
+    assert snapshot.state.checkpoint_version == 1
+    assert snapshot.files().column("path").to_pylist() == ["a.parquet"]
+
+
+def test_statistics_that_are_null_as_text_are_taken_from_their_structs(tmp_path):
+    store = LocalStore(tmp_path)
+    write_first(store)
+    write_commit(store, 1, add("a.parquet"))
+    file = {"path": "a.parquet", "size": 1, "modificationTime": 1, "dataChange": False}
+    parsed = {"numRecords": 3, "minValues": {"id": 1}, "maxValues": {"id": 4}}
+    described = file | {"stats": None, "stats_parsed": parsed}
+    kinds = pa.array([file | {"stats": "", "stats_parsed": parsed}]).type
+    _put_checkpoint(store, pa.array([None, None, described], kinds))
+    (stats,) = DeltaTable.open(str(tmp_path)).snapshot().files().column("stats").to_pylist()
+    assert json.loads(stats) == parsed
+
+
+def _put_checkpoint(store: Store, adds: pa.Array) -> None:
+    described = {"id": "x", "schemaString": SCHEMA.to_json(), "partitionColumns": []}
     table = pa.table(
         {
             "protocol": pa.array([{"minReaderVersion": 1, "minWriterVersion": 2}, None, None]),
-            "metaData": pa.array(
-                [None, {"id": "x", "schemaString": SCHEMA.to_json(), "partitionColumns": []}, None]
-            ),
-            "add": pa.array([None, None, named], required),
+            "metaData": pa.array([None, described, None]),
+            "add": adds,
         }
     )
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     store.put(checkpoint_path(1), sink.getvalue().to_pybytes())
-    snapshot = DeltaTable.open(str(tmp_path)).snapshot()
-    assert snapshot.state.checkpoint_version == 1
-    assert snapshot.files().column("path").to_pylist() == ["a.parquet"]
