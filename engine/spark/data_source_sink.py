@@ -5,7 +5,9 @@ of the batch. A batch that the log has already is not written again. Two queries
 checkpoint meet in that action: the later one loses with `ConcurrentTransactionException`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -33,30 +35,55 @@ QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """A batch as it is planned: how rows are written, and which batches the log had by then."""
+
+    staging: Staging
+    committed: Mapping[str, int]
+
+
 class LakeSink(DataSourceStreamArrowWriter):
     """One batch of a streaming query, from its plan to its commit.
 
-    Spark makes one of these where it plans the batch, which fixes the version that is read, and
-    another one for the commit: the tasks' messages bring the version and the query's id along.
+    Spark makes one of these where it plans the batch and sends it to the tasks: then the version is
+    fixed. It makes another one for the commit, to which the tasks' messages bring that version.
     """
 
     def __init__(
         self, options: LakeOptions, place: Place, schema: spark_types.StructType, overwrite: bool
     ) -> None:
-        """Look at the table as it is when the batch begins."""
+        """A batch; the table is not looked at yet."""
         self._options, self._place, self._overwrite = options, place, overwrite
-        snapshot = open_table(options, place).snapshot()
-        self._staging = Staging.at(snapshot, schema, options.storage_options)
-        self._committed = {app: each.version for app, each in snapshot.set_transactions.items()}
+        self._schema = schema
+        self._planned: _Plan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What tasks need: the plan, made now at the latest."""
+        return {**self.__dict__, "_planned": self.plan}
+
+    @property
+    def plan(self) -> _Plan:
+        """How rows are written, by the table as it is when this is first asked for.
+
+        Raises:
+            EngineError: there is no table, or it does not take such rows.
+        """
+        if self._planned is None:
+            snapshot = open_table(self._options, self._place).snapshot()
+            staging = Staging.at(snapshot, self._schema, self._options.storage_options)
+            known = {app: each.version for app, each in snapshot.set_transactions.items()}
+            self._planned = _Plan(staging, known)
+        return self._planned
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
         """Write a task's rows, on an executor, unless the log has the batch."""
         query_id, batch_id = self._options.query_id or _local(QUERY_ID), _local(BATCH_ID)
-        base = self._staging.base_version
-        if batch_id.isdigit() and self._committed.get(query_id, -1) >= int(batch_id):
-            return StagedFiles(base_version=base, query_id=query_id)
+        plan = self.plan
+        if batch_id.isdigit() and plan.committed.get(query_id, -1) >= int(batch_id):
+            return StagedFiles(base_version=plan.staging.base_version, query_id=query_id)
         store = open_store(self._options.uri, self._options.storage_options)
-        staged = self._staging.write(iterator, store)
+        staged = plan.staging.write(iterator, store)
         staged.query_id = query_id
         return staged
 

@@ -152,14 +152,12 @@ def test_a_write_that_loses_removes_its_files(ddl):
 def test_an_abort_after_failed_tasks_removes_what_the_others_wrote(ddl):
     table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
     schema = to_spark_schema(table.snapshot().schema)
-    for writer in (
-        lake_source(table).writer(schema, overwrite=False),
-        lake_source(table, queryId="q").streamWriter(schema, overwrite=False),
-    ):
-        staged = writer.write(iter([batch((1, "x", None))]))
-        arguments = ([staged, None], 0) if hasattr(writer, "_committed") else ([staged, None],)
-        writer.abort(*arguments)
-        assert data_files(table) == []
+    writer = lake_source(table).writer(schema, overwrite=False)
+    writer.abort([writer.write(iter([batch((1, "x", None))])), None])
+    assert data_files(table) == []
+    sink = lake_source(table, queryId="q").streamWriter(schema, overwrite=False)
+    sink.abort([sink.write(iter([batch((1, "x", None))])), None], 0)
+    assert data_files(table) == []
 
 
 RULES = [
