@@ -172,6 +172,15 @@ def test_files_that_go_and_files_that_come_are_followed(tmp_path):
     assert seen_alike(table) == []
 
 
+def test_readers_of_delta_read_the_same_table(tmp_path, rows_elsewhere):
+    table = create(tmp_path)
+    files = append(table, id=[1, 2], p=["a", "b"])
+    append(table, id=[3], p=["c"], remove=files)
+    found = rows_elsewhere(table)
+    assert found["engine"] == found["deltalake"] == found["duckdb"] == [(3, "c")]
+    assert [row["id"] for row in seen_alike(table)] == [3]
+
+
 def test_columns_added_renamed_and_dropped_are_followed(tmp_path):
     table = create(tmp_path, partition_columns=["p"])
     old = append(table, id=[1], p=["a"])

@@ -4,8 +4,11 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
+import pyarrow as pa
 import pytest
+from pyiceberg.table import StaticTable
 
+from engine.commands.model import Clone
 from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import (
     PathOutsideRootError,
@@ -16,7 +19,11 @@ from engine.errors import (
     TableNotFoundError,
 )
 from engine.log.paths import checkpoint_path
+from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
+from engine.spark.file_writer import write_files
+from engine.spark.table_files import TableFiles
+from engine.spark.writer import file_target
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.made_tables import remove, write_commit, write_rows
@@ -118,3 +125,40 @@ def test_a_store_out_of_reach_does_not_say_what_became_of_a_write():
         store.read("x")
     with pytest.raises(StorageError):
         list(store.list_all())
+
+
+def test_a_clone_in_a_bucket_reads_its_sources_files(table: DeltaTable, options: dict[str, str]):
+    append(table, 1)
+    place = f"{table.uri.rpartition('/')[0]}/a clone"
+    clone = DeltaTable(
+        open_store(place, options), storage_options=options, allowed_roots=[table.uri]
+    )
+    run(Clone(table.uri), clone, None)
+    (add,) = clone.snapshot().add_files()
+    assert add.path == f"{table.uri}/{table.snapshot().add_files()[0].path}".replace(" ", "%20")
+    assert clone.snapshot().to_arrow().column("id").to_pylist() == [1]
+
+
+def test_iceberg_clients_read_a_bucket(s3_options: dict[str, str]):
+    properties = {
+        "delta.enableIcebergCompatV2": "true",
+        "delta.universalFormat.enabledFormats": "iceberg",
+    }
+    uri = f"s3://lake/{uuid.uuid4()}/a table"
+    table = DeltaTable.create(uri, SCHEMA, properties=properties, storage_options=s3_options)
+    snapshot = table.snapshot()
+    files = TableFiles(table.uri, snapshot.schema, (), snapshot.properties, s3_options)
+    txn = table.start_transaction()
+    batch = pa.RecordBatch.from_pydict({"id": [1, 2]})
+    txn.stage(*[add for add, _ in write_files([batch], file_target(files), 0)])
+    txn.commit("WRITE")
+    found = StaticTable.from_metadata(
+        f"{table.uri}/metadata/v2.metadata.json",
+        {
+            "s3.endpoint": s3_options["aws_endpoint_url"],
+            "s3.access-key-id": s3_options["aws_access_key_id"],
+            "s3.secret-access-key": s3_options["aws_secret_access_key"],
+            "s3.region": s3_options["aws_region"],
+        },
+    )
+    assert found.scan().to_arrow().column("id").to_pylist() == [1, 2]
