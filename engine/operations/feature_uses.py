@@ -10,7 +10,6 @@ from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata
 from engine.errors import InvalidSchemaError
-from engine.operations.schema_edit import TYPE_CHANGES
 from engine.protocol.features import FEATURES, required_features, supported_features
 from engine.schema.types import (
     StructField,
@@ -18,6 +17,7 @@ from engine.schema.types import (
     iter_types,
     parse_schema,
 )
+from engine.schema.widening import TYPE_CHANGES
 from engine.snapshot.snapshot import Snapshot
 
 

@@ -4,24 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
-from engine.schema.types import (
-    DataType,
-    DecimalType,
-    PrimitiveType,
-    StructField,
-    StructType,
-    type_to_json,
-)
-
-_WIDER = {
-    "byte": {"short", "integer", "long", "double"},
-    "short": {"integer", "long", "double"},
-    "integer": {"long", "double"},
-    "float": {"double"},
-    "date": {"timestamp_ntz"},
-}
-_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
-TYPE_CHANGES = "delta.typeChanges"
+from engine.schema.types import DataType, StructField, StructType, type_to_json
+from engine.schema.widening import TYPE_CHANGES, is_wider
 
 Change = Callable[[tuple[StructField, ...]], tuple[StructField, ...]]
 
@@ -109,20 +93,6 @@ def widened(each: StructField, wanted: DataType) -> StructField:
     note = {"fromType": type_to_json(each.type), "toType": type_to_json(wanted)}
     known = list(each.metadata.get(TYPE_CHANGES, []))
     return replace(each, type=wanted, metadata={**each.metadata, TYPE_CHANGES: [*known, note]})
-
-
-def is_wider(before: DataType, after: DataType) -> bool:
-    """Whether every value of a type is one of the other (protocol: Type Widening)."""
-    if isinstance(after, DecimalType):
-        whole = after.precision - after.scale
-        if isinstance(before, DecimalType):
-            grows = after != before and after.scale >= before.scale
-            return grows and whole >= before.precision - before.scale
-        name = before.name if isinstance(before, PrimitiveType) else ""
-        return whole >= _DIGITS.get(name, 99)
-    if isinstance(before, PrimitiveType) and isinstance(after, PrimitiveType):
-        return after.name in _WIDER.get(before.name, set())
-    return False
 
 
 def _index(fields: tuple[StructField, ...], name: str) -> int:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.clock import utc_from_ms
-from engine.errors import InvalidSchemaError, MalformedLogError
+from engine.errors import InvalidSchemaError, MalformedLogError, UnsupportedFeatureError
 from engine.expressions.parse import parse_condition
 from engine.expressions.tree import Expression
 from engine.log.checksum import differences, read_checksum
@@ -24,6 +24,7 @@ from engine.protocol.features import check_readable
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.types import StructField, StructType, parse_schema
+from engine.schema.widening import unsupported_changes
 from engine.snapshot.reader import count_rows
 from engine.snapshot.row_counts import num_records
 from engine.snapshot.scan import prune, scan
@@ -52,6 +53,8 @@ class Snapshot:
         self.allowed_roots = tuple(allowed_roots)
         self.state = state
         self.schema: StructType = _schema_of(store.root, state.metadata)
+        if unknown := unsupported_changes(self.schema):
+            raise UnsupportedFeatureError(store.root, unknown, "read")
 
     def __repr__(self) -> str:
         return f"<Snapshot {self.table_uri} version {self.version}>"

@@ -1,14 +1,11 @@
 import pytest
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
-from engine.operations.schema_edit import changed, dropped, edit, inserted, is_wider, moved, widened
+from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
 from engine.schema.types import (
-    DATE,
-    DOUBLE,
     INTEGER,
     LONG,
     STRING,
-    TIMESTAMP_NTZ,
     DecimalType,
     StructField,
     StructType,
@@ -47,25 +44,6 @@ def test_names_that_are_taken_and_columns_that_are_not_there_are_refused():
         edit(SCHEMA, (), dropped("nowhere"))
     with pytest.raises(UnknownColumnError):
         edit(SCHEMA, ("a",), dropped("x"))
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "wider"),
-    [
-        (INTEGER, LONG, True),
-        (LONG, INTEGER, False),
-        (LONG, DOUBLE, False),
-        (INTEGER, DOUBLE, True),
-        (DATE, TIMESTAMP_NTZ, True),
-        (DecimalType(5, 2), DecimalType(7, 3), True),
-        (DecimalType(5, 2), DecimalType(6, 4), False),
-        (INTEGER, DecimalType(10, 0), True),
-        (INTEGER, DecimalType(9, 0), False),
-        (STRING, LONG, False),
-    ],
-)
-def test_only_types_that_lose_nothing_are_wider(before, after, wider):
-    assert is_wider(before, after) is wider
 
 
 def test_a_widened_column_remembers_its_types():

@@ -1,0 +1,70 @@
+"""Types that a column may change to, and what a schema says of such changes (protocol: Type Widening)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from engine.errors import InvalidSchemaError
+from engine.schema.types import (
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+    iter_types,
+    type_from_json,
+)
+
+TYPE_CHANGES = "delta.typeChanges"
+_WIDER = {
+    "byte": {"short", "integer", "long", "double"},
+    "short": {"integer", "long", "double"},
+    "integer": {"long", "double"},
+    "float": {"double"},
+    "date": {"timestamp_ntz"},
+}
+_DIGITS = {
+    "byte": 10,
+    "short": 10,
+    "integer": 10,
+    "long": 20,
+}  # as they are stored, not as they are
+
+
+def is_wider(before: DataType, after: DataType) -> bool:
+    """Whether the protocol lets a column of one type become one of the other."""
+    if isinstance(after, DecimalType):
+        whole = after.precision - after.scale
+        if isinstance(before, DecimalType):
+            grows = after != before and after.scale >= before.scale
+            return grows and whole >= before.precision - before.scale
+        name = before.name if isinstance(before, PrimitiveType) else ""
+        return whole >= _DIGITS.get(name, 99)
+    if isinstance(before, PrimitiveType) and isinstance(after, PrimitiveType):
+        return after.name in _WIDER.get(before.name, set())
+    return False
+
+
+def unsupported_changes(schema: StructType) -> list[str]:
+    """The changes that a schema remembers and the protocol does not have, for people."""
+    return [
+        f"the change of {each.name} from {found[0]} to {found[1]}"
+        for each, found in _changes(schema)
+        if not _is_known(*found)
+    ]
+
+
+def _changes(schema: StructType) -> Iterator[tuple[StructField, tuple[Any, Any]]]:
+    for inside in iter_types(schema):
+        for each in inside if isinstance(inside, StructType) else ():
+            noted = each.metadata.get(TYPE_CHANGES) or ()
+            for change in noted if isinstance(noted, list | tuple) else ():
+                found = change if isinstance(change, dict) else {}
+                yield each, (found.get("fromType"), found.get("toType"))
+
+
+def _is_known(before: object, after: object) -> bool:
+    try:
+        types = [type_from_json(each) for each in (before, after)]
+    except InvalidSchemaError:
+        return False
+    return types[0] == types[1] or is_wider(types[0], types[1])
