@@ -96,7 +96,9 @@ class FooterStatistics:
     def _read(self, footer: pq.FileMetaData) -> dict[tuple[str, ...], _Leaf]:
         found: dict[tuple[str, ...], _Leaf] = {}
         for position, (column, path, data_type) in enumerate(_iter_leaves(self.schema)):
-            if self.indexed.covers(position, path):
+            if not isinstance(data_type, ArrayType | MapType) and self.indexed.covers(
+                position, path
+            ):
                 leaf = found[path] = _Leaf(data_type)
                 for group in range(footer.num_row_groups):
                     _take(leaf, footer.row_group(group).column(column))
@@ -106,13 +108,13 @@ class FooterStatistics:
 def _iter_leaves(
     schema: StructType, prefix: tuple[str, ...] = (), start: int = 0
 ) -> Iterator[tuple[int, tuple[str, ...], DataType]]:
-    """Leaves outside lists and maps: Parquet column number, path, type."""
+    """Leaves outside lists and maps, and these as wholes: first Parquet column, path, type."""
     column = start
     for each in schema:
         path = (*prefix, each.name)
         if isinstance(each.type, StructType):
             yield from _iter_leaves(each.type, path, column)
-        elif not isinstance(each.type, ArrayType | MapType):
+        else:
             yield column, path, each.type
         column += _leaf_count(each.type)
 

@@ -106,10 +106,10 @@ def test_decimals_keep_their_digits_when_bounds_are_loosened(tmp_path):
     assert '"tightBounds":false' in loose
 
 
-def test_fields_of_structs_count_as_columns_and_lists_do_not(tmp_path):
+def test_fields_of_structs_count_as_columns_and_so_do_lists_as_wholes(tmp_path):
     table = pa.table({"l": [[1, 2]], "s": [{"x": 1, "y": "b"}], "z": [7]})
-    stats = _stats(tmp_path, table, IndexedColumns(2))
-    assert stats["minValues"] == {"s": {"x": 1, "y": "b"}}
+    for count, indexed in ((1, {}), (2, {"s": {"x": 1}}), (3, {"s": {"x": 1, "y": "b"}})):
+        assert _stats(tmp_path, table, IndexedColumns(count))["minValues"] == indexed
     named = _stats(tmp_path, table, IndexedColumns(32, (("z",), ("s", "y"))))
     assert named["minValues"] == {"s": {"y": "b"}, "z": 7}
 
