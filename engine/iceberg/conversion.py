@@ -36,6 +36,7 @@ from engine.storage.base import Store
 VERSION_KEY = "delta-version"
 KEPT_SNAPSHOTS = 20
 _CLEANED_EVERY = 10
+_WRITTEN_WITHIN_MS = 3_600_000  # younger files may belong to a version that is being written
 _TRIES = 5
 _MOST_COMMITS = 100
 _SETTINGS = {
@@ -110,10 +111,9 @@ def _write_next(tree: MetadataTree, base: TreeVersion | None, source: _Source, n
                     producer.append_data_file(data_file(add, source.shape))
     number = start.number + 1
     if number % _CLEANED_EVERY == 0:
-        retention_ms = TableProperties.parse(
-            source.state.metadata.configuration
-        ).deleted_file_retention_ms
-        tree.clean(table.metadata, now_ms - retention_ms)
+        properties = TableProperties.parse(source.state.metadata.configuration)
+        kept_ms = max(properties.deleted_file_retention_ms, _WRITTEN_WITHIN_MS)
+        tree.clean(table.metadata, now_ms - kept_ms)
     return number
 
 

@@ -1,6 +1,7 @@
 """Tables that Iceberg clients read, written without Spark: after each commit they see what it left."""
 
 import logging
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -239,6 +240,9 @@ def test_old_snapshots_and_their_files_are_let_go(tmp_path):
     table = create(tmp_path, **{"delta.deletedFileRetentionDuration": "interval 0 hours"})
     for number in range(KEPT_SNAPSHOTS + 12):
         append(table, id=[number], p=["x"])
+        if number == KEPT_SNAPSHOTS + 5:
+            for each in Path(table.uri, "metadata").iterdir():
+                os.utime(each, (1, 1))
     known = static_table(table.uri)
     assert len(known.metadata.snapshots) <= KEPT_SNAPSHOTS + 1
     left = [each.name for each in Path(table.uri, "metadata").iterdir()]
