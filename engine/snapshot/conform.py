@@ -29,10 +29,13 @@ _FIELD_ID = b"PARQUET:field_id"
 _A_TABLE = "A table with this file"
 
 
-def find_field(fields: list[pa.Field], wanted: StructField, mode: str) -> int | None:
-    """The place of a column among a file's fields: by field id in mode `id`, else by physical name.
+def find_field(
+    fields: list[pa.Field], wanted: StructField, mode: str, columns: StructType
+) -> int | None:
+    """The place of one of `columns` among a file's fields: by field id in mode `id`, else by name.
 
-    A file without any field id is read by name, one whose names differ in case alone ignoring it.
+    A file without any field id is read by its physical names. Names may differ in case alone, unless
+    that is the name of another column.
     """
     identity = field_id(wanted)
     if mode == "id" and identity is not None and any(_id_of(each) is not None for each in fields):
@@ -41,7 +44,15 @@ def find_field(fields: list[pa.Field], wanted: StructField, mode: str) -> int | 
     exact = next((i for i, each in enumerate(fields) if each.name == name), None)
     if exact is not None:
         return exact
-    return next((i for i, each in enumerate(fields) if each.name.lower() == name.lower()), None)
+    others = {physical_name(each, mode) for each in columns}
+    return next(
+        (
+            i
+            for i, each in enumerate(fields)
+            if each.name.lower() == name.lower() and each.name not in others
+        ),
+        None,
+    )
 
 
 def conform_column(column: pa.ChunkedArray, wanted: StructField, mode: str) -> pa.ChunkedArray:
@@ -52,7 +63,7 @@ def conform_column(column: pa.ChunkedArray, wanted: StructField, mode: str) -> p
         UnsupportedFeatureError: a shredded variant.
     """
     target = target_type(wanted.type)
-    if column.type == target:
+    if _is_as_wanted(column.type, target, mode):
         return column
     try:
         chunks = [_conform(chunk, wanted.type, mode) for chunk in column.chunks]
@@ -70,11 +81,16 @@ def target_type(data_type: DataType) -> pa.DataType:
 def _conform(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if array.type == target_type(wanted):
+    if _is_as_wanted(array.type, target_type(wanted), mode):
         return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), target_type(wanted))
     return _conform_variant(array) if wanted == VARIANT else _conform_inside(array, wanted, mode)
+
+
+def _is_as_wanted(found: pa.DataType, target: pa.DataType, mode: str) -> bool:
+    """Whether nothing is left to do. The same names inside may mean others where they are mapped."""
+    return bool(found == target) and (mode == "none" or not pa.types.is_nested(found))
 
 
 def _conform_inside(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
@@ -97,7 +113,7 @@ def _conform_struct(array: pa.Array, wanted: StructType, mode: str) -> pa.Array:
     children = array.flatten()
     columns = []
     for each in wanted:
-        place = find_field(fields, each, mode)
+        place = find_field(fields, each, mode, wanted)
         if place is None:
             columns.append(pa.nulls(len(array), target_type(each.type)))
         else:

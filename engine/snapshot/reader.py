@@ -117,7 +117,7 @@ def iter_physical(
     stored = [each for each in schema if each.name not in table.partition_columns]
     with _open_parquet(table, file.path) as parquet:
         fields = list(parquet.schema_arrow)
-        places = {each.name: find_field(fields, each, mode) for each in stored}
+        places = {each.name: find_field(fields, each, mode, table.schema) for each in stored}
         names = sorted({fields[place].name for place in places.values() if place is not None})
         legacy = legacy_times(parquet)
         for found, count in _iter_stored(parquet, names, batch_rows):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import DeletionVectorError
-from engine.schema.column_mapping import assign_mapping
+from engine.schema.column_mapping import ID_KEY, PHYSICAL_NAME_KEY, assign_mapping
 from engine.schema.types import (
     DATE,
     INTEGER,
@@ -22,6 +22,7 @@ from engine.schema.types import (
 from engine.snapshot.reader import ROW_INDEX, iter_file, read_file
 from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.storage.memory import MemoryStore
+from engine.table import DeltaTable
 from tests.engine.made_tables import SCHEMA, WITH_VECTORS, write_commit, write_first, write_rows
 
 
@@ -177,3 +178,37 @@ def test_text_of_every_layout_is_text():
     three = write_rows(store, "three", {"ID": [3], "NAME": pa.array(["c"], pa.string_view())})
     write_commit(store, 1, one, two, three)
     assert load_snapshot(store).to_arrow().to_pydict() == {"id": [1, 2, 3], "name": ["a", "b", "c"]}
+
+
+def test_names_that_differ_in_case_alone_are_columns_of_their_own():
+    pair = (StructField("x", LONG), StructField("X", LONG))
+    schema = StructType((*pair, StructField("s", StructType(pair))))
+    store = MemoryStore(f"memory://{uuid.uuid4()}")
+    write_first(store, schema)
+    either = pa.table({"x": [1], "s": pa.array([{"x": 2}])})
+    both = pa.table({"X": [3], "x": [4], "s": pa.array([{"X": 5, "x": 6}])})
+    write_commit(store, 1, write_rows(store, "a", either), write_rows(store, "b", both))
+    assert DeltaTable.open(store.root).snapshot().to_arrow().to_pylist() == [
+        {"x": 1, "X": None, "s": {"x": 2, "X": None}},
+        {"x": 4, "X": 3, "s": {"x": 6, "X": 5}},
+    ]
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_fields_that_took_each_others_names_keep_their_values(mode: str):
+    def mapped(name: str, physical: str, number: int) -> StructField:
+        return StructField(name, LONG, metadata={PHYSICAL_NAME_KEY: physical, ID_KEY: number})
+
+    inside = StructType((mapped("x", "y", 2), mapped("y", "x", 1)))
+    identity = {PHYSICAL_NAME_KEY: "s", ID_KEY: 3}
+    schema = StructType((StructField("s", ArrayType(inside), metadata=identity),))
+    fields = [
+        pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(number)})
+        for name, number in (("x", 1), ("y", 2))
+    ]
+    kind = pa.list_(pa.struct(fields))
+    column = pa.field("s", kind, metadata={"PARQUET:field_id": "3"})
+    rows = pa.table({"s": pa.array([[{"x": 1, "y": 2}]], kind)}, schema=pa.schema([column]))
+    store = made(schema, configuration={"delta.columnMapping.mode": mode})
+    write_commit(store, 1, write_rows(store, "a", rows))
+    assert load_snapshot(store).to_arrow().to_pylist() == [{"s": [{"x": 2, "y": 1}]}]
