@@ -14,7 +14,7 @@ from engine.schema.types import StructType, parse_schema
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import schema_lines
 
-_DEFINES = Q(changes_metadata=True) | Q(changes_protocol=True)  # as an index has it
+DEFINES = Q(changes_metadata=True) | Q(changes_protocol=True)  # as an index has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +130,12 @@ def difference(table: Table, older: int, newer: int) -> Difference | None:
 
 def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
     """The newest versions that changed schema, properties, layout or protocol, newest first."""
-    changed = table.commits.filter(_DEFINES)
+    changed = table.commits.filter(DEFINES)
     commits = list(changed.order_by("-version")[: limit + 1])
     before: Definition | None = None
     found: list[DefinitionChange] = []
     for commit in reversed(commits):
-        metadata, protocol = _said_in(commit)
+        metadata, protocol = said_in(commit)
         now = _of_metadata(metadata) if metadata else None
         if commit.version == 0 or commit.operation.startswith("CREATE"):
             before = Definition((), (), ())
@@ -166,11 +166,11 @@ def _changed(
 
 def _at(table: Table, version: int) -> Definition | None:
     """The table's own row where nothing changed since; else the last commit that changed it."""
-    changed = table.commits.filter(_DEFINES, changes_metadata=True)
+    changed = table.commits.filter(DEFINES, changes_metadata=True)
     if version >= (table.version or 0) or not changed.filter(version__gt=version).exists():
         return _definition(_parsed(table.schema), table.properties, table.partition_columns)
     commit = changed.filter(version__lte=version).order_by("-version").first()
-    metadata, _ = _said_in(commit) if commit else (None, None)
+    metadata, _ = said_in(commit) if commit else (None, None)
     return _of_metadata(metadata) if metadata else None
 
 
@@ -190,7 +190,7 @@ def _definition(
     )
 
 
-def _said_in(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
+def said_in(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
     """What a commit's kept text says of the table; the text may be cut."""
     try:
         actions = list(decode_lines(commit.raw.encode()))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.utils import timezone
 
@@ -22,6 +23,7 @@ PROMISES = {
     ),
 }
 _FEATURES = {VECTORS: ("deletionVectors",), ROW_TRACKING: ("rowTracking", "domainMetadata")}
+_UNSET = {LEVEL: "WriteSerializable", VECTORS: "false", ROW_TRACKING: "false"}
 _FOR_READERS = frozenset({"deletionVectors"})
 
 
@@ -64,6 +66,15 @@ def impact_of(table: Table, properties: Mapping[str, str]) -> Impact:
         irreversible=tuple(_irreversible(features)),
         warnings=tuple(_warnings(table, changes)),
     )
+
+
+def impact_of_command(table: Table, kind: str, parameters: Mapping[str, Any]) -> Impact | None:
+    """Of a command that sets or unsets properties; None for any other."""
+    if kind == "set_properties":
+        return impact_of(table, {k: str(v) for k, v in parameters.get("properties", {}).items()})
+    if kind == "unset_properties":
+        return impact_of(table, {key: _UNSET.get(key, "") for key in parameters.get("keys", ())})
+    return None
 
 
 def _losing_jobs(table: Table) -> tuple[RunningJob, ...]:

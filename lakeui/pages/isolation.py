@@ -21,6 +21,7 @@ from engine.conflicts.matrix import (
 )
 from engine.conflicts.sketch import Setting
 from lakeui.catalog.models import Table
+from lakeui.catalog.property_changes import settings_changes
 from lakeui.conflicts.level_impact import LEVEL, PROMISES, VECTORS, impact_of
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.observed import DEFAULT_DAYS, Pair, observed_pairs
@@ -54,6 +55,7 @@ RULE_TEXTS = {
     "added to or rewrote, it loses, whichever rows they touched.",
     ALWAYS: "A change of metadata fails every write that began before it, whatever it touches.",
 }
+_SETTINGS_SHOWN = 8
 _REORDERED_SHOWN = 20
 
 
@@ -98,6 +100,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "wanted_json": json.dumps({"properties": wanted}),
         "impact": impact_of(table, wanted) if wanted else None,
         "promises": PROMISES,
+        "settings_changes": settings_changes(table, _SETTINGS_SHOWN),
         "level": wanted.get(LEVEL, table.isolation_level),
         "vectors": wanted.get(VECTORS, str(table.deletion_vectors).lower()) == "true",
         "picked": picked,

@@ -15,6 +15,7 @@ from engine.commands.sql import parse_statement
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import action_for_kind, may, visible_tables
 from lakeui.catalog.models import Table
+from lakeui.conflicts.level_impact import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
@@ -24,6 +25,7 @@ from lakeui.pages.list_table import one_table
 from lakeui.pages.plans import plan_lines
 
 SQL = "sql"
+SETTING_KINDS = frozenset({"set_properties", "unset_properties"})
 _HIDDEN_KINDS = frozenset({"create", "script"})  # made under Tables; written as SQL
 GROUPS = {
     "Rows": frozenset({"append", "overwrite", "update", "delete", "merge", "stream", "truncate"}),
@@ -59,6 +61,8 @@ class Understood:
     is_permitted: bool
     parameters_json: str
     rehearsal: Job | None
+    impact: Impact | None
+    asks_name: bool
 
     @property
     def plan(self) -> list[tuple[str, str]]:
@@ -113,7 +117,7 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
     try:
         parameters = _posted_parameters(request)
         command = parse_statement(sql) if sql else Command.from_parameters(kind, parameters)
-        if command.destructive and not is_dry and request.POST.get("confirm") != table.name:
+        if _asks_name(command) and not is_dry and request.POST.get("confirm") != table.name:
             return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
         job = request_job(
             table=table,
@@ -198,8 +202,15 @@ def _understood(request: HttpRequest, table: Table, command: Command) -> Underst
         action=action,
         is_permitted=may(request.user, action, table),
         parameters_json=json.dumps(parameters),
+        impact=impact_of_command(table, command.kind, parameters),
+        asks_name=_asks_name(command),
         rehearsal=rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first(),
     )
+
+
+def _asks_name(command: Command) -> bool:
+    """Whether the table's name is to be typed: rows may go, or every open write loses."""
+    return command.destructive or command.kind in SETTING_KINDS
 
 
 def _table(request: HttpRequest) -> Table | None:

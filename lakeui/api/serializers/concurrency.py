@@ -83,6 +83,33 @@ class SettingsChangeSerializer(SettingsSerializer):
     )
 
 
+class PropertyChangeSerializer(serializers.Serializer[Any]):
+    """null: not set."""
+
+    name = serializers.CharField()
+    old = serializers.CharField(allow_null=True)
+    new = serializers.CharField(allow_null=True)
+
+
+class RevertSerializer(serializers.Serializer[Any]):
+    """A job to ask for at `tables/{id}/jobs/`."""
+
+    kind = serializers.CharField()
+    parameters = serializers.DictField()
+
+
+class SettingsHistorySerializer(serializers.Serializer[Any]):
+    """A version that changed properties; `revert` are the jobs that put back what can be."""
+
+    version = serializers.IntegerField(source="commit.version")
+    committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
+    user_name = RecordedField(source="commit.user_name")
+    changes = PropertyChangeSerializer(many=True)
+    is_in_force = serializers.BooleanField()
+    obstacle = RecordedField()
+    revert = RevertSerializer(many=True)
+
+
 class IsolationSerializer(serializers.Serializer[Any]):
     """The level in force and the settings beside it; `impact` of the change that was asked about."""
 
@@ -95,6 +122,7 @@ class IsolationSerializer(serializers.Serializer[Any]):
     row_level_reason = serializers.CharField()
     promises = serializers.DictField(child=serializers.CharField())
     impact = ImpactSerializer(allow_null=True)
+    history = SettingsHistorySerializer(many=True)
 
 
 class PairSerializer(serializers.Serializer[Any]):

@@ -29,6 +29,7 @@ from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.views.jobs import accepted
 from lakeui.api.views.of_table import OfTable, require
 from lakeui.catalog.models import Table
+from lakeui.catalog.property_changes import settings_changes
 from lakeui.conflicts.eligibility import eligibility_of
 from lakeui.conflicts.level_impact import LEVEL, PROMISES, ROW_TRACKING, VECTORS, impact_of
 from lakeui.conflicts.observed import observed_pairs
@@ -36,6 +37,8 @@ from lakeui.conflicts.pairs import computed_matrix
 from lakeui.conflicts.swim_lane import swim_lane
 from lakeui.conflicts.what_if import DEFAULT_VERSIONS, latest_versions, what_if
 from lakeui.jobs.requests import request_job
+
+_HISTORY = 20
 
 
 def asked(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
@@ -164,6 +167,7 @@ def _isolation(table: Table, wanted: dict[str, str]) -> dict[str, Any]:
         "row_level_reason": table.row_level_reason,
         "promises": PROMISES,
         "impact": impact_of(table, wanted) if wanted else None,
+        "history": settings_changes(table, _HISTORY),
     }
 
 

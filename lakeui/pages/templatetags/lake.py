@@ -285,3 +285,9 @@ def ticks(text: str) -> SafeString:
         "{}",
         ((format_html("<code>{}</code>", p) if i % 2 else p,) for i, p in enumerate(parts)),
     )
+
+
+@register.filter
+def as_json(value: object) -> str:
+    """JSON text, for a hidden field."""
+    return json.dumps(value, default=dict)

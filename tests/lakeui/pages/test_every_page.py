@@ -32,7 +32,7 @@ MORE = {
 }
 QUERIES = {
     "overview": 36, "tables": 10, "table": 16, "schema": 17, "history": 21, "version": 21, "diff": 19, "concurrency": 23,
-    "isolation": 22, "eligibility": 16, "what-if": 15, "files": 16, "jobs": 10, "job": 15, "schedules": 8,
+    "isolation": 23, "eligibility": 16, "what-if": 15, "files": 16, "jobs": 10, "job": 15, "schedules": 8,
     "monitoring": 16, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ import pytest
 from auditlog.models import LogEntry
 
 from lakeui.catalog.models import TableKey
+from lakeui.jobs.models import Job
 from tests.lakeui.factories import SCHEMA, make_commit
 
 MAPPED = {
@@ -133,3 +134,42 @@ def test_columns_export_as_csv(as_, table):
     lines = b"".join(answer.streaming_content).decode().splitlines()
     assert lines[0].startswith("path,type,nullable")
     assert any(line.startswith("lines.sku,string,False") for line in lines)
+
+
+def test_a_change_of_settings_is_set_back_by_a_job_that_asks_for_the_name(as_, table):
+    client = as_("owner")
+    body = client.get(f"/tables/{table.pk}/isolation/").content.decode()
+    assert "Settings over time" in body
+    assert "delta.appendOnly" in body
+    table.properties = {"delta.appendOnly": "true"}
+    table.save()
+    [change] = client.get(f"/api/v1/tables/{table.pk}/isolation/").json()["history"]
+    assert change["changes"] == [{"name": "delta.appendOnly", "old": None, "new": "true"}]
+    assert change["is_in_force"]
+    [revert] = change["revert"]
+    assert revert["kind"] == "unset_properties"
+    asked = {
+        "table": table.pk,
+        "kind": revert["kind"],
+        "parameters": json.dumps(revert["parameters"]),
+    }
+    shown = client.post("/jobs/new/", asked | {"step": "check"}).content.decode()
+    assert "UNSET TBLPROPERTIES IF EXISTS (&#x27;delta.appendOnly&#x27;)" in shown
+    assert "It changes the metadata" in shown
+    refused = client.post("/jobs/new/", asked | {"step": "run"})
+    assert refused.status_code == 400
+    wrong = Job.objects.filter(kind="unset_properties")
+    assert not wrong.exists()
+    named = asked | {"step": "run", "confirm": table.name}
+    assert client.post("/jobs/new/", named).status_code == 302
+    assert wrong.get().parameters["keys"] == ["delta.appendOnly"]
+
+
+def test_what_the_protocol_does_not_take_back_is_said(as_, table):
+    raw = _defining(SCHEMA, **{"delta.columnMapping.mode": "name"})
+    make_commit(table, 6, "SET TBLPROPERTIES", changes_metadata=True, raw=raw)
+    table.version = 6
+    table.save()
+    newest = as_("viewer").get(f"/api/v1/tables/{table.pk}/isolation/").json()["history"][0]
+    assert "column mapping is not switched off" in newest["obstacle"]
+    assert all("columnMapping" not in json.dumps(each) for each in newest["revert"])

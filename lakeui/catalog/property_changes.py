@@ -1,0 +1,84 @@
+"""What versions did to a table's properties, and the commands that would put them back."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeui.catalog.definitions import DEFINES, said_in
+from lakeui.catalog.models import Commit, Table
+
+_LOOKED_AT = 60
+_KEPT_BY_ENGINES = ("delta.columnMapping.max", "delta.rowTracking.mat", "delta.inCommitTimestampEn")
+_ONE_WAY = {
+    "delta.columnMapping.mode": "column mapping is not switched off: the files bear its names",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChange:
+    """`old` or `new` is None where the property was not set."""
+
+    name: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A job that puts properties back: its kind and parameters."""
+
+    kind: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChange:
+    """A version that changed properties. `is_in_force` where none of them changed again since.
+
+    `obstacle` says why some of it cannot be put back; `revert` is what can.
+    """
+
+    commit: Commit
+    changes: tuple[PropertyChange, ...]
+    revert: tuple[Command, ...]
+    obstacle: str
+    is_in_force: bool
+
+
+def settings_changes(table: Table, limit: int) -> list[SettingsChange]:
+    """The newest versions that changed properties, newest first, as far as commits are kept."""
+    defining = table.commits.filter(DEFINES, changes_metadata=True).order_by("-version")[:_LOOKED_AT]
+    before: Mapping[str, str] | None = None
+    found: list[SettingsChange] = []
+    for commit in reversed(list(defining)):
+        metadata, _ = said_in(commit)
+        now = dict(metadata.configuration) if metadata else None
+        if before is not None and now is not None:
+            changes = tuple(_changes(before, now))
+            if changes:
+                found.append(_with_revert(table, commit, changes))
+        before = now
+    return found[::-1][:limit]
+
+
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[PropertyChange]:
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name) and not name.startswith(_KEPT_BY_ENGINES):
+            yield PropertyChange(name, before.get(name), now.get(name))
+
+
+def _with_revert(
+    table: Table, commit: Commit, changes: tuple[PropertyChange, ...]
+) -> SettingsChange:
+    free = [each for each in changes if each.name not in _ONE_WAY]
+    current = [each for each in free if table.properties.get(each.name) != each.old]
+    back = {each.name: each.old for each in current if each.old is not None}
+    gone = [each.name for each in current if each.old is None]
+    commands = []
+    if back:
+        commands.append(Command("set_properties", {"properties": back}))
+    if gone:
+        commands.append(Command("unset_properties", {"keys": gone, "if_exists": True}))
+    obstacles = [_ONE_WAY[each.name] for each in changes if each.name in _ONE_WAY]
+    in_force = all(table.properties.get(each.name) == each.new for each in changes)
+    return SettingsChange(commit, changes, tuple(commands), "; ".join(obstacles), in_force)
