@@ -54,7 +54,7 @@ class MetadataTree(NoopCatalog):
 
     def numbers(self) -> list[int]:
         """The versions that are there, in order."""
-        names = (each.name for each in self._store.list_from(DIRECTORY, f"{DIRECTORY}/v"))
+        names = (each.name for each in self._store.list_from(DIRECTORY, "v"))
         return sorted(int(found[1]) for name in names if (found := _NAME.match(name)))
 
     def table(self, version: TreeVersion) -> Table:
