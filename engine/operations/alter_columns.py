@@ -1,6 +1,6 @@
 """ALTER TABLE … COLUMNS: the schema changes, the files stay as they are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
 from engine.operations.write_rows import Terms, under
+from engine.protocol.properties import STATS_COLUMNS, column_list_entry, split_column_list
 from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.types import StructField, StructType, type_to_json
 from engine.snapshot.new_table import check_names
@@ -61,8 +62,9 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
     for path in present:
         _check_free(snapshot, path)
         schema = edit(schema, path[:-1], dropped(path[-1]))
-    parameters = {"columns": [".".join(path) for path in present]}
-    return _commit(execution, txn, schema, "DROP COLUMNS", parameters)
+    names = [".".join(path) for path in present]
+    moved_names = dict.fromkeys(names, "")
+    return _commit(execution, txn, schema, "DROP COLUMNS", {"columns": names}, moved=moved_names)
 
 
 def rename_column(command: RenameColumn, execution: Execution) -> OperationResult:
@@ -83,13 +85,10 @@ def rename_column(command: RenameColumn, execution: Execution) -> OperationResul
         return replace(each, name=command.new_name)
 
     schema = edit(snapshot.schema, path[:-1], changed(path[-1], rename))
-    partitions = [
-        command.new_name if len(path) == 1 and name.lower() == path[0].lower() else name
-        for name in snapshot.metadata.partition_columns
-    ]
     new_path = ".".join((*path[:-1], command.new_name))
     parameters = {"oldColumnPath": command.column, "newColumnPath": new_path}
-    return _commit(execution, txn, schema, "RENAME COLUMN", parameters, partitions)
+    moved_names = {".".join(path): new_path}
+    return _commit(execution, txn, schema, "RENAME COLUMN", parameters, moved=moved_names)
 
 
 def change_column(command: ChangeColumn, execution: Execution) -> OperationResult:
@@ -141,21 +140,50 @@ def _commit(
     schema: StructType,
     operation: str,
     parameters: Mapping[str, Any],
-    partition_columns: list[str] | None = None,
+    moved: Mapping[str, str] | None = None,
 ) -> OperationResult:
+    """Commit a schema; `moved` are columns by their dotted paths before and after, empty if gone."""
     snapshot = execution.snapshot_of(txn)
-    schema, configuration = with_mapping(schema, snapshot.metadata.configuration)
+    configuration = _with_moved(snapshot.metadata.configuration, moved or {})
+    schema, configuration = with_mapping(schema, configuration)
     check_names(schema, mapping_mode(configuration))
     terms = under(Terms.of(snapshot), schema, configuration)
-    if partition_columns is not None:
-        metadata = msgspec.structs.replace(terms.metadata, partition_columns=partition_columns)
-        terms = replace(terms, metadata=metadata)
+    partitions = _moved(snapshot.metadata.partition_columns, moved or {})
+    metadata = msgspec.structs.replace(terms.metadata, partition_columns=partitions)
+    terms = replace(terms, metadata=metadata)
     if execution.dry_run:
         what = f"The schema would have {len(schema)} columns; concurrent writes would fail."
         return OperationResult(plan=Plan(what))
     txn.stage(*terms.changes_from(snapshot))
     result = execution.commit(txn, operation, parameters, {})
     return result if txn.actions else result.saying("The schema is as asked already.")
+
+
+def _with_moved(configuration: Mapping[str, str], moved: Mapping[str, str]) -> dict[str, str]:
+    """The configuration, naming columns as they are called now where it lists them for statistics."""
+    found = dict(configuration)
+    if STATS_COLUMNS not in found:
+        return found
+    left = dict.fromkeys(_moved(split_column_list(found[STATS_COLUMNS]), moved))
+    if left:
+        found[STATS_COLUMNS] = ",".join(map(column_list_entry, left))
+    else:
+        del found[STATS_COLUMNS]
+    return found
+
+
+def _moved(names: Sequence[str], moved: Mapping[str, str]) -> list[str]:
+    """The names as they are now, those that are gone left out."""
+    for old, new in moved.items():
+        names = [_renamed(each, old, new) for each in names]
+    return [each for each in names if each]
+
+
+def _renamed(name: str, old: str, new: str) -> str:
+    """A dotted name under its new one, or its struct's; empty if it is gone."""
+    if name.lower() != old.lower() and not name.lower().startswith(f"{old.lower()}."):
+        return name
+    return f"{new}{name[len(old) :]}" if new else ""
 
 
 def _check_mapped(snapshot: Snapshot, done: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
 
+STATS_COLUMNS = "delta.dataSkippingStatsColumns"
 DAY_MS = 24 * 3600 * 1000
 _UNITS_MS = {
     "microsecond": 0,
@@ -100,6 +101,11 @@ def split_column_list(text: str) -> tuple[str, ...]:
     """The column names of a list such as ``a, b.c, `d,e` ``: dots stay, backquotes go."""
     parts = re.findall(r"(?:`(?:[^`]|``)*`|[^,`])+", text)
     return tuple(re.sub(r"`((?:[^`]|``)*)`", r"\1", part).strip() for part in parts if part.strip())
+
+
+def column_list_entry(name: str) -> str:
+    """A column's name as such a list has it."""
+    return f"`{name.replace('`', '``')}`" if re.search(r"[^\w.]", name) else name
 
 
 def _wrong(key: str, text: str, expected: str) -> InvalidPropertyError:
@@ -212,7 +218,7 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.deletedFileRetentionDuration": ("deleted_file_retention_ms", _duration_ms),
     "delta.setTransactionRetentionDuration": ("set_transaction_retention_ms", _duration_ms),
     "delta.dataSkippingNumIndexedCols": ("data_skipping_num_indexed_cols", _integer(-1)),
-    "delta.dataSkippingStatsColumns": ("data_skipping_stats_columns", _columns),
+    STATS_COLUMNS: ("data_skipping_stats_columns", _columns),
     "delta.targetFileSize": ("target_file_size_bytes", _size_bytes),
     "delta.autoOptimize.optimizeWrite": ("optimize_write", _boolean),
 }

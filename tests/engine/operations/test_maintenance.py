@@ -206,3 +206,24 @@ def test_vacuum_asks_the_protocol_before_it_deletes(do_lightly, table):
     with pytest.raises(UnsupportedFeatureError, match="fromTheFuture"):
         do_lightly(NOW)
     assert stray in _files(table)
+
+
+def test_columns_listed_for_statistics_follow_their_names(do_lightly, empty_table):
+    listed = "a, `b c`, s, s.x"
+    do_lightly(
+        "CREATE TABLE t (a BIGINT, `b c` INT, s STRUCT<x: INT, y: INT>, z INT) USING DELTA TBLPROPERTIES"
+        f" ('delta.columnMapping.mode' = 'name', 'delta.dataSkippingStatsColumns' = '{listed}')"
+    )
+
+    def names():
+        return empty_table.snapshot().properties.data_skipping_stats_columns
+
+    do_lightly("ALTER TABLE t RENAME COLUMN a TO `new, a`")
+    assert names() == ("new, a", "b c", "s", "s.x")
+    do_lightly("ALTER TABLE t RENAME COLUMN s TO r")
+    assert names() == ("new, a", "b c", "r", "r.x")
+    do_lightly("ALTER TABLE t DROP COLUMNS (`b c`)")
+    do_lightly("ALTER TABLE t DROP COLUMNS (r.x)")
+    assert names() == ("new, a", "r")
+    do_lightly("ALTER TABLE t DROP COLUMNS (`new, a`, r)")
+    assert names() is None
