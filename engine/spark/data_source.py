@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSource
 
-from engine.snapshot.snapshot import Snapshot
+from engine.actions.table import Metadata
+from engine.schema.types import parse_schema
+from engine.snapshot.stream_log import StreamTerms
 from engine.spark.columns import to_spark_schema
 from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.data_source_reader import LakeReader, PruningLakeReader, shape_of
@@ -34,7 +36,7 @@ class LakeDataSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """What Spark was told about a read or a write."""
         super().__init__(options)
-        self._version: int | None = None
+        self._seen: tuple[int, Metadata] | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -43,13 +45,15 @@ class LakeDataSource(DataSource):
 
     def schema(self) -> spark_types.StructType:
         """The columns of the version that is read."""
-        return to_spark_schema(self._snapshot(self._parsed()).schema)
+        _, metadata = self._version(self._parsed())
+        return to_spark_schema(parse_schema(metadata.schema_string))
 
     def reader(self, schema: spark_types.StructType) -> LakeReader:
         """A batch read."""
         options = self._parsed()
-        snapshot = self._snapshot(options)
-        shape = shape_of(snapshot, schema, dict(options.storage_options))
+        version, metadata = self._version(options)
+        shape = shape_of(options, self.place, metadata, schema)
+        snapshot = open_table(options, self.place).snapshot(version)
         return (PruningLakeReader if self.prunes else LakeReader)(snapshot, shape)
 
     def writer(self, schema: spark_types.StructType, overwrite: bool) -> LakeWriter:
@@ -59,7 +63,17 @@ class LakeDataSource(DataSource):
     def streamReader(self, schema: spark_types.StructType) -> LakeStream:  # noqa: N802 - Spark's name
         """A stream over the table."""
         options = self._parsed()
-        return LakeStream(options, self._snapshot(options), schema)
+        version, metadata = self._version(options)
+        terms = StreamTerms(
+            metadata,
+            version,
+            accepted_version=options.accept_schema_version,
+            heeds_properties=True,
+            ignore_deletes=options.ignore_deletes,
+            ignore_changes=options.ignore_changes,
+            skip_change_commits=options.skip_change_commits,
+        )
+        return LakeStream(options, shape_of(options, self.place, metadata, schema), terms)
 
     def streamWriter(self, schema: spark_types.StructType, overwrite: bool) -> LakeSink:  # noqa: N802
         """A batch of a stream into the table."""
@@ -68,14 +82,13 @@ class LakeDataSource(DataSource):
     def _parsed(self) -> LakeOptions:
         return LakeOptions.parse(self.options, self.place)
 
-    def _snapshot(self, options: LakeOptions) -> Snapshot:
-        """The version asked for, or else the newest when it was first asked for."""
-        table = open_table(options, self.place)
-        if self._version is not None:
-            return table.snapshot(self._version)
-        found = table.snapshot(options.version, options.timestamp)
-        self._version = found.version
-        return found
+    def _version(self, options: LakeOptions) -> tuple[int, Metadata]:
+        """The version asked for, or else the newest when it was first asked for; it stays so."""
+        if self._seen is None:
+            table = open_table(options, self.place)
+            found = table.snapshot(options.version, options.timestamp)
+            self._seen = found.version, found.metadata
+        return self._seen
 
 
 def register(spark: SparkSession, place: Place | None = None) -> None:

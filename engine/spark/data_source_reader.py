@@ -12,13 +12,16 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from engine.actions.codec import decode, encode
 from engine.actions.files import AddFile
+from engine.actions.table import Metadata
 from engine.errors import RequestError, UnsupportedFeatureError
 from engine.expressions.tree import Expression
-from engine.schema.types import StructType
+from engine.schema.column_mapping import mapping_mode
+from engine.schema.types import StructType, parse_schema
 from engine.snapshot.reader import iter_file
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import to_spark_schema
 from engine.spark.data_source_filters import to_condition
+from engine.spark.data_source_options import LakeOptions, Place
 from engine.storage.base import Store
 from engine.storage.uri import open_store
 
@@ -104,30 +107,31 @@ class PruningLakeReader(LakeReader):
 
 
 def shape_of(
-    snapshot: Snapshot, schema: spark_types.StructType, storage_options: dict[str, str]
+    options: LakeOptions, place: Place, metadata: Metadata, schema: spark_types.StructType
 ) -> FileShape:
-    """What reading the columns of a Spark schema from a snapshot's files needs.
+    """What reading the columns of a Spark schema from a table's files needs.
 
     Raises:
         RequestError: the schema has a column that the table lacks or has in another type.
         UnsupportedFeatureError: a column holds variants.
     """
-    refuse_variants(snapshot.table_uri, schema, "read")
-    offered = to_spark_schema(snapshot.schema)
+    refuse_variants(options.uri, schema, "read")
+    known = parse_schema(metadata.schema_string)
+    offered = to_spark_schema(known)
     for each in schema:
-        known = next((f for f in offered if f.name == each.name), None)
-        if known is None or known.dataType != each.dataType:
-            msg = f"{snapshot.table_uri} has no column {each.name} of type {each.dataType.simpleString()}."
+        if not any(f.name == each.name and f.dataType == each.dataType for f in offered):
+            kind = each.dataType.simpleString()
+            msg = f"{options.uri} has no column {each.name} of type {kind}."
             raise RequestError(msg, f"It has {offered.simpleString()[:500]}.", field="schema")
     return FileShape(
-        uri=snapshot.table_uri,
-        schema=snapshot.schema,
+        uri=options.uri,
+        schema=known,
         wanted=tuple(schema.fieldNames()),
         arrow=to_arrow_schema(schema, timezone="UTC"),
-        partition_columns=tuple(snapshot.partition_columns),
-        mapping_mode=snapshot.mapping_mode,
-        allowed_roots=snapshot.allowed_roots,
-        storage_options=storage_options,
+        partition_columns=tuple(metadata.partition_columns),
+        mapping_mode=mapping_mode(metadata.configuration),
+        allowed_roots=place.allowed_roots,
+        storage_options=dict(options.storage_options),
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -21,13 +20,13 @@ from pyspark.sql.streaming.datasource import (
 from engine.errors import RequestError, TimestampOutOfRangeError, VersionNotFoundError
 from engine.log.commits import list_versions
 from engine.log.history import version_at
-from engine.snapshot.snapshot import Snapshot
 from engine.snapshot.stream_errors import SourceReplacedError
 from engine.snapshot.stream_log import StreamLimits, StreamLog, StreamTerms
 from engine.snapshot.stream_position import Position
 from engine.snapshot.timestamps import timestamp_to_ms
 from engine.spark.data_source_options import LATEST, LakeOptions
-from engine.spark.data_source_reader import partitions_of, shape_of
+from engine.spark.data_source_reader import FileShape, partitions_of
+from engine.storage.uri import open_store
 
 _FIRST = "first"
 
@@ -35,22 +34,11 @@ _FIRST = "first"
 class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream over a table, read under the metadata of the version where the query began."""
 
-    def __init__(
-        self, options: LakeOptions, snapshot: Snapshot, schema: spark_types.StructType
-    ) -> None:
-        """A stream that reads columns of a Spark schema."""
-        self._options, self._table_id = options, snapshot.metadata.id
-        self._shape = shape_of(snapshot, schema, dict(options.storage_options))
-        terms = StreamTerms(
-            snapshot.metadata,
-            snapshot.version,
-            accepted_version=options.accept_schema_version,
-            heeds_properties=True,
-            ignore_deletes=options.ignore_deletes,
-            ignore_changes=options.ignore_changes,
-            skip_change_commits=options.skip_change_commits,
-        )
-        self._log: StreamLog | None = StreamLog(snapshot.store, terms)
+    def __init__(self, options: LakeOptions, shape: FileShape, terms: StreamTerms) -> None:
+        """A stream that reads files of a shape under its terms."""
+        self._options, self._shape, self._table_id = options, shape, terms.metadata.id
+        store = open_store(options.uri, options.storage_options)
+        self._log: StreamLog | None = StreamLog(store, terms)
         self._first: Position | None = None
         self._last_version: int | None = None
         self._is_checked = False
@@ -85,9 +73,7 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         position, first = self._position(start), _first_of(start)
         self._check_since(position)
-        last = self._last_version
-        if last is None:
-            last = self.log.latest_version(position.version) or position.version - 1
+        last = self._newest() if self._last_version is None else self._last_version
         limits = StreamLimits() if isinstance(limit, ReadAllAvailable) else self._options.limits
         return self._offset(self.log.batch_end(position, limits, last), first)
 
@@ -98,14 +84,13 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxFiles(limits.max_files)
         return ReadAllAvailable() if limits.max_bytes is None else ReadMaxBytes(limits.max_bytes)
 
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """How far the table is."""
-        latest = self.log.latest_version(0)
-        return None if latest is None else Position(latest + 1).to_json(self._table_id)
+        return Position(self._newest() + 1).to_json(self._table_id)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Go no further than the table is now."""
-        self._last_version = self.log.latest_version(0)
+        self._last_version = self._newest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The files between two offsets."""
@@ -118,10 +103,13 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of one partition, on an executor."""
         return self._shape.read(partition)
 
+    def _newest(self) -> int:
+        known = self.log.terms.version
+        return max(known, self.log.latest_version(known) or known)
+
     def _beginning(self) -> Position:
         chosen = self._options.starting_version
-        latest = self.log.latest_version(0)
-        newest = -1 if latest is None else latest
+        newest = self._newest()
         if self._options.starting_timestamp is not None:
             chosen = self._version_from(self._options.starting_timestamp)
         if chosen is None:
