@@ -63,6 +63,8 @@ class TableProperties:
     data_skipping_num_indexed_cols: int = 32
     data_skipping_stats_columns: tuple[str, ...] | None = None
     target_file_size_bytes: int | None = None
+    randomize_file_prefixes: bool = False
+    random_prefix_length: int = 2
     optimize_write: bool | None = None
 
     @classmethod
@@ -219,6 +221,8 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.setTransactionRetentionDuration": ("set_transaction_retention_ms", _duration_ms),
     "delta.dataSkippingNumIndexedCols": ("data_skipping_num_indexed_cols", _integer(-1)),
     STATS_COLUMNS: ("data_skipping_stats_columns", _columns),
+    "delta.randomizeFilePrefixes": ("randomize_file_prefixes", _boolean),
+    "delta.randomPrefixLength": ("random_prefix_length", _integer(1, 64)),
     "delta.targetFileSize": ("target_file_size_bytes", _size_bytes),
     "delta.autoOptimize.optimizeWrite": ("optimize_write", _boolean),
 }
@@ -232,8 +236,6 @@ _OTHER_KEYS = frozenset(
         "delta.enableIcebergCompatV1",
         "delta.ignoreProtocolDefaults",
         "delta.parquet.compression.codec",
-        "delta.randomizeFilePrefixes",
-        "delta.randomPrefixLength",
         "delta.sampleRetentionDuration",
         "delta.tuneFileSizesForRewrites",
     }

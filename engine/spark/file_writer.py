@@ -6,6 +6,8 @@ file is synced before its action is reported, so that a commit never names one t
 
 import itertools
 import os
+import secrets
+import string
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -35,6 +37,7 @@ from engine.storage.uri import local_path, open_store
 PATH_SAFE = "/=-_.~!*'()@$&+,;"  # what a path of the log may hold unencoded
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
 _ROW_GROUP_ROWS = 1024 * 1024
+_ALPHANUMERIC = string.ascii_letters + string.digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class FileTarget:
         prefix: how names start: `part` or `cdc`.
         target_size_bytes: a file is closed once it is about this large.
         has_partition_columns: partition columns stand in the files too, behind the others.
+        random_prefix_length: where not 0, files lie in directories of so many random characters,
+            and not in those of their partitions.
     """
 
     table_uri: str
@@ -74,6 +79,7 @@ class FileTarget:
     data_change: bool = True
     tags: Mapping[str, str] | None = None
     has_partition_columns: bool = False
+    random_prefix_length: int = 0
 
 
 class OpenFile:
@@ -82,7 +88,9 @@ class OpenFile:
     def __init__(self, target: FileTarget, partition: tuple[str | None, ...], name: str) -> None:
         names = [each.physical_name for each in target.partitions]
         self._target, self._values = target, dict(zip(names, partition, strict=True))
-        directory = partition_directory(self._values, names)
+        length = target.random_prefix_length
+        random_name = "".join(secrets.choice(_ALPHANUMERIC) for _ in range(length))
+        directory = random_name or partition_directory(self._values, names)
         self.path = "/".join(part for part in (target.directory, directory, name) if part)
         self._local = local_path(target.table_uri)
         self._constants = _constants(target, partition) if target.has_partition_columns else []

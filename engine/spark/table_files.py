@@ -110,6 +110,15 @@ class TableFiles:
         return self.properties.target_file_size_bytes or DEFAULT_TARGET_SIZE_BYTES
 
     @property
+    def random_prefix_length(self) -> int:
+        """How many random characters name a file's directory; 0 where its partition does.
+
+        Names of mapped columns say nothing to people, and change with RENAME.
+        """
+        randomized = self.properties.randomize_file_prefixes or self.is_mapped
+        return self.properties.random_prefix_length if randomized else 0
+
+    @property
     def indexed(self) -> IndexedColumns:
         """The leaves that get statistics."""
         names = self.properties.data_skipping_stats_columns

@@ -78,7 +78,11 @@ def gathered(frame: DataFrame, table: TableFiles) -> DataFrame:
 def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
     """Write row changes (the table's columns and `_change_type`) under `_change_data`."""
     target = replace(
-        file_target(table), directory="_change_data", prefix="cdc", has_partition_columns=False
+        file_target(table),
+        directory="_change_data",
+        prefix="cdc",
+        has_partition_columns=False,
+        random_prefix_length=0,
     )
     target = with_columns(target, (StructField(CHANGE_TYPE, STRING),))
     written = _run(_physical_frame(frame, table, [column(CHANGE_TYPE)]), target)
@@ -101,6 +105,7 @@ def file_target(table: TableFiles) -> FileTarget:
         indexed=table.indexed,
         tags={COMPAT_TAG: str(COMPAT_VERSION)} if table.fits_iceberg else None,
         has_partition_columns=table.fits_iceberg,
+        random_prefix_length=table.random_prefix_length,
     )
 
 

@@ -6,9 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from engine.protocol.properties import TableProperties
 from engine.schema.types import DATE, DOUBLE, LONG, STRING, StructField, StructType
 from engine.spark.file_writer import FileTarget, PartitionField, write_files
-from engine.spark.table_files import arrow_schema
+from engine.spark.table_files import TableFiles, arrow_schema
+from engine.spark.writer import file_target
 
 SCHEMA = StructType((StructField("id", LONG), StructField("v", DOUBLE)))
 
@@ -35,6 +37,34 @@ def test_each_run_of_partition_values_becomes_a_file(tmp_path):
     place = Path(tmp_path) / unquote(first.path)
     assert pq.read_table(place, partitioning=None)["id"].to_pylist() == [1, 2]
     assert place.stat().st_size == first.size
+
+
+def test_random_directories_say_nothing_of_partitions(tmp_path):
+    fields = (PartitionField("col-1", "p", STRING),)
+    target = _target(tmp_path, fields, random_prefix_length=3)
+    adds = [add for add, _ in write_files([_batch([1, 2], pa.array(["a", "b"]))], target, 0)]
+    for each in adds:
+        directory, _, name = each.path.partition("/")
+        assert len(directory) == 3
+        assert directory.isalnum()
+        assert name.startswith("part-")
+    assert [each.partition_values for each in adds] == [{"col-1": "a"}, {"col-1": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "length"),
+    [
+        ({}, 0),
+        ({"delta.randomizeFilePrefixes": "true"}, 2),
+        ({"delta.columnMapping.mode": "name"}, 2),
+        ({"delta.randomizeFilePrefixes": "true", "delta.randomPrefixLength": "5"}, 5),
+        ({"delta.randomPrefixLength": "5"}, 0),
+    ],
+    ids=str,
+)
+def test_a_table_says_whether_its_files_lie_in_random_directories(configuration, length):
+    files = TableFiles("t", SCHEMA, properties=TableProperties.parse(configuration))
+    assert file_target(files).random_prefix_length == length
 
 
 def test_nan_partitions_are_one_partition(tmp_path):
