@@ -11,7 +11,7 @@ import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from lakeui.task_names import FIRE_SCHEDULES, LIGHT_QUEUE, MIRROR_ALL, SWEEP_LEASES
+from lakeui.task_names import FIRE_SCHEDULES, LIGHT_QUEUE, MIRROR_ALL, SWEEP_LEASES, TIDY_UPLOADS
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -150,6 +150,7 @@ WHITENOISE_USE_FINDERS = True
 DATA_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 5 * 1024 * 1024
 MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=1024**3)
+UPLOAD_KEEP_DAYS = env.int("UPLOAD_KEEP_DAYS", default=7)  # then no job that ended needs it
 
 # Tables and sources live under these roots and nowhere else.
 LAKE_HOME = LAKEUI_HOME / "lake"  # where tables that jobs create are put
@@ -206,6 +207,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": FIRE_SCHEDULES,
         "schedule": env.float("SCHEDULE_SECONDS", default=15.0),
         "options": {"queue": LIGHT_QUEUE, "expires": 30},
+    },
+    "tidy uploads": {
+        "task": TIDY_UPLOADS,
+        "schedule": env.float("TIDY_SECONDS", default=3600.0),
+        "options": {"queue": LIGHT_QUEUE, "expires": 600},
     },
     "mirror every table": {
         "task": MIRROR_ALL,

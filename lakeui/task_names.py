@@ -6,6 +6,7 @@ PREVIEW_TABLE = "workers.preview_table"
 MIRROR_ALL = "workers.mirror_all"
 SWEEP_LEASES = "workers.sweep_leases"
 FIRE_SCHEDULES = "workers.fire_schedules"
+TIDY_UPLOADS = "workers.tidy_uploads"
 
 SPARK_QUEUE = "spark"
 LIGHT_QUEUE = "light"

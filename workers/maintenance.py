@@ -4,7 +4,8 @@ from lakeui.celery import app
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
-from lakeui.task_names import FIRE_SCHEDULES, SWEEP_LEASES
+from lakeui.jobs.uploads import remove_unused
+from lakeui.task_names import FIRE_SCHEDULES, SWEEP_LEASES, TIDY_UPLOADS
 
 
 @app.task(name=SWEEP_LEASES)
@@ -19,3 +20,9 @@ def sweep_leases() -> None:
 def fire_schedules() -> None:
     """Request the jobs of schedules that are due."""
     fire_due()
+
+
+@app.task(name=TIDY_UPLOADS)
+def tidy_uploads() -> None:
+    """Remove uploaded files that no job needs any more."""
+    remove_unused()

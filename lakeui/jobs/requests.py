@@ -38,6 +38,7 @@ from lakeui.jobs.errors import (
 )
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job
+from lakeui.jobs.trail import record_act
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]{0,99}(\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,3}$")
@@ -180,6 +181,7 @@ def cancel_job(job: Job, by: User | None) -> Job:
     asked = cancelled or active.filter(cancel_requested_at=None).update(cancel_requested_at=now)
     if asked:
         log_event(job.pk, f"Cancelled by {who}" if cancelled else f"{who} asked to cancel")
+        record_act("cancelled" if cancelled else "asked to cancel", by, job)
     elif not active.exists():
         job.refresh_from_db()
         raise JobStateError("cancelled", job.state)  # noqa: EM101 - a word of the sentence
@@ -208,7 +210,9 @@ def retry_job(job: Job, by: User | None) -> Job:
     failed = job.state == Job.State.FAILED and job.base_version is not None
     if failed or isinstance(command, Script):
         again.txn_id, again.base_version = job.txn_id, job.base_version
-    return _write(again)
+    made = _write(again)
+    record_act("retried", by, job)
+    return made
 
 
 def _take(table: Table, command: Command, by: User | None, options: JobOptions) -> Job:

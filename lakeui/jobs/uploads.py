@@ -1,19 +1,27 @@
 """Files that people send as sources: kept under `UPLOAD_HOME`, one directory a file."""
 
+import json
 import re
 import shutil
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePosixPath
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
+from django.db.models import Q
+from django.utils import timezone
 
 from engine.errors import RequestError, StorageError
-from lakeui.catalog.access import may
+from lakeui.catalog.access import highest_role
+from lakeui.catalog.roles import Role
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
+from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.trail import SENT_FILE, record_act
 
 FORMATS = {"csv": "csv", "json": "json", "jsonl": "json", "parquet": "parquet", "orc": "orc"}
+_PLACE = re.compile(r"[0-9a-f]{32}")  # the name of an upload's directory
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -40,7 +48,36 @@ def store_upload(file: "UploadedFile[bytes]", by: User) -> str:
         shutil.rmtree(place, ignore_errors=True)
         msg = f"The upload could not be kept: {error.strerror}."
         raise StorageError(msg, "Free some disk space, then send it again.") from error
+    record_act(SENT_FILE, by, name=name)
     return str(place / name)
+
+
+def remove_unused(now: datetime | None = None) -> int:
+    """Remove files older than `UPLOAD_KEEP_DAYS` that no job to come names; how many went.
+
+    A job that ended keeps its file for as long, so that it can be retried.
+    """
+    home = Path(settings.UPLOAD_HOME)
+    if not home.is_dir():
+        return 0
+    oldest = (now or timezone.now()) - timedelta(days=settings.UPLOAD_KEEP_DAYS)
+    wanted = _named_by_jobs(oldest)
+    removed = 0
+    for place in home.iterdir():
+        made = datetime.fromtimestamp(place.stat().st_mtime, UTC)
+        if _PLACE.fullmatch(place.name) and made < oldest and place.name not in wanted:
+            shutil.rmtree(place, ignore_errors=True)
+            removed += 1
+    return removed
+
+
+def _named_by_jobs(since: datetime) -> frozenset[str]:
+    """The directories that jobs not over, lately over, or yet to be made name."""
+    wanted = Q(state__in=Job.ACTIVE) | Q(finished_at__gte=since)
+    jobs = Job.objects.filter(wanted).values_list("parameters", flat=True)
+    schedules = Schedule.objects.values_list("parameters", flat=True)
+    texts = (json.dumps(each) for each in (*jobs.iterator(), *schedules.iterator()))
+    return frozenset(found for text in texts for found in _PLACE.findall(text))
 
 
 def format_of(name: str) -> str:
@@ -51,7 +88,8 @@ def format_of(name: str) -> str:
 def _check_sender(by: User) -> None:
     if settings.READ_ONLY:
         raise ReadOnlyError
-    if not may(by, "write") and not by.table_grants.exists():
+    role = highest_role(by)
+    if role is None or role < Role.OPERATOR:
         what = "An upload"
         raise NotPermittedError(what, "write", "some table")
 

@@ -30,6 +30,7 @@ COLUMNS = {
     "name": lambda e: e.object_repr,
     "changes": lambda e: e.changes_dict,
     "refused": lambda e: (e.additional_data or {}).get("refused"),
+    "did": lambda e: (e.additional_data or {}).get("did"),
 }
 
 
@@ -50,6 +51,7 @@ class AuditRow:
     table: Table | None
     changes: tuple[Change, ...]
     refused: str
+    did: str
 
     @property
     def job_id(self) -> str:
@@ -97,6 +99,7 @@ def audit_rows(entries: list[LogEntry]) -> list[AuditRow]:
             tables.get(table_ids[entry.pk] or 0),
             tuple(_changes(entry.changes_dict, people)),
             str((entry.additional_data or {}).get("refused", "")),
+            str((entry.additional_data or {}).get("did", "")),
         )
         for entry in entries
     ]

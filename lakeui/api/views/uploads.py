@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from lakeui.api.caller import caller
-from lakeui.catalog.access import may
+from lakeui.catalog.access import highest_role
 from lakeui.catalog.roles import Role
 from lakeui.jobs.uploads import format_of, store_upload
 
@@ -40,8 +40,8 @@ class Uploads(APIView):
     def post(self, request: Request) -> Response:
         """As multipart/form-data. Whoever may write to some table may send files."""
         user = caller(request)
-        grants = user.table_grants.filter(role__gte=Role.OPERATOR)
-        if not may(user, "write") and not grants.exists():
+        role = highest_role(user)
+        if role is None or role < Role.OPERATOR:
             detail = "This needs the right to write some table."
             raise PermissionDenied(detail)
         form = UploadRequestSerializer(data=request.data)

@@ -1,15 +1,21 @@
 """Uploads are kept under their root with harmless names, and nothing else is."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from auditlog.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
 
 from engine.errors import RequestError
+from lakeui.catalog.models import Table, TableGrant
+from lakeui.catalog.roles import Role
 from lakeui.catalog.roots import allowed_source_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
-from lakeui.jobs.uploads import store_upload
+from lakeui.jobs.models import Job
+from lakeui.jobs.uploads import remove_unused, store_upload
 
 pytestmark = pytest.mark.django_db
 
@@ -72,3 +78,43 @@ def test_who_may_write_nowhere_may_not_upload(home, operator, settings):
     settings.READ_ONLY = True
     with pytest.raises(ReadOnlyError):
         store_upload(SimpleUploadedFile("x.csv", b"1"), operator)
+
+
+def test_a_guest_who_may_only_look_sends_nothing(home):
+    guest = User.objects.create_user("guest")
+    table = Table.objects.create(name="t", uri="/lake/t")
+    grant = TableGrant.objects.create(table=table, user=guest, role=Role.VIEWER)
+    with pytest.raises(NotPermittedError):
+        store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), guest)
+    grant.role = Role.OPERATOR
+    grant.save()
+    assert Path(store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), guest)).is_file()
+
+
+def test_what_was_sent_is_on_the_audit_trail(home, operator):
+    store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), operator)
+    entry = LogEntry.objects.get(additional_data__did="sent a file")
+    assert (entry.actor, entry.object_repr) == (operator, "rows.csv")
+
+
+def _append(table, place, **fields):
+    parameters = {"source": {"kind": "files", "uri": place, "format": "csv"}}
+    return Job.objects.create(table=table, kind="append", parameters=parameters, **fields)
+
+
+def test_old_uploads_go_unless_a_job_to_come_names_them(home, operator):
+    table = Table.objects.create(name="t", uri="/lake/t")
+    names = ("spare", "waiting", "failed", "long_over")
+    places = {
+        name: store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), operator) for name in names
+    }
+    now = timezone.now()
+    _append(table, places["waiting"])
+    _append(table, places["failed"], state=Job.State.FAILED, finished_at=now + timedelta(days=5))
+    _append(table, places["long_over"], state=Job.State.SUCCEEDED, finished_at=now)
+    (home / "not-ours").mkdir()
+    assert remove_unused(now) == 0
+    assert remove_unused(now + timedelta(days=8)) == 2
+    kept = {name for name, place in places.items() if Path(place).is_file()}
+    assert kept == {"waiting", "failed"}
+    assert (home / "not-ours").is_dir()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lakeui.catalog.roles import Role
-from tests.lakeui.factories import grant, make_user
+from tests.lakeui.factories import grant, make_job, make_user
 from tests.lakeui.pages.conftest import SmallLake
 
 
@@ -68,3 +68,18 @@ def test_the_trail_downloads_whole(as_, lake):
     response = as_("owner").get("/audit/?export=json")
     entries = json.loads(response.getvalue())
     assert {"table", "job", "person"} <= {entry["thing"] for entry in entries}
+
+
+def test_who_cancelled_or_retried_a_job_is_on_the_trail(as_, lake):
+    client = as_("owner")
+    client.post(f"/jobs/{lake.job.pk}/cancel/")
+    lost = make_job(lake.table, state="conflicted")
+    client.post(f"/jobs/{lost.pk}/retry/")
+    body = client.get(f"/audit/?table={lake.table.pk}").content.decode()
+    assert "asked to cancel" in body
+    assert "retried" in body
+    rows = client.get(f"/api/v1/audit/?table={lake.table.pk}").json()["items"]
+    assert {(row["who"], row["did"]) for row in rows if row["did"]} == {
+        ("owner", "asked to cancel"),
+        ("owner", "retried"),
+    }

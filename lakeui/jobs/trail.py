@@ -1,0 +1,36 @@
+"""Entries of the audit trail for acts that change no field people may edit.
+
+A job's making is recorded by its model; that somebody cancelled or retried it, or sent a file, is
+recorded here.
+"""
+
+import logging
+
+from auditlog.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.db import DatabaseError, transaction
+
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+
+logger = logging.getLogger(__name__)
+SENT_FILE = "sent a file"
+
+
+def record_act(did: str, by: User | None, job: Job | None = None, name: str = "") -> None:
+    """Keep who did what, to a job or to nothing that has a row. The trail failing fails nothing."""
+    changes = {"table": ["None", str(job.table_id)], "kind": ["None", job.kind]} if job else {}
+    try:
+        with transaction.atomic():
+            LogEntry.objects.create(
+                content_type=ContentType.objects.get_for_model(Job if job else Table),
+                object_pk=str(job.pk) if job else "",
+                object_repr=(name or str(job))[:500],
+                action=LogEntry.Action.UPDATE,
+                changes=changes,
+                actor=by,
+                additional_data={"did": did},
+            )
+    except DatabaseError:
+        logger.exception("An act could not be written to the audit trail")
