@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 MOST = 6
 EVERY_FILE = tuple(range(60))
 SOME = [34, 76, 110, 148]
-MORE = [pytest.param(seed, marks=pytest.mark.stress) for seed in range(100, 130)]
+MORE = [pytest.param(seed, marks=pytest.mark.stress) for seed in range(200, 230)]
 
 
 @pytest.mark.parametrize("seed", [*SOME, *MORE])
