@@ -77,15 +77,17 @@ def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Cand
     """What a winner added, but for files that current has read and the winner only states again.
 
     Filling in row ids or statistics is such a statement: it moves no row and changes none. RESTORE
-    brings rows back, whatever it says.
+    brings rows back, whatever it says, and another deletion vector than current's is another file.
     """
     if winner.operation in STATE_REPLACING_OPERATIONS:
         yield from _added_by(winner)
         return
     removed = {each.path for each in winner.removes}
+    ours = {each.path: each.key for each in current.removes}
     for found in _added_by(winner):
         add = found.add
-        stated = not add.data_change and add.path not in removed
+        same = ours.get(add.path, add.key) == add.key
+        stated = same and not add.data_change and add.path not in removed
         if not (stated and add.path in current.read_files):
             yield found
 

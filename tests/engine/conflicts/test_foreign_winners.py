@@ -1,0 +1,359 @@
+"""Commits of other writers that landed in between, odd ones among them: in doubt the table wins."""
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.actions.codec import Action, encode
+from engine.actions.commit_info import CommitInfo
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.deletion_vectors.files import write_deletion_vector
+from engine.errors import (
+    ConcurrentAppendException,
+    ConcurrentDeleteDeleteException,
+    ConcurrentDeleteReadException,
+    ConcurrentTransactionException,
+    ConflictError,
+    MetadataChangedException,
+    ProtocolChangedException,
+)
+from engine.log.paths import commit_path
+from engine.schema.types import DOUBLE, LONG, STRING, StructField, StructType
+from engine.table import DeltaTable
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+SCHEMA = StructType(
+    (
+        StructField("id", LONG),
+        StructField("p", STRING),
+        StructField("d", DOUBLE),
+        StructField("Name", STRING),
+    )
+)
+BLIND = CommitInfo(operation="WRITE", is_blind_append=True, read_version=2)
+SEEING = CommitInfo(operation="DELETE", is_blind_append=False, read_version=2)
+
+
+def file(path: str, part: str | None = "a", **fields: Any) -> AddFile:
+    given = {"data_change": True, "size": 1, "modification_time": 1, "stats": '{"numRecords":10}'}
+    return AddFile(path=path, partition_values={"p": part}, **given | fields)
+
+
+def gone(add: AddFile, **fields: Any) -> RemoveFile:
+    given = {"data_change": True, "partition_values": add.partition_values, "size": add.size}
+    return RemoveFile(path=add.path, deletion_vector=add.deletion_vector, **given | fields)
+
+
+def bounded(low: Any, high: Any, nulls: int = 0, column: str = "id") -> str:
+    stats = {"numRecords": 10, "minValues": {column: low}, "maxValues": {column: high}}
+    return json.dumps(stats | {"nullCount": {column: nulls}})
+
+
+A, B = file("a"), file("b", "b")
+Current = Callable[[OptimisticTransaction], None]
+
+
+def table_of(level: str = "WriteSerializable", **properties: str) -> DeltaTable:
+    """Version 2 has a file in each of two partitions; rows are never told apart."""
+    named = {"delta.isolationLevel": level, "delta.enableDeletionVectors": "false", **properties}
+    table = DeltaTable.create(f"memory://foreign/{uuid.uuid4()}", SCHEMA, ["p"], properties=named)
+    for add in (A, B):
+        txn = table.start_transaction()
+        txn.stage(add)
+        txn.commit("WRITE")
+    return table
+
+
+def foreign(table: DeltaTable, *actions: Action | CommitInfo) -> None:
+    version = table.version() + 1
+    table.store.put(commit_path(version), "".join(f"{encode(a)}\n" for a in actions).encode())
+
+
+def met(
+    winners: list[tuple[Action, ...]],
+    current: Current,
+    level: str = "WriteSerializable",
+    operation: str = "UPDATE",
+    **properties: str,
+) -> type[ConflictError] | None:
+    table = table_of(level, **properties)
+    txn = DeltaTable.open(table.uri).start_transaction()
+    for each in winners:
+        foreign(table, *each)
+    current(txn)
+    try:
+        txn.commit(operation)
+    except ConflictError as conflict:
+        return type(conflict)
+    return None
+
+
+def rewriting(where: str | None, removed: AddFile = A, new: str = "mine") -> Current:
+    """What an UPDATE does that reads by a condition and rewrites one file."""
+
+    def stage(txn: OptimisticTransaction) -> None:
+        txn.read_where(where)
+        txn.stage(gone(removed), file(new, removed.partition_values["p"]))
+
+    return stage
+
+
+def inserting_if(where: str) -> Current:
+    """What an INSERT does that looks first."""
+
+    def stage(txn: OptimisticTransaction) -> None:
+        txn.read_where(where)
+        txn.stage(file("mine", "z"))
+
+    return stage
+
+
+ADDED = file("theirs")
+MOVED = msgspec.structs.replace(ADDED, data_change=False)
+MASKED = msgspec.structs.replace(A, deletion_vector=DeletionVectorDescriptor("i", "x", 1, 1))
+CONFLICTS: dict[str, tuple[list[tuple[Action, ...]], Current, type[ConflictError]]] = {
+    "no commitInfo": ([(ADDED,)], rewriting("p = 'a'"), ConcurrentAppendException),
+    "an empty commitInfo": ([(CommitInfo(), ADDED)], rewriting("p = 'a'"), ConcurrentAppendException),
+    "blind, it says, yet it removes": (
+        [(BLIND, gone(B), ADDED)], rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
+    "blind, it says, yet it writes changes": (
+        [(BLIND, ADDED, AddCDCFile(path="c", partition_values={}, size=1))],
+        rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
+    "blind, it says, yet it masks rows": (
+        [(BLIND, MASKED)], rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
+    "files of a change that is none": ([(SEEING, MOVED)], rewriting("p = 'a'"), ConcurrentAppendException),
+    "a file that is read goes, without a change": (
+        [(CommitInfo(operation="Manual Update"), gone(A, data_change=False))],
+        rewriting("p = 'a'"), ConcurrentDeleteReadException,
+    ),
+    "a remove that does not say its partition": (
+        [(SEEING, RemoveFile(path="a", data_change=True))],
+        rewriting("p = 'a'"), ConcurrentDeleteReadException,
+    ),
+    "a compaction that leaves no trace": (
+        [(CommitInfo(operation="OPTIMIZE"), gone(A, data_change=False), MOVED)],
+        rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
+    "a file added again, with rows masked": (
+        [(CommitInfo(operation="COMPUTE STATS"), msgspec.structs.replace(MASKED, data_change=False))],
+        rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
+    "a later winner read the blind append": (
+        [(BLIND, ADDED), (CommitInfo(operation="DELETE", read_version=3), gone(B))],
+        rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
+    "a later winner does not say what it read": (
+        [(BLIND, ADDED), (gone(B),)], rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
+    "rows come into what is replaced": (
+        [(SEEING, gone(B), ADDED)], rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
+    "a partition that is null": (
+        [(SEEING, file("theirs", None))], inserting_if("p IS NULL"), ConcurrentAppendException,
+    ),
+    "a partition that is null as text": (
+        [(SEEING, file("theirs", ""))], inserting_if("p IS NULL"), ConcurrentAppendException,
+    ),
+    "a partition that may be null": (
+        [(SEEING, file("theirs", None))], inserting_if("p <=> NULL"), ConcurrentAppendException,
+    ),
+    "a partition that is not named": (
+        [(SEEING, AddFile(path="t", partition_values={}, size=1, modification_time=1, data_change=True))],
+        inserting_if("p = 'a'"), ConcurrentAppendException,
+    ),
+    "text against a number": ([(SEEING, file("theirs", "01"))], inserting_if("p = 1"), ConcurrentAppendException),
+    "text that is no number": ([(SEEING, file("theirs", "x"))], inserting_if("p = 1"), ConcurrentAppendException),
+    "a cast that fails": (
+        [(SEEING, file("theirs", "x"))], inserting_if("CAST(p AS INT) > 3"), ConcurrentAppendException,
+    ),
+    "a division by zero": (
+        [(SEEING, file("theirs", stats=bounded(5, 5)))], inserting_if("1 / (id - 5) > 0"), ConcurrentAppendException,
+    ),
+    "another spelling of a column": (
+        [(SEEING, file("theirs", "c"))], inserting_if("P = 'c'"), ConcurrentAppendException,
+    ),
+    "another spelling of a column with statistics": (
+        [(SEEING, file("theirs", stats=bounded("k", "k", column="Name")))],
+        inserting_if("name = 'k'"), ConcurrentAppendException,
+    ),
+    "NaN": (
+        [(SEEING, file("theirs", stats=bounded(1.0, 2.0, column="d")))],
+        inserting_if("d > 1e300"), ConcurrentAppendException,
+    ),
+    "minus zero": (
+        [(SEEING, file("theirs", stats=bounded(-0.0, -0.0, column="d")))],
+        inserting_if("d = 0.0"), ConcurrentAppendException,
+    ),
+    "a text cut to 32": (
+        [(SEEING, file("theirs", stats=bounded("x" * 32, "x" * 32, column="Name")))],
+        inserting_if(f"Name = '{'x' * 40}'"), ConcurrentAppendException,
+    ),
+    "statistics of another type": (
+        [(SEEING, file("theirs", stats=bounded("1", "2")))], inserting_if("id = 7"), ConcurrentAppendException,
+    ),
+    "statistics without a lower bound": (
+        [(SEEING, file("theirs", stats='{"numRecords":1,"maxValues":{"id":9}}'))],
+        inserting_if("id = 7"), ConcurrentAppendException,
+    ),
+    "a condition that is another each time": (
+        [(SEEING, file("theirs"))], inserting_if("rand() > 2"), ConcurrentAppendException,
+    ),
+    "a partition that is read or another column": (
+        [(SEEING, file("theirs", "q", stats=bounded(1, 9)))], inserting_if("p = 'a' OR id > 5"), ConcurrentAppendException,
+    ),
+    "an unchanged protocol": (
+        [(SEEING, Protocol(min_reader_version=1, min_writer_version=2))], rewriting("p = 'a'"), ProtocolChangedException,
+    ),
+    "an unchanged metadata": (
+        [(SEEING, Metadata(id="x", schema_string=SCHEMA.to_json(), partition_columns=["p"]))],
+        rewriting("p = 'a'"), MetadataChangedException,
+    ),
+    "metadata and data at once": (
+        [(BLIND, Metadata(id="x", schema_string=SCHEMA.to_json(), partition_columns=["p"]), file("t", "q"))],
+        rewriting("p = 'a'"), MetadataChangedException,
+    ),
+}  # fmt: skip
+PASSES: dict[str, tuple[list[tuple[Action, ...]], Current]] = {
+    "a blind append": ([(BLIND, ADDED)], rewriting("p = 'a'")),
+    "a file that was read, with statistics now": (
+        [(CommitInfo(operation="COMPUTE STATS"), msgspec.structs.replace(A, data_change=False))],
+        rewriting("p = 'a'"),
+    ),
+    "an application alone": ([(SetTransaction(app_id="x", version=1),)], rewriting("p = 'a'")),
+    "a domain alone": ([(DomainMetadata(domain="d", configuration="", removed=False),)], rewriting("p = 'a'")),
+    "commitInfo alone": ([(CommitInfo(operation="VACUUM START"),)], rewriting(None)),
+    "another partition": ([(SEEING, gone(B), file("theirs", "b"))], rewriting("p = 'a'")),
+    "rows that cannot match": ([(SEEING, file("theirs", stats=bounded(1, 4)))], inserting_if("id = 7")),
+    "a partition that is null where one is compared": (
+        [(SEEING, file("theirs", None))], inserting_if("NOT (p = 'a')"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("level", ["WriteSerializable", "Serializable"])
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_in_doubt_it_is_a_conflict(name: str, level: str):
+    winners, current, error = CONFLICTS[name]
+    assert met(winners, current, level) is error
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_what_was_not_read_is_none(name: str):
+    winners, current = PASSES[name]
+    features = {"delta.feature.domainMetadata": "supported"}
+    assert met(winners, current, **features) is None
+
+
+def test_an_application_that_current_only_read_is_a_conflict_at_any_version():
+    def stage(txn: OptimisticTransaction) -> None:
+        assert txn.read_application("stream") is None
+        txn.stage(file("mine"))
+
+    theirs = [(BLIND, SetTransaction(app_id="stream", version=-5))]
+    assert met(theirs, stage, operation="STREAMING UPDATE") is ConcurrentTransactionException
+
+
+def test_a_domain_that_both_write_is_a_conflict_though_it_says_the_same():
+    same = DomainMetadata(domain="d", configuration="{}", removed=True)
+    features = {"delta.feature.domainMetadata": "supported"}
+
+    def stage(txn: OptimisticTransaction) -> None:
+        txn.stage(same)
+
+    assert met([(same,)], stage, **features) is ConcurrentTransactionException
+
+
+@pytest.mark.parametrize("operation", ["RESTORE", "CLONE", "CREATE OR REPLACE TABLE"])
+def test_what_sets_the_whole_table_meets_every_file(operation: str):
+    def stage(txn: OptimisticTransaction) -> None:
+        txn.read_whole_table()
+        txn.stage(gone(A), file("mine"))
+
+    assert met([(BLIND, file("t", "q"))], stage, operation=operation) is ConcurrentAppendException
+    left = met([(SEEING, gone(B))], stage, operation=operation)
+    assert left is ConcurrentDeleteReadException
+
+
+def test_both_remove_a_file_that_neither_read():
+    def stage(txn: OptimisticTransaction) -> None:
+        txn.stage(gone(A, data_change=False), file("mine", data_change=False))
+
+    theirs = [(CommitInfo(operation="OPTIMIZE"), gone(A, data_change=False))]
+    assert met(theirs, stage, operation="OPTIMIZE") is ConcurrentDeleteDeleteException
+
+
+def _masked_table() -> tuple[DeltaTable, AddFile, AddFile, AddFile]:
+    """A file without, with a small and with a larger deletion vector: rows 0, and 0 to 2."""
+    table = DeltaTable.create(f"memory://foreign/{uuid.uuid4()}", SCHEMA)
+    plain = AddFile(
+        path="a",
+        partition_values={},
+        size=1,
+        modification_time=1,
+        data_change=True,
+        stats='{"numRecords":10}',
+    )
+    small, large = (
+        msgspec.structs.replace(plain, deletion_vector=write_deletion_vector(table.store, rows))
+        for rows in ([0], [0, 1, 2])
+    )
+    txn = table.start_transaction()
+    txn.stage(large)
+    txn.commit("WRITE")
+    return table, plain, small, large
+
+
+@pytest.mark.parametrize("info", [(CommitInfo(operation="RESTORE"),), (), (SEEING,)])
+def test_rows_that_a_smaller_deletion_vector_brings_back_are_new_rows(info: tuple[Action, ...]):
+    table, _, small, large = _masked_table()
+    txn = DeltaTable.open(table.uri).start_transaction()
+    foreign(table, *info, gone(large), small)
+    txn.read_where(None)
+    more = write_deletion_vector(table.store, [0, 1, 2, 3])
+    txn.stage(gone(large), msgspec.structs.replace(large, deletion_vector=more))
+    with pytest.raises(ConflictError):
+        txn.commit("DELETE")
+
+
+def test_a_compaction_never_covers_rows_that_came_back():
+    table, plain, _, large = _masked_table()
+    txn = DeltaTable.open(table.uri).start_transaction()
+    foreign(table, gone(large), plain)
+    output = msgspec.structs.replace(plain, path="b", data_change=False)
+    txn.stage(gone(large, data_change=False), output)
+    with pytest.raises(ConflictError):
+        txn.commit("OPTIMIZE")
+
+
+def test_row_ids_continue_after_every_winner_that_gave_some_out():
+    table = DeltaTable.create(
+        f"memory://foreign/{uuid.uuid4()}", SCHEMA, properties={"delta.enableRowTracking": "true"}
+    )
+    txn = table.start_transaction()
+    plain = {"partition_values": {}, "size": 1, "modification_time": 1, "data_change": True}
+    txn.stage(AddFile(path="mine", stats='{"numRecords":5}', **plain))
+    for number, mark in enumerate((9, 99)):
+        numbered = AddFile(
+            path=f"t{number}",
+            stats='{"numRecords":10}',
+            base_row_id=mark - 9,
+            default_row_commit_version=number + 1,
+            **plain,
+        )
+        configuration = json.dumps({"rowIdHighWaterMark": mark})
+        domain = DomainMetadata(
+            domain="delta.rowTracking", configuration=configuration, removed=False
+        )
+        foreign(table, BLIND, numbered, domain)
+    txn.commit("WRITE")
+    (own,) = table.snapshot().add_files(paths=["mine"])
+    assert (own.base_row_id, own.default_row_commit_version) == (100, 3)
