@@ -28,6 +28,8 @@ Tables: TypeAlias = Callable[[str, int | None], StructType]
 Raises an `EngineError` where there is none.
 """
 MAX_RELATIONS = 64
+PLANNED = "__lake_q"
+"""What the plan's own names of columns begin with."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Binder:
     def side(self) -> str:
         """A prefix that no other part of the plan has."""
         self._sides += 1
-        return f"__lake_q{self._sides}"
+        return f"{PLANNED}{self._sides}"
 
     def query(self, syntax: QuerySyntax, place: Place = NOWHERE) -> Query:
         """The plan of a query.

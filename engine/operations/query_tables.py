@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame
 from engine.errors import RequestError
 from engine.expressions.query_plan import Query, Scan
 from engine.expressions.traits import has_subquery
-from engine.expressions.tree import Expression
+from engine.expressions.tree import Column, Expression
 from engine.operations.execution import Execution
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true
-from engine.spark.query_frames import QueryFrames
+from engine.spark.query_frames import QueryFrames, with_outer_columns
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
 from engine.table import DeltaTable
@@ -63,8 +63,8 @@ class QueryTables:
         with _refusals():
             return self._frames().frame(query)
 
-    def matching(self, rows: DataFrame, condition: Expression) -> DataFrame:
-        """The rows of which a condition, that may hold subqueries, is true.
+    def matching(self, rows: DataFrame, schema: StructType, condition: Expression) -> DataFrame:
+        """The rows of a table of which a condition is true, that may hold subqueries.
 
         Raises:
             RequestError: Spark cannot do it.
@@ -72,8 +72,8 @@ class QueryTables:
         if not has_subquery(condition):
             return rows.filter(is_true(condition))
         with _refusals():
-            frames = self._frames()
-            return rows.filter(frames.condition(condition, None))
+            own = (Column((each.name,), each.type) for each in schema)
+            return with_outer_columns(rows, own).filter(self._frames().condition(condition, None))
 
     def _frames(self) -> QueryFrames:
         return QueryFrames(self._execution.spark, self._scan)

@@ -96,7 +96,8 @@ def find_rows(
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
         asked_once = tables is not None and has_subquery(condition)
         if tables is not None and asked_once:
-            matches = tables.matching(rows, condition).select(FILE, ROW).localCheckpoint(eager=True)
+            matched = tables.matching(rows, snapshot.schema, condition)
+            matches = matched.select(FILE, ROW).localCheckpoint(eager=True)
         else:
             matches = rows.filter(is_true(condition)).select(FILE, ROW)
         found = delete_positions(matches, table, unsure, write_vectors=by_vector)

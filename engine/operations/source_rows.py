@@ -82,12 +82,17 @@ def _of_query(
         raise RequestError(msg, "Name as many as it gives.", field="source.columns")
     if source.by_position and not source.columns and wanted is not None:
         names = _positions(wanted, len(names))
-    repeated = next((n for n in names if [m.lower() for m in names].count(n.lower()) > 1), None)
-    if repeated is not None:
-        msg = f"Two columns of the query are called {repeated}."
-        raise RequestError(msg, "Give one another name with AS.", field="source.query")
+    _check_names(names)
     frame = tables.frame(query).toDF(*names)
     return SourceRows(frame, from_spark_schema(frame.schema))
+
+
+def _check_names(names: Sequence[str]) -> None:
+    lowered = [each.lower() for each in names]
+    repeated = next((each for each in names if lowered.count(each.lower()) > 1), None)
+    if repeated is not None:
+        msg = f"Two columns of the query are called {repeated}."
+        raise RequestError(msg, "Give one another name with AS.", field="source")
 
 
 def _of_table(
@@ -112,6 +117,7 @@ def _of_table(
         frame = frame.select(*[to_column(tree).alias(name) for name, tree in chosen])
     if source.by_position and wanted is not None:
         frame = frame.toDF(*_positions(wanted, len(frame.columns)))
+    _check_names(frame.columns)
     return SourceRows(frame, from_spark_schema(frame.schema))
 
 

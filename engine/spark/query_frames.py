@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import ExpressionError
 from engine.expressions.functions import FUNCTIONS
+from engine.expressions.query_binding import PLANNED
 from engine.expressions.query_plan import (
     Aggregate,
     Distinct,
@@ -38,6 +39,7 @@ from engine.expressions.tree import Call, Column, Expression, Subquery, walk
 from engine.schema.types import BOOLEAN
 from engine.spark.columns import column, quoted, to_column, to_spark_type
 
+_OUTER = "__lake_outer"
 OpenScan = Callable[[Scan, Expression | None, bool], DataFrame]
 """The rows of a scan that satisfy a condition, and maybe more; whether it is inside a subquery."""
 
@@ -74,7 +76,7 @@ class QueryFrames:
             return to_column(tree)
         match tree:
             case Column():
-                return F.col(to_sql(tree)).outer()
+                return F.col(to_sql(outer_column(tree))).outer()
             case Subquery():
                 return self._subquery(tree)
             case Call("in", (value, Subquery() as subquery)):
@@ -182,6 +184,24 @@ class QueryFrames:
                 return left.intersectAll(right) if every else left.intersect(right)
             case _, every:
                 return left.exceptAll(right) if every else left.subtract(right)
+
+
+def with_outer_columns(rows: DataFrame, columns: Iterable[Column]) -> DataFrame:
+    """Rows that subqueries refer to, their columns also under names that no table's column has.
+
+    Spark would take a column of a table inside the subquery for one of the rows, if it were called
+    the same.
+    """
+    new = [to_column(each).alias(outer_column(each).path[0]) for each in columns]
+    return rows.select(F.col("*"), *new)
+
+
+def outer_column(tree: Column) -> Column:
+    """A column of the query around a subquery, under the name that subqueries call it by."""
+    if tree.path[0].startswith(PLANNED):
+        return tree
+    relation = f"{tree.relation}." if tree.relation else ""
+    return Column((f"{_OUTER}.{relation}{tree.path[0]}", *tree.path[1:]), tree.type)
 
 
 def _ordered(key: SortKey) -> SparkColumn:

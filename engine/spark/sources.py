@@ -36,11 +36,19 @@ from engine.spark.text_files import (
     iter_csv,
     iter_lines,
 )
+from engine.spark.text_pieces import (
+    PIECE_BYTES,
+    Count,
+    Piece,
+    count_lines,
+    counting_csv,
+    numbered_pieces,
+    read_piece,
+)
 from engine.storage.base import FileStatus
 from engine.storage.uri import normalise_uri, open_store
 
 _SHOWN = 200
-_TASK_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ def read_files(
     source: FileSource,
     wanted: StructType | None,
     storage_options: Mapping[str, str] | None = None,
+    *,
+    piece_bytes: int = PIECE_BYTES,
 ) -> SourceRows:
     """The rows of files.
 
@@ -71,6 +81,7 @@ def read_files(
         wanted: the types that columns shall have, by name; others, and all where it is None, are
             inferred.
         storage_options: of the store that the files are in.
+        piece_bytes: how much of a large text file one task reads.
 
     Raises:
         RequestError: there are no such files.
@@ -81,8 +92,8 @@ def read_files(
     if source.format in {"parquet", "orc"}:
         return _columnar(spark, source, files)
     if source.format == "csv":
-        return _csv(spark, source, files, wanted)
-    return _json(spark, source, files, wanted)
+        return _csv(_Reading(spark, source, files, piece_bytes), wanted)
+    return _json(_Reading(spark, source, files, piece_bytes), wanted)
 
 
 def _columnar(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> SourceRows:
@@ -91,17 +102,29 @@ def _columnar(spark: SparkSession, source: FileSource, files: Sequence[TextFile]
     return SourceRows(frame, from_spark_schema(frame.schema))
 
 
-def _csv(
-    spark: SparkSession, source: FileSource, files: Sequence[TextFile], wanted: StructType | None
-) -> SourceRows:
+@dataclass(frozen=True)
+class _Reading:
+    """Text files on their way to rows."""
+
+    spark: SparkSession
+    source: FileSource
+    files: Sequence[TextFile]
+    piece_bytes: int
+
+    def pieces(self, count: Count) -> list[Piece]:
+        return numbered_pieces(self.spark, self.files, count, self.piece_bytes)
+
+
+def _csv(reading: _Reading, wanted: StructType | None) -> SourceRows:
+    spark, source, files = reading.spark, reading.source, reading.files
     dialect = CsvDialect(source.header, source.delimiter, source.quote, source.null_text)
     names = _csv_names(files, dialect, wanted)
     schema = _typed(names, wanted, lambda: _inferred_csv(spark, source, files))
     text = _in_tasks(
         spark,
-        files,
-        lambda file: iter_csv(file, dialect, names),
-        [(name, "string") for name in names],
+        reading.pieces(counting_csv(dialect)),
+        lambda file, text, before: iter_csv(file, dialect, names, text=text, before=before),
+        names,
     )
     return _judged(text, source, schema, {name: column(name) for name in names})
 
@@ -126,12 +149,16 @@ def _csv_names(
     return names
 
 
-def _json(
-    spark: SparkSession, source: FileSource, files: Sequence[TextFile], wanted: StructType | None
-) -> SourceRows:
+def _json(reading: _Reading, wanted: StructType | None) -> SourceRows:
+    spark, source, files = reading.spark, reading.source, reading.files
     inferred = _inferred_json(spark, files)
     schema = _typed(inferred.names, wanted, lambda: inferred)
-    lines = _in_tasks(spark, files, iter_lines, [("value", "string")])
+    lines = _in_tasks(
+        spark,
+        reading.pieces(count_lines),
+        lambda file, text, before: iter_lines(file, text=text, before=before),
+        ["value"],
+    )
     fields = to_spark_schema(schema).add("__corrupt", "string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "__corrupt"}
     parsed = lines.withColumn("__row", F.from_json(column("value"), fields, options))
@@ -205,22 +232,23 @@ def _misfit(schema: StructType, name: str, value: Column) -> Column:
 
 def _in_tasks(
     spark: SparkSession,
-    files: Sequence[TextFile],
-    read: Callable[[TextFile], Iterator[pa.RecordBatch]],
-    columns: Sequence[tuple[str, str]],
+    pieces: Sequence[Piece],
+    read: Callable[[TextFile, bytes | None, int], Iterator[pa.RecordBatch]],
+    columns: Sequence[str],
 ) -> DataFrame:
-    """Each file read by one task, a task reading many small ones; rows with file, number, problem."""
+    """Pieces of files read by tasks, many small files by one; rows with file, number, problem."""
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from read(files[number])
+            for piece in (pieces[number] for number in batch.column(0).to_pylist()):
+                text = None if piece.is_whole else read_piece(piece)
+                yield from read(piece.file, text, piece.before)
 
-    fields = StructType(tuple(StructField(name, STRING) for name, _ in [*columns, (FILE, "")]))
+    fields = StructType(tuple(StructField(name, STRING) for name in [*columns, FILE]))
     schema = to_spark_schema(fields).add(RECORD, "long").add(PROBLEM, "string")
-    total = sum(file.size_bytes for file in files)
-    tasks = min(len(files), total // _TASK_BYTES + spark.sparkContext.defaultParallelism)
-    return spark.range(0, len(files), 1, tasks).mapInArrow(task, schema)
+    total = sum(piece.end - piece.start for piece in pieces)
+    tasks = min(len(pieces), total // PIECE_BYTES + spark.sparkContext.defaultParallelism)
+    return spark.range(0, len(pieces), 1, tasks).mapInArrow(task, schema)
 
 
 def _inferred_csv(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> StructType:

@@ -12,7 +12,8 @@ from engine.storage.uri import open_store
 PROBLEM = "__problem"
 RECORD = "__record"
 FILE = "__source"
-_BLOCK_BYTES = 8 * 1024 * 1024
+BLOCK_BYTES = 8 * 1024 * 1024
+_HEADER_BYTES = 1024 * 1024
 MAX_RECORD_BYTES = 64 * 1024 * 1024
 
 
@@ -48,13 +49,13 @@ def csv_columns(file: TextFile, dialect: CsvDialect) -> list[str]:
         pa.ArrowInvalid: the first lines are not CSV.
     """
     store = open_store(file.root, file.storage_options)
-    head = store.read(file.path, 0, _BLOCK_BYTES)
+    head = store.read(file.path, 0, BLOCK_BYTES)
     if not head.strip():
         return []
     reader = pa_csv.open_csv(
         pa.BufferReader(head),
         read_options=pa_csv.ReadOptions(
-            autogenerate_column_names=not dialect.header, block_size=_BLOCK_BYTES, use_threads=False
+            autogenerate_column_names=not dialect.header, block_size=BLOCK_BYTES, use_threads=False
         ),
         parse_options=_parse_options(dialect, []),
     )
@@ -62,24 +63,38 @@ def csv_columns(file: TextFile, dialect: CsvDialect) -> list[str]:
     return names if dialect.header else [f"_c{i}" for i in range(len(names))]
 
 
-def iter_csv(file: TextFile, dialect: CsvDialect, columns: list[str]) -> Iterator[pa.RecordBatch]:
+def iter_csv(
+    file: TextFile,
+    dialect: CsvDialect,
+    columns: list[str],
+    *,
+    text: bytes | None = None,
+    before: int = 0,
+) -> Iterator[pa.RecordBatch]:
     """Records as text columns, then the file, the record's number and its problem if any.
 
     Numbers count records from 1, a header among them, empty lines not.
 
     Records with too few or too many values come as nulls with a problem.
+
+    Args:
+        file: the file.
+        dialect: how it is written.
+        columns: the names of its columns.
+        text: some of its lines, read already; None for all of the file.
+        before: how many records of the file stand before them.
     """
-    store = open_store(file.root, file.storage_options)
     bad: list[pa_csv.InvalidRow] = []
-    with store.open_input(file.path) as source:
-        if not file.size_bytes:
-            return
+    header = dialect.header and not before
+    if not file.size_bytes or text == b"" or (header and _is_one_line(file, text)):
+        return
+    with _opened(file, text) as source:
         reader = pa_csv.open_csv(
             source,
             read_options=pa_csv.ReadOptions(
                 column_names=columns,
-                skip_rows=1 if dialect.header else 0,
-                block_size=_BLOCK_BYTES,
+                skip_rows=1 if header else 0,
+                block_size=BLOCK_BYTES,
                 use_threads=False,
             ),
             parse_options=_parse_options(dialect, bad),
@@ -90,20 +105,44 @@ def iter_csv(file: TextFile, dialect: CsvDialect, columns: list[str]) -> Iterato
                 quoted_strings_can_be_null=False,
             ),
         )
-        number = int(dialect.header)
+        number = int(header)
         for batch in reader:
             numbers = _numbers(number, batch.num_rows, {each.number for each in bad})
             number = numbers[-1] if numbers else number
-            yield _with_origin(list(batch.columns), columns, file, numbers, None)
-    yield from _bad_batches(bad, columns, file)
+            absolute = [before + each for each in numbers]
+            yield _with_origin(list(batch.columns), columns, file, absolute, None)
+    yield from _bad_batches(bad, columns, file, before)
 
 
-def iter_lines(file: TextFile) -> Iterator[pa.RecordBatch]:
-    """Lines that are not blank, as one column `value`, with file, number (from 1) and no problem."""
+def _is_one_line(file: TextFile, text: bytes | None) -> bool:
+    """Whether a header is all there is; Arrow cannot skip a line that does not end."""
+    if text is None and file.size_bytes > _HEADER_BYTES:
+        return False
+    if text is None:
+        text = open_store(file.root, file.storage_options).read(file.path, 0, file.size_bytes)
+    return b"\n" not in text and b"\r" not in text
+
+
+def _opened(file: TextFile, text: bytes | None) -> pa.NativeFile:
+    if text is not None:
+        return pa.BufferReader(text)
+    return open_store(file.root, file.storage_options).open_input(file.path)
+
+
+def iter_lines(
+    file: TextFile, *, text: bytes | None = None, before: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Lines that are not blank, as one column `value`, with file, number (from 1) and no problem.
+
+    `text` are some of the file's lines, read already, after `before` others.
+    """
+    if text is not None:
+        yield _line_batch(text.split(b"\n"), before, file)
+        return
     store = open_store(file.root, file.storage_options)
     number, rest, offset = 0, b"", 0
     while offset < file.size_bytes:
-        block = store.read(file.path, offset, _BLOCK_BYTES)
+        block = store.read(file.path, offset, BLOCK_BYTES)
         offset += len(block)
         lines = (rest + block).split(b"\n")
         rest = lines.pop() if offset < file.size_bytes else b""
@@ -130,7 +169,7 @@ def _line_batch(lines: list[bytes], before: int, file: TextFile) -> pa.RecordBat
 
 
 def _bad_batches(
-    bad: Iterable[pa_csv.InvalidRow], columns: list[str], file: TextFile
+    bad: Iterable[pa_csv.InvalidRow], columns: list[str], file: TextFile, before: int
 ) -> Iterator[pa.RecordBatch]:
     rows = list(bad)
     if rows:
@@ -139,7 +178,7 @@ def _bad_batches(
             f"{row.actual_columns} values where {row.expected_columns} are expected: {row.text[:200]}"
             for row in rows
         ]
-        numbers = [row.number or 0 for row in rows]
+        numbers = [before + (row.number or 0) for row in rows]
         yield _with_origin(empty, columns, file, numbers, problems)
 
 

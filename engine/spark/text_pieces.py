@@ -1,0 +1,136 @@
+"""Large text files in pieces that begin and end with lines, so that several tasks read one file.
+
+A piece knows how many records stand before it: each record keeps the number it has in its file. A CSV
+file in which a line could be less than a record, or more, is one piece.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, islice
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from engine.spark.text_files import BLOCK_BYTES, CsvDialect, TextFile
+from engine.storage.uri import open_store
+
+PIECE_BYTES = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The lines of a file that begin at `start` or later and before `end`; `before` came first."""
+
+    file: TextFile
+    start: int
+    end: int
+    before: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of its file."""
+        return self.start == 0 and self.end >= self.file.size_bytes
+
+
+Count = Callable[[Piece], tuple[int, bool]]
+"""The records of a piece, and whether each of its lines is one."""
+
+
+def pieces_of(file: TextFile, piece_bytes: int = PIECE_BYTES) -> list[Piece]:
+    """A file cut at every so many bytes; where records begin is not known yet."""
+    starts = range(0, max(file.size_bytes, 1), piece_bytes)
+    return [Piece(file, start, min(start + piece_bytes, file.size_bytes)) for start in starts]
+
+
+def read_piece(piece: Piece) -> bytes:
+    """The whole lines of a piece."""
+    store = open_store(piece.file.root, piece.file.storage_options)
+    first = max(piece.start - 1, 0)
+    found = store.read(piece.file.path, first, piece.end - first)
+    if piece.start:
+        begun = found.find(b"\n") + 1
+        if begun == 0 or first + begun >= piece.end:
+            return b""
+        found = found[begun:]
+    at, parts = piece.end, [found]
+    while at < piece.file.size_bytes and not parts[-1].endswith(b"\n"):
+        block = store.read(piece.file.path, at, BLOCK_BYTES)
+        rest = block[: block.find(b"\n") + 1] or block
+        parts.append(rest)
+        at += len(rest)
+    return b"".join(parts)
+
+
+def count_lines(piece: Piece) -> tuple[int, bool]:
+    """The lines of a piece, blank ones too."""
+    text = read_piece(piece)
+    return text.count(b"\n") + int(bool(text) and not text.endswith(b"\n")), True
+
+
+def counting_csv(dialect: CsvDialect) -> Count:
+    """Counts records as `iter_csv` numbers them: a header is one, empty lines are none."""
+    plain = _plain_line(dialect)
+    quote = dialect.quote.encode()
+
+    def count(piece: Piece) -> tuple[int, bool]:
+        text = read_piece(piece)
+        if text.count(b"\r") != text.count(b"\r\n"):  # a line could end there too
+            return 0, False
+        lines = text.replace(b"\r\n", b"\n").split(b"\n")
+        header = int(dialect.header and piece.start == 0)
+        records = header + sum(1 for line in lines[header:] if line)
+        if not quote or quote not in text:
+            return records, True
+        return records, all(plain.match(line) for line in lines if quote in line)
+
+    return count
+
+
+def _plain_line(dialect: CsvDialect) -> re.Pattern[bytes]:
+    """A line whose quotes open and close values within it."""
+    quote, delimiter = re.escape(dialect.quote.encode()), re.escape(dialect.delimiter.encode())
+    value = rb"(?:%b(?:[^%b]|%b%b)*+%b|[^%b%b]*+)" % (
+        quote,
+        quote,
+        quote,
+        quote,
+        quote,
+        quote,
+        delimiter,
+    )
+    return re.compile(rb"%b(?:%b%b)*+\Z" % (value, delimiter, value), re.DOTALL)
+
+
+def numbered_pieces(
+    spark: SparkSession, files: Sequence[TextFile], count: Count, piece_bytes: int = PIECE_BYTES
+) -> list[Piece]:
+    """The pieces that tasks read: large files are counted through first, in parallel."""
+    by_file = [pieces_of(file, piece_bytes) for file in files]
+    cut = [each for pieces in by_file if len(pieces) > 1 for each in pieces]
+    counts = iter(_counted(spark, cut, count) if cut else ())
+    return [each for pieces in by_file for each in numbered(pieces, counts)]
+
+
+def numbered(pieces: Sequence[Piece], counts: Iterator[tuple[int, bool]]) -> list[Piece]:
+    """The pieces of one file with what comes before each; one piece where lines are not records."""
+    if len(pieces) == 1:
+        return list(pieces)
+    own = list(islice(counts, len(pieces)))
+    if not all(is_plain for _, is_plain in own):
+        return [replace(pieces[0], end=pieces[0].file.size_bytes)]
+    before = accumulate((records for records, _ in own), initial=0)
+    return [replace(piece, before=start) for piece, start in zip(pieces, before, strict=False)]
+
+
+def _counted(spark: SparkSession, pieces: Sequence[Piece], count: Count) -> list[tuple[int, bool]]:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                records, plain = count(pieces[number])
+                columns = [pa.array([number]), pa.array([records]), pa.array([plain])]
+                yield pa.RecordBatch.from_arrays(columns, names=["piece", "records", "plain"])
+
+    numbers = spark.range(0, len(pieces), 1, len(pieces))
+    rows = numbers.mapInArrow(task, "piece long, records long, plain boolean").collect()
+    return [(row["records"], row["plain"]) for row in sorted(rows, key=lambda row: row["piece"])]
