@@ -10,7 +10,7 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 def paths(story):
     table = f"/tables/{story.orders.pk}/"
     return [
-        "/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", table,
+        "/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", "/tables/clone/", table,
         f"{table}history/", f"{table}history/4797/", f"{table}diff/4800...4806/",
         f"{table}concurrency/?pick=c-{story.conflict.pk}", f"{table}concurrency/?x=time&span=60",
         f"{table}isolation/?level=Serializable&cell=UPDATE|DELETE", f"{table}eligibility/",
