@@ -73,7 +73,7 @@ class IncomingRows:
         Raises:
             SchemaMismatchError: columns or types that the table does not take.
             UnsupportedFeatureError: a rule of the table that the engine does not understand.
-            RequestError: only Spark could check a rule, or number the table's rows.
+            RequestError: only Spark could check a rule, number rows, or fill text up.
         """
         _check_columns(schema, data)
         numbered = identity_columns(schema)
@@ -81,6 +81,10 @@ class IncomingRows:
             msg = (
                 f"{table} numbers its rows in {numbered[0].name}, which this way of writing cannot."
             )
+            raise RequestError(msg, _ANOTHER_WAY, field="path")
+        padded = next((each for each in schema if _is_padded(each)), None)
+        if padded is not None:
+            msg = f"{table} fills {padded.name} up with spaces, which this way of writing cannot."
             raise RequestError(msg, _ANOTHER_WAY, field="path")
         have = {each.name.lower() for each in data}
         missing = [each for each in schema if each.name.lower() not in have]
@@ -179,6 +183,11 @@ def _fits(data: DataType, table: DataType) -> bool:
     if isinstance(data, PrimitiveType) and isinstance(table, PrimitiveType):
         return data.name == "void" or table.name in _WIDER.get(data.name, set())
     return False
+
+
+def _is_padded(each: StructField) -> bool:
+    """Whether it is a CHAR column, whose text has a fixed length."""
+    return str(each.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).startswith("char(")
 
 
 def _parsed(
