@@ -13,7 +13,10 @@ from engine.commands.names import name_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, RequestError
 from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.query_binding import Tables
+from engine.expressions.query_tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
+from engine.expressions.subqueries import nested_in
 from engine.expressions.traits import (
     conjunction,
     has_subquery,
@@ -125,15 +128,26 @@ class Merge(Command):
             what = f"Target and source are both called {self.target_alias}."
             raise RequestError(what, "Give one another alias.", field="source_alias")
 
+    def tables_read(self) -> tuple[str, ...]:
+        """As `Command.tables_read`, with the subqueries of its clauses' conditions."""
+        texts = (each.condition for each in self.clauses if each.condition)
+        inner = (name for text in texts for name in tables_in_condition(text))
+        return tuple(dict.fromkeys((*super().tables_read(), *inner)))
+
     def analysed(
-        self, target: StructType, source: StructType, *, now_ms: int | None = None
+        self,
+        target: StructType,
+        source: StructType,
+        *,
+        now_ms: int | None = None,
+        tables: Tables | None = None,
     ) -> "AnalysedMerge":
-        """Its conditions and assignments as trees.
+        """Its conditions and assignments as trees; subqueries in clauses' conditions over `tables`.
 
         Raises:
             ExpressionError: (`UnknownColumnError`) a part that does not fit the schemas.
         """
-        sides = _Sides(self, target, source, now_ms)
+        sides = _Sides(self, target, source, now_ms, tables)
         return AnalysedMerge(
             parse_condition(self.on, sides.scope(MATCHED), now_ms=now_ms),
             tuple(sides.clause(each) for each in self.clauses),
@@ -217,8 +231,14 @@ def _of_target_alone(part: Expression) -> bool:
 
 class _Sides:
     def __init__(
-        self, merge: Merge, target: StructType, source: StructType, now_ms: int | None
+        self,
+        merge: Merge,
+        target: StructType,
+        source: StructType,
+        now_ms: int | None,
+        tables: Tables | None,
     ) -> None:
+        self._nested = None if tables is None else nested_in(tables)
         names = (merge.target_alias, merge.table.rpartition(".")[2])
         named = merge.source.table if isinstance(merge.source, TableSource) else ""
         self._target = Relation(target, "target", tuple(each for each in names if each))
@@ -234,7 +254,7 @@ class _Sides:
     def clause(self, clause: MergeClause) -> AnalysedClause:
         scope = self.scope(clause.when)
         condition = (
-            parse_condition(clause.condition, scope, now_ms=self._now_ms)
+            parse_condition(clause.condition, scope, now_ms=self._now_ms, nested=self._nested)
             if clause.condition
             else None
         )

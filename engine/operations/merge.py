@@ -22,6 +22,7 @@ from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_
 from engine.operations.merge_ranges import source_ranges
 from engine.operations.merge_report import MergeCounts, merge_metrics, merge_parameters
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows
+from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import RowDeletion, settle
 from engine.operations.source_rows import source_rows
@@ -137,7 +138,10 @@ def _begin(
         txn.use_files_alone("its source reads the target")
     if command.schema_evolution and _takes_all(command):
         terms = with_new_columns(terms, incoming.schema)
-    analysed = command.analysed(terms.schema, incoming.schema, now_ms=execution.now_ms)
+    tables = QueryTables(execution, txn)
+    analysed = command.analysed(
+        terms.schema, incoming.schema, now_ms=execution.now_ms, tables=tables.schema
+    )
     for each in analysed.clauses:
         _check_clause(each, terms.schema)
     numbered = incoming.frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
@@ -152,7 +156,7 @@ def _begin(
     elif not analysed.reads_whole_target:
         txn.match_rows_with(join_matcher(execution.spark, source, analysed.on))
     candidates = snapshot.add_files(None if condition == TRUE else condition)
-    rows = MergeRows(analysed, snapshot.table_uri, terms.schema, source, execution.now_ms)
+    rows = MergeRows(analysed, snapshot.table_uri, terms.schema, source, execution.now_ms, tables)
     return _Merging(execution, snapshot, terms, rows, candidates, source.count())
 
 

@@ -4,7 +4,6 @@ A row is known by its file and position, a source row by a number it got when th
 Everything after the join works on these, so that nothing is decided twice.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -20,6 +19,9 @@ from engine.commands.merge import (
     AnalysedMerge,
 )
 from engine.errors import MultipleSourceRowsError
+from engine.expressions.traits import has_subquery
+from engine.expressions.tree import Expression
+from engine.operations.query_tables import QueryTables
 from engine.schema.types import StructType
 from engine.spark.assignment import assigned_columns, regenerated
 from engine.spark.columns import column, is_true, to_column, to_spark_type
@@ -43,6 +45,7 @@ class MergeRows:
         schema: the target's columns, new ones included.
         source: the source's rows with SOURCE_ROW, materialised.
         now_ms: the time of the run.
+        tables: what the subqueries of conditions read.
         pairs_found: the pairs, once they are known.
     """
 
@@ -51,6 +54,7 @@ class MergeRows:
     schema: StructType
     source: DataFrame
     now_ms: int
+    tables: QueryTables
     pairs_found: DataFrame | None = None
 
     def clauses(self, when: str) -> list[tuple[int, AnalysedClause]]:
@@ -64,17 +68,31 @@ class MergeRows:
             MultipleSourceRowsError: two source rows would change one target row.
         """
         joined = target.alias("target").join(self.source.alias("source"), to_column(self.merge.on))
-        chosen = _first_clause(self.clauses(MATCHED)).alias(CLAUSE)
+        joined, chosen = self._chosen(joined, MATCHED)
         pairs = joined.select(
             F.col(f"target.{FILE}"), F.col(f"target.{ROW}"), F.col(f"source.{SOURCE_ROW}"), chosen
         ).localCheckpoint(eager=True)
         self._check_single(pairs)
         return pairs
 
+    def _chosen(self, rows: DataFrame, when: str) -> tuple[DataFrame, Column]:
+        """The rows with what conditions need, and CLAUSE: the first whose condition holds, or -1."""
+        clauses = self.clauses(when)
+        conditions = [each.condition for _, each in clauses if each.condition is not None]
+        chosen = F.lit(_NOTHING)
+        for number, clause in reversed(clauses):
+            chosen = F.when(self._holds(clause.condition), F.lit(number)).otherwise(chosen)
+        return self.tables.prepared(rows, conditions), chosen.alias(CLAUSE)
+
+    def _holds(self, condition: Expression | None) -> Column:
+        if condition is None:
+            return F.lit(True)
+        return self.tables.holds(condition) if has_subquery(condition) else is_true(condition)
+
     def unmatched_targets(self, target: DataFrame, pairs: DataFrame) -> DataFrame:
         """The same for target rows that no source row joins and a BY SOURCE clause is for."""
         left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
-        chosen = _first_clause(self.clauses(BY_SOURCE)).alias(CLAUSE)
+        left, chosen = self._chosen(left, BY_SOURCE)
         found = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
         return found.filter(column(CLAUSE) >= 0).localCheckpoint(eager=True)
 
@@ -112,8 +130,10 @@ class MergeRows:
         clauses, marked = self.clauses(NOT_MATCHED), self.schema
         if not clauses:
             return None, marked
-        source = unmatched.alias("source")
-        chosen = source.withColumn(CLAUSE, _first_clause(clauses)).alias("source")
+        source, clause_number = self._chosen(unmatched.alias("source"), NOT_MATCHED)
+        chosen = source.select(F.col("*"), clause_number).alias("source")
+        if any(each.condition is not None and has_subquery(each.condition) for _, each in clauses):
+            chosen = chosen.localCheckpoint(eager=True).alias("source")  # asked once, as all are
         frames = []
         for number, clause in clauses:
             values, given = self._inserted(chosen, number, clause)
@@ -173,15 +193,6 @@ class MergeRows:
             raise MultipleSourceRowsError(
                 msg, "Make the source's rows unique by the columns of ON."
             )
-
-
-def _first_clause(clauses: Sequence[tuple[int, AnalysedClause]]) -> Column:
-    """The number of the first clause whose condition holds, -1 where none does."""
-    chosen = F.lit(_NOTHING)
-    for number, clause in reversed(clauses):
-        holds = F.lit(True) if clause.condition is None else is_true(clause.condition)
-        chosen = F.when(holds, F.lit(number)).otherwise(chosen)
-    return chosen
 
 
 def _tick(name: str) -> str:

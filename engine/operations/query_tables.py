@@ -4,16 +4,18 @@ What is read of the command's own table its transaction has read; of other table
 when the command began to read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 
 from engine.errors import RequestError
+from engine.expressions.query_binding import PLANNED
 from engine.expressions.query_plan import Query, Scan
 from engine.expressions.traits import has_subquery
-from engine.expressions.tree import Column, Expression
+from engine.expressions.tree import VOID, Column, Expression, Subquery, walk
 from engine.operations.execution import Execution
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
@@ -63,8 +65,8 @@ class QueryTables:
         with _refusals():
             return self._frames().frame(query)
 
-    def matching(self, rows: DataFrame, schema: StructType, condition: Expression) -> DataFrame:
-        """The rows of a table of which a condition is true, that may hold subqueries.
+    def matching(self, rows: DataFrame, condition: Expression) -> DataFrame:
+        """The rows of which a condition is true, that may hold subqueries.
 
         Raises:
             RequestError: Spark cannot do it.
@@ -72,8 +74,28 @@ class QueryTables:
         if not has_subquery(condition):
             return rows.filter(is_true(condition))
         with _refusals():
-            own = (Column((each.name,), each.type) for each in schema)
-            return with_outer_columns(rows, own).filter(self._frames().condition(condition, None))
+            return self.prepared(rows, [condition]).filter(self.holds(condition))
+
+    def prepared(self, rows: DataFrame, conditions: Iterable[Expression]) -> DataFrame:
+        """Rows with what `holds` needs of them, for these conditions."""
+        columns = {
+            Column(each.path[:1], VOID, each.relation)
+            for condition in conditions
+            for subquery in walk(condition)
+            if isinstance(subquery, Subquery)
+            for each in walk(subquery)
+            if isinstance(each, Column) and not each.path[0].startswith(PLANNED)
+        }
+        return with_outer_columns(rows, columns) if columns else rows
+
+    def holds(self, condition: Expression) -> SparkColumn:
+        """Whether a condition is true of prepared rows; null or false where it is not.
+
+        Raises:
+            RequestError: Spark cannot do it.
+        """
+        with _refusals():
+            return self._frames().condition(condition, None)
 
     def _frames(self) -> QueryFrames:
         return QueryFrames(self._execution.spark, self._scan)

@@ -96,7 +96,7 @@ def find_rows(
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
         asked_once = tables is not None and has_subquery(condition)
         if tables is not None and asked_once:
-            matched = tables.matching(rows, snapshot.schema, condition)
+            matched = tables.matching(rows, condition)
             matches = matched.select(FILE, ROW).localCheckpoint(eager=True)
         else:
             matches = rows.filter(is_true(condition)).select(FILE, ROW)

@@ -1,4 +1,4 @@
-# ruff: noqa: S608 - statements are what is tested
+
 """Commands that read other tables, and their own: by queries as sources, by subqueries."""
 
 import pytest
@@ -156,3 +156,17 @@ def test_what_a_query_reads_of_its_own_table_conflicts_with_what_changes_it(lake
                 lake(first, observer=observer)
         else:
             assert lake(first, observer=observer).version is not None
+
+
+def test_clauses_of_a_merge_ask_other_tables(lake):
+    _people(lake)
+    lake(
+        "MERGE INTO t USING (SELECT DISTINCT person AS id, 7.0 AS total FROM orders) s "
+        "ON t.id = s.id "
+        "WHEN MATCHED AND EXISTS (SELECT 1 FROM orders o WHERE o.person = t.id AND o.amount > s.total) "
+        "THEN UPDATE SET total = 50 "
+        "WHEN MATCHED AND t.id NOT IN (SELECT person FROM orders WHERE amount >= 1) THEN DELETE "
+        "WHEN NOT MATCHED AND s.id IS NULL AND 14 IN (SELECT o.id FROM orders o) THEN INSERT * "
+        "WHEN NOT MATCHED BY SOURCE AND t.total = (SELECT max(total) FROM t) THEN DELETE"
+    )
+    assert lake.rows() == [(1, 50.0), (2, 0.0), (3, None), (None, 7.0)]
