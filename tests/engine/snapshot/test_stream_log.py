@@ -1,10 +1,13 @@
 """A stream over a table's log: which files it gives out, in which batches, and where it stops."""
 
 import itertools
+import uuid
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.errors import RequestError
@@ -110,6 +113,44 @@ def test_any_end_of_a_batch_may_be_the_beginning_of_another_stream(table):
     paths = ["a", "b", "c", "d"]
     for (i, start), (j, end) in itertools.combinations(enumerate(ends), 2):
         assert [each.path for each in log_of(table).files(start, end)] == paths[i:j]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=6),
+    st.lists(st.integers(1, 3), min_size=1, max_size=4),
+    st.integers(0, 6),
+)
+def test_any_way_of_batching_gives_every_file_once(sizes, limits, initial_version):
+    """Versions add some files, or move one; batches are of any size; every batch begins anew."""
+    table = DeltaTable.create(f"memory://batching/{uuid.uuid4()}", SCHEMA)
+    added, first = [], min(initial_version, len(sizes))
+    live = []
+    for number, size in enumerate(sizes):
+        names = [f"{number}-{i}" for i in range(size)]
+        if names:
+            commit(table, *map(add, names))
+            live += names
+        else:
+            old, live = live[:1], [*live[1:], f"{number}-moved"]
+            moved = add(live[-1], data_change=False)
+            commit(table, *[remove(each, data_change=False) for each in old], moved)
+        added.append(names)
+    expected = [
+        *(str(p) for p in table.snapshot(first).files().column("path").to_pylist()),
+        *itertools.chain.from_iterable(added[first:]),
+    ]
+    found, position = [], Position(first, initial=True)
+    for limit in itertools.cycle(limits):
+        log = log_of(table)
+        start = Position.from_number(position.to_number())
+        position = log.batch_end(start, StreamLimits(limit), len(sizes))
+        if position == start:
+            break
+        batch = log.files(start, position)
+        assert len(batch) <= limit
+        found += [each.path for each in batch]
+    assert sorted(found) == sorted(expected)
 
 
 def test_versions_that_move_rows_are_passed_over(table):
