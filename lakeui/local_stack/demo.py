@@ -13,11 +13,12 @@ from django.db import transaction
 
 from engine.errors import EngineError
 from lakeui.catalog.models import Table
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import request_create, request_job, retry_job
+from lakeui.jobs.schedules import create_schedule
 from lakeui.local_stack.demo_data import make_files
 from lakeui.local_stack.demo_step import Step
-from lakeui.local_stack.demo_steps import ACCOUNTS, STEPS
+from lakeui.local_stack.demo_steps import ACCOUNTS, SCHEDULES, STEPS
 from lakeui.local_stack.models import DemoStep
 
 State = DemoStep.State
@@ -48,7 +49,24 @@ def advance() -> bool:
         for step in STEPS:
             if rows[step.key].state == State.WAITING and done.issuperset(step.after):
                 _begin(rows[step.key], step)
-    return any(row.state == State.RUNNING for row in rows.values())
+    running = any(row.state == State.RUNNING for row in rows.values())
+    if not running and not DemoStep.objects.exclude(state=State.DONE).exists():
+        _plan_schedules()
+    return running
+
+
+def _plan_schedules() -> None:
+    owner = User.objects.get(username="opt-scheduler")
+    for each in SCHEDULES:
+        table = Table.objects.get(name=each.table)
+        if not Schedule.objects.filter(table=table, name=each.name).exists():
+            create_schedule(
+                table=table,
+                name=each.name,
+                cron=each.cron,
+                owner=owner,
+                sql=each.sql.format(table=each.table),
+            )
 
 
 def _settle(row: DemoStep, step: Step) -> None:

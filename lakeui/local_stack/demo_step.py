@@ -29,6 +29,16 @@ class Step:
     may_fail: str = ""
 
 
+@dataclass(frozen=True)
+class PlannedSchedule:
+    """A statement that is run by the clock; `{table}` in it is the table's name."""
+
+    name: str
+    table: str
+    cron: str
+    sql: str
+
+
 def files(name: str) -> dict[str, Any]:
     """A source; the directory is filled in when the step is requested."""
     return {"kind": "files", "uri": name, "format": name.rpartition(".")[2]}

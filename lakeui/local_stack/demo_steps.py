@@ -3,10 +3,15 @@
 from collections.abc import Mapping
 
 from lakeui.local_stack.demo_items import ITEMS_STEPS
-from lakeui.local_stack.demo_ops import EVENTS_STEPS, TELEMETRY_STEPS, VISITS_STEPS
-from lakeui.local_stack.demo_orders import ORDERS_STEPS
+from lakeui.local_stack.demo_ops import (
+    EVENTS_STEPS,
+    TELEMETRY_STEPS,
+    VISITS_STEPS,
+    VISITS_TABLE,
+)
+from lakeui.local_stack.demo_orders import ORDERS_STEPS, ORDERS_TABLE
 from lakeui.local_stack.demo_returns import RETURNS_STEPS
-from lakeui.local_stack.demo_step import Step
+from lakeui.local_stack.demo_step import PlannedSchedule, Step
 
 ACCOUNTS: Mapping[str, str] = {
     "etl-nightly": "operator",
@@ -30,3 +35,9 @@ STEPS: tuple[Step, ...] = (
     *TELEMETRY_STEPS,
     *VISITS_STEPS,
 )
+
+SCHEDULES: tuple[PlannedSchedule, ...] = (
+    PlannedSchedule("Nightly compaction", ORDERS_TABLE, "0 2 * * *", "OPTIMIZE {table}"),
+    PlannedSchedule("Weekly clean-up", VISITS_TABLE, "30 3 * * 0", "VACUUM {table}"),
+)
+"""What is asked for again and again, by `opt-scheduler`, once the lake is full."""

@@ -5,10 +5,10 @@ from django.contrib.auth.models import User
 
 from engine.commands.model import Command
 from lakeui.catalog.models import Table
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, Schedule
 from lakeui.local_stack.context import demo as demo_context
 from lakeui.local_stack.demo import advance, prepare
-from lakeui.local_stack.demo_steps import ACCOUNTS, STEPS
+from lakeui.local_stack.demo_steps import ACCOUNTS, SCHEDULES, STEPS
 from lakeui.local_stack.models import DemoStep
 
 pytestmark = pytest.mark.django_db
@@ -61,6 +61,7 @@ def test_a_finished_demo_is_not_done_again(lake):
     prepare()
     assert advance() is False
     assert (Job.objects.count(), User.objects.count()) == (jobs, len(ACCOUNTS))
+    assert set(Schedule.objects.values_list("name", flat=True)) == {s.name for s in SCHEDULES}
 
 
 def test_a_step_that_fails_holds_back_its_successors_and_is_tried_again_next_time(lake):
