@@ -3,7 +3,14 @@
 from django.urls import URLPattern, path, re_path
 
 from lakeui.api.views.audit import AuditList
-from lakeui.api.views.concurrency import Concurrency, Eligibility, Isolation, Matrix, WhatIf
+from lakeui.api.views.concurrency import (
+    Concurrency,
+    ConcurrencyLanes,
+    Eligibility,
+    Isolation,
+    Matrix,
+    WhatIf,
+)
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
 from lakeui.api.views.definitions import Diff, KeyDetail, KeyList, TableSchema
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
@@ -57,6 +64,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/what-if/", WhatIf.as_view(), name="what-if"),
     path("tables/<int:table_id>/schedules/", TableScheduleList.as_view(), name="table-schedules"),
     path("tables/<int:table_id>/concurrency/", Concurrency.as_view(), name="concurrency"),
+    path("tables/<int:table_id>/concurrency/lanes/", ConcurrencyLanes.as_view(), name="lanes"),
     path("tables/<int:table_id>/grants/", GrantList.as_view(), name="grants"),
     path("tables/<int:table_id>/grants/<str:username>/", GrantDetail.as_view(), name="grant"),
     path("jobs/", JobList.as_view(), name="jobs"),

@@ -69,3 +69,8 @@ class Conflict(models.Model):
 
     def __str__(self) -> str:
         return f"{self.exception or self.kind} {self.current_operation} × {self.winner_operation}"
+
+    @property
+    def row_level(self) -> str:
+        """Why rows could not tell the two apart, where they were asked; "" where not recorded."""
+        return str(self.facts.get("row_level") or "") if isinstance(self.facts, dict) else ""

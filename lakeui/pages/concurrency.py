@@ -11,14 +11,17 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.lane_sums import lane_sums
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.swim_lane import Bar, SwimLane, swim_lane
 from lakeui.jobs.models import Job, JobAttempt
+from lakeui.pages.charts.lanes import draw_lanes
 from lakeui.pages.charts.swim import bar_key, draw_swim_lane
 from lakeui.pages.charts.swim_axes import Running
 from lakeui.pages.table_head import table_head, visible_table
 
 SPANS = (15, 30, 60, 120)
+SUMMED_SPANS = (600, 3000)  # too many to draw one by one
 _USUAL_SPAN = 30
 _MET_SHOWN = 24
 
@@ -67,6 +70,8 @@ def concurrency(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     window = _window(request, table)
+    if window.span in SUMMED_SPANS:
+        return _summed(request, table, window)
     data = swim_lane(table, window.first, window.last)
     running = _running(table) if window.later_last is None else []
     by_time, by_operation = request.GET.get("x") == "time", request.GET.get("by") == "operation"
@@ -76,7 +81,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "table": table,
         "head": table_head(request, table, "concurrency"),
         "window": window,
-        "spans": SPANS,
+        "spans": (*SPANS, *SUMMED_SPANS),
         "data": data,
         "running": running,
         "by_time": by_time,
@@ -101,11 +106,30 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     }
 
 
+def _summed(request: HttpRequest, table: Table, window: Window) -> dict[str, Any]:
+    """Lanes of many versions: sums by bucket, each the way to its versions."""
+    by_operation = request.GET.get("by") == "operation"
+    sums = lane_sums(table, window.first, window.last, by_operation=by_operation)
+    by_lane = zip(*(lane.buckets for lane in sums.lanes), strict=True)
+    return {
+        "table": table,
+        "head": table_head(request, table, "concurrency"),
+        "window": window,
+        "spans": (*SPANS, *SUMMED_SPANS),
+        "by_operation": by_operation,
+        "sums": sums,
+        "chart": draw_lanes(sums),
+        "buckets": list(zip(sums.all.buckets, by_lane, strict=False))[::-1],
+        "twin": f"/api/v1/tables/{table.pk}/concurrency/lanes/?first={window.first}"
+        f"&last={window.last}&by={'operation' if by_operation else 'writer'}",
+    }
+
+
 def _window(request: HttpRequest, table: Table) -> Window:
     latest = table.version or 0
     earliest = table.earliest_version or 0
     span = _number(request, "span", _USUAL_SPAN)
-    if span not in SPANS:
+    if span not in (*SPANS, *SUMMED_SPANS):
         msg = "There is no such number of versions to look at."
         raise Http404(msg)
     last = min(_number(request, "last", latest), latest)

@@ -38,6 +38,7 @@ COLUMNS = {
     "winner_operation": lambda c: c.winner_operation,
     "winner_user_name": lambda c: c.winner_user_name,
     "isolation_level": lambda c: c.isolation_level,
+    "row_level": lambda c: c.row_level,
     "file_count": lambda c: c.file_count,
     "row_count": lambda c: c.row_count,
     "partitions": lambda c: c.partitions,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from lakeui.pages.units import format_bytes, format_count
 
@@ -94,5 +94,5 @@ def _span(ends: list[Any]) -> str:
     return f"v{first}" if first == last else f"v{first} to v{last}"
 
 
-def _is_list(value: object) -> bool:
+def _is_list(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list) and bool(value)

@@ -64,6 +64,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         for name, path in {
             "concurrency": f"concurrency/?pick={key}",
             "concurrency-time": "concurrency/?x=time&by=operation",
+            "concurrency-3000": "concurrency/?span=3000",
             "isolation": "isolation/?level=Serializable&cell=UPDATE|DELETE",
             "eligibility": "eligibility/",
             "schema": "schema/",

@@ -243,6 +243,41 @@ class SwimLaneRequestSerializer(serializers.Serializer[Any]):
     last = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
 
 
+class LaneSumsRequestSerializer(serializers.Serializer[Any]):
+    """A range of versions, both ends included; at most 5,000, the latest of them."""
+
+    first = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**53)
+    last = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
+    by = serializers.ChoiceField(choices=("writer", "operation"), required=False, default="writer")
+
+
+class LaneBucketSerializer(serializers.Serializer[Any]):
+    """Commits that landed in versions `first` to `last`, attempts that lost to them."""
+
+    first = serializers.IntegerField()
+    last = serializers.IntegerField()
+    commits = serializers.IntegerField()
+    lost = serializers.IntegerField()
+
+
+class LaneSerializer(serializers.Serializer[Any]):
+    """One writer or operation; "others" beyond the busiest twenty."""
+
+    name = serializers.CharField()
+    commits = serializers.IntegerField()
+    lost = serializers.IntegerField()
+    buckets = LaneBucketSerializer(many=True)
+
+
+class LaneSumsSerializer(serializers.Serializer[Any]):
+    """All lanes have the same buckets."""
+
+    first = serializers.IntegerField()
+    last = serializers.IntegerField()
+    lanes = LaneSerializer(many=True)
+    all = LaneSerializer()
+
+
 class WhatIfRequestSerializer(SwimLaneRequestSerializer):
     """The other setting; what is left out is as the table has it."""
 

@@ -23,6 +23,7 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
     current_predicate = RecordedField()
     current_user_name = RecordedField()
     winner_user_name = RecordedField()
+    row_level = RecordedField(help_text="Why rows could not tell the two apart, where asked.")
 
     class Meta:
         model = Conflict
@@ -52,6 +53,7 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
             "partitions",
             "file_count",
             "row_count",
+            "row_level",
             "can_retry",
             "wasted_ms",
             "wasted_bytes",

@@ -16,6 +16,8 @@ from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
 from lakeui.api.serializers.concurrency import (
     EligibilitySerializer,
     IsolationSerializer,
+    LaneSumsRequestSerializer,
+    LaneSumsSerializer,
     MatrixRequestSerializer,
     MatrixSerializer,
     SettingsChangeSerializer,
@@ -31,6 +33,7 @@ from lakeui.api.views.of_table import OfTable, require
 from lakeui.catalog.models import Table
 from lakeui.catalog.property_changes import settings_changes
 from lakeui.conflicts.eligibility import eligibility_of
+from lakeui.conflicts.lane_sums import lane_sums
 from lakeui.conflicts.level_impact import LEVEL, PROMISES, ROW_TRACKING, VECTORS, impact_of
 from lakeui.conflicts.observed import observed_pairs
 from lakeui.conflicts.pairs import computed_matrix
@@ -137,6 +140,20 @@ class Concurrency(OfTable):
         wanted = asked(request, SwimLaneRequestSerializer)
         lane = swim_lane(self.table, wanted.get("first"), wanted.get("last"))
         return Response(SwimLaneSerializer(lane).data)
+
+
+class ConcurrencyLanes(OfTable):
+    """How many commits each writer landed and lost, by bucket of versions: thousands at a look."""
+
+    serializer_class = LaneSumsSerializer
+
+    @extend_schema(parameters=[LaneSumsRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        wanted, table = asked(request, LaneSumsRequestSerializer), self.table
+        last = wanted.get("last", table.version or 0)
+        by_operation = wanted["by"] == "operation"
+        sums = lane_sums(table, wanted["first"], last, by_operation=by_operation)
+        return Response(LaneSumsSerializer(sums).data)
 
 
 def _level(table: Table, asked_for: str | None) -> IsolationLevel:

@@ -57,6 +57,7 @@ ROWS = [
     ("delete", "tables/{table}/keys/1/", None, (401, 404, 403, 403, 404, 404)),
     ("get", "tables/{table}/diff/1...2/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tables/{table}/diff/2...1/", None, (401, 404, 404, 404, 404, 404)),
+    ("get", "tables/{table}/concurrency/lanes/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "overview/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "audit/", None, (401, 403, 403, 403, 200, 200)),
     ("get", "jobs/", None, (401, 200, 200, 200, 200, 200)),

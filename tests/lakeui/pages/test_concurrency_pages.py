@@ -1,11 +1,12 @@
 """Who wrote at once: the swim-lane, the matrix, eligibility, what-if, files and differences."""
 
+import re
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from lakeui.catalog.models import LiveFile, Table
+from lakeui.catalog.models import Commit, LiveFile, Table
 from lakeui.conflicts.swim_lane import Bar, Joint, SwimLane
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.pages.charts.swim import MAX_LANES, MAX_TRACKS, REST, draw_swim_lane
@@ -283,3 +284,26 @@ def test_a_version_that_read_an_empty_place_is_drawn_and_listed(as_, lake):
     assert (
         "no table yet" in as_("viewer").get(f"/tables/{lake.table.pk}/history/0/").content.decode()
     )
+
+
+def test_thousands_of_versions_are_summed_and_each_cell_opens_its_own(as_, lake):
+    table = lake.table
+    Commit.objects.filter(table=table).delete()
+    Commit.objects.bulk_create(
+        Commit(table=table, version=n, operation="WRITE", user_name=f"writer-{n % 30}")
+        for n in range(3000)
+    )
+    table.version, lake.conflict.winning_version = 2999, 1500
+    table.save()
+    lake.conflict.save()
+    client = as_("viewer")
+    body = client.get(f"/tables/{table.pk}/concurrency/?span=3000").content.decode()
+    assert "v0 to v2999" in body
+    assert "3,000 versions; 1 lost" in body
+    assert "others" in body
+    assert 'href="?last=1499"' in body
+    twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)[1].replace("&amp;", "&")
+    found = client.get(twin).json()
+    assert found["all"]["commits"] == 3000
+    assert sum(lane["commits"] for lane in found["lanes"]) == 3000
+    assert {len(lane["buckets"]) for lane in found["lanes"]} == {40}
