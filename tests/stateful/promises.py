@@ -23,7 +23,6 @@ _PLACES = tuple(product("ab", (None, *range(-1, 20))))
 
 def check_promises(played: Played) -> None:
     """Raise AssertionError where two commands met that the matrix or their conditions keep apart."""
-    cells = _matrix(_setting(played.setup))
     for number, error in played.lost.items():
         if not isinstance(error, ConflictError) or number not in played.losers:
             continue
@@ -31,7 +30,7 @@ def check_promises(played: Played) -> None:
         winner = played.landed[error.conflict.winner.version or 0]
         pair = group_of(loser.command, played.setup), group_of(winner.command, played.setup)
         told = f"{loser.command} lost to {winner.command}: {error}"
-        assert cells.get(pair) != NEVER, told
+        assert _matrix(_setting(played.setup)).get(pair) != NEVER, told
         assert _may_meet(loser, winner, played), told
 
 

@@ -133,6 +133,23 @@ def test_a_purge_of_a_file_that_restore_gave_another_vector_is_not_followed(leve
 
 
 @LEVELS
+def test_what_restore_takes_away_is_not_followed_though_it_could_be(level: str):
+    """The published promise: RESTORE is never traced, not even where whole files go."""
+    played = told(
+        Setup(level),
+        c.Append(1, ROWS),
+        1,
+        c.Append(2, ROWS),
+        2,
+        c.Optimize(3, (0, 1)),
+        c.Restore(4, 1),
+        4,
+        3,
+    )
+    assert lost_of(played) == {3: "ConcurrentDeleteDeleteException"}
+
+
+@LEVELS
 def test_restore_between_two_deletes_of_one_row(level: str):
     """The row is deleted, brought back, and deleted by somebody who never saw any of it."""
     played = told(

@@ -85,5 +85,5 @@ def test_other_engines_read_the_same_rows(commands: tuple[c.Command, ...], tmp_p
     for each in reversed(started):
         each.txn.commit(each.operation)
     assert any(each.txn.outcome and each.txn.outcome.absorbed for each in started)
-    newest = DeltaTable.open(table.uri)
-    check_elsewhere(newest, state_of(newest.snapshot()))
+    newest = DeltaTable.open(table.uri).snapshot()
+    check_elsewhere(newest, state_of(newest))
