@@ -14,6 +14,7 @@ from engine.expressions.query_functions import (
 )
 from engine.expressions.query_plan import AggregateCall, SortKey, WindowCall
 from engine.expressions.query_scope import QueryScope
+from engine.expressions.traits import has_subquery
 from engine.expressions.tree import VOID, Column, Expression, Literal
 from engine.expressions.types import sql_name
 from engine.schema.types import BOOLEAN, LONG, DataType, MapType
@@ -103,6 +104,9 @@ class QueryGrammar(Grammar):
         distinct = self.take("DISTINCT")
         arguments = self._all_rows(name) or tuple(self._list())
         condition = self._only_where()
+        if any(has_subquery(each) for each in (*arguments, *([condition] if condition else []))):
+            what = f"A subquery stands inside {name} at {token.position}."
+            raise ExpressionError(what, "Use a subquery in FROM.", position=token.position)
         if self.take("OVER"):
             if distinct or condition is not None:
                 self.refuse("DISTINCT and FILTER do not go with OVER")

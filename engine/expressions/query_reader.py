@@ -204,7 +204,7 @@ def _alias_at(tokens: Tokens) -> bool | None:
     before, last = tokens[-2], tokens[-1]
     if before.kind == "word" and before.value == "AS":
         return True
-    if last.kind == "word" and last.value in KEYWORDS:
+    if last.kind == "word" and last.value in KEYWORDS | {"AS"}:
         return None
     if len(tokens) > 2 and tokens[-3].value == "INTERVAL" and tokens[-3].kind == "word":
         return None

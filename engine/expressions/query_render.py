@@ -1,7 +1,10 @@
 """Calls over many rows to SQL, as `engine.expressions.render` does for single rows."""
 
+from engine.errors import ExpressionError
 from engine.expressions.query_plan import AggregateCall, SortKey, WindowCall
 from engine.expressions.render import to_sql
+from engine.expressions.traits import has_subquery
+from engine.expressions.tree import Expression
 
 FRAMES = {
     "": "",
@@ -12,20 +15,20 @@ FRAMES = {
 
 def aggregate_sql(call: AggregateCall) -> str:
     """`function([DISTINCT] arguments) [FILTER (WHERE …)]`."""
-    arguments = ", ".join(to_sql(each) for each in call.arguments) or "*"
+    arguments = ", ".join(_sql(each) for each in call.arguments) or "*"
     distinct = "DISTINCT " if call.distinct else ""
-    condition = f" FILTER (WHERE {to_sql(call.condition)})" if call.condition is not None else ""
+    condition = f" FILTER (WHERE {_sql(call.condition)})" if call.condition is not None else ""
     return f"{call.function}({distinct}{arguments}){condition}"
 
 
 def window_sql(call: WindowCall) -> str:
     """`function(arguments) OVER (PARTITION BY … ORDER BY …)`."""
-    arguments = ", ".join(to_sql(each) for each in call.arguments)
+    arguments = ", ".join(_sql(each) for each in call.arguments)
     if not arguments and call.function == "count":
         arguments = "*"
     parts = []
     if call.partition:
-        parts.append(f"PARTITION BY {', '.join(to_sql(each) for each in call.partition)}")
+        parts.append(f"PARTITION BY {', '.join(_sql(each) for each in call.partition)}")
     if call.order:
         parts.append(f"ORDER BY {', '.join(sort_sql(each) for each in call.order)}")
     if call.frame:
@@ -36,4 +39,11 @@ def window_sql(call: WindowCall) -> str:
 def sort_sql(key: SortKey) -> str:
     """`value ASC | DESC NULLS FIRST | LAST`."""
     direction = "DESC" if key.descending else "ASC"
-    return f"{to_sql(key.value)} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+    return f"{_sql(key.value)} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def _sql(tree: Expression) -> str:
+    if has_subquery(tree):
+        what = "A subquery cannot stand inside a function over several rows."
+        raise ExpressionError(what, "Join its table, or use a subquery in FROM.")
+    return to_sql(tree)
