@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -143,12 +144,12 @@ def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
 
 
 def test_an_absorbed_conflict_says_that_both_landed(as_, lake):
-    absorbed = make_conflict(
-        lake.table, kind="absorbed", facts={"how": "by row map", "files": ["p"]}
-    )
+    facts = {"how": "by row map", "files": ["p", "q"], "rows": {"p": [3, 1204]}}
+    absorbed = make_conflict(lake.table, kind="absorbed", facts=facts)
     body = as_("viewer").get(f"/conflicts/{absorbed.pk}/").content.decode()
     assert "both landed" in body
     assert "by row map" in body
+    assert re.findall(r'<span class="mono">([\d,]+)</span>', body) == ["3", "1,204"]
 
 
 @pytest.mark.parametrize(
