@@ -4,15 +4,13 @@ A subquery becomes a DataFrame of its own, so that Spark decides about nulls and
 does in SQL. Columns of a query around are those that the step's own input does not have.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import ExpressionError
-from engine.expressions.functions import FUNCTIONS
 from engine.expressions.query_binding import PLANNED
 from engine.expressions.query_plan import (
     Aggregate,
@@ -34,10 +32,11 @@ from engine.expressions.query_plan import (
 from engine.expressions.query_pushdown import conditions_of_scans
 from engine.expressions.query_render import aggregate_sql, window_sql
 from engine.expressions.render import to_sql
+from engine.expressions.subquery_places import refuse_in, with_not_pushed
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Call, Column, Expression, Subquery, walk
-from engine.schema.types import BOOLEAN
-from engine.spark.columns import column, quoted, to_column, to_spark_type
+from engine.spark.column_calls import called
+from engine.spark.columns import column, to_column, to_spark_type
 
 _OUTER = "__lake_outer"
 OpenScan = Callable[[Scan, Expression | None, bool], DataFrame]
@@ -63,7 +62,7 @@ class QueryFrames:
         Raises:
             ExpressionError: IN with a subquery stands where null is not false.
         """
-        return self.column(_pushed(tree), columns)
+        return self.column(with_not_pushed(tree), columns)
 
     def column(  # noqa: PLR0911 - one form a node
         self, tree: Expression, columns: frozenset[str] | None = None
@@ -82,7 +81,7 @@ class QueryFrames:
             case Call("in", (value, Subquery() as subquery)):
                 return self.column(value, columns).isin(self._nested(subquery))
             case Call():
-                return _called(tree, [self.column(each, columns) for each in tree.arguments])
+                return called(tree, [self.column(each, columns) for each in tree.arguments])
             case _:
                 return to_column(tree)
 
@@ -137,7 +136,7 @@ class QueryFrames:
     ) -> list[SparkColumn]:
         items = list(items)
         for _, tree in items:
-            _refuse_in(tree)
+            refuse_in(tree)
         return [self.column(tree, names).alias(name) for name, tree in items]
 
     def _scan(self, plan: Scan) -> DataFrame:
@@ -211,45 +210,6 @@ def _ordered(key: SortKey) -> SparkColumn:
     return value.asc_nulls_first() if key.nulls_first else value.asc_nulls_last()
 
 
-def _pushed(tree: Expression, *, negated: bool = False) -> Expression:
-    """The same truth with each NOT beside what it negates, so that Spark sees NOT IN as such."""
-    match tree:
-        case Call("not", (inner,)) if has_subquery(tree):
-            return _pushed(inner, negated=not negated)
-        case Call("and" | "or" as operator, arguments) if has_subquery(tree):
-            other = {"and": "or", "or": "and"}[operator] if negated else operator
-            return Call(other, tuple(_pushed(each, negated=negated) for each in arguments), BOOLEAN)
-        case _:
-            _check_place(tree)
-            return Call("not", (tree,), BOOLEAN) if negated else tree
-
-
-def _check_place(tree: Expression) -> None:
-    for part in tree.arguments if _is_in(tree) and isinstance(tree, Call) else (tree,):
-        _refuse_in(part)
-
-
-def _refuse_in(tree: Expression) -> None:
-    """IN with a subquery may be null, which Spark tells apart from false in conditions alone."""
-    if any(_is_in(each) for each in _outside_queries(tree)):
-        what = "IN (SELECT …) can only be joined by AND, OR and NOT, in a condition."
-        raise ExpressionError(what, "Use EXISTS, or a join.")
-
-
-def _is_in(tree: Expression) -> bool:
-    return (
-        isinstance(tree, Call) and tree.function == "in" and isinstance(tree.arguments[1], Subquery)
-    )
-
-
-def _outside_queries(tree: Expression) -> Iterator[Expression]:
-    """Every node that is not inside a subquery."""
-    yield tree
-    if isinstance(tree, Call):
-        for each in tree.arguments:
-            yield from _outside_queries(each)
-
-
 def _is_outer(tree: Expression, columns: frozenset[str] | None) -> bool:
     if columns is None:
         return False
@@ -257,57 +217,3 @@ def _is_outer(tree: Expression, columns: frozenset[str] | None) -> bool:
         isinstance(each, Column) and (each.relation or each.path[0] not in columns)
         for each in walk(tree)
     )
-
-
-def _called(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
-    """A call whose arguments Spark cannot be given as text."""
-    if call.function in {"cast", "try_cast"}:
-        target = to_spark_type(call.type)
-        lenient = call.function == "try_cast"
-        return arguments[0].try_cast(target) if lenient else arguments[0].cast(target)
-    made = _OPERATORS.get(call.function)
-    if made is not None:
-        return made(*arguments)
-    if call.function in FUNCTIONS:
-        return F.call_function(quoted(call.function), *arguments)
-    what = f"{call.function} cannot be used on a subquery or on a column of the query around."
-    raise ExpressionError(what, "Use a join.")
-
-
-def _case(*arguments: SparkColumn) -> SparkColumn:
-    pairs = len(arguments) // 2 * 2
-    found = F.when(arguments[0], arguments[1])
-    for index in range(2, pairs, 2):
-        found = found.when(arguments[index], arguments[index + 1])
-    return found.otherwise(arguments[-1]) if len(arguments) > pairs else found
-
-
-def _one_of(value: SparkColumn, *options: SparkColumn) -> SparkColumn:
-    return reduce(SparkColumn.__or__, [value == each for each in options])
-
-
-_OPERATORS: dict[str, Callable[..., SparkColumn]] = {
-    "and": lambda *parts: reduce(SparkColumn.__and__, parts),
-    "or": lambda *parts: reduce(SparkColumn.__or__, parts),
-    "case": _case,
-    "in": _one_of,
-    "get": lambda one, other: one[other],
-    "not": lambda one: ~one,
-    "=": lambda one, other: one == other,
-    "<=>": lambda one, other: one.eqNullSafe(other),
-    "<>": lambda one, other: one != other,
-    "<": lambda one, other: one < other,
-    "<=": lambda one, other: one <= other,
-    ">": lambda one, other: one > other,
-    ">=": lambda one, other: one >= other,
-    "+": lambda one, other: one + other,
-    "-": lambda one, other: one - other,
-    "*": lambda one, other: one * other,
-    "/": lambda one, other: one / other,
-    "%": lambda one, other: one % other,
-    "negative": lambda one: -one,
-    "isnull": lambda one: one.isNull(),
-    "isnotnull": lambda one: one.isNotNull(),
-    "like": F.like,
-    "ilike": F.ilike,
-}

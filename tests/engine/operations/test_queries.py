@@ -1,4 +1,3 @@
-
 """Commands that read other tables, and their own: by queries as sources, by subqueries."""
 
 import pytest
