@@ -90,8 +90,10 @@ def convert(
 
 
 def _write_next(tree: MetadataTree, base: TreeVersion | None, source: _Source, now_ms: int) -> int:
-    start = base or TreeVersion(0, _first(tree, source))
-    known = TreeVersion(start.number, _evolved(start.metadata, source))
+    number = base.number if base else 0
+    first = _first(tree, source)
+    continues = base is not None and _partitions(base.metadata) == _partitions(first)
+    known = TreeVersion(number, _evolved(base.metadata, source) if base and continues else first)
     changes = _changes(tree, known.metadata, source)
     table = tree.table(known)
     stamps = {VERSION_KEY: str(source.state.version), "delta-timestamp": str(now_ms)}
@@ -109,7 +111,7 @@ def _write_next(tree: MetadataTree, base: TreeVersion | None, source: _Source, n
             with update.merge_append() as producer:
                 for add in changes.added.values():
                     producer.append_data_file(data_file(add, source.shape))
-    number = start.number + 1
+    number += 1
     if number % _CLEANED_EVERY == 0:
         properties = TableProperties.parse(source.state.metadata.configuration)
         kept_ms = max(properties.deleted_file_retention_ms, _WRITTEN_WITHIN_MS)
@@ -141,6 +143,13 @@ def _identity(table_id: str) -> uuid.UUID:
         return uuid.UUID(table_id)
     except ValueError:
         return uuid.uuid5(uuid.NAMESPACE_OID, table_id)
+
+
+def _partitions(metadata: TableMetadata) -> list[tuple[int, str]]:
+    """What manifests hold of each file's partition; they cannot be carried over to another layout."""
+    schema = metadata.schema()
+    fields = metadata.spec().fields
+    return [(each.source_id, str(schema.find_type(each.source_id))) for each in fields]
 
 
 def _evolved(base: TableMetadata, source: _Source) -> TableMetadata:

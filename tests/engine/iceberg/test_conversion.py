@@ -199,6 +199,20 @@ def test_columns_added_renamed_and_dropped_are_followed(tmp_path):
     assert len(static_table(table.uri).metadata.schemas) > 2
 
 
+def test_a_table_that_is_replaced_by_a_partitioned_one_begins_anew(tmp_path):
+    table = create(tmp_path)
+    append(table, id=[1], p=["a"])
+    identity = static_table(table.uri).metadata.table_uuid
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
+    layout = f"PARTITIONED BY (q) TBLPROPERTIES ({properties})"
+    statement = f"CREATE OR REPLACE TABLE t (key STRING, q DATE) {layout}"
+    run(parse_statement(statement), table, None)
+    assert seen_alike(table, "key") == []
+    append(table, key=["b"], q=[date(2026, 1, 1)])
+    assert seen_alike(table, "key") == [{"key": "b", "q": date(2026, 1, 1)}]
+    assert static_table(table.uri).metadata.table_uuid == identity
+
+
 def test_a_refresh_that_failed_is_caught_up_by_the_next_commit(tmp_path, caplog):
     table = create(tmp_path)
     files = append(table, id=[1], p=["a"])
@@ -279,7 +293,7 @@ def test_a_table_in_memory_is_converted_through_its_own_store():
     newest = tree.newest()
     assert newest is not None
     (file,) = tree.iter_data_files(newest.metadata)
-    assert file.file_path.startswith("memory://iceberg/t/part-")
+    assert file.file_path.startswith("memory://iceberg/t/")
     assert file.record_count == 1
 
 
