@@ -5,7 +5,7 @@ committed: a rerun, or a retry that goes on where a job failed, does no step twi
 """
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import QuerySet
 from pyspark.sql import SparkSession
@@ -69,7 +69,15 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
     tables = [changed_table(each, job.table, person) for each in script.steps]
     observer = StepObserver(job, work.lease, work.heartbeat, open_table(job.table.uri).store)
 
+    own: list[int] = []
+
     def perform(index: int, command: Command) -> OperationResult:
+        result = _perform(index, command)
+        if tables[index].pk == job.table.pk and result.version is not None:
+            own.append(result.version)
+        return result
+
+    def _perform(index: int, command: Command) -> OperationResult:
         number, table = index + 1, tables[index]
         known = _ended(job, number)
         if known is not None and not job.dry_run:
@@ -104,7 +112,8 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
             refresh_table(table)
         return result
 
-    return run_steps(script, perform, [each.name for each in tables])
+    found = run_steps(script, perform, [each.name for each in tables])
+    return replace(found, version=own[-1] if own else None)  # what the job's own table has of it
 
 
 def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:

@@ -54,6 +54,7 @@ WRONG = "ALTER TABLE sales.people UNSET TBLPROPERTIES ('nobody')"
 def test_each_step_commits_at_its_own_table(tables):
     job = _run(_script(tables, FIRST, SECOND, "TRUNCATE TABLE t"))
     assert (job.queue, job.state) == ("light", Job.State.SUCCEEDED)
+    assert (job.committed_version, job.metrics["numCommittedSteps"]) == (1, 2)
     assert _versions(tables) == [1, 1]
     message = job.attempt_rows.get().message
     assert message.startswith(
