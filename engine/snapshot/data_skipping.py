@@ -35,12 +35,11 @@ from engine.schema.types import (
     DecimalType,
     StructType,
 )
+from engine.snapshot.decimal_bounds import lower_bound, upper_bound
 
 _STATS = msgspec.json.Decoder(float_hook=Decimal)
 _BATCH_FILES = 8192
 _CUT_LENGTH = 32
-_EXACT_DIGITS = 15
-_ROUNDING = Decimal("4e-16")
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPE_CHANGES = "delta.typeChanges"
@@ -246,8 +245,8 @@ def _statistics_reader(
             return NULL
         low, high = _at(stats, "minValues", path), _at(stats, "maxValues", path)
         return Range(
-            None if low is None else _lower(typed(low), was_float=was_float),
-            None if high is None else _upper(typed(high), was_float=was_float),
+            None if low is None else _lower(typed(low), data_type, was_float=was_float),
+            None if high is None else _upper(typed(high), data_type, was_float=was_float),
             null=not (counted and nulls == 0),
             nan=nan,
         )
@@ -286,26 +285,26 @@ def _at(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any:  # noq
     return found
 
 
-def _lower(found: Any, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
+def _lower(found: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or below every value of the file; None where there is no bound.
 
     Statistics say 0.1 of a float that is a little more: as a double it is not the same.
     """
     if was_float and isinstance(found, float):
         return min(found, as_single(found))
-    if isinstance(found, Decimal):
-        return found - _slack(found)
+    if isinstance(data_type, DecimalType):
+        return found if found is None else lower_bound(found, data_type)
     if isinstance(found, datetime) and found < _EPOCH.replace(tzinfo=found.tzinfo):
         return _moved(found, -_MILLISECOND)
     return found
 
 
-def _upper(found: Any, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
+def _upper(found: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or above every value of the file, NaN apart; None where there is no bound."""
     if was_float and isinstance(found, float):
         return max(found, as_single(found))
-    if isinstance(found, Decimal):
-        return found + _slack(found)
+    if isinstance(data_type, DecimalType):
+        return found if found is None else upper_bound(found, data_type)
     if isinstance(found, datetime):
         return _moved(found, _MILLISECOND)
     if isinstance(found, str) and len(found) >= _CUT_LENGTH:
@@ -318,11 +317,6 @@ def _moved(value: datetime, by: timedelta) -> datetime | None:
         return value + by
     except OverflowError:
         return None
-
-
-def _slack(value: Decimal) -> Decimal:
-    """What a decimal may have lost where a writer took it through a double."""
-    return Decimal(0) if len(value.as_tuple().digits) <= _EXACT_DIGITS else abs(value) * _ROUNDING
 
 
 def _typed_as(data_type: DataType) -> Callable[[Any], Any]:

@@ -430,3 +430,27 @@ def test_a_float_that_became_a_double_is_not_denied_by_its_short_text(text: str)
     bounds = {"d": 0.1, "s": {"d": 0.1}} if "-" not in text else {"d": -0.1}
     stats = {"numRecords": 1, "minValues": bounds, "maxValues": bounds}
     assert may_match(parse_condition(text, schema), {}, stats, schema, ())
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value", "said"),
+    [
+        (DecimalType(38, 0), "9" * 38, "9223372036854775807"),  # deltalake's largest number
+        (DecimalType(38, 0), "-" + "9" * 38, "-9223372036854775808"),
+        (DecimalType(38, 0), "9" * 38, "1e38"),
+        (DecimalType(38, 19), "0.1000000000000000055", "0.1"),
+        (DecimalType(20, 2), "123456789012345678.91", "123456789012345680.0"),
+        (DecimalType(9, 2), "1234567.89", "1234567.89"),
+    ],
+)
+def test_a_decimal_is_not_denied_by_bounds_that_a_writer_rounded(
+    data_type: DecimalType, value: str, said: str
+):
+    schema = StructType((StructField("n", data_type),))
+    bounds = {"n": Decimal(said)}
+    stats = {"numRecords": 1, "minValues": bounds, "maxValues": bounds, "nullCount": {"n": 0}}
+    for operator in ("=", ">=", "<="):
+        assert may_match(parse_condition(f"n {operator} {value}", schema), {}, stats, schema, ())
+    other = parse_condition("n = 5", schema)
+    saturated = said.lstrip("-").startswith("92233720368547758")
+    assert may_match(other, {}, stats, schema, ()) is False or saturated
