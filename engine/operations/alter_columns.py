@@ -18,10 +18,12 @@ from engine.operations.write_rows import Terms, under
 from engine.protocol.properties import STATS_COLUMNS, column_list_entry, split_column_list
 from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.types import StructField, StructType, type_to_json
+from engine.snapshot.definition import check_change_feed, check_default
 from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
+from engine.spark.shape import is_assignable
 from engine.spark.table_rules import CONSTRAINT_PREFIX, DEFAULT, GENERATED
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -113,6 +115,19 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     return _commit(execution, txn, schema, "CHANGE COLUMN", parameters)
 
 
+def check_default_type(each: StructField) -> None:
+    """Refuse a default that the column cannot store.
+
+    Raises:
+        InvalidSchemaError: it is of another type, or reads a table.
+        ExpressionError: it does not parse, or names a column.
+    """
+    text = str(each.metadata.get(DEFAULT, "NULL"))
+    if not is_assignable(check_default(each, text).type, each.type):
+        msg = f"The default {text} is no value for {each.name}."
+        raise InvalidSchemaError(msg, "Cast it.", field="new_default")
+
+
 def _altered(command: ChangeColumn, snapshot: Snapshot, each: StructField) -> StructField:
     metadata = dict(each.metadata)
     wanted = command.wanted_type()
@@ -127,8 +142,8 @@ def _altered(command: ChangeColumn, snapshot: Snapshot, each: StructField) -> St
     if command.comment is not None:
         metadata["comment"] = command.comment
     elif command.new_default:
-        parse_expression(command.new_default, StructType())
         metadata[DEFAULT] = command.new_default
+        check_default_type(replace(each, metadata=metadata))
     else:
         metadata.pop(DEFAULT, None)
     return replace(each, metadata=metadata)
@@ -147,6 +162,7 @@ def _commit(
     configuration = _with_moved(snapshot.metadata.configuration, moved or {})
     schema, configuration = with_mapping(schema, configuration)
     check_names(schema, mapping_mode(configuration))
+    check_change_feed(schema, configuration)
     terms = under(Terms.of(snapshot), schema, configuration)
     partitions = _moved(snapshot.metadata.partition_columns, moved or {})
     metadata = msgspec.structs.replace(terms.metadata, partition_columns=partitions)

@@ -8,6 +8,7 @@ from engine.actions.table import Metadata, Protocol
 from engine.commands.model import Create
 from engine.errors import TableExistsError
 from engine.log.segment import list_log_files
+from engine.operations.alter_columns import check_default_type
 from engine.operations.execution import Execution, removal
 from engine.operations.result import OperationResult, Plan, PlannedFile, plan_of
 from engine.operations.source_rows import source_rows
@@ -125,6 +126,8 @@ def _first(command: Create, execution: Execution, rows: SourceRows | None) -> li
         command.properties,
         now_ms=execution.now_ms,
     )
+    for each in schema or ():
+        check_default_type(each)
     described = [
         msgspec.structs.replace(each, description=command.description)
         if isinstance(each, Metadata) and command.description

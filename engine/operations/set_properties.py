@@ -26,6 +26,11 @@ from engine.schema.column_mapping import (
     with_mapping,
 )
 from engine.schema.types import StructType
+from engine.snapshot.definition import (
+    check_change_feed,
+    check_constraints,
+    check_statistics_columns,
+)
 from engine.snapshot.new_table import (
     READER_VERSION,
     WRITER_VERSION,
@@ -106,6 +111,7 @@ def property_actions(snapshot: Snapshot, configuration: Mapping[str, str]) -> li
         UnsupportedFeatureError: it asks for a feature that this engine cannot write.
         InvalidPropertyError: it asks for a change that cannot be made this way.
     """
+    _check_new(snapshot, configuration)
     protocol = _protocol(snapshot.protocol, snapshot, configuration)
     kept = {k: v for k, v in configuration.items() if not speaks_of_protocol(k)}
     schema, kept = _mapped(snapshot, kept)
@@ -119,6 +125,19 @@ def property_actions(snapshot: Snapshot, configuration: Mapping[str, str]) -> li
     if kept != snapshot.metadata.configuration or schema != snapshot.schema:
         actions.append(metadata)
     return actions
+
+
+def _check_new(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
+    """Refuse properties that the table's columns or rows do not allow."""
+    before = snapshot.metadata.configuration
+    new = {key: text for key, text in configuration.items() if before.get(key) != text}
+    rules = [key for key in new if key.startswith("delta.constraints.")]
+    if rules and snapshot.file_count:
+        msg = f"{rules[0]} is a constraint: the rows that are there must be checked first."
+        raise InvalidPropertyError(msg, "Use ALTER TABLE … ADD CONSTRAINT.", field=rules[0])
+    check_constraints(snapshot.schema, new)
+    check_change_feed(snapshot.schema, configuration)
+    check_statistics_columns(snapshot.schema, new)
 
 
 def _protocol(protocol: Protocol, snapshot: Snapshot, configuration: Mapping[str, str]) -> Protocol:

@@ -24,6 +24,12 @@ from engine.schema.types import (
     StructType,
     parse_schema,
 )
+from engine.snapshot.definition import (
+    check_change_feed,
+    check_clustering,
+    check_rules,
+    check_statistics_columns,
+)
 
 CLUSTERING_DOMAIN = "delta.clustering"
 _FEATURE_PREFIX = "delta.feature."
@@ -54,6 +60,9 @@ def first_actions(
     parsed, configuration = with_mapping(parsed, configuration)
     check_names(parsed, mapping_mode(configuration))
     _check_layout(parsed, partition_columns, clustering_columns)
+    check_rules(parsed, configuration, partition_columns)
+    check_change_feed(parsed, configuration)
+    check_statistics_columns(parsed, configuration)
     asked = TableProperties.parse(configuration)
     features = set(implied_features(asked.asked_reader_version, asked.asked_writer_version))
     features |= {"clustering"} if clustering_columns else set()
@@ -108,8 +117,11 @@ def clustering_domain(schema: StructType, columns: Sequence[str], mode: str) -> 
 
     Raises:
         UnknownColumnError: a column that the schema lacks.
+        InvalidSchemaError: columns that rows cannot be laid out by.
     """
-    paths = [list(physical_path(schema, resolve_column(schema, name), mode)) for name in columns]
+    resolved = [resolve_column(schema, name) for name in columns]
+    check_clustering(schema, resolved)
+    paths = [list(physical_path(schema, path, mode)) for path in resolved]
     configuration = json.dumps({"clusteringColumns": paths, "domainName": CLUSTERING_DOMAIN})
     return DomainMetadata(domain=CLUSTERING_DOMAIN, configuration=configuration, removed=False)
 
