@@ -26,7 +26,9 @@ from lakeui.api.views.jobs import (
     TableJobList,
 )
 from lakeui.api.views.overview import Overview
+from lakeui.api.views.previews import TablePreview
 from lakeui.api.views.schedules import ScheduleDetail, ScheduleList, TableScheduleList
+from lakeui.api.views.search import Search
 from lakeui.api.views.tables import (
     LiveFileList,
     TableDetail,
@@ -41,6 +43,7 @@ from lakeui.api.views.uploads import Uploads
 app_name = "api"
 
 urlpatterns: list[URLPattern] = [
+    path("search/", Search.as_view(), name="search"),
     path("overview/", Overview.as_view(), name="overview"),
     path("tables/", TableList.as_view(), name="tables"),
     path("tables/<int:table_id>/", TableDetail.as_view(), name="table"),
@@ -52,6 +55,7 @@ urlpatterns: list[URLPattern] = [
         name="version-files",
     ),
     path("tables/<int:table_id>/files/", LiveFileList.as_view(), name="files"),
+    path("tables/<int:table_id>/preview/", TablePreview.as_view(), name="preview"),
     path("tables/<int:table_id>/schema/", TableSchema.as_view(), name="table-schema"),
     path("tables/<int:table_id>/keys/", KeyList.as_view(), name="keys"),
     path("tables/<int:table_id>/keys/<int:key_id>/", KeyDetail.as_view(), name="key"),

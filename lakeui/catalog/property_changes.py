@@ -47,7 +47,9 @@ class SettingsChange:
 
 def settings_changes(table: Table, limit: int) -> list[SettingsChange]:
     """The newest versions that changed properties, newest first, as far as commits are kept."""
-    defining = table.commits.filter(DEFINES, changes_metadata=True).order_by("-version")[:_LOOKED_AT]
+    defining = table.commits.filter(DEFINES, changes_metadata=True).order_by("-version")[
+        :_LOOKED_AT
+    ]
     before: Mapping[str, str] | None = None
     found: list[SettingsChange] = []
     for commit in reversed(list(defining)):

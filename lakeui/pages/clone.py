@@ -52,7 +52,10 @@ def clone(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"{job.table.name} will be there once this job has run.")
             return redirect("job", job.pk)
     names = visible_tables(request.user).order_by("name").values_list("name", flat=True)[:200]
-    context = {"form": form, "names": names}
+    source = {"source_table": form["source_table"].value() or "sales.orders"}
+    body = {"name": form["name"].value() or "sales.orders_clone", "clone": source}
+    act = {"address": "/api/v1/tables/", "body": body}
+    context = {"form": form, "names": names, "act": act}
     return render(request, "tables/clone.html", context, status=400 if form.errors else 200)
 
 

@@ -28,7 +28,7 @@ def explain(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "text": text,
         "example": EXAMPLE,
-        "twin": "/api/v1/conflicts/explain/",
+        "act": {"address": "/api/v1/conflicts/explain/", "body": {"text": text or EXAMPLE}},
     }
     if request.method != "POST":
         return render(request, "conflicts/explain.html", context)

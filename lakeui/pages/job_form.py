@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from engine.commands.model import COMMANDS, Command
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError, RequestError
-from lakeui.catalog.access import action_for_kind, may, visible_tables
+from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.level_impact import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command
@@ -26,6 +26,7 @@ from lakeui.pages.plans import plan_lines
 
 SQL = "sql"
 SETTING_KINDS = frozenset({"set_properties", "unset_properties"})
+_SUGGESTED = 200
 _HIDDEN_KINDS = frozenset({"create", "script"})  # made under Tables; written as SQL
 GROUPS = {
     "Rows": frozenset({"append", "overwrite", "update", "delete", "merge", "stream", "truncate"}),
@@ -73,7 +74,9 @@ class Understood:
 def job_new(request: HttpRequest) -> HttpResponse:
     table = _table(request)
     if table is None:
-        return render(request, "jobs/choose_table.html", {"choices": _writable(request)})
+        choices = tables_where(request.user, "write").order_by("name")[:_SUGGESTED]
+        context = {"choices": choices, "twin": "/api/v1/tables/"}
+        return render(request, "jobs/choose_table.html", context)
     kind = request.POST.get("kind") or request.GET.get("kind", SQL)
     if kind != SQL and (kind not in COMMANDS or kind in _HIDDEN_KINDS):
         msg = "There is no such kind of job."
@@ -101,6 +104,12 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
         "kind": kind,
         "kinds": _kinds(request, table),
         "understood": understood,
+        "act": {
+            "address": f"/api/v1/tables/{table.pk}/jobs/",
+            "body": {"kind": command.kind, "parameters": command.parameters(), "dry_run": True}
+            if command
+            else {"sql": context["sql"] or f"OPTIMIZE {table.name}", "dry_run": True},
+        },
         "problem": problem,
         "examples": [example.format(table=table.name) for example in EXAMPLES],
         "values": {name: request.POST.get(name, "") for name in ("reason", "retries")},
@@ -232,10 +241,6 @@ def _posted(request: HttpRequest) -> Table | None:
     text = request.POST["table"]
     is_id = text.isascii() and text.isdigit() and len(text) < 19
     return visible_tables(request.user).filter(pk=int(text)).first() if is_id else None
-
-
-def _writable(request: HttpRequest) -> list[Table]:
-    return [table for table in visible_tables(request.user) if may(request.user, "write", table)]
 
 
 def _kinds(request: HttpRequest, table: Table) -> list[_Kind]:

@@ -39,6 +39,9 @@ def preview(request: HttpRequest, pk: int) -> HttpResponse:
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         status = 200 if waits else STOP_POLLING
         return render(request, "tables/_preview.html", context, status=status)
+    context["twin"] = f"/api/v1/tables/{table.pk}/preview/" + (
+        f"?version={version}" if version is not None else ""
+    )
     context["head"] = table_head(request, table, "preview", version)
     return render(request, "tables/preview.html", context)
 

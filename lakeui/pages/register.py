@@ -89,7 +89,9 @@ def register(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"{table.name} is registered.")
             return redirect("table", table.pk)
     status = 400 if form.errors else 200
-    return render(request, "tables/register.html", {"form": form}, status=status)
+    body = {"uri": form["uri"].value() or "s3://lake/sales/orders", "name": form["name"].value()}
+    act = {"address": "/api/v1/tables/", "body": body}
+    return render(request, "tables/register.html", {"form": form, "act": act}, status=status)
 
 
 @login_required
@@ -107,7 +109,8 @@ def upload(request: HttpRequest) -> HttpResponse:
             )
             return redirect("job", job.pk)
     status = 400 if form.errors else 200
-    return render(request, "tables/upload.html", {"form": form}, status=status)
+    act = {"address": "/api/v1/uploads/", "body": "orders.csv"}
+    return render(request, "tables/upload.html", {"form": form, "act": act}, status=status)
 
 
 def _create(request: HttpRequest, given: dict[str, Any]) -> Job:

@@ -4,13 +4,15 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from engine.errors import EngineError
-from lakeui.catalog.access import action_for_kind, may, visible_tables
+from lakeui.catalog.access import action_for_kind, may, tables_where
+from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule
@@ -29,6 +31,7 @@ COLUMNS = {
     "last_fired_at": lambda s: s.last_fired_at,
     "note": lambda s: s.note,
 }
+_SUGGESTED = 200
 _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 
@@ -84,7 +87,18 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
             when = f"{made.next_due_at:%d %b %H:%M} UTC"
             messages.success(request, f"{made.name} fires next at {when}.")
             return redirect("schedule-list")
-    context = {"form": form, "tables": tables, "chosen": table}
+    if request.method == "POST" and table is None:
+        form.add_error(None, "There is no such table among those you may write to.")
+    sql = form["sql"].value() or "OPTIMIZE sales.orders"
+    body = {"name": form["name"].value() or "nightly", "cron": form["cron"].value(), "sql": sql}
+    number = table.pk if table else 1
+    context = {
+        "form": form,
+        "tables": tables[:_SUGGESTED],
+        "chosen": table,
+        "wanted": request.POST.get("table", ""),
+        "act": {"address": f"/api/v1/tables/{number}/schedules/", "body": body},
+    }
     return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
 
 
@@ -106,18 +120,22 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("schedule-list")
 
 
-def _writable(request: HttpRequest) -> list[Table]:
-    tables = [table for table in visible_tables(request.user) if may(request.user, "write", table)]
-    if not tables:
+def _writable(request: HttpRequest) -> QuerySet[Table]:
+    tables = tables_where(request.user, "write").order_by("name")
+    if not tables.exists():
         msg = "Schedules need the role operator, on a table or on all."
         raise PermissionDenied(msg)
     return tables
 
 
-def _chosen(request: HttpRequest, tables: list[Table]) -> Table | None:
-    wanted = request.POST.get("table") or request.GET.get("table", "")
-    table = next((each for each in tables if str(each.pk) == wanted), None)
-    if wanted and table is None:
+def _chosen(request: HttpRequest, tables: QuerySet[Table]) -> Table | None:
+    """By number or by name."""
+    wanted = (request.POST.get("table") or request.GET.get("table", "")).strip()
+    if not wanted:
+        return None
+    is_id = wanted.isascii() and wanted.isdigit() and len(wanted) <= MAX_ID_DIGITS
+    table = tables.filter(pk=int(wanted)).first() if is_id else tables.filter(name=wanted).first()
+    if table is None and request.method != "POST":
         msg = "There is no such table."
         raise Http404(msg)
     return table

@@ -1,6 +1,7 @@
 """What templates say with one word: marks, times, sizes, operations."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -285,6 +286,18 @@ def ticks(text: str) -> SafeString:
         "{}",
         ((format_html("<code>{}</code>", p) if i % 2 else p,) for i, p in enumerate(parts)),
     )
+
+
+@register.simple_tag(takes_context=True)
+def curl(context: Mapping[str, Any], address: str, body: object = None) -> str:
+    """The command that asks the same over REST; with a body, the one that does the same."""
+    parts = ["curl", "-H", "'Authorization: Bearer '\"$LAKEUI_TOKEN\""]
+    if isinstance(body, str):
+        parts += ["-F", shlex.quote(f"file=@{body}")]
+    elif body is not None:
+        text = json.dumps(body, ensure_ascii=False, default=str)
+        parts += ["-H", "'Content-Type: application/json'", "-d", shlex.quote(text)]
+    return " ".join([*parts, shlex.quote(f"{context['frame'].origin}{address}")])
 
 
 @register.filter

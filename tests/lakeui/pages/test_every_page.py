@@ -1,14 +1,23 @@
 """What holds for every page: policy, markup, the number of queries, bad input."""
 
+import csv
+import html
+import json
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.urls import resolve, reverse
+from django.utils import timezone
 
+from lakeui.catalog.models import Preview
+from lakeui.pages.urls import urlpatterns
 from tests.lakeui.pages.conftest import SmallLake
 
 NAMES = (
@@ -149,15 +158,88 @@ def test_no_template_holds_what_the_policy_blocks():
         assert "|safe" not in text, template
 
 
-def test_the_json_twin_of_a_page_is_there(as_, lake):
+NOT_PAGES = frozenset(
+    [
+        "table-refresh",
+        "table-diff-choose",
+        "jobs-stream",
+        "job-stream",
+        "job-log",
+        "job-cancel",
+        "job-retry",
+        "key-remove",
+        "schedule-change",
+        "token-revoke",
+        "preferences",
+        "login",
+        "logout",
+    ]
+)
+"""Addresses that act, stream, redirect, or need nobody signed in."""
+LISTS = {
+    "table-list": "/tables/?q=sales", "table-history": "/tables/{table}/history/?operation=MERGE",
+    "table-files": "/tables/{table}/files/", "table-schema": "/tables/{table}/schema/",
+    "table-diff": "/tables/{table}/diff/1...3/", "job-list": "/jobs/?kind=optimize",
+    "conflict-list": "/conflicts/?kind=escaped", "schedule-list": "/schedules/", "audit": "/audit/",
+}  # fmt: skip
+_GIVEN = {"pk": "table", "older": 1, "newer": 3, "version": 3}
+
+
+def _address(lake, route):
+    """A page's address in the small lake."""
+    keys = {"job": lake.job.pk, "conflict": lake.conflict.pk}
+    given = {
+        name: keys.get(route.name, lake.table.pk) if name == "pk" else _GIVEN[name]
+        for name in route.pattern.converters
+    }
+    more = {"search": "?q=e", "job-new": f"?table={lake.table.pk}&sql=OPTIMIZE+sales.orders"}
+    return reverse(route.name, kwargs=given) + more.get(route.name, "")
+
+
+@pytest.mark.parametrize(
+    "route", [r for r in urlpatterns if r.name not in NOT_PAGES], ids=lambda r: r.name
+)
+def test_every_page_has_a_json_twin_or_says_how_to_do_the_same_over_rest(as_, lake, route):
     client = as_("owner")
-    for name in (
-        "overview", "tables", "table", "schema", "history", "version", "diff", "concurrency", "isolation", "eligibility",
-        "audit", "what-if", "files", "jobs", "job", "schedules", "conflicts", "conflict", "monitoring", "tokens",
-    ):  # fmt: skip
-        body = client.get(lake.paths()[name]).content.decode()
-        twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)
-        assert twin, name
-        answer = client.get(twin[1].replace("&amp;", "&"))
-        assert answer.status_code == 200, (name, twin[1])
-        assert answer["Content-Type"].startswith("application/json")
+    Preview.objects.create(table=lake.table, version=3, asked_at=timezone.now())
+    body = client.get(_address(lake, route)).content.decode()
+    copied = re.search(r'data-copy="curl ([^"]+)"', body)
+    assert copied, "no curl"
+    command = shlex.split(html.unescape(copied[1]))
+    twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)
+    if twin is None:  # a form: what it does is what the command does
+        assert {"-d", "-F"} & set(command)
+        assert resolve(urlsplit(command[-1]).path).func.view_class.post
+        return
+    address = html.unescape(twin[1])
+    assert command[-1] == f"http://testserver{address}"
+    answer = client.get(address)
+    assert answer.status_code == 200, address
+    assert answer["Content-Type"].startswith("application/json")
+
+
+@pytest.mark.parametrize("file_format", ["csv", "json"])
+@pytest.mark.parametrize("name", LISTS)
+def test_every_list_exports_what_is_filtered_without_a_cap(as_, lake, name, file_format):
+    client, path = as_("owner"), LISTS[name].format(table=lake.table.pk)
+    assert f"export={file_format}" in client.get(path).content.decode()
+    together = "&" if "?" in path else "?"
+    answer = client.get(f"{path}{together}export={file_format}")
+    assert answer.status_code == 200
+    assert answer.streaming
+    text = b"".join(answer.streaming_content).decode()
+    rows = (
+        len(json.loads(text))
+        if file_format == "json"
+        else len(list(csv.reader(text.splitlines()))) - 1
+    )
+    assert rows == _rows_of(client, name, path)
+
+
+def _rows_of(client, name, path):
+    """How many the page says there are, where it pages; else how many its export must have."""
+    body = client.get(path).content.decode()
+    shown = re.search(r"\d+ to \d+ of (\d+)", body)
+    if shown:
+        return int(shown[1])
+    return {"table-schema": 10, "table-diff": 2, "table-files": 1, "schedule-list": 0}.get(name, -1)

@@ -1,0 +1,76 @@
+"""What a word finds."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.caller import caller
+from lakeui.api.views.concurrency import asked
+from lakeui.monitoring.search import MAX_TEXT, search
+
+
+class SearchRequestSerializer(serializers.Serializer[Any]):
+    """A name, a version (v7, orders v7), an id, or a word of an error."""
+
+    q = serializers.CharField(max_length=MAX_TEXT, required=False, default="", allow_blank=True)
+
+
+class FoundTableSerializer(serializers.Serializer[Any]):
+    """A table by its name or place."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    uri = serializers.CharField()
+    version = serializers.IntegerField(allow_null=True)
+
+
+class FoundVersionSerializer(serializers.Serializer[Any]):
+    """A version of a table."""
+
+    table_id = serializers.IntegerField()
+    table = serializers.CharField(source="table.name")
+    version = serializers.IntegerField()
+    operation = serializers.CharField()
+    committed_at = serializers.DateTimeField(allow_null=True)
+
+
+class FoundJobSerializer(serializers.Serializer[Any]):
+    """A job by its id, statement or error."""
+
+    id = serializers.UUIDField()
+    table = serializers.CharField(source="table.name")
+    statement = serializers.CharField()
+    state = serializers.CharField()
+
+
+class FoundConflictSerializer(serializers.Serializer[Any]):
+    """A conflict by its number, exception or message."""
+
+    id = serializers.IntegerField()
+    table = serializers.CharField(source="table.name", default=None, allow_null=True)
+    exception = serializers.CharField()
+    occurred_at = serializers.DateTimeField()
+
+
+class FoundSerializer(serializers.Serializer[Any]):
+    """The first dozen of each; narrow the lists of tables, jobs and conflicts for all."""
+
+    tables = FoundTableSerializer(many=True)
+    versions = FoundVersionSerializer(many=True)
+    jobs = FoundJobSerializer(many=True)
+    conflicts = FoundConflictSerializer(many=True)
+
+
+class Search(GenericAPIView[Any]):
+    """Tables, versions, jobs and conflicts that a text names."""
+
+    serializer_class = FoundSerializer
+
+    @extend_schema(parameters=[SearchRequestSerializer])
+    def get(self, request: Request) -> Response:
+        text = asked(request, SearchRequestSerializer)["q"]
+        return Response(FoundSerializer(search(caller(request), text)).data)
