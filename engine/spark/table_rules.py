@@ -5,6 +5,7 @@ engine's own parser, and a table whose rules it does not understand is not writt
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.schema.types import StructField, StructType
-from engine.spark.columns import column, to_column, to_spark_type
+from engine.spark.columns import column, quoted, to_column, to_spark_type
 from engine.spark.row_checks import refuse_violations, shown_values
 
 CONSTRAINT_PREFIX = "delta.constraints."
@@ -25,6 +26,8 @@ GENERATED = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
 INVARIANT = "delta.invariants"
 IDENTITY = "delta.identity.start"
+TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+_TEXT = re.compile(r"(char|varchar)\((\d{1,9})\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +40,28 @@ class Rule:
 
 
 def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[Rule]:
-    """NOT NULL columns, CHECK constraints and column invariants.
+    """NOT NULL columns, lengths of CHAR and VARCHAR, CHECK constraints and column invariants.
 
     Raises:
         UnsupportedFeatureError: a rule that this engine cannot check.
     """
-    rules = [Rule(f"NOT NULL of {'.'.join(path)}", not_null=path) for path in _required(schema)]
+    rules = list(_required(table, schema))
     for key, text in metadata.configuration.items():
         if key.startswith(CONSTRAINT_PREFIX):
             name = key.removeprefix(CONSTRAINT_PREFIX)
             condition = _parsed(table, schema, text, f"constraint {name}")
             rules.append(Rule(f"the constraint {name} ({text})", condition))
     for each in schema:
+        kind, length = text_length(each)
+        if length:
+            fits = _parsed(table, schema, f"length({quoted(each.name)}) <= {length}", each.name)
+            rules.append(Rule(f"the length of {each.name} ({kind}({length}))", fits))
+    for path, each in _every_field(schema):
         text = _invariant(each)
         if text:
-            condition = _parsed(table, schema, text, f"invariant of {each.name}")
-            rules.append(Rule(f"the invariant of {each.name} ({text})", condition))
+            name = ".".join(path)
+            condition = _parsed(table, schema, text, f"invariant of {name}")
+            rules.append(Rule(f"the invariant of {name} ({text})", condition))
     return rules
 
 
@@ -84,6 +93,7 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
     Raises:
         UnsupportedFeatureError: a rule that this engine cannot check.
     """
+    frame = _padded(frame, schema)
     for rule in table_rules(table, schema, metadata):
         if rule.condition is None:
             holds, names = _nested(rule.not_null).isNotNull(), [rule.not_null[0]]
@@ -100,6 +110,12 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
     return frame
 
 
+def text_length(each: StructField) -> tuple[str, int]:
+    """What a CHAR or VARCHAR column is, and how long its text may be; 0 where it is neither."""
+    found = _TEXT.fullmatch(str(each.metadata.get(TEXT_TYPE, "")))
+    return (found[1], int(found[2])) if found else ("", 0)
+
+
 def generated_value(table: str, schema: StructType, each: StructField) -> Column:
     """The value of a generated column, from the columns beside it."""
     text = str(each.metadata[GENERATED])
@@ -107,6 +123,20 @@ def generated_value(table: str, schema: StructType, each: StructField) -> Column
         return to_column(parse_expression(text, schema))
     except ExpressionError as error:
         raise _not_understood(table, f"generated column {each.name} ({text})") from error
+
+
+def _padded(frame: DataFrame, schema: StructType) -> DataFrame:
+    """Text as Spark stores it: spaces beyond a limit cut off, CHAR filled up with spaces."""
+    for each in schema:
+        kind, length = text_length(each)
+        if length:
+            whole = column(each.name)
+            fits = (F.length(whole) <= length) | (F.length(F.rtrim(whole)) > length)
+            cut = F.when(fits, whole).otherwise(F.substring(whole, 1, length))
+            short = F.length(cut) < length
+            filled = F.when(short, F.rpad(cut, length, " ")).otherwise(cut)
+            frame = frame.withColumn(each.name, filled if kind == "char" else cut)
+    return frame
 
 
 def _default(table: str, each: StructField, now_ms: int) -> Column:
@@ -134,14 +164,40 @@ def _not_understood(table: str, what: str) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(table, [what[:300]], "write")
 
 
-def _required(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """NOT NULL columns; inside a struct that may be null, only where the struct is there."""
+def _required(table: str, schema: StructType) -> Iterator[Rule]:
+    """NOT NULL columns at any depth of structs; where a struct may be null, its fields may with it."""
+    for path, always in _not_null(schema):
+        name = f"NOT NULL of {'.'.join(path)}"
+        if always:
+            yield Rule(name, not_null=path)
+        else:
+            parent, column_ = (".".join(map(quoted, each)) for each in (path[:-1], path))
+            yield Rule(
+                name, _parsed(table, schema, f"{parent} IS NULL OR {column_} IS NOT NULL", name)
+            )
+
+
+def _not_null(
+    schema: StructType, prefix: tuple[str, ...] = (), *, always: bool = True
+) -> Iterator[tuple[tuple[str, ...], bool]]:
+    """Paths of columns that cannot be null, and whether none of the structs around them can."""
     for each in schema:
         path = (*prefix, each.name)
         if not each.nullable:
-            yield path
-        if isinstance(each.type, StructType) and not each.nullable:
-            yield from _required(each.type, path)
+            yield path, always
+        if isinstance(each.type, StructType):
+            yield from _not_null(each.type, path, always=always and not each.nullable)
+
+
+def _every_field(
+    schema: StructType, prefix: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    """Columns and the fields of structs, by their paths."""
+    for each in schema:
+        path = (*prefix, each.name)
+        yield path, each
+        if isinstance(each.type, StructType):
+            yield from _every_field(each.type, path)
 
 
 def _invariant(each: StructField) -> str:

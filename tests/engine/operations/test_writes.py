@@ -9,7 +9,7 @@ from engine.errors import (
     RequestError,
     SchemaMismatchError,
 )
-from engine.schema.types import LONG, StructField, StructType
+from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.spark.jobs import Progress
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
@@ -117,6 +117,35 @@ def test_rules_of_the_table_hold_for_every_row(do, empty_table):
         do("INSERT INTO t (n) VALUES (1)")
     do("INSERT INTO t VALUES (1, NULL)")
     assert empty_table.snapshot().row_count == 1
+
+
+def test_fields_of_structs_and_lengths_of_text_are_held_to(do, spark, empty_table, tmp_path):
+    inside = StructType((StructField("k", LONG, nullable=False), StructField("n", LONG)))
+    text = "__CHAR_VARCHAR_TYPE_STRING"
+    schema = StructType(
+        (
+            StructField("s", inside),
+            StructField("v", STRING, metadata={text: "varchar(3)"}),
+            StructField("c", STRING, metadata={text: "char(3)"}),
+        )
+    )
+    do(Create(schema))
+    place = str(tmp_path / "in")
+    spark.range(1).selectExpr("named_struct('k', CAST(NULL AS BIGINT), 'n', 1L) s").write.parquet(
+        place
+    )
+    with pytest.raises(InvariantViolationError, match=r"NOT NULL of s\.k: .*\"n\":1\}"):
+        do(Append(FileSource(place, "parquet")))
+    with pytest.raises(
+        InvariantViolationError, match=r"length of v \(varchar\(3\)\): v = \"abcd\""
+    ):
+        do("INSERT INTO t (v, c) VALUES ('abcd', 'b')")
+    do("INSERT INTO t (v, c) VALUES ('abc  ', 'é')")
+    with pytest.raises(InvariantViolationError, match=r"length of c \(char\(3\)\)"):
+        do("UPDATE t SET c = 'four'")
+    do("UPDATE t SET c = 'xyz ', v = '' WHERE s IS NULL")
+    assert empty_table.snapshot().to_arrow().to_pylist() == [{"s": None, "v": "", "c": "xyz"}]
+    assert empty_table.snapshot(1).to_arrow().to_pylist() == [{"s": None, "v": "abc", "c": "é  "}]
 
 
 def test_overwrite_replaces_every_row(do, table, rows_elsewhere):

@@ -1,0 +1,93 @@
+"""What rows are held to, as conditions; Arrow decides them here as Spark does when it writes."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from engine.actions.table import Metadata
+from engine.errors import UnsupportedFeatureError
+from engine.expressions.evaluate import evaluate_arrow
+from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.spark.table_rules import Rule, table_rules
+
+TEXT = "__CHAR_VARCHAR_TYPE_STRING"
+INVARIANT = "delta.invariants"
+DEEP = StructType((StructField("e", LONG, nullable=False),))
+SCHEMA = StructType(
+    (
+        StructField("id", LONG, nullable=False),
+        StructField(
+            "s",
+            StructType(
+                (
+                    StructField("k k", LONG, nullable=False),
+                    StructField("d", DEEP, nullable=True),
+                )
+            ),
+        ),
+        StructField("must", DEEP, nullable=False),
+        StructField("v", STRING, metadata={TEXT: "varchar(3)"}),
+        StructField("other", STRING, metadata={TEXT: "array<varchar(3)>"}),
+    )
+)
+TABLE = pa.table(
+    {
+        "s": pa.array(
+            [
+                None,
+                {"k k": 1, "d": None},
+                {"k k": None, "d": {"e": 1}},
+                {"k k": 1, "d": {"e": None}},
+            ],
+            pa.struct([("k k", pa.int64()), ("d", pa.struct([("e", pa.int64())]))]),
+        ),
+        "v": ["abc", None, "abcd", "äöü"],
+    }
+)
+
+
+def rules(schema: StructType = SCHEMA) -> dict[str, Rule]:
+    return {
+        each.name: each for each in table_rules("t", schema, Metadata(id="m", schema_string=""))
+    }
+
+
+def test_columns_and_fields_that_cannot_be_null_are_found_at_any_depth():
+    found = rules()
+    always = {name: each.not_null for name, each in found.items() if each.condition is None}
+    assert always == {
+        "NOT NULL of id": ("id",),
+        "NOT NULL of must": ("must",),
+        "NOT NULL of must.e": ("must", "e"),
+    }
+    assert set(found) - set(always) == {
+        "NOT NULL of s.k k",
+        "NOT NULL of s.d.e",
+        "the length of v (varchar(3))",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [
+        ("NOT NULL of s.k k", [True, True, False, True]),
+        ("NOT NULL of s.d.e", [True, True, True, False]),
+        ("the length of v (varchar(3))", [True, True, False, True]),
+    ],
+)
+def test_a_field_may_be_null_with_its_struct_and_text_is_counted_in_characters(name, kept):
+    condition = rules()[name].condition
+    assert pc.fill_null(evaluate_arrow(condition, TABLE), True).to_pylist() == kept
+
+
+def test_an_invariant_of_a_field_is_held_to_or_refused_by_name():
+    def schema(text: str) -> StructType:
+        note = f'{{"expression":{{"expression":"{text}"}}}}'
+        inside = StructType((StructField("n", LONG, metadata={INVARIANT: note}),))
+        return StructType((StructField("s", inside),))
+
+    (rule,) = rules(schema("s.n > 3")).values()
+    table = pa.table({"s": [{"n": 3}, {"n": 4}, None]})
+    assert evaluate_arrow(rule.condition, table).to_pylist() == [False, True, None]
+    with pytest.raises(UnsupportedFeatureError, match=r"invariant of s\.n"):
+        rules(schema("n > 3"))
