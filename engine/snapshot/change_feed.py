@@ -15,10 +15,12 @@ from pyroaring import BitMap64
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.table import Metadata
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.errors import DataFileError, FileMissingError, RequestError, VersionNotFoundError
 from engine.log.commits import Commit, read_commit
-from engine.schema.types import STRING, StructField, StructType
+from engine.schema.column_mapping import physical_name
+from engine.schema.types import STRING, StructField, StructType, parse_schema
 from engine.snapshot.conform import target_type
 from engine.snapshot.reader import live_mask, read_physical
 from engine.snapshot.snapshot import Snapshot
@@ -50,7 +52,8 @@ def read_changes(table: ChangeSource, start: int, end: int | None = None) -> pa.
     update_preimage, update_postimage), `_commit_version` and `_commit_timestamp`.
 
     Raises:
-        RequestError: the range is empty, or the feed was not enabled in all of it.
+        RequestError: the range is empty, the feed was not enabled in all of it, or columns of it are
+            gone in the last version.
         VersionNotFoundError: the log does not hold those versions.
         DataFileError: a file of that time has been vacuumed away.
     """
@@ -59,14 +62,37 @@ def read_changes(table: ChangeSource, start: int, end: int | None = None) -> pa.
         msg = f"There are no changes from version {start} to {last.version}."
         raise RequestError(msg, "Start at a version that is not after the end.", field="start")
     parts = [_empty(last.schema)]
-    for commit in _commits(table, start, last.version):
+    first = table.snapshot(start)
+    _check_columns(last, first.metadata, start)
+    for commit in _commits(table, start, last.version, enabled=is_enabled(first)):
+        for each in commit.actions:
+            if isinstance(each, Metadata):
+                _check_columns(last, each, commit.version)
         parts.extend(_stamped(rows, commit) for rows in _changes(last, commit))
     return pa.concat_tables(parts)
 
 
-def _commits(table: ChangeSource, start: int, end: int) -> Iterator[Commit]:
+def _check_columns(last: Snapshot, metadata: Metadata, version: int) -> None:
+    """Make sure that the last version can hold what a version of the range had.
+
+    Raises:
+        RequestError: columns have been dropped since, or the partitions are others.
+    """
+    mode = last.mapping_mode
+    schema = parse_schema(metadata.schema_string)
+    kept = {physical_name(each, mode).lower() for each in last.schema}
+    gone = [each.name for each in schema if physical_name(each, mode).lower() not in kept]
+    before = [schema.get(name) for name in metadata.partition_columns]
+    now = [physical_name(each, mode) for each in last.partition_schema]
+    if not gone and [physical_name(each, mode) for each in before if each] == now:
+        return
+    lost = f"the column {gone[0]}" if gone else "other partitions"
+    msg = f"Version {version} of {last.table_uri} had {lost}, which version {last.version} has not."
+    raise RequestError(msg, f"Read the changes up to version {version} by themselves.", field="end")
+
+
+def _commits(table: ChangeSource, start: int, end: int, *, enabled: bool) -> Iterator[Commit]:
     """The commits of a range, as long as the feed is enabled."""
-    enabled = is_enabled(table.snapshot(start))
     for version in range(start, end + 1):
         try:
             commit = read_commit(table.store, version)

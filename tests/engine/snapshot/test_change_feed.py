@@ -5,6 +5,7 @@ import pytest
 from engine.actions.files import AddCDCFile
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import RequestError
+from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
@@ -91,3 +92,28 @@ def test_versions_without_the_feed_are_refused(store: MemoryStore):
 def test_an_empty_range_is_refused(store: MemoryStore, start: int):
     with pytest.raises(RequestError):
         changes(store, start, 0)
+
+
+@pytest.mark.parametrize(
+    ("schema", "partitions", "what"),
+    [
+        (StructType((StructField("id", LONG),)), [], "the column name"),
+        (
+            StructType((StructField("id", LONG), StructField("name", STRING))),
+            ["name"],
+            "partitions",
+        ),
+    ],
+)
+def test_a_range_whose_columns_are_gone_at_its_end_is_refused(schema, partitions, what):
+    store = MemoryStore(f"memory://{uuid.uuid4()}")
+    feed = {"configuration": {"delta.enableChangeDataFeed": "true"}}
+    write_first(store, **feed)
+    write_commit(store, 1, write_rows(store, "a", {"id": [1], "name": ["x"]}))
+    write_commit(store, 2, metadata(schema, partition_columns=partitions, **feed))
+    table = DeltaTable.open(store.root)
+    assert read_changes(table, 0, 1).num_rows == 1
+    assert read_changes(table, 2).num_rows == 0
+    for start in (0, 1):
+        with pytest.raises(RequestError, match=what):
+            read_changes(table, start)
