@@ -111,4 +111,10 @@
       act();
     }
   });
+
+  // where the tabs do not all fit, the page's own is the one to see
+  const tab = $(".tabs [aria-current]");
+  if (tab && tab.parentElement.scrollWidth > tab.parentElement.clientWidth) {
+    tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2;
+  }
 })();
