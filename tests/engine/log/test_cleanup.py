@@ -1,0 +1,75 @@
+"""Whatever the log holds, cleaning it takes nothing that a retained version needs."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.actions.table import Protocol
+from engine.errors import LogGapError, VersionNotFoundError
+from engine.log.checkpoint_writer import write_checkpoint
+from engine.log.cleanup import clean_log
+from engine.log.compaction import write_compaction
+from engine.log.replay import TableState, load_table_state
+from engine.protocol.properties import DAY_MS, TableProperties
+from engine.storage.base import FileStatus
+from engine.storage.memory import MemoryStore
+from tests.engine.made_tables import add, remove, write_commit, write_first
+
+V2 = Protocol(
+    min_reader_version=3,
+    min_writer_version=7,
+    reader_features=["v2Checkpoint"],
+    writer_features=["v2Checkpoint"],
+)
+NEWEST = 8
+
+
+class AgedStore(MemoryStore):
+    """A store whose files are a day old for each version since theirs; sidecars are the oldest."""
+
+    def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
+        for each in super().list_all(prefix):
+            digits = each.name[:20]
+            yield replace(each, modified_ms=int(digits) * DAY_MS if digits.isdigit() else 0)
+
+
+def known(state: TableState) -> tuple:
+    paths = sorted(state.files.column("path").to_pylist())
+    return state.version, state.protocol, state.metadata, paths
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    checkpoints=st.dictionaries(
+        st.integers(0, NEWEST), st.sampled_from(["classic", "v2", "both"]), max_size=4
+    ),
+    compactions=st.lists(st.tuples(st.integers(1, NEWEST), st.integers(2, 6)), max_size=3),
+    rounds=st.lists(st.tuples(st.integers(0, NEWEST + 3), st.integers(0, NEWEST)), max_size=2),
+)
+def test_every_retained_version_reads_as_before(checkpoints, compactions, rounds):
+    store = AgedStore(f"memory://{uuid.uuid4()}")
+    write_first(store, protocol=V2)
+    for version in range(1, NEWEST + 1):
+        gone = [remove(f"f{version - 2}")] if version % 3 == 0 else []
+        write_commit(store, version, add(f"f{version}"), *gone)
+    for version, policy in sorted(checkpoints.items()):
+        for each in ("classic", "v2") if policy == "both" else (policy,):
+            properties = TableProperties(checkpoint_policy=each)
+            write_checkpoint(store, load_table_state(store, version), properties, now_ms=0)
+    for end, interval in compactions:
+        write_compaction(store, end, interval)
+    before = {version: known(load_table_state(store, version)) for version in range(NEWEST + 1)}
+    cutoff = 0
+    for days, protected in rounds:
+        now_ms = NEWEST * DAY_MS + 1
+        clean_log(store, days * DAY_MS, now_ms, protected_before=protected)
+        cutoff = max(cutoff, (now_ms - days * DAY_MS) // DAY_MS)
+        for version in range(NEWEST + 1):
+            try:
+                assert known(load_table_state(store, version)) == before[version]
+            except (VersionNotFoundError, LogGapError):
+                assert version < cutoff, "a retained version is gone"
+        assert known(load_table_state(store)) == before[NEWEST]
