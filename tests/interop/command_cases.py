@@ -91,7 +91,6 @@ COMMAND_CASES: tuple[Case, ...] = (
                 other(*changes),
             ),
             TIMES,
-            refused={ENGINE: "has files whose rows have no ids"},
         )
         for maker, side, other, changes in (
             ("engine", by_engine, by_delta, DELTA_CHANGES),
@@ -113,7 +112,6 @@ COMMAND_CASES: tuple[Case, ...] = (
             by_delta(*DELTA_CHANGES),
             by_engine("INSERT INTO {t} VALUES (20, 'z')"),
         ),
-        refused={ENGINE: "cannot be dropped by this engine"},
     ),
     Case(
         "vacuum-by-engine",

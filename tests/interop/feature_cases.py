@@ -173,7 +173,6 @@ FEATURE_CASES: tuple[Case, ...] = (
             "INSERT INTO {t} (id, name) VALUES (5, 'f'), (7, 'h')",
         ),
         queries={"unique": "SELECT count(*) - count(DISTINCT k) FROM {t}"},
-        refused={ENGINE: "is an identity column"},
     ),
     *both_ways(
         "change-data",
