@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import count
 
 from tests.stateful import commands as c
@@ -109,6 +110,7 @@ def _replace(dice: random.Random, number: int, setup: Setup) -> c.Command:
     where = _range(dice)
     if setup.partitioned and dice.random() < 0.5:
         where = c.Range(0, SPAN + 9, where.part or "a")
+    where = replace(where, negated=False)  # what comes must match
     return c.ReplaceWhere(number, where, ((where.part or "a", where.low),))
 
 

@@ -225,9 +225,8 @@ MUTATIONS = (
     Mutation(
         "a file that gets a larger vector gets other row ids",
         REBASE,
-        "return msgspec.structs.replace(latest, data_change=data_change, stats=counted)",
-        "return msgspec.structs.replace(latest, data_change=data_change, stats=counted,"
-        " base_row_id=None)",
+        "base_row_id=add.base_row_id if latest.base_row_id is None else latest.base_row_id,",
+        "base_row_id=None,",
     ),
     Mutation(
         "bounds stay tight whatever is deleted",
@@ -280,7 +279,7 @@ MUTATIONS = (
     Mutation(
         "files that are stated again hide those that are new",
         "conflicts/candidates.py",
-        "stated = not add.data_change and add.path not in removed",
+        "stated = same and not add.data_change and add.path not in removed",
         "stated = True",
     ),
     Mutation(
