@@ -22,6 +22,7 @@ from engine.spark.reader import FILE, ROW
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import open_store, resolve_log_path
 
+_FILES_A_TASK = 16  # whose vectors it reads, and writes into one file
 _BITMAPS = "file int, bitmap binary"
 _REPORT = "file int, deleted long, total long, physical long, vector string"
 
@@ -76,7 +77,9 @@ def delete_positions(
         tuple(table.allowed_roots),
     )
     partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
-    merged = partial.repartition(column("file")).mapInArrow(merging_task(merge), _REPORT)
+    cores = positions.sparkSession.sparkContext.defaultParallelism
+    tasks = min(cores, 1 + len(files) // _FILES_A_TASK)
+    merged = partial.repartition(tasks, column("file")).mapInArrow(merging_task(merge), _REPORT)
     found = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
     return [_deletion(files, row) for row in found]
 

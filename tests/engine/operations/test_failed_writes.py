@@ -1,0 +1,104 @@
+"""A write that fails before its commit leaves the table's directory as it found it."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.commands.model import Append, FileSource, Optimize, Overwrite
+from engine.errors import InvariantViolationError, OperationCancelledError
+from engine.transaction.observer import TransactionObserver
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+NAMES = "(id BIGINT, p STRING, v DOUBLE)"
+PROPERTIES = {
+    "vectors": "'delta.enableDeletionVectors' = 'true'",
+    "rewrites": "'delta.enableDeletionVectors' = 'false', 'delta.enableChangeDataFeed' = 'true'",
+}
+MERGE = (
+    "MERGE INTO t USING (VALUES (1, 'm'), (99, 'n')) AS s (id, p) ON t.id = s.id"
+    " WHEN MATCHED THEN UPDATE SET p = s.p WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id, s.p)"
+)
+
+
+class _Stop(TransactionObserver):
+    """Ends the operation when all is written and nothing is committed."""
+
+    def __init__(self) -> None:
+        self.listings: list[set[str]] = []
+        self.root = Path()
+
+    def staged(self, txn) -> None:  # noqa: ARG002
+        self.listings.append(_listing(self.root))
+
+    def before_commit(self, txn, attempt_version) -> None:  # noqa: ARG002
+        what = "Stopped before the commit."
+        raise OperationCancelledError(what)
+
+
+def _listing(root):
+    return {p.relative_to(root).as_posix() for p in Path(root).rglob("*") if p.is_file()}
+
+
+def _source(tmp_path, ids, v=1.0):
+    """Three files, so that several tasks write."""
+    folder = tmp_path / f"source {min(ids)}"
+    folder.mkdir()
+    for number, each in enumerate(ids):
+        rows = {"id": [each], "p": ["ab"[number % 2]], "v": [v if number else -v]}
+        pq.write_table(pa.table(rows), folder / f"{number}.parquet")
+    return FileSource(str(folder), "parquet")
+
+
+@pytest.mark.parametrize("kind", PROPERTIES)
+def test_a_write_stopped_before_its_commit_leaves_nothing(do, empty_table, tmp_path, kind):
+    do(f"CREATE TABLE t {NAMES} USING DELTA TBLPROPERTIES ({PROPERTIES[kind]})")
+    for start in (1, 11):
+        do(Append(_source(tmp_path, range(start, start + 3))))
+    if kind == "vectors":
+        do("DELETE FROM t WHERE id = 2 OR id = 13")
+    more = _source(tmp_path, range(21, 24))
+    before, version = _listing(empty_table.uri), empty_table.version()
+    statements = [
+        Append(more),
+        Overwrite(more),
+        Overwrite(more, replace_where="v < 100"),
+        "DELETE FROM t WHERE id = 1",
+        "UPDATE t SET v = v + 1 WHERE id > 2",
+        MERGE,
+        Optimize(),
+        Optimize(zorder_by=("id", "p")),
+        "CREATE OR REPLACE TABLE t USING DELTA AS SELECT * FROM delta.`{uri}`",
+    ]
+    statements += ["REORG TABLE t APPLY (PURGE)"] if kind == "vectors" else []
+    for each in statements:
+        stop = _Stop()
+        stop.root = Path(empty_table.uri)
+        text = each.format(uri=empty_table.uri) if isinstance(each, str) else each
+        with pytest.raises(OperationCancelledError):
+            do(text, observer=stop)
+        assert stop.listings[0] >= before, "it had got as far as its commit"
+        assert _listing(empty_table.uri) == before, each
+    assert empty_table.version() == version
+
+
+def test_files_of_tasks_that_ended_go_when_another_task_fails(do, empty_table, tmp_path, spark):
+    """The last row of a long file breaks a rule; short files have been written by then."""
+    rule = "TBLPROPERTIES ('delta.constraints.positive' = 'v > 0')"
+    do(f"CREATE TABLE t {NAMES} USING DELTA {rule}")
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for number, count in enumerate((400_000, 1, 1, 1)):
+        values = [1.0] * (count - 1) + [-1.0 if count > 1 else 1.0]
+        rows = {"id": list(range(count)), "p": ["a"] * count, "v": values}
+        pq.write_table(pa.table(rows), folder / f"{number}.parquet")
+    size = spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "4m")  # a task for each file
+    try:
+        with pytest.raises(InvariantViolationError, match="positive"):
+            do(Append(FileSource(str(folder), "parquet")))
+    finally:
+        spark.conf.set("spark.sql.files.maxPartitionBytes", size)
+    assert {name for name in _listing(empty_table.uri) if name.endswith(".parquet")} == set()
