@@ -20,7 +20,8 @@ class Feature:
     """A table feature.
 
     `reader` means that readers must know it too. `legacy_reader` and `legacy_writer` are the versions
-    that imply it, if any.
+    that imply it, if any. `of_type` names the one type of column that it is about: without such a
+    column nothing of it needs to be written.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Feature:
     can_read: bool = True
     can_write: bool = True
     needs: tuple[str, ...] = ()
+    of_type: str = ""
 
 
 _ALL = (
@@ -52,8 +54,8 @@ _ALL = (
     Feature("vacuumProtocolCheck", reader=True),
     Feature("typeWidening", reader=True),
     Feature("typeWidening-preview", reader=True),
-    Feature("variantType", reader=True, can_write=False),
-    Feature("variantType-preview", reader=True, can_write=False),
+    Feature("variantType", reader=True, can_write=False, of_type="variant"),
+    Feature("variantType-preview", reader=True, can_write=False, of_type="variant"),
     Feature("variantShredding", reader=True, can_read=False, can_write=False),
     Feature("variantShredding-preview", reader=True, can_read=False, can_write=False),
     Feature("catalogManaged", reader=True, can_read=False, can_write=False),
@@ -101,8 +103,13 @@ def check_readable(table: str, protocol: Protocol) -> None:
             raise UnsupportedFeatureError(table, unknown, "read")
 
 
-def check_writable(table: str, protocol: Protocol) -> None:
+def check_writable(table: str, protocol: Protocol, schema: StructType | None = None) -> None:
     """Refuse a table that needs what this engine cannot write.
+
+    Args:
+        table: how people know it.
+        protocol: what it asks for.
+        schema: its columns: a feature of a type that none of them has asks for nothing.
 
     Raises:
         UnsupportedFeatureError: with the features, or the writer version, by name.
@@ -113,9 +120,16 @@ def check_writable(table: str, protocol: Protocol) -> None:
             table, [f"writer version {protocol.min_writer_version}"], "write"
         )
     if protocol.min_writer_version == WRITER_FEATURES_VERSION:
-        unknown = [n for n in protocol.writer_features or () if not _supported(n, writing=True)]
+        idle = frozenset() if schema is None else _idle_features(schema)
+        listed = set(protocol.writer_features or ()) - idle
+        unknown = [name for name in listed if not _supported(name, writing=True)]
         if unknown:
             raise UnsupportedFeatureError(table, unknown, "write")
+
+
+def _idle_features(schema: StructType) -> frozenset[str]:
+    types = {each.name for each in iter_types(schema) if isinstance(each, PrimitiveType)}
+    return frozenset(each.name for each in _ALL if each.of_type and each.of_type not in types)
 
 
 def has_feature(protocol: Protocol, name: str) -> bool:

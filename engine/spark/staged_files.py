@@ -81,7 +81,7 @@ class Staging:
             UnsupportedFeatureError: the table, or a rule of it, cannot be written in this way.
             SchemaMismatchError: the data does not fit.
         """
-        check_writable(snapshot.table_uri, snapshot.protocol)
+        check_writable(snapshot.table_uri, snapshot.protocol, snapshot.schema)
         refuse_variants(snapshot.table_uri, data, "write")
         table = TableFiles(
             uri=snapshot.table_uri,

@@ -85,7 +85,7 @@ def check_staged(actions: Sequence[Action], after: TableTerms) -> None:
         InvalidPropertyError: metadata with a property that cannot be.
         AppendOnlyError: data is removed from a table that only grows.
     """
-    check_writable(after.table, after.protocol)
+    check_writable(after.table, after.protocol, parse_schema(after.metadata.schema_string))
     _check_kinds(actions)
     _check_duplicates(actions)
     _check_table(actions, after)

@@ -11,7 +11,14 @@ from engine.protocol.features import (
     upgrade,
     without,
 )
-from engine.schema.types import LONG, TIMESTAMP_NTZ, ArrayType, StructField, StructType
+from engine.schema.types import (
+    LONG,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    ArrayType,
+    StructField,
+    StructType,
+)
 
 PLAIN = StructType((StructField("id", LONG),))
 
@@ -165,3 +172,15 @@ def test_a_protocol_without_a_feature_is_the_lowest_that_has_the_rest(
     before: Protocol, dropped: str, after: Protocol
 ):
     assert without(before, {dropped}) == after
+
+
+def test_a_feature_of_a_type_that_no_column_has_stops_no_writer():
+    listed = ["variantType", "deletionVectors"]
+    protocol = Protocol(
+        min_reader_version=3, min_writer_version=7, reader_features=listed, writer_features=listed
+    )
+    plain = StructType((StructField("id", LONG),))
+    check_writable("t", protocol, plain)
+    for schema in (None, StructType((StructField("v", ArrayType(VARIANT)),))):
+        with pytest.raises(UnsupportedFeatureError, match="variantType"):
+            check_writable("t", protocol, schema)
