@@ -24,7 +24,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.shape import is_assignable
-from engine.spark.table_rules import CONSTRAINT_PREFIX, DEFAULT, GENERATED
+from engine.spark.table_rules import CONSTRAINT_PREFIX, DEFAULT, GENERATED, IDENTITY
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
@@ -104,6 +104,8 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     path = column_path(command.column)
+    if command.new_type:
+        _check_rules(snapshot, path)
     if command.first or command.after:
         change = moved(path[-1], first=command.first, after=command.after)
     else:
@@ -131,6 +133,9 @@ def check_default_type(each: StructField) -> None:
 def _altered(command: ChangeColumn, snapshot: Snapshot, each: StructField) -> StructField:
     metadata = dict(each.metadata)
     wanted = command.wanted_type()
+    if {IDENTITY, GENERATED} & metadata.keys() and (wanted is not None or command.new_default):
+        msg = f"The table gives {each.name} its values: it keeps its type, and takes no default."
+        raise InvalidSchemaError(msg, "Add another column.", field="column")
     if wanted is not None:
         if not snapshot.properties.enable_type_widening:
             msg = f"The type of {each.name} cannot change: type widening is not enabled."

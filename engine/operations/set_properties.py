@@ -45,6 +45,7 @@ _MANAGED = (
     "delta.rowTracking.materializedRowCommitVersionColumnName",
     "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp",
+    "delta.requireCheckpointProtectionBeforeVersion",
 )
 
 

@@ -79,6 +79,16 @@ def test_what_is_changed_later_is_held_to_the_same():
         with pytest.raises(error):
             run(parse_statement(statement), table, None)
     assert table.version() == 0
+    ruled = made(
+        "ruled",
+        "CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY, a INT, b INT,"
+        " g INT GENERATED ALWAYS AS (a + 1), CONSTRAINT c CHECK (b > 1))"
+        " TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+    )
+    for change in ("a TYPE BIGINT", "b TYPE BIGINT", "id TYPE DECIMAL(20, 0)", "g SET DEFAULT 5"):
+        with pytest.raises(InvalidSchemaError):
+            run(parse_statement(f"ALTER TABLE t ALTER COLUMN {change}"), ruled, None)
+    assert ruled.version() == 0
     fed = made("fed", f"CREATE TABLE t (a INT) {FEED}")
     with pytest.raises(InvalidSchemaError, match="change data feed itself"):
         run(parse_statement("ALTER TABLE t ADD COLUMNS (_commit_timestamp INT)"), fed, None)
