@@ -117,8 +117,9 @@ class FromReader(Cursor):
             found = self.source()
             self.need(")")
             return found
-        if self.peek() == "VALUES" or self.take("("):
-            return self._derived(position)
+        bracket = self.take("(")
+        if bracket or self.peek() == "VALUES":
+            return self._derived(position, bracket=bracket)
         if self.peek(1) == "(":
             self.refuse("a function cannot be read as a table in a query")
         name = self._table_name()
@@ -128,8 +129,7 @@ class FromReader(Cursor):
         alias, columns = self._alias()
         return TableName(name, version, alias, columns, position)
 
-    def _derived(self, position: int) -> DerivedTable:
-        bracket = self.peek() != "VALUES"
+    def _derived(self, position: int, *, bracket: bool) -> DerivedTable:
         query = self.query()
         if bracket:
             self.need(")")

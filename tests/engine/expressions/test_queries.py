@@ -65,6 +65,8 @@ def shape(query):
          [("id", LONG), ("city", STRING), ("ok", BOOLEAN), ("city", STRING), ("ok", BOOLEAN)]),
         ("SELECT id FROM b UNION SELECT 2.5", [("id", DecimalType(21, 1))]),
         ("VALUES (1, 'x'), (NULL, 'y')", [("col1", INTEGER), ("col2", STRING)]),
+        ("SELECT * FROM (VALUES (1L), (NULL)) AS v(n) JOIN b ON b.id = n", [("n", LONG), ("id", LONG), ("city", STRING), ("ok", BOOLEAN)]),
+        ("SELECT n FROM VALUES (1) AS v(n)", [("n", INTEGER)]),
         ("WITH c(n) AS (SELECT id FROM b VERSION AS OF 7) SELECT n + 1 AS m FROM c", [("m", LONG)]),
     ],
 )  # fmt: skip
