@@ -117,6 +117,23 @@ def test_a_directory_is_no_file(tmp_path: Path):
         LocalStore(tmp_path).read("a")
 
 
+@pytest.mark.parametrize(("name", "synced"), [("1.json", 2), ("1.crc", 0)])
+def test_a_commit_is_synced_with_its_directory_and_a_checksum_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, synced: int
+):
+    (tmp_path / "log").mkdir()
+    sync, seen = os.fsync, []
+
+    def watched(descriptor: int) -> None:
+        seen.append(descriptor)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    LocalStore(tmp_path).put_if_absent(f"log/{name}", b"x")
+    assert len(seen) == synced
+    assert (tmp_path / "log" / name).read_bytes() == b"x"
+
+
 def test_staged_files_can_be_made_durable(tmp_path: Path):
     store = LocalStore(tmp_path)
     store.put("a/b/c.parquet", b"x")
