@@ -183,7 +183,7 @@ class _Work(Files):
         self.txn.match_rows_with(
             lambda rows: pa.array([command.reads(x) for x in rows["x"].to_pylist()], pa.bool_())
         )
-        paths = self.txn.read_where(None)["path"].to_pylist()
+        paths = self.txn.read_where(command.within)["path"].to_pylist()
         images: c.Rows = {}
         found: set[int | None] = set()
         for add in self.snapshot.add_files(paths=paths):

@@ -129,6 +129,13 @@ class Merge(Command):
         }
         return images.get(action)
 
+    @property
+    def within(self) -> str | None:
+        """Where all lies that it can match, None for everywhere: what the keys tell of the target."""
+        if self.unmatched_below is not None:
+            return None
+        return f"x >= {min(self.keys)} AND x <= {max(self.keys)}"
+
     def reads(self, x: int | None) -> bool:
         if x is None:
             return False

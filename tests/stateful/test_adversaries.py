@@ -175,9 +175,8 @@ def test_a_file_that_a_winner_writes_anew_leaves_its_rows_to_nobody_else(level: 
     assert _second_loses(setup, rewrite, c.Update(3, c.Range(4, 5), 9))
     assert _second_loses(setup, rewrite, c.Delete(3, c.Range(4, 5), rewrite=True))
     assert _second_loses(setup, rewrite, c.InsertSelect(3, c.Range(4, 5)))
-    assert _second_loses(setup, rewrite, c.Merge(3, (9,), "update")) == (
-        None if vectors else APPENDED
-    )
+    assert _second_loses(setup, rewrite, c.Merge(3, (9,), "update")) is None
+    assert _second_loses(setup, rewrite, c.Merge(3, (2, 9), "nothing")) == APPENDED
 
 
 @LEVELS
