@@ -1,0 +1,107 @@
+"""Operations on a cluster, in a process of its own: `python -m … DIRECTORY`, with SPARK_MASTER set.
+
+The driver may receive little, so that rows, positions or statistics that came to it would end the
+run. It prints what it found as JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from engine.commands.command import Command
+from engine.commands.model import Append, Optimize, Vacuum
+from engine.commands.sources import FileSource
+from engine.commands.sql import parse_statement
+from engine.operations.run import run
+from engine.spark.session import build_session
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+
+ROWS = 600_000
+_SETTINGS = {
+    "spark.driver.maxResultSize": "2m",
+    "spark.executor.memory": "600m",
+    "spark.driver.memory": "700m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.files.maxPartitionBytes": "2m",
+}
+_CREATE = (
+    "CREATE TABLE t (id BIGINT, k BIGINT, v DOUBLE) USING DELTA"
+    " TBLPROPERTIES ('delta.targetFileSize' = '2mb')"
+)
+_MERGE = (
+    "MERGE INTO t USING (SELECT * FROM delta.`{uri}` WHERE id % 8 = 3) AS s ON t.id = s.id"
+    " WHEN MATCHED AND s.id % 16 = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET v = -2"
+)
+
+
+def main(place: Path) -> dict[str, Any]:
+    """Do every kind of operation and say what became of it."""
+    spark = build_session("cluster", settings=_SETTINGS)
+    try:
+        return _story(spark, place)
+    finally:
+        spark.stop()
+
+
+def _story(spark: SparkSession, place: Path) -> dict[str, Any]:
+    table = DeltaTable(open_store(str(place / "table")))
+    found: dict[str, Any] = {"executors": _executors(spark)}
+
+    def do(command: Command | str) -> dict[str, int | str]:
+        parsed = parse_statement(command) if isinstance(command, str) else command
+        return dict(run(parsed, table, spark).metrics)
+
+    do(_CREATE)
+    found["append"] = do(Append(FileSource(str(_source(place)), "parquet")))
+    found["delete"] = do("DELETE FROM t WHERE k % 2 = 1")
+    found["vectors"] = [
+        add.deletion_vector.cardinality
+        for add in table.snapshot().add_files()
+        if add.deletion_vector
+    ]
+    found["update"] = do("UPDATE t SET v = -1 WHERE id % 8 = 2")
+    other = DeltaTable(open_store(str(place / "other")))
+    run(parse_statement(_CREATE), other, spark)
+    run(Append(FileSource(str(place / "rows"), "parquet")), other, spark)
+    found["merge"] = do(_MERGE.format(uri=other.uri))
+    found["optimize"] = do("OPTIMIZE t")
+    found["zorder"] = do("OPTIMIZE t ZORDER BY (k, v)")
+    found["clustered"] = do(Optimize(zorder_by=("id",)))
+    found["vacuum"] = do(Vacuum(retention_hours=0, override_retention=True))
+    rows = table.snapshot().to_arrow()
+    found["rows"] = rows.num_rows
+    found["sum of v"] = pa.compute.sum(rows["v"]).as_py()
+    found["sum of id"] = pa.compute.sum(rows["id"]).as_py()
+    return found
+
+
+def _executors(spark: SparkSession) -> int:
+    """Processes beside the driver, once there are two; a cluster starts them while it works."""
+    spark.range(0, 8, 1, 8).mapInArrow(lambda batches: batches, "id long").count()
+    status = spark.sparkContext._jsc.sc().getExecutorMemoryStatus()
+    return int(status.size()) - 1
+
+
+def _source(place: Path) -> Path:
+    """Rows in several files; half of them by a key that is spread at random."""
+    rows = np.arange(ROWS)
+    keys = np.random.default_rng(1).permutation(ROWS)
+    folder = place / "rows"
+    folder.mkdir(parents=True)
+    for part in range(4):
+        mine = rows % 4 == part
+        piece = pa.table({"id": rows[mine], "k": keys[mine], "v": np.zeros(mine.sum())})
+        pq.write_table(piece, folder / f"{part}.parquet")
+    return folder
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(main(Path(sys.argv[1]))))
