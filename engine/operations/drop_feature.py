@@ -5,6 +5,7 @@ then. Either a checkpoint that knows nothing of it stands before it, protected (
 or the history that speaks of it is cut off first (TRUNCATE HISTORY).
 """
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import quote
@@ -30,6 +31,7 @@ from engine.snapshot.snapshot import Snapshot, load_snapshot
 from engine.snapshot.upkeep import checkpoint, protected_before
 from engine.spark.file_writer import PATH_SAFE
 
+_log = logging.getLogger(__name__)
 _PROTECTION = "checkpointProtection"
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 _TRACELESS = frozenset({"vacuumProtocolCheck"})
@@ -76,8 +78,16 @@ def drop_feature(command: DropFeature, execution: Execution) -> OperationResult:
         _cut_history(execution, name)
     result = _commit(execution, name, cut=cut, protect=in_history and not cut)
     if in_history:
-        checkpoint(execution.table.snapshot(), execution.now_ms)
+        _checkpoint_after(execution)
     return replace(result, versions=(*before, *result.versions))
+
+
+def _checkpoint_after(execution: Execution) -> None:
+    """A checkpoint of what is left. The one before the commit is enough where this one fails."""
+    try:
+        checkpoint(execution.table.snapshot(), execution.now_ms)
+    except EngineError as error:
+        _log.warning("No checkpoint of %s after a feature went: %s", execution.table.uri, error)
 
 
 def _named(snapshot: Snapshot, wanted: str) -> str:
