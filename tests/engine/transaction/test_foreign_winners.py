@@ -209,6 +209,29 @@ def test_a_vector_that_cannot_be_read_is_a_conflict():
     assert _lost(txn) is not None
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1 and nothing more PAR1", b"PAR1" + b"\0" * 64 + b"PAR1"]
+)
+def test_a_file_that_is_no_parquet_is_a_conflict(content: bytes):
+    """Whatever a reader makes of it: nobody knows what rows it was to hold."""
+    table = _table()
+    txn = _deleting(table, "id = 5", 5)
+    broken = msgspec.structs.replace(_file(table, {"id": 9}), path="broken.parquet")
+    table.store.put_if_absent(broken.path, content)
+    _land(table, broken)
+    assert _lost(txn) == APPENDED
+
+
+def test_a_vector_for_more_rows_than_the_file_has_is_a_conflict():
+    table = _table()
+    reading = table.start_transaction()
+    reading.read_where("v >= 0")
+    reading.stage(_file(table, {"id": 9}))
+    (add,) = table.snapshot().add_files()
+    _land(table, taking(add), _masked(table, add, 7))
+    assert _lost(reading) is not None
+
+
 def test_change_files_are_those_of_the_rows_that_current_changed():
     """What is merged into its vector was another commit's change, and is told there."""
     table = _table(enableChangeDataFeed="true")
