@@ -232,15 +232,16 @@ class Execution:
         """
         try:
             yield
-        except (CommitOutcomeUnknownError, StorageOutcomeUnknownError):
-            raise
-        except EngineError:
-            self._remove_staged()
-            raise
-        except BaseException:
-            if not self._committing:
+        except BaseException as error:
+            if not self._may_have_landed(error):
                 self._remove_staged()
             raise
+
+    def _may_have_landed(self, error: BaseException) -> bool:
+        if not self._committing:
+            return False
+        unknown = (CommitOutcomeUnknownError, StorageOutcomeUnknownError)
+        return isinstance(error, unknown) or not isinstance(error, EngineError)
 
     def _drop_unnamed(self, version: int) -> None:
         """An earlier run's commit landed: what this run wrote again is no part of it.

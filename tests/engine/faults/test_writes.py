@@ -1,0 +1,136 @@
+"""An update as operations make it, every call of its store failing: data, a vector, change files.
+
+A file that was being written when the store failed may be left for VACUUM. What the run had written
+before is gone if nothing was committed, and there if it was.
+"""
+
+import json
+import uuid
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from engine.actions.files import AddCDCFile, AddFile
+from engine.deletion_vectors.files import write_deletion_vector
+from engine.errors import CommitOutcomeUnknownError, EngineError
+from engine.operations.execution import Execution, removal, with_vector
+from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.snapshot.change_feed import read_changes
+from engine.storage.base import Store
+from engine.table import DeltaTable
+from tests.engine.faults.states import check_whole, commits_of, state_of
+from tests.engine.faults.stores import FaultyStore, copied, faults
+from tests.engine.transaction.tables import FakeClock
+
+SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
+PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
+
+
+def _put(store: Store, path: str, rows: dict[str, list[object]]) -> int:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(rows), sink)
+    store.put_if_absent(path, data := sink.getvalue().to_pybytes())
+    return len(data)
+
+
+def _file(store: Store, rows: dict[str, list[object]]) -> AddFile:
+    path = f"{uuid.uuid4()}.parquet"
+    size = _put(store, path, rows)
+    stats = json.dumps({"numRecords": len(rows["id"])})
+    return AddFile(
+        path=path,
+        partition_values={},
+        size=size,
+        modification_time=1,
+        data_change=True,
+        stats=stats,
+    )
+
+
+def _changes(store: Store) -> AddCDCFile:
+    path = f"_change_data/{uuid.uuid4()}.parquet"
+    kinds = ["update_preimage", "update_postimage"]
+    size = _put(store, path, {"id": [1, 1], "name": ["a", "new"], "_change_type": kinds})
+    return AddCDCFile(path=path, partition_values={}, size=size)
+
+
+def _update(store: Store, txn_id: str) -> None:
+    """Row 1 of the one file gets another name."""
+    table = DeltaTable(store, clock=FakeClock())
+    execution = Execution(table, txn_id=txn_id)
+    with execution.cleaning_up():
+        txn = execution.begin()
+        snapshot = execution.snapshot_of(txn)
+        txn.read_where("id = 1", every_match_changes=True)
+        (old,) = snapshot.add_files()
+        vector = write_deletion_vector(store, [0], inline_below_bytes=0)
+        execution.wrote_vectors([vector])
+        new = _file(store, {"id": [1], "name": ["new"]})
+        execution.wrote([new])
+        changes = _changes(store)
+        execution.wrote([changes])
+        stats = '{"numRecords":2,"tightBounds":false}'
+        txn.stage(removal(old), with_vector(old, vector, stats), new, changes)
+        execution.commit(txn, "UPDATE", {"predicate": ["(id = 1)"]}, {"numUpdatedRows": 1})
+
+
+@pytest.fixture
+def made() -> Store:
+    uri = f"memory://writes/{uuid.uuid4()}"
+    table = DeltaTable.create(uri, SCHEMA, properties=PROPERTIES)
+    txn = table.start_transaction()
+    txn.stage(_file(table.store, {"id": [1, 2], "name": ["a", "b"]}))
+    txn.commit("WRITE")
+    return table.store
+
+
+def _files(store: Store) -> set[str]:
+    """Data, vectors and change files."""
+    return {each.path for each in store.list_all() if not each.path.startswith("_delta_log")}
+
+
+def _fed(store: Store) -> list[tuple[object, ...]]:
+    rows = read_changes(DeltaTable(store), 2).to_pylist()
+    return sorted((row["id"], row["name"], row["_change_type"]) for row in rows)
+
+
+@pytest.mark.timeout(120)
+def test_an_update_with_vectors_and_change_files_happens_wholly_or_not_at_all(made: Store):
+    before = state_of(DeltaTable(made).snapshot())
+    whole = FaultyStore(copied(made, f"{made.root}-whole"))
+    _update(whole, "once")
+    after, fed = state_of(DeltaTable(whole).snapshot()), _fed(whole.inner)
+    assert fed == [(1, "a", "update_preimage"), (1, "new", "update_postimage")]
+    errors = []
+    for number, (fail_at, mode) in enumerate(faults(whole.calls)):
+        store = copied(made, f"{made.root}-{number}")
+        error = None
+        try:
+            _update(FaultyStore(store, fail_at=fail_at, mode=mode), "mine")
+        except EngineError as raised:
+            error = raised
+        errors.append(error)
+        landed = bool(commits_of(store, "mine"))
+        assert state_of(DeltaTable(store).snapshot()) == (after if landed else before)
+        assert landed or error is not None
+        assert not landed or error is None or isinstance(error, CommitOutcomeUnknownError)
+        stray = _files(store) - _files(made)
+        assert landed or len(stray) <= _being_written(whole.calls[fail_at - 1], mode)
+        if not landed:
+            _update(store, "mine")
+        assert state_of(DeltaTable(store).snapshot()) == after
+        assert len(commits_of(store, "mine")) == 1
+        assert _fed(store) == fed
+        check_whole(store)
+    assert any(errors)
+    assert None in errors
+
+
+def _being_written(call: str, mode: str) -> int:
+    """How many files may be left: the one whose write failed after its effect."""
+    path = PurePosixPath(call.partition(" ")[2])
+    return int(
+        call.startswith("create") and path.parts[0] != "_delta_log" and mode.startswith("after")
+    )
