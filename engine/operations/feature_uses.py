@@ -77,7 +77,11 @@ def _change_feed(snapshot: Snapshot) -> Use | None:
 
 def _constraints(snapshot: Snapshot) -> Use | None:
     prefix = "delta.constraints."
-    names = [key.removeprefix(prefix) for key in snapshot.metadata.configuration if prefix in key]
+    names = [
+        key.removeprefix(prefix)
+        for key in snapshot.metadata.configuration
+        if key.startswith(prefix)
+    ]
     return Use(f"there are constraints: {_few(names)}", "Drop them first.") if names else None
 
 
