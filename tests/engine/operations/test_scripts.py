@@ -1,0 +1,78 @@
+"""Scripts without Spark: several tables, one commit each, and the error that lists them."""
+
+import pytest
+
+from engine.commands.sql import parse_statement
+from engine.errors import OperationCancelledError, RequestError
+from engine.operations.run import run
+from engine.operations.script import ScriptError
+from engine.schema.types import LONG, StructField, StructType
+from engine.table import DeltaTable
+
+FIRST = "ALTER TABLE a SET TBLPROPERTIES ('team' = 'x')"
+SECOND = "ALTER TABLE b SET TBLPROPERTIES ('team' = 'y')"
+WRONG = "ALTER TABLE b UNSET TBLPROPERTIES ('nobody')"
+
+
+@pytest.fixture
+def tables(tmp_path):
+    schema = StructType((StructField("id", LONG),))
+    return {name: DeltaTable.create(str(tmp_path / name), schema) for name in "abt"}
+
+
+def _run(tables, *statements, **options):
+    script = parse_statement("; ".join(statements))
+    return run(script, tables["t"], None, open_changed=tables.__getitem__, **options)
+
+
+def _versions(tables):
+    return {name: each.version() for name, each in tables.items()}
+
+
+def test_each_step_is_a_commit_of_its_own_table(tables):
+    result = _run(tables, FIRST, SECOND, "TRUNCATE TABLE t", FIRST.replace("'x'", "'z'"))
+    assert _versions(tables) == {"a": 2, "b": 1, "t": 0}
+    assert result.versions == (1, 1, 2)
+    assert result.metrics == {"numSteps": 4, "numCommittedSteps": 3}
+    assert result.message.startswith("Step 1 committed version 1 of a; step 2 committed version 1")
+    assert "step 3 changed nothing" in result.message
+
+
+def test_a_step_that_fails_lists_what_has_committed(tables):
+    with pytest.raises(ScriptError, match="What came before stays: step 1 committed") as caught:
+        _run(tables, FIRST, WRONG, SECOND)
+    assert caught.value.facts()["ended"] == [{"step": 1, "table": "a", "version": 1}]
+    assert (caught.value.step, isinstance(caught.value.cause, RequestError)) == (2, True)
+    assert _versions(tables) == {"a": 1, "b": 0, "t": 0}
+    with pytest.raises(ScriptError, match="Nothing was committed"):
+        _run(tables, WRONG, FIRST)
+
+
+def test_a_rerun_of_the_same_job_commits_no_step_twice(tables):
+    bases = {each.uri: each.version() for each in tables.values()}
+    for _ in range(2):
+        result = _run(tables, FIRST, SECOND, txn_id="job", since_versions=bases)
+        assert _versions(tables) == {"a": 1, "b": 1, "t": 0}
+    assert result.recognised
+    own = [tables[name].history(1)[0].txn_id for name in "ab"]
+    assert len(set(own)) == 2
+
+
+def test_a_script_can_be_cancelled_between_its_steps(tables):
+    asked = []
+
+    def progress(_):
+        asked.append(1)
+        if len(asked) > 1:
+            what = "Cancelled."
+            raise OperationCancelledError(what)
+
+    with pytest.raises(ScriptError, match="step 1 committed") as caught:
+        _run(tables, FIRST, SECOND, progress=progress)
+    assert isinstance(caught.value.cause, OperationCancelledError)
+
+
+def test_a_dry_run_plans_every_step_and_changes_nothing(tables):
+    plan = _run(tables, "TRUNCATE TABLE a", "TRUNCATE TABLE t", dry_run=True).plan
+    assert plan.summary.count("Step") == 2
+    assert _versions(tables) == {"a": 0, "b": 0, "t": 0}
