@@ -3,6 +3,7 @@
 import django_filters
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
+from django.db.models.fields.json import KeyTextTransform
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import by_table
@@ -14,6 +15,12 @@ def visible_conflicts(user: Person) -> QuerySet[Conflict]:
     if role_of(user) is not None:
         return Conflict.objects.all()
     return Conflict.objects.filter(table__in=visible_tables(user))
+
+
+def to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
+    """With what a row of a list shows, and without the facts, which are long."""
+    said = KeyTextTransform("row_level", "facts")
+    return conflicts.select_related("table").defer("facts").annotate(said_of_rows=said)
 
 
 class ConflictFilter(django_filters.FilterSet):

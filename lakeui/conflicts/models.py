@@ -73,4 +73,6 @@ class Conflict(models.Model):
     @property
     def row_level(self) -> str:
         """Why rows could not tell the two apart, where they were asked; "" where not recorded."""
+        if "facts" in self.get_deferred_fields():
+            return str(getattr(self, "said_of_rows", None) or "")  # by `to_list`
         return str(self.facts.get("row_level") or "") if isinstance(self.facts, dict) else ""

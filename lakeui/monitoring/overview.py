@@ -6,7 +6,7 @@ that the mirror counted: nothing here walks all commits.
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -157,7 +157,7 @@ def conflict_sums(user: Person, since: datetime) -> Sums:
 
 
 def day_of(user: Person, now: datetime) -> Day:
-    """The last 24 hours: lost writes hour by hour, absorbed ones by table."""
+    """Writes lost in the last 24 hours, hour by hour."""
     found = visible_conflicts(user).filter(occurred_at__gte=now - DAY).order_by()
     grouped = (
         found.filter(kind__in=_LOST)
@@ -166,9 +166,6 @@ def day_of(user: Person, now: datetime) -> Day:
         .annotate(n=Count("pk"), ms=Sum("wasted_ms"))
     )
     day, losses = Day(), defaultdict[int, Counter[str]](Counter)
-    absorbed = found.filter(kind=Conflict.Kind.ABSORBED).values_list("table_id")
-    for table_id, n in absorbed.annotate(n=Count("pk")):
-        losses[table_id]["absorbed"] = n
     for row in grouped:
         losses[row["table_id"]].update(escaped=row["n"], wasted_ms=row["ms"])
         hours = day.lost_by_hour.setdefault(row["table_id"], {})
@@ -190,6 +187,15 @@ def leading_tables(user: Person, day: Day, count: int) -> list[Any]:
         others = tables.exclude(pk__in=worst).order_by("name")
         found += list(others[: count - len(found)])
     return found
+
+
+def with_absorbed(day: Day, tables: list[Table], now: datetime) -> dict[int, Losses]:
+    """The day's losses of a few tables, and beside them how often rows kept writes apart."""
+    absorbed = _absorbed_by(tables, now - DAY)
+    return {
+        table.pk: replace(day.by_table.get(table.pk, Losses()), absorbed=absorbed[table.pk])
+        for table in tables
+    }
 
 
 def commits_by_hour(tables: list[Table], now: datetime) -> Mapping[int, Hours]:

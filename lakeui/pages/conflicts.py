@@ -13,7 +13,7 @@ from django.shortcuts import get_object_or_404, render
 
 from engine.conflicts.checker import CHECKS
 from lakeui.catalog.models import Commit, CommitFile
-from lakeui.conflicts.filters import ConflictFilter, visible_conflicts
+from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.exports import export
 from lakeui.pages.list_table import one_table
@@ -85,7 +85,7 @@ class Overlap:
 
 @login_required
 def conflict_list(request: HttpRequest) -> HttpResponseBase:
-    conflicts = visible_conflicts(request.user).select_related("table", "job")
+    conflicts = to_list(visible_conflicts(request.user))
     listing = Listing(request, ConflictFilter(request.GET, conflicts))
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], "conflicts")

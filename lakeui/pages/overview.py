@@ -51,19 +51,22 @@ def _happened(request: HttpRequest, since: datetime, now: datetime) -> dict[str,
     ill = lake.troubled_tables(user, now - QUIET_MIRROR, 2 * _MATTERS)
     recent = failed.select_related("table").order_by("-finished_at")[:3]
     known = {table.pk: table for table in (*ill, *tables)}
-    found = matters(known.values(), day.by_table, recent, now)
+    losses = lake.with_absorbed(day, tables, now)
+    found = matters(known.values(), losses, recent, now)
+    happened = lake.activity(user, since)
+    is_day = request.GET.get("range") == "24h"
     return {
         "tables": tables,
         "lake": sums,
-        "activity": lake.activity(user, since),
+        "activity": happened,
         "sparks": {
             t.pk: draw_sparkline(
                 commits.get(t.pk, {}), day.lost_by_hour.get(t.pk, {}), now.astimezone(UTC)
             )
             for t in tables
         },
-        "losses": day.by_table,
-        "day": lake.conflict_sums(user, now - lake.DAY),
+        "losses": losses,
+        "day": happened.conflicts if is_day else lake.conflict_sums(user, now - lake.DAY),
         "pairs_shown": _PAIRS,
         "heat": draw_heat(day.cost_by_hour, now),
         "news": news,

@@ -5,13 +5,13 @@ from rest_framework.generics import ListAPIView, RetrieveAPIView
 
 from lakeui.api.serializers.conflicts import ConflictDetailSerializer, ConflictSerializer
 from lakeui.api.views.of_table import OfTable
-from lakeui.conflicts.filters import ConflictFilter, visible_conflicts
+from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.models import Conflict
 
 
 def conflicts_to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
     """Newest first, with what a row shows and without the long facts."""
-    return conflicts.select_related("table").defer("facts").order_by("-occurred_at")
+    return to_list(conflicts).order_by("-occurred_at")
 
 
 class ConflictList(ListAPIView[Conflict]):
