@@ -56,13 +56,12 @@ class Pair:
 
 @dataclass(slots=True)
 class Sums:
-    """Conflicts of a span. `losing_tables` lost a write at least once."""
+    """Conflicts of a span."""
 
     escaped: int = 0
     absorbed: int = 0
     wasted_ms: int = 0
     wasted_bytes: int = 0
-    losing_tables: int = 0
     pairs: list[Pair] = field(default_factory=list)
 
 
@@ -97,6 +96,15 @@ class News:
     escaped: int
     absorbed: int
     failed_jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllNews:
+    """The first few tables with news; how many there are, and how many of them lost a write."""
+
+    first: list[News]
+    table_count: int
+    losing_tables: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +159,6 @@ def conflict_sums(user: Person, since: datetime) -> Sums:
         absorbed=found.filter(kind=Conflict.Kind.ABSORBED).count(),
         wasted_ms=sum(row[3] for row in rows),
         wasted_bytes=sum(row[4] for row in rows),
-        losing_tables=lost.aggregate(n=Count("table_id", distinct=True))["n"],
         pairs=[Pair(*row[:4]) for row in rows],
     )
 
@@ -191,9 +198,9 @@ def leading_tables(user: Person, day: Day, count: int) -> list[Any]:
 
 def with_absorbed(day: Day, tables: list[Table], now: datetime) -> dict[int, Losses]:
     """The day's losses of a few tables, and beside them how often rows kept writes apart."""
-    absorbed = _absorbed_by(tables, now - DAY)
+    met = _met_by(tables, now - DAY)
     return {
-        table.pk: replace(day.by_table.get(table.pk, Losses()), absorbed=absorbed[table.pk])
+        table.pk: replace(day.by_table.get(table.pk, Losses()), absorbed=met[table.pk]["absorbed"])
         for table in tables
     }
 
@@ -225,48 +232,54 @@ def troubled_tables(user: Person, quiet_since: datetime, count: int) -> list[Any
     return found
 
 
-def news(user: Person, since: datetime, count: int) -> tuple[list[News], int]:
-    """The tables with something new, those that failed or lost first; and how many there are."""
-    found = visible_conflicts(user).filter(occurred_at__gte=since, table__isnull=False).order_by()
-    lost = _by_table(found.filter(kind__in=_LOST))
-    failed = _failed_by_table(user, since)
-    changed = visible_tables(user).filter(last_commit_at__gte=since)
-    ranked = sorted(lost.keys() | failed.keys(), key=lambda pk: (-failed[pk], -lost[pk], pk))
-    ranked = ranked[:count]
-    tables = list(visible_tables(user).filter(pk__in=ranked))
-    tables.sort(key=lambda table: ranked.index(table.pk))
+def news(user: Person, since: datetime, count: int) -> AllNews:
+    """The tables with something new, those that failed or lost first."""
+    lost = visible_conflicts(user).filter(occurred_at__gte=since, kind__in=_LOST).order_by()
+    failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
+    visible = visible_tables(user)
+    worst = {*_most(failed, count), *_most(lost.filter(table__isnull=False), count)}
+    tables = list(visible.filter(pk__in=worst))
+    changed = visible.filter(last_commit_at__gte=since)
     if len(tables) < count:
-        rest = changed.exclude(pk__in=ranked).order_by("-last_commit_at")
+        rest = changed.exclude(pk__in=worst).order_by("-last_commit_at")
         tables += list(rest[: count - len(tables)])
-    absorbed = _absorbed_by(tables, since)
-    versions = _versions_since(tables, since)
-    all_changed = lost.keys() | failed.keys() | set(changed.values_list("pk", flat=True))
-    return [
+    met, versions = _met_by(tables, since), _versions_since(tables, since)
+    of_each = failed.filter(table__in=tables).values_list("table_id").annotate(n=Count("state"))
+    failures = Counter(dict(of_each))
+    rows = [
         News(
             table=table,
             **versions.get(table.pk, {"commits": 0, "first": None, "last": None}),
-            escaped=lost[table.pk],
-            absorbed=absorbed[table.pk],
-            failed_jobs=failed[table.pk],
+            escaped=met[table.pk]["lost"],
+            absorbed=met[table.pk]["absorbed"],
+            failed_jobs=failures[table.pk],
         )
         for table in tables
-    ], len(all_changed)
+    ]
+    rows.sort(key=lambda row: (-row.failed_jobs, -row.escaped))
+    quiet = visible.exclude(last_commit_at__gte=since)
+    named = lost.filter(table__isnull=False).values("table_id")
+    troubled = Q(pk__in=named) | Q(pk__in=failed.values("table_id"))
+    return AllNews(
+        first=rows[:count],
+        table_count=changed.count() + quiet.filter(troubled).count(),
+        losing_tables=lost.aggregate(n=Count("table_id", distinct=True))["n"],
+    )
 
 
-def _by_table(conflicts: QuerySet[Conflict]) -> Counter[int]:
-    return Counter(dict(conflicts.values_list("table_id").annotate(n=Count("pk"))))
+def _most(rows: "QuerySet[Any]", count: int) -> list[int]:
+    """The tables that have most of these rows."""
+    counted = rows.values_list("table_id").annotate(n=Count("table_id"))
+    return [table_id for table_id, _ in counted.order_by("-n", "table_id")[:count]]
 
 
-def _absorbed_by(tables: list[Table], since: datetime) -> Counter[int]:
+def _met_by(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str]]:
     """Of a few tables: by table first, which is how an index has them."""
     met = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
-    grouped = met.values_list("table_id", "kind").annotate(n=Count("pk"))
-    return Counter({pk: n for pk, kind, n in grouped if kind == Conflict.Kind.ABSORBED})
-
-
-def _failed_by_table(user: Person, since: datetime) -> Counter[int]:
-    failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
-    return Counter(dict(failed.values_list("table_id").annotate(n=Count("state"))))
+    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for pk, kind, n in met.values_list("table_id", "kind").annotate(n=Count("pk")):
+        found[pk]["absorbed" if kind == Conflict.Kind.ABSORBED else "lost"] += n
+    return found
 
 
 def _versions_since(tables: list[Table], since: datetime) -> dict[int, dict[str, Any]]:

@@ -45,7 +45,6 @@ def _happened(request: HttpRequest, since: datetime, now: datetime) -> dict[str,
     day = lake.day_of(user, now)
     tables = lake.leading_tables(user, day, _ROWS)
     commits = lake.commits_by_hour(tables, now)
-    news, news_count = lake.news(user, since, _NEWS)
     sums = lake.lake_of(user)
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since)
     ill = lake.troubled_tables(user, now - QUIET_MIRROR, 2 * _MATTERS)
@@ -69,8 +68,7 @@ def _happened(request: HttpRequest, since: datetime, now: datetime) -> dict[str,
         "day": happened.conflicts if is_day else lake.conflict_sums(user, now - lake.DAY),
         "pairs_shown": _PAIRS,
         "heat": draw_heat(day.cost_by_hour, now),
-        "news": news,
-        "news_count": news_count,
+        "news": lake.news(user, since, _NEWS),
         "matters": found[:_MATTERS],
         "matter_count": len(found),
         "more_unhealthy": max(sums.unhealthy_count - len(ill), 0),

@@ -78,7 +78,7 @@ class Overview(GenericAPIView[Any]):
         since = asked(request, OverviewRequestSerializer).get("since")
         since = since or timezone.now() - timedelta(hours=24)
         whole, happened = lake.lake_of(user), lake.activity(user, since)
-        news, count = lake.news(user, since, _NEWS)
+        news = lake.news(user, since, _NEWS)
         met = happened.conflicts
         body = {
             "since": since,
@@ -95,7 +95,7 @@ class Overview(GenericAPIView[Any]):
             "wasted_ms": met.wasted_ms,
             "wasted_bytes": met.wasted_bytes,
             "pairs": met.pairs,
-            "changed_table_count": count,
-            "news": news,
+            "changed_table_count": news.table_count,
+            "news": news.first,
         }
         return Response(OverviewSerializer(body).data)

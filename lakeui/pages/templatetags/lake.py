@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from django import template
@@ -17,10 +18,12 @@ from lakeui.pages import operations, units
 
 register = template.Library()
 
+_KEPT = 512  # marks and operations are drawn by the hundred, and always alike
 NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
 
 
 @register.simple_tag
+@lru_cache(maxsize=_KEPT)
 def icon(name: str) -> SafeString:
     """A 16 px icon beside a word."""
     return format_html(
@@ -31,6 +34,7 @@ def icon(name: str) -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=_KEPT)
 def mark(name: str, label: str = "") -> SafeString:
     """A 12 px shape; with a label where no word stands beside it."""
     speech = (
@@ -47,6 +51,7 @@ def mark(name: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
+@lru_cache(maxsize=_KEPT)
 def op(operation: str) -> SafeString:
     """An operation's name behind its colour."""
     if not operation:
