@@ -41,5 +41,5 @@ def _shared_vector(
 
 
 def _absolute(place: ResolvedPath) -> str:
-    scheme, separator, rest = place.root.rpartition("://")
+    scheme, _, rest = place.root.rpartition("://")
     return f"{scheme or 'file'}://{quote(f'{rest}/{place.path}', safe=PATH_SAFE)}"
