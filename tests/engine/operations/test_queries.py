@@ -9,7 +9,9 @@ from engine.transaction.observer import TransactionObserver
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 
-ORDERS = "VALUES (1, 10, 5.0), (1, 11, 7.5), (2, 12, NULL), (3, 13, 1.0), (NULL, 14, 2.0)"
+ORDERS = (
+    "VALUES (1, 10, 5.0), (1, 11, 7.5), (1, 15, 99.0), (2, 12, NULL), (3, 13, 1.0), (NULL, 14, 2.0)"
+)
 REWRITES = (
     "TBLPROPERTIES ('delta.enableDeletionVectors' = 'false', 'delta.enableChangeDataFeed' = 'true')"
 )
@@ -43,8 +45,11 @@ def lake(do, empty_table, tmp_path):
         (tuple(row.values()) for row in tables[name].snapshot().to_arrow().to_pylist()), key=repr
     )
     perform.table = lambda name: tables[name]
-    perform("CREATE TABLE orders (person BIGINT, id INT, amount DOUBLE) USING DELTA", "orders")
+    columns = "(person BIGINT, id INT, amount DOUBLE)"
+    perform(f"CREATE TABLE orders {columns} USING DELTA PARTITIONED BY (person)", "orders")
     perform(f"INSERT INTO orders {ORDERS}", "orders")
+    perform("DELETE FROM orders WHERE id = 15", "orders")
+    assert any(add.deletion_vector for add in tables["orders"].snapshot().add_files())
     return perform
 
 
