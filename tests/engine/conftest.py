@@ -4,17 +4,13 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import duckdb
-import duckdb_extension_delta
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable as OtherTable
-from deltalake import QueryBuilder
 from pyspark.sql import SparkSession
 
 from engine.spark.session import build_session
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from tests.engine.other_engines import deltalake_rows, duckdb_rows
 
 
 @pytest.fixture(scope="session")
@@ -44,8 +40,8 @@ def rows_elsewhere() -> Callable[[DeltaTable], dict[str, list[tuple[object, ...]
     def read(table: DeltaTable) -> dict[str, list[tuple[object, ...]]]:
         return {
             "engine": _sorted(table.snapshot().to_arrow().to_pylist()),
-            "deltalake": _sorted(_deltalake_rows(table.uri)),
-            "duckdb": _sorted(_duckdb_rows(table.uri)),
+            "deltalake": _sorted(deltalake_rows(table.uri)),
+            "duckdb": _sorted(duckdb_rows(table.uri)),
         }
 
     return read
@@ -53,18 +49,3 @@ def rows_elsewhere() -> Callable[[DeltaTable], dict[str, list[tuple[object, ...]
 
 def _sorted(rows: list[dict[str, object]]) -> list[tuple[object, ...]]:
     return sorted((tuple(row.values()) for row in rows), key=repr)
-
-
-def _deltalake_rows(uri: str) -> list[dict[str, object]]:
-    found = QueryBuilder().register("t", OtherTable(uri)).execute("SELECT * FROM t").read_all()
-    return pa.table(found).to_pylist()
-
-
-def _duckdb_rows(uri: str) -> list[dict[str, object]]:
-    root = Path(duckdb_extension_delta.__file__).parent
-    extension = next(root.glob("extensions/*/delta.duckdb_extension"))
-    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        connection.execute(f"LOAD '{extension}'")
-        found = connection.execute("SELECT * FROM delta_scan(?)", [uri])
-        names = [column[0] for column in found.description or []]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from engine.commands.command import Command
-from engine.commands.model import Append, Optimize, Vacuum
+from engine.commands.model import Append, Merge, MergeClause, Vacuum
 from engine.commands.sources import FileSource
 from engine.commands.sql import parse_statement
 from engine.operations.run import run
@@ -36,9 +36,9 @@ _CREATE = (
     "CREATE TABLE t (id BIGINT, k BIGINT, v DOUBLE) USING DELTA"
     " TBLPROPERTIES ('delta.targetFileSize' = '2mb')"
 )
-_MERGE = (
-    "MERGE INTO t USING (SELECT * FROM delta.`{uri}` WHERE id % 8 = 3) AS s ON t.id = s.id"
-    " WHEN MATCHED AND s.id % 16 = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET v = -2"
+_CLAUSES = (
+    MergeClause("matched", "delete", "source.id % 16 = 3"),
+    MergeClause("matched", "update", assignments={"v": "-2"}),
 )
 
 
@@ -68,13 +68,10 @@ def _story(spark: SparkSession, place: Path) -> dict[str, Any]:
         if add.deletion_vector
     ]
     found["update"] = do("UPDATE t SET v = -1 WHERE id % 8 = 2")
-    other = DeltaTable(open_store(str(place / "other")))
-    run(parse_statement(_CREATE), other, spark)
-    run(Append(FileSource(str(place / "rows"), "parquet")), other, spark)
-    found["merge"] = do(_MERGE.format(uri=other.uri))
+    changes = FileSource(str(place / "changes.parquet"), "parquet")
+    found["merge"] = do(Merge(changes, "target.id = source.id", _CLAUSES))
     found["optimize"] = do("OPTIMIZE t")
     found["zorder"] = do("OPTIMIZE t ZORDER BY (k, v)")
-    found["clustered"] = do(Optimize(zorder_by=("id",)))
     found["vacuum"] = do(Vacuum(retention_hours=0, override_retention=True))
     rows = table.snapshot().to_arrow()
     found["rows"] = rows.num_rows
@@ -100,6 +97,7 @@ def _source(place: Path) -> Path:
         mine = rows % 4 == part
         piece = pa.table({"id": rows[mine], "k": keys[mine], "v": np.zeros(mine.sum())})
         pq.write_table(piece, folder / f"{part}.parquet")
+    pq.write_table(pa.table({"id": rows[rows % 8 == 3]}), place / "changes.parquet")
     return folder
 
 

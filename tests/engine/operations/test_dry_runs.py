@@ -75,7 +75,9 @@ PLANS = [
 ]
 
 
-@pytest.mark.parametrize(("statement", "files", "rows", "parts"), PLANS, ids=map(str, range(len(PLANS))))
+@pytest.mark.parametrize(
+    ("statement", "files", "rows", "parts"), PLANS, ids=map(str, range(len(PLANS)))
+)
 def test_a_dry_run_counts_files_rows_and_bytes_and_leaves_no_trace(
     do_lightly, table, statement, files, rows, parts
 ):

@@ -16,10 +16,10 @@ PARTS = 5
 
 @pytest.fixture
 def many_files(tmp_path):
-    """Forty small files, each with a row of every partition."""
+    """Twenty small files, each with a row of every partition."""
     folder = tmp_path / "rows"
     folder.mkdir()
-    for number in range(40):
+    for number in range(20):
         rows = {"id": [PARTS * number + p for p in range(PARTS)], "p": list(range(PARTS))}
         pq.write_table(pa.table(rows), folder / f"{number:02}.parquet")
     return FileSource(str(folder), "parquet")
@@ -36,24 +36,24 @@ def _a_task_for_each_file(spark):
         spark.conf.set(name, value)
 
 
-@pytest.mark.parametrize(("wanted", "files"), [("", PARTS), ("false", 40 * PARTS)])
+@pytest.mark.parametrize(("wanted", "files"), [("", PARTS), ("false", 20 * PARTS)])
 def test_each_partition_gets_one_file_unless_the_table_says_otherwise(
     do, empty_table, many_files, wanted, files
 ):
     listed = f"TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = '{wanted}')" if wanted else ""
     do(f"CREATE TABLE t (id BIGINT, p BIGINT) USING DELTA PARTITIONED BY (p) {listed}")
     assert do(Append(many_files)).metrics["numFiles"] == files
-    assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == list(range(40 * PARTS))
+    assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == list(range(20 * PARTS))
 
 
 def test_rows_of_a_plain_table_are_gathered_where_it_asks_for_it(do, empty_table, many_files):
     do("CREATE TABLE t (id BIGINT, p BIGINT) USING DELTA")
-    assert do(Append(many_files)).metrics["numFiles"] == 40
+    assert do(Append(many_files)).metrics["numFiles"] == 20
     result = do("UPDATE t SET p = -1 WHERE id % 5 = 0")
-    assert result.metrics["numAddedFiles"] == 1, "a row each of forty files"
+    assert result.metrics["numAddedFiles"] == 1, "a row each of twenty files"
     do("ALTER TABLE t SET TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = 'true')")
     assert do(Append(many_files)).metrics["numFiles"] == 1
-    assert empty_table.snapshot().row_count == 2 * 40 * PARTS
+    assert empty_table.snapshot().row_count == 2 * 20 * PARTS
 
 
 def test_a_large_partition_is_split_and_small_ones_share_a_task(spark, empty_table, do):

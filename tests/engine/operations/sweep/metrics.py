@@ -1,0 +1,111 @@
+"""What a commit says of itself, held to its own actions and to delta-spark's names."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from engine.actions.codec import Action
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.log.commits import Commit
+
+_VECTORS = ("numDeletionVectorsAdded", "numDeletionVectorsRemoved", "numDeletionVectorsUpdated")
+_WRITE = {"numFiles", "numOutputBytes", "numOutputRows"}
+_REPLACED = {"numRemovedFiles", "numRemovedBytes"}
+_CHANGES = {"numAddedChangeFiles", "numDeletedRows", "numCopiedRows"}
+_REWRITE = {
+    *("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes"),
+    *("numAddedChangeFiles", "numCopiedRows", *_VECTORS),
+    *("executionTimeMs", "scanTimeMs", "rewriteTimeMs"),
+}
+_COMPACTION = {
+    *("numAddedFiles", "numRemovedFiles", "numAddedBytes", "numRemovedBytes"),
+    *("minFileSize", "p25FileSize", "p50FileSize", "p75FileSize", "maxFileSize"),
+    "numDeletionVectorsRemoved",
+}
+_MERGE = {
+    *("numSourceRows", "numTargetRowsInserted", "numTargetRowsUpdated"),
+    *("numTargetRowsMatchedUpdated", "numTargetRowsNotMatchedBySourceUpdated"),
+    *("numTargetRowsDeleted", "numTargetRowsMatchedDeleted"),
+    *("numTargetRowsNotMatchedBySourceDeleted", "numTargetRowsCopied", "numOutputRows"),
+    *("numTargetFilesAdded", "numTargetFilesRemoved", "numTargetChangeFilesAdded"),
+    *("numTargetBytesAdded", "numTargetBytesRemoved"),
+    *("executionTimeMs", "materializeSourceTimeMs", "scanTimeMs", "rewriteTimeMs"),
+    *(name.replace("num", "numTarget") for name in _VECTORS),
+}
+_RESTORE = {
+    *("tableSizeAfterRestore", "numOfFilesAfterRestore", "numRemovedFiles", "numRestoredFiles"),
+    *("removedFilesSize", "restoredFilesSize"),
+}
+NAMES: Mapping[str, Sequence[set[str]]] = {
+    "WRITE": (_WRITE, _WRITE | _REPLACED, _WRITE | _REPLACED | _CHANGES),
+    "DELETE": (_REWRITE | {"numDeletedRows"},),
+    "UPDATE": (_REWRITE | {"numUpdatedRows"},),
+    "TRUNCATE": ({"numRemovedFiles", "executionTimeMs"},),
+    "MERGE": (_MERGE,),
+    "OPTIMIZE": (_COMPACTION,),
+    "REORG": (_COMPACTION,),
+    "VACUUM START": ({"numFilesToDelete", "sizeOfDataToDelete"},),
+    "VACUUM END": ({"numDeletedFiles", "numVacuumedDirectories"},),
+    "RESTORE": (_RESTORE,),
+}
+"""The names of `operationMetrics`: one set for each way an operation can be done."""
+
+
+def check_metrics(commit: Commit) -> None:
+    """The names are delta-spark's, and what counts files and bytes agrees with the actions."""
+    info = commit.commit_info
+    assert info is not None
+    found = {name: int(value) for name, value in (info.operation_metrics or {}).items()}
+    assert set(found) in NAMES.get(info.operation or "", ({*()},)), (info.operation, found)
+    counted = _counted(commit.actions, as_pairs=info.operation != "RESTORE")
+    for name, value in found.items():
+        told = counted.get(_FACTS.get(_plain(name), ""))
+        assert told is None or value == told, (info.operation, name, value, told)
+
+
+_FACTS = {
+    "numFiles": "files added",
+    "numAddedFiles": "files added",
+    "numRemovedFiles": "files removed",
+    "numRestoredFiles": "files added",
+    "numOutputBytes": "bytes added",
+    "numAddedBytes": "bytes added",
+    "numRemovedBytes": "bytes removed",
+    "removedFilesSize": "bytes removed",
+    "restoredFilesSize": "bytes added",
+    "numAddedChangeFiles": "change files",
+    "numDeletionVectorsAdded": "vectors added",
+    "numDeletionVectorsRemoved": "vectors removed",
+    "minFileSize": "smallest",
+    "maxFileSize": "largest",
+}
+_MERGED = {
+    "numTargetFilesAdded": "numAddedFiles",
+    "numTargetFilesRemoved": "numRemovedFiles",
+    "numTargetBytesAdded": "numAddedBytes",
+    "numTargetBytesRemoved": "numRemovedBytes",
+    "numTargetChangeFilesAdded": "numAddedChangeFiles",
+}
+
+
+def _plain(name: str) -> str:
+    """A metric of MERGE under the name that the others have."""
+    return _MERGED.get(name, name.replace("numTargetDeletion", "numDeletion"))
+
+
+def _counted(actions: Iterable[Action], *, as_pairs: bool) -> dict[str, int]:
+    """Counts; a file that only changes its vector is none, but to RESTORE."""
+    listed = list(actions)
+    adds = {each.path: each for each in listed if isinstance(each, AddFile)}
+    removes = {each.path: each for each in listed if isinstance(each, RemoveFile)}
+    new = [each for path, each in adds.items() if not as_pairs or path not in removes]
+    gone = [each for path, each in removes.items() if not as_pairs or path not in adds]
+    return {
+        "files added": len(new),
+        "files removed": len(gone),
+        "bytes added": sum(each.size for each in new),
+        "bytes removed": sum(each.size or 0 for each in gone),
+        "change files": sum(isinstance(each, AddCDCFile) for each in listed),
+        "vectors added": sum(each.deletion_vector is not None for each in adds.values()),
+        "vectors removed": sum(each.deletion_vector is not None for each in removes.values()),
+        "smallest": min((each.size for each in new), default=0),
+        "largest": max((each.size for each in new), default=0),
+    }

@@ -1,0 +1,137 @@
+"""A table made in a layout and taken through operations, looked at after each."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.commands.command import Command
+from engine.commands.sql import parse_statement
+from engine.log.commits import read_commit
+from engine.operations.result import OperationResult
+from engine.operations.run import run
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from tests.engine.operations.sweep import checks
+from tests.engine.operations.sweep.layouts import Layout
+from tests.engine.operations.sweep.metrics import check_metrics
+from tests.engine.operations.sweep.model import Model, Row, in_order
+from tests.engine.operations.sweep.steps import STEPS, Bench
+
+Elsewhere = Mapping[str, Callable[[str], list[dict[str, Any]]]]
+
+
+@dataclass
+class Played:
+    """One table on its way."""
+
+    model: Model
+    table: DeltaTable
+    spark: SparkSession
+    scratch: Path
+    elsewhere: Elsewhere
+    known: dict[int, checks.Found] = field(default_factory=dict)
+
+    def do(self, command: Command | str) -> OperationResult:
+        """A command, as people give it."""
+        parsed = parse_statement(command) if isinstance(command, str) else command
+        return run(parsed, self.table, self.spark)
+
+    def step(self, name: str) -> None:
+        """An operation, on the table and on the model, and what must hold then."""
+        model = self.model
+        model.step += 1
+        before, version = model.rows, self.table.version()
+        columns = dict(model.names), dict(model.types)
+        plan = STEPS[name](Bench(model, self.table.uri, self.scratch))
+        if plan.refused is not None:
+            with pytest.raises(plan.refused):
+                self.do(plan.commands[0])
+            assert self.table.version() == version
+            return
+        results = [self.do(each) for each in plan.commands]
+        if plan.effect is not None:
+            plan.effect()
+        if plan.rows is not None:
+            model.rows = list(plan.rows)
+        model.remember(self.table.version())
+        metrics = results[-1].metrics
+        assert {key: metrics.get(key) for key in plan.counts} == dict(plan.counts)
+        same = columns == (model.names, model.types)
+        self.check(None if name == "restore" and not same else before, version + 1)
+        if name == "vacuum":
+            checks.check_directory(self.table.snapshot())
+
+    def check(self, before: Sequence[Row] | None, first: int) -> None:
+        """The table as a new handle opens it, which starts from checkpoints.
+
+        `before` are the rows before the step, None where the feed cannot be held to them: a RESTORE
+        that brings a dropped column back shows its values in the rows that it removes.
+        """
+        model, table = self.model, DeltaTable.open(self.table.uri)
+        snapshot = table.snapshot()
+        checks.check_rows(model, snapshot)
+        checks.check_files(model, snapshot)
+        checks.check_identities(model, checks.find_rows(snapshot), self.known)
+        if model.layout.change_feed and before is not None and first <= snapshot.version:
+            checks.check_changes(model, list(before), table, first)
+        if model.layout.in_commit_timestamps:
+            checks.check_times(table)
+        for number in range(first, snapshot.version + 1):
+            check_metrics(read_commit(table.store, number))
+
+    def check_elsewhere(self) -> None:
+        """Other engines read the same rows."""
+        names = [self.model.names[name] for name in self.model.names]
+        for engine, read in self.elsewhere.items():
+            if self.is_beyond(engine):
+                continue
+            found = in_order(tuple(row[name] for name in names) for row in read(self.table.uri))
+            checks.check_same(found, self.model.shown(), engine)
+
+    def is_beyond(self, engine: str) -> bool:
+        """Whether another engine cannot read the table.
+
+        deltalake refuses type widening by name. duckdb mixes up the values of several partition
+        columns where columns are mapped.
+        """
+        layout = self.model.layout
+        if engine == "duckdb":
+            return layout.placing == "partitioned" and layout.mapping != "none"
+        return "typeWidening" in (self.table.snapshot().protocol.reader_features or ())
+
+
+def play(
+    layout: Layout,
+    names: Iterable[str],
+    spark: SparkSession,
+    place: Path,
+    elsewhere: Elsewhere,
+    *,
+    every_step: bool = False,
+) -> Played:
+    """A table of a few rows, then each step.
+
+    Args:
+        layout: how the table is made.
+        names: the steps.
+        spark: the session.
+        place: a fresh directory.
+        elsewhere: reads a table with other engines.
+        every_step: have other engines read after every step, not only after the last.
+    """
+    scratch = place / "sources"
+    scratch.mkdir(parents=True)
+    table = DeltaTable(open_store(str(place / "a table")))
+    played = Played(Model.empty(layout), table, spark, scratch, elsewhere)
+    played.do(layout.create())
+    played.model.remember(0)
+    for name in ("append", *names):
+        played.step(name)
+        if every_step:
+            played.check_elsewhere()
+    played.check_elsewhere()
+    return played
