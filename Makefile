@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install install-test run test check unit e2e screenshots stress interop azure bench clean
+.PHONY: help install install-test run test check unit e2e screenshots stress interop azure bench bench-pages clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ azure: install-test ## Test the stores against an Azure emulator; skipped aloud 
 
 bench: install-test ## Side-by-side ratios into benchmarks/results.md
 	@$(BIN)/python -m benchmarks
+
+bench-pages: install-test ## Pages over ten million mirrored commits, into the same file (minutes, 10 GB)
+	@$(BIN)/python -m benchmarks.dashboard_load --write
 
 clean: ## Remove the environment, caches and everything the embedded stack kept
 	@rm -rf $(VENV) var screenshots .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info

@@ -36,9 +36,16 @@ def main() -> None:
         sys.stdout.write(f"{title} …\n")
         sys.stdout.flush()
         parts.append("\n".join([f"## {title}\n", HEAD, *(each.row() for each in measure()), ""]))
-    text = "\n".join(parts)
+    text = "\n".join(parts) + _kept()
     _RESULTS.write_text(text, "utf-8")
     sys.stdout.write(text)
+
+
+def _kept() -> str:
+    """The part that `make bench-pages` writes."""
+    before = _RESULTS.read_text("utf-8") if _RESULTS.is_file() else ""
+    _, title, rest = before.partition("## The dashboard\n")
+    return f"\n{title}{rest}" if title else ""
 
 
 def _machine() -> str:

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
+from django.db.models import Sum
 from django.test.utils import CaptureQueriesContext
 
 from engine.errors import EngineError
 from engine.table import DeltaTable
 from lakeui.catalog.mirror import rebuild_table, refresh_table
-from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
+from lakeui.catalog.models import Commit, CommitFile, CommitHour, LiveFile, Table
 from lakeui.catalog.registration import register_table
 from tests.lakeui.catalog.log_writer import add, append_commit, new_table, remove
 from tests.shared import SHARED, needs_shared, shared_lines
@@ -96,6 +97,7 @@ def test_rebuilding_gives_the_same_rows(lake):
     Commit.objects.all().delete()
     LiveFile.objects.all().delete()
     assert rebuild_table(table) == 6
+    assert CommitHour.objects.aggregate(n=Sum("commits"))["n"] == 6  # none is counted twice
     assert _contents(table) == before
 
 

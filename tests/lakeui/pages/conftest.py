@@ -40,6 +40,7 @@ class SmallLake:
             "version": f"{table}history/3/",
             "diff": f"{table}diff/1...3/",
             "concurrency": f"{table}concurrency/?pick=c-{self.conflict.pk}",
+            "lanes": f"{table}concurrency/?span=3000",
             "isolation": f"{table}isolation/?level=Serializable&cell=UPDATE|DELETE",
             "eligibility": f"{table}eligibility/",
             "what-if": f"{table}what-if/?row_level=false",

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from lakeui.catalog.models import Preview
 from lakeui.pages.urls import urlpatterns
+from tests.lakeui.factories import make_conflict
 from tests.lakeui.pages.conftest import SmallLake
 
 NAMES = (
@@ -42,7 +43,7 @@ MORE = {
 QUERIES = {
     "overview": 36, "tables": 10, "table": 16, "schema": 17, "history": 21, "version": 21, "diff": 19, "concurrency": 23,
     "isolation": 23, "eligibility": 16, "what-if": 15, "files": 16, "jobs": 10, "job": 15, "schedules": 8,
-    "monitoring": 16, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
+    "lanes": 18, "monitoring": 18, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
 
 
@@ -104,6 +105,29 @@ def test_a_page_asks_as_often_however_much_there_is(as_, lake, name):
         client.get(path)
     assert len(many) == len(few)
     assert len(few) <= QUERIES[name]
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_its_json_twin_asks_as_often_however_much_there_is(as_, lake, name):
+    client = as_("owner")
+    twin = re.search(r'href="([^"]+)" title="This page as JSON"', _body(client, lake, name))
+    if twin is None:
+        pytest.skip("a form has no twin to be asked")
+    address = html.unescape(twin[1])
+    client.get(address)
+    with CaptureQueriesContext(connection) as few:
+        client.get(address)
+    for number in range(4):
+        SmallLake(f"crm.other_{number}")
+        make_conflict(lake.table, job=lake.job, winning_version=3, facts={"row_level": "why"})
+    with CaptureQueriesContext(connection) as many:
+        client.get(address)
+    assert len(many) == len(few)
+    assert len(few) <= 25
+
+
+def _body(client, lake, name):
+    return client.get(lake.paths()[name]).content.decode()
 
 
 @pytest.mark.parametrize(
