@@ -4,6 +4,7 @@ import json
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from lakeui.catalog.commit_hours import recount
 from lakeui.catalog.mirror import rebuild_table, refresh_table
 from lakeui.catalog.models import Table
 
@@ -20,6 +21,8 @@ class Command(BaseCommand):
         del args
         mirror = rebuild_table if options["rebuild"] else refresh_table
         rows = [_row(table, mirror(table)) for table in _tables(str(options["table"]))]
+        if options["rebuild"]:
+            recount()  # rows may have been deleted by hand before
         if options["output"] == "json":
             self.stdout.write(json.dumps(rows))
         else:
