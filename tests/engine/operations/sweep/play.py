@@ -16,10 +16,11 @@ from engine.operations.run import run
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from tests.engine.operations.sweep import checks
+from tests.engine.operations.sweep.bench import Bench
 from tests.engine.operations.sweep.layouts import Layout
 from tests.engine.operations.sweep.metrics import check_metrics
 from tests.engine.operations.sweep.model import Model, Row, in_order
-from tests.engine.operations.sweep.steps import STEPS, Bench
+from tests.engine.operations.sweep.steps import STEPS
 
 Elsewhere = Mapping[str, Callable[[str], list[dict[str, Any]]]]
 
