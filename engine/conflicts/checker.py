@@ -46,9 +46,12 @@ def metadata_changed(meeting: Meeting) -> Finding | None:
 
 
 def domain_written(meeting: Meeting) -> Finding | None:
-    """Both wrote one metadata domain; row tracking's is reconciled instead."""
+    """Both wrote one metadata domain; row tracking's is reconciled instead.
+
+    What sets the whole state of the table sets every domain, those that it leaves alone too.
+    """
     theirs = {each.domain for each in meeting.winner.domains} - {ROW_TRACKING_DOMAIN}
-    shared = meeting.current.domains & theirs
+    shared = theirs if meeting.current.replaces_state else meeting.current.domains & theirs
     return Finding(names=tuple(sorted(shared))) if shared else None
 
 

@@ -255,8 +255,14 @@ MUTATIONS = (
     Mutation(
         "two may write one metadata domain",
         "conflicts/checker.py",
-        "shared = meeting.current.domains & theirs",
+        "shared = theirs if meeting.current.replaces_state else meeting.current.domains & theirs",
         "shared: frozenset[str] = frozenset()",
+    ),
+    Mutation(
+        "RESTORE leaves alone what it does not write",
+        "conflicts/checker.py",
+        "shared = theirs if meeting.current.replaces_state else meeting.current.domains & theirs",
+        "shared = meeting.current.domains & theirs",
     ),
     Mutation(
         "two may write for one application id",

@@ -346,3 +346,17 @@ def test_whole_file_removal_does_not_ignore_a_vector():
             second,
         )
         assert second in played.lost
+
+
+def test_restore_does_not_leave_a_clustering_that_came_meanwhile():
+    """It reads the clustering of then, finds it there, and writes none: the other's must not stay."""
+    played = told(
+        Setup("Serializable", clustered=True),
+        c.Append(1, ROWS),
+        1,
+        c.Restore(2, 1),
+        c.Alter(3, "cluster", "n"),
+        3,
+        2,
+    )
+    assert lost_of(played) == {2: "ConcurrentTransactionException"}

@@ -66,6 +66,20 @@ ROWS = (
         True,
     ),
     Row(
+        "a domain that RESTORE leaves as it found it",
+        "domain_written",
+        current(operation="RESTORE"),
+        winner(_domain("d")),
+        True,
+    ),
+    Row(
+        "a high-water mark that RESTORE leaves as it found it",
+        "domain_written",
+        current(operation="RESTORE"),
+        winner(_domain("delta.rowTracking")),
+        False,
+    ),
+    Row(
         "two domains",
         "domain_written",
         current(_domain("d")),
