@@ -28,9 +28,14 @@ from engine.spark.columns import column
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
-from engine.spark.writer import CHANGE_TYPE, Written, gathered, write, write_changes
-
-_FEW_FILES = 8
+from engine.spark.writer import (
+    CHANGE_TYPE,
+    Written,
+    gathered,
+    is_scattered,
+    write,
+    write_changes,
+)
 
 
 def update(command: Update, execution: Execution) -> OperationResult:
@@ -93,7 +98,7 @@ def _images(
             rows = rows.filter(column(MATCH))
         images = _assigned(rows, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
-        if gone.masked and _is_scattered(table, touched):
+        if gone.masked and is_scattered(table, len(touched)):
             images = gathered(images, table)
         written = write(images, table, keep_row_ids=kept)
         execution.wrote(written.adds)
@@ -102,11 +107,6 @@ def _images(
             changes = _changes(rows, snapshot, assignments, table)
             execution.wrote(changes)
     return written, changes
-
-
-def _is_scattered(table: TableFiles, touched: Sequence[AddFile]) -> bool:
-    """Whether a few rows each of many files would become as many small files."""
-    return table.properties.optimize_write is not False and len(touched) > _FEW_FILES
 
 
 def _assigned(

@@ -17,6 +17,7 @@ from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles, arrow_schema
 
 CHANGE_TYPE = "_change_type"
+_FEW_FILES = 8
 _REPORT = "action string, rows long"
 
 
@@ -64,6 +65,15 @@ def write(
         kept = [column(sources[each.name]).alias(each.name) for each in table.row_fields]
     frame = _physical_frame(frame, table, kept)
     return _run(frame, target, ordered=ordered)
+
+
+def is_scattered(table: TableFiles, file_count: int) -> bool:
+    """Whether new images of rows of that many files are to be gathered.
+
+    As the table says, or else where each of many files would leave a small one.
+    """
+    wanted = table.properties.optimize_write
+    return file_count > _FEW_FILES if wanted is None else wanted
 
 
 def gathered(frame: DataFrame, table: TableFiles) -> DataFrame:
