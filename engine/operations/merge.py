@@ -37,7 +37,14 @@ from engine.spark.row_positions import delete_positions
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
 from engine.spark.winner_rows import join_matcher
-from engine.spark.writer import CHANGE_TYPE, Written, gathered, write, write_changes
+from engine.spark.writer import (
+    CHANGE_TYPE,
+    Written,
+    gathered,
+    is_scattered,
+    write,
+    write_changes,
+)
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
@@ -211,7 +218,7 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
     written = Written()
     for frame in frames:
         checked = enforce(frame, rows.table, rows.schema, merging.terms.metadata)
-        if merging.table.properties.optimize_write is not False:
+        if _is_scattered(merging.table, len(touched)):
             checked = gathered(checked, merging.table)
         part = write(checked, merging.table, keep_row_ids=merging.kept)
         merging.execution.wrote(part.adds)
@@ -227,6 +234,12 @@ def _unmatched_source(merging: _Merging) -> DataFrame:
     target = scan(merging.execution.spark, merging.table, ScanRequest(merging.candidates))
     on = to_column(rows.merge.on)
     return rows.source.alias("source").join(target.alias("target"), on, "left_anti")
+
+
+def _is_scattered(table: TableFiles, file_count: int) -> bool:
+    """In a partitioned table a join leaves rows of each partition to each task."""
+    joined = bool(table.partition_columns) and table.properties.optimize_write is not False
+    return joined or is_scattered(table, file_count)
 
 
 def _without_row_ids(frame: DataFrame) -> DataFrame:
