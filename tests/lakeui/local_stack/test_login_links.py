@@ -27,7 +27,11 @@ def test_a_link_signs_in_once(client, user):
     assert "_auth_user_id" not in client.session
 
 
-@pytest.mark.parametrize("token", ["x", "", "a:b:c", signing.dumps("forged", salt="other")])
+@pytest.mark.parametrize(
+    "token",
+    ["x", "", "a:b:c", signing.dumps("forged", salt="other")],
+    ids=["short", "empty", "three parts", "signed for something else"],
+)
 def test_a_token_that_is_not_ours_signs_nobody_in(user, token):
     assert redeem(token) is None
 
