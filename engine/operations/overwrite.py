@@ -7,7 +7,6 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.model import Overwrite
 from engine.expressions.render import to_sql
-from engine.expressions.traits import columns_of
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.operations.delete import rewrite_without
 from engine.operations.execution import Execution, removal
@@ -26,10 +25,7 @@ from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import parse_partition_value
 from engine.schema.types import BOOLEAN, StructType
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.columns import to_column
 from engine.spark.reader import ScanRequest, scan
-from engine.spark.row_checks import refuse_violations, shown_values
-from engine.spark.sources import SourceRows
 from engine.spark.writer import CHANGE_TYPE, Written, write_changes
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -83,8 +79,8 @@ def _replace_where(
     kept, changes = rewrite_without(execution, snapshot, condition, gone)
     terms = Terms.of(snapshot)
     rows = source_rows(execution, command.source, terms.schema, txn)
-    rows, terms = numbered(execution, terms, _held_to(rows, condition))
-    written = write_rows(execution, terms, rows)
+    rows, terms = numbered(execution, terms, rows)
+    written = write_rows(execution, terms, rows, must=condition)
     if changes:
         changes = [*changes, *_inserted(execution, terms, written)]
     txn.stage(*terms.changes_from(snapshot), *gone.actions(), *kept.adds, *written.adds, *changes)
@@ -148,20 +144,6 @@ def _partition_condition(snapshot: Snapshot, adds: Sequence[AddFile]) -> Express
     return clauses[0] if len(clauses) == 1 else Call("or", tuple(clauses), BOOLEAN)
 
 
-def _held_to(rows: SourceRows, condition: Expression) -> SourceRows:
-    """The rows, failing at one that the condition of replaceWhere does not match."""
-    names = sorted({path[0] for path in columns_of(condition)})
-    have = {name.lower(): name for name in rows.schema.names}
-    missing = [name for name in names if name.lower() not in have]
-    if missing:
-        return rows
-    values = shown_values([have[name.lower()] for name in names])
-    holds = F.coalesce(to_column(condition), F.lit(False))
-    rule = f"replaceWhere ({to_sql(condition)})"
-    frame = refuse_violations(rows.frame, holds, rule, values)
-    return SourceRows(frame, rows.schema, rows.dropped)
-
-
 def _with_known_metadata(data: StructType, table: StructType) -> StructType:
     """New columns; those that keep name and type keep what the table says of them."""
     fields = []
@@ -178,10 +160,7 @@ def _parameters(snapshot: Snapshot, **more: object) -> dict[str, object]:
 
 def _plan(command: Overwrite, snapshot: Snapshot, condition: Expression | None) -> OperationResult:
     if command.dynamic_partitions and snapshot.partition_columns:
-        files = [
-            PlannedFile.of(a, "if its partition is in the data")
-            for a in snapshot.add_files()
-        ]
+        files = [PlannedFile.of(a, "if its partition is in the data") for a in snapshot.add_files()]
         return OperationResult(plan=plan_of("Partitions in the data would be replaced.", files))
     whole, unsure = split_by_partition(snapshot, condition, snapshot.add_files(condition))
     files = [PlannedFile.of(add, "replaced whole") for add in whole]

@@ -12,6 +12,9 @@ from engine.actions.codec import Action
 from engine.actions.files import AddFile
 from engine.actions.table import Metadata, Protocol
 from engine.errors import SchemaMismatchError
+from engine.expressions.render import to_sql
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
 from engine.operations.execution import Execution
 from engine.protocol.features import required_features, supported_features, upgrade
 from engine.protocol.properties import TableProperties
@@ -19,7 +22,9 @@ from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import is_true
 from engine.spark.identity import check_explicit, identity_columns, number_rows
+from engine.spark.row_checks import refuse_violations, shown_values
 from engine.spark.shape import check_assignable, shaped
 from engine.spark.sources import SourceRows
 from engine.spark.table_files import TableFiles
@@ -73,8 +78,16 @@ class Terms:
         )
 
 
-def write_rows(execution: Execution, terms: Terms, rows: SourceRows) -> Written:
+def write_rows(
+    execution: Execution, terms: Terms, rows: SourceRows, must: Expression | None = None
+) -> Written:
     """Write rows under a table's terms; nothing is staged yet.
+
+    Args:
+        execution: the run.
+        terms: what rows are written under.
+        rows: what is written.
+        must: what must be true of every row, as it will be in the table (replaceWhere).
 
     Raises:
         SchemaMismatchError: columns or types that the table does not take.
@@ -86,6 +99,10 @@ def write_rows(execution: Execution, terms: Terms, rows: SourceRows) -> Written:
     frame = shaped(rows.frame, rows.schema, schema.fields)
     table = execution.table.uri
     frame = complete(frame, table, schema, execution.now_ms)
+    if must is not None:
+        names = sorted({path[0] for path in columns_of(must)})
+        rule = f"replaceWhere ({to_sql(must)})"
+        frame = refuse_violations(frame, is_true(must), rule, shown_values(names))
     frame = enforce(frame, table, schema, terms.metadata)
     files = terms.files(execution)
     if _is_gathered(files, rows):

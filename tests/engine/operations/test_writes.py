@@ -162,6 +162,8 @@ def test_replace_where_keeps_the_other_rows_and_refuses_strangers(do, table):
     assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [2, 9]
     with pytest.raises(InvariantViolationError, match=r"replaceWhere .*: p = \"z\"\."):
         do("INSERT INTO t REPLACE WHERE p = 'a' VALUES (9, 'z', 9.0)")
+    with pytest.raises(InvariantViolationError, match=r"replaceWhere .*: p = null\."):
+        do("INSERT INTO t (id, v) REPLACE WHERE p = 'a' VALUES (9, 9.0)")
 
 
 def test_dynamic_overwrite_leaves_partitions_that_the_data_does_not_touch(do, empty_table):
