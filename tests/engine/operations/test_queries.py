@@ -129,7 +129,7 @@ def test_rows_are_chosen_by_subqueries(lake, layout):
     info = lake.table("t").history(1)[0]
     assert "SELECT max(total) FROM t" in str(info.operation_parameters["predicate"])
     plan = lake("DELETE FROM t WHERE id IN (SELECT person FROM orders)", dry_run=True).plan
-    assert plan.file_count == 1
+    assert plan.file_count >= 1
 
 
 def test_what_a_query_reads_of_its_own_table_conflicts_with_what_changes_it(lake):

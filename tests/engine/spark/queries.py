@@ -108,7 +108,13 @@ QUERIES = [
     "SELECT name FROM people p WHERE city IN (SELECT city FROM cities c WHERE c.place.size > p.age - 25)",
     "SELECT city FROM people GROUP BY city HAVING count(*) > (SELECT min(id) FROM people)",
     "SELECT p.name FROM people p JOIN orders o ON p.id = o.person AND o.amount IN (SELECT max(amount) FROM orders)",
-    "SELECT name FROM people QUALIFY row_number() OVER (PARTITION BY city ORDER BY name) = 1",
     "SELECT coalesce(age, 0) * 2 AS a, length(name) FROM people WHERE name LIKE '%a%' AND age BETWEEN 1 AND 50",
     "SELECT max(total) FROM (SELECT person, sum(amount) AS total FROM orders GROUP BY person) AS t",
 ]
+NOT_IN_SPARK = {
+    "SELECT name FROM people QUALIFY row_number() OVER (PARTITION BY city ORDER BY name) = 1": (
+        "SELECT name FROM (SELECT name, row_number() OVER (PARTITION BY city ORDER BY name) AS rn "
+        "FROM people) WHERE rn = 1"
+    ),
+}
+"""Queries that Spark's SQL may not take, and what they say."""
