@@ -56,8 +56,6 @@ SHARING_CASES: tuple[Case, ...] = (
                 _UPGRADE,
                 MORE.replace("{t}", "{t} (id, name)"),
             ),
-            by_delta(*DELTA_CHANGES),
-            by_engine(*ENGINE_CHANGES),
         ),
     ),
     Case(
