@@ -22,6 +22,7 @@ from engine.spark.staged_files import (
     StagedFiles,
     Staging,
     discard,
+    discard_write,
     has_failed_tasks,
     may_have_landed,
     removal_of,
@@ -109,7 +110,7 @@ class LakeSink(DataSourceStreamArrowWriter):
         """Remove what tasks wrote before another one failed."""
         if has_failed_tasks(messages):
             store = open_store(self._options.uri, self._options.storage_options)
-            discard(store, stages_of(messages))
+            discard_write(store, {each.write_id for each in stages_of(messages)})
 
 
 def commit_batch(

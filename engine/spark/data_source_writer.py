@@ -12,6 +12,7 @@ from engine.spark.staged_files import (
     StagedFiles,
     Staging,
     discard,
+    discard_write,
     has_failed_tasks,
     may_have_landed,
     removal_of,
@@ -62,7 +63,7 @@ class LakeWriter(DataSourceArrowWriter):
         """Remove what tasks wrote before another one failed."""
         if has_failed_tasks(messages):
             store = open_store(self._options.uri, self._options.storage_options)
-            discard(store, stages_of(messages))
+            discard_write(store, [self._staging.target.write_id])
 
     def _commit(self, table: DeltaTable, stages: Sequence[StagedFiles]) -> None:
         snapshot = table.snapshot(self._staging.base_version)

@@ -3,7 +3,7 @@
 Each of the steps runs in a process of its own: what they must know of each other travels by pickle.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -46,12 +46,14 @@ class StagedFiles(WriterCommitMessage):
         rows: how many rows they hold.
         base_version: the table's version under whose rules they were written.
         query_id: of the streaming query, "" for a batch write.
+        write_id: in the name of every file of the write.
     """
 
     actions: tuple[str, ...] = ()
     rows: int = 0
     base_version: int = -1
     query_id: str = ""
+    write_id: str = ""
 
     @property
     def adds(self) -> Iterator[AddFile]:
@@ -117,7 +119,8 @@ class Staging:
         except BaseException:
             remove_files(store, adds)
             raise
-        return StagedFiles(tuple(map(encode, adds)), count, self.base_version)
+        lines = tuple(map(encode, adds))
+        return StagedFiles(lines, count, self.base_version, write_id=self.target.write_id)
 
     def _pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
         """The task's rows; of a partitioned table as much as memory holds, partitions together."""
@@ -166,6 +169,15 @@ def has_failed_tasks(messages: Sequence[object]) -> bool:
 def discard(store: Store, stages: Sequence[StagedFiles]) -> None:
     """Remove the files of tasks."""
     remove_files(store, [add for stage in stages for add in stage.adds])
+
+
+def discard_write(store: Store, write_ids: Iterable[str]) -> None:
+    """Remove every file of a failed write: nobody was told of those of tasks that were killed."""
+    known = [each for each in write_ids if each]
+    with suppress(StorageError):
+        for file in list(store.list_all()) if known else ():
+            if any(write_id in file.name for write_id in known):
+                store.delete(file.path)
 
 
 def may_have_landed(error: Exception) -> bool:

@@ -27,7 +27,8 @@ from tests.engine.lake_writes import COLUMNS, append, delete, ids, unlogged_file
 @pytest.fixture
 def source(tmp_path):
     made = DeltaTable(open_store(str(tmp_path / "source")))
-    run(parse_statement(f"CREATE TABLE s ({COLUMNS}) PARTITIONED BY (p)"), made, None)
+    properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    run(parse_statement(f"CREATE TABLE s ({COLUMNS}) PARTITIONED BY (p) {properties}"), made, None)
     append(made, (1, "a b", None), (2, None, {"x": 2}))
     append(made, (3, "a b", {"x": 3}))
     return made
