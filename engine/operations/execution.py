@@ -59,7 +59,7 @@ class Execution:
         txn_id: of the commit; several commits of one run add a step to it.
         dry_run: plan only, write nothing.
         running_since_ms: since when other jobs may be writing files that no log names yet.
-        run_id: is in the name of every data file that the run writes.
+        run_id: is in the name of every data file that the run writes before its next commit.
     """
 
     table: DeltaTable
@@ -198,7 +198,7 @@ class Execution:
         if outcome is not None and outcome.recognised:
             self._drop_unnamed(outcome.version)
         self._fresh.clear()
-        self._committing = False
+        self._committing, self.run_id = False, str(uuid.uuid4())  # what is named now is the table's
         committed = outcome is None or outcome.committed
         return OperationResult(
             version=version if committed else None,

@@ -125,3 +125,21 @@ class TwoFaults(FaultyStore):
         again = len(self.calls) == self._second
         self.fired += again
         return due or again
+
+
+def test_files_of_a_batch_that_is_committed_stay_when_the_job_of_the_next_one_fails():
+    table = new_table()
+    execution = Execution(table)
+    first = f"part-0-{execution.run_id}.parquet"
+    table.store.put(first, b"rows")
+    with pytest.raises(StorageError), execution.cleaning_up():
+        txn = execution.begin("1")
+        txn.stage(data_file(first))
+        execution.wrote([data_file(first)])
+        execution.commit(txn, "OPTIMIZE", {}, {})
+        second = f"part-0-{execution.run_id}.parquet"
+        table.store.put(second, b"rows")
+        execution._is_torn = True  # as a Spark job that fails leaves it
+        raise StorageError("The second batch failed.")  # noqa: EM101, TRY003
+    assert table.store.stat(first) is not None
+    assert table.store.stat(second) is None
