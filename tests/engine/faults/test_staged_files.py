@@ -127,19 +127,24 @@ class TwoFaults(FaultyStore):
         return due or again
 
 
-def test_files_of_a_batch_that_is_committed_stay_when_the_job_of_the_next_one_fails():
-    table = new_table()
+def _two_batches(execution: Execution, files: list[str]) -> None:
+    """The first is committed, the Spark job of the second fails."""
+    for batch in ("1", "2"):
+        files.append(f"part-0-{execution.run_id}.parquet")
+        execution.table.store.put(files[-1], b"rows")
+        if batch == "1":
+            txn = execution.begin(batch)
+            txn.stage(data_file(files[-1]))
+            execution.wrote([data_file(files[-1])])
+            execution.commit(txn, "OPTIMIZE", {}, {})
+    execution._is_torn = True  # as a job that fails leaves it
+    what = "The second batch failed."
+    raise StorageError(what)
+
+
+def test_files_of_a_committed_batch_stay_when_the_job_of_the_next_one_fails():
+    table, files = new_table(), []
     execution = Execution(table)
-    first = f"part-0-{execution.run_id}.parquet"
-    table.store.put(first, b"rows")
     with pytest.raises(StorageError), execution.cleaning_up():
-        txn = execution.begin("1")
-        txn.stage(data_file(first))
-        execution.wrote([data_file(first)])
-        execution.commit(txn, "OPTIMIZE", {}, {})
-        second = f"part-0-{execution.run_id}.parquet"
-        table.store.put(second, b"rows")
-        execution._is_torn = True  # as a Spark job that fails leaves it
-        raise StorageError("The second batch failed.")  # noqa: EM101, TRY003
-    assert table.store.stat(first) is not None
-    assert table.store.stat(second) is None
+        _two_batches(execution, files)
+    assert [table.store.stat(each) is not None for each in files] == [True, False]
