@@ -130,7 +130,7 @@ def test_a_row_that_breaks_a_rule_fails_the_write_and_leaves_nothing(lake, ddl):
     table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
     ddl("t", "ALTER TABLE t ADD CONSTRAINT small CHECK (id < 100)")
     frame = lake.range(0, 200, 1, 1).selectExpr("id", "'x' AS p")
-    with pytest.raises(PySparkException, match=r"constraint small \(id < 100\): id = 100"):
+    with pytest.raises(PySparkException, match=r"constraint small \(`id` < 100\): id = 100"):
         frame.write.format("lake").mode("append").save(table.uri)
     assert table.version() == 1
     assert data_files(table) == []
