@@ -97,10 +97,11 @@ class MetadataTree(NoopCatalog):
         )
 
     def clean(self, metadata: TableMetadata, before_ms: int) -> None:
-        """Delete what no snapshot of a version names any more, if it is older than a time."""
+        """Delete metadata that no snapshot of a version names any more, if it is older than a time."""
         kept = set(self._named(metadata)) | {_HINT}
         for each in list(self._store.list_all(DIRECTORY)):
-            if each.modified_ms < before_ms and each.path not in kept:
+            stale = each.modified_ms < before_ms and each.path not in kept
+            if stale and each.name.endswith((".avro", ".json")):
                 self._store.delete(each.path)
 
     def _named(self, metadata: TableMetadata) -> Iterator[str]:
