@@ -263,7 +263,6 @@ def test_a_stream_copies_a_table_and_goes_on_where_it_was(lake, ddl, source, tmp
         PySparkException, match=r"SourceSchemaChangedError: Version 7 .*column s was"
     ):
         copy(lake, source, target, checkpoint)
-    assert sum(copy(lake, source, target, checkpoint, acceptSchemaVersion=7)) == 0
 
 
 def test_rows_may_be_deleted_while_a_stream_reads_and_each_batch_is_written_once(
