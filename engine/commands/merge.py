@@ -198,6 +198,12 @@ class AnalysedMerge:
         """Whether NOT MATCHED BY SOURCE makes every target row count."""
         return any(each.when == BY_SOURCE for each in self.clauses)
 
+    def reached_without_source(self) -> tuple[Expression, ...] | None:
+        """The conditions of NOT MATCHED BY SOURCE; None where a clause without one reaches every row."""
+        conditions = [each.condition for each in self.clauses if each.when == BY_SOURCE]
+        stated = tuple(each for each in conditions if each is not None)
+        return stated if len(stated) == len(conditions) else None
+
     @property
     def inserts_only(self) -> bool:
         """Whether no clause changes rows that are there; the target is read all the same."""

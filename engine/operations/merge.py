@@ -160,8 +160,8 @@ def _begin(
     obstacles = [why for each in analysed.expressions() if (why := row_obstacle(each))]
     if obstacles:
         txn.use_files_alone(obstacles[0])
-    elif not analysed.reads_whole_target:
-        txn.match_rows_with(join_matcher(execution.spark, source, analysed.on))
+    elif (reached := analysed.reached_without_source()) is not None:
+        txn.match_rows_with(join_matcher(execution.spark, source, analysed.on, reached))
     candidates = snapshot.add_files(None if condition == TRUE else condition)
     rows = MergeRows(analysed, snapshot.table_uri, terms.schema, source, execution.now_ms, tables)
     return _Merging(execution, snapshot, terms, rows, candidates, source.count())

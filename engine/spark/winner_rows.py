@@ -3,10 +3,11 @@
 They are few, and come from the driver.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,18 +29,27 @@ def condition_tester(spark: SparkSession) -> Callable[[Expression, pa.Table], pa
 
 
 def join_matcher(
-    spark: SparkSession, source: DataFrame, on: Expression
+    spark: SparkSession, source: DataFrame, on: Expression, reached: Sequence[Expression] = ()
 ) -> Callable[[pa.Table], pa.Array]:
-    """Which rows of a MERGE's target join some row of its source."""
+    """Which rows of a MERGE's target join some row of its source, or satisfy one of some conditions."""
 
     def match(rows: pa.Table) -> pa.Array:
         def joined() -> DataFrame:
-            target = _placed(spark, rows).alias("target")
-            return target.join(source.alias("source"), to_column(on), "left_semi")
+            return target().join(source.alias("source"), to_column(on), "left_semi")
 
-        return _mask(joined, rows.num_rows)
+        def target() -> DataFrame:
+            return _placed(spark, rows).alias("target")
+
+        found = _mask(joined, rows.num_rows)
+        for condition in reached:
+            found = pc.or_(found, _mask(_filtered(target, condition), rows.num_rows))
+        return found
 
     return match
+
+
+def _filtered(rows: Callable[[], DataFrame], condition: Expression) -> Callable[[], DataFrame]:
+    return lambda: rows().filter(is_true(condition))
 
 
 def _placed(spark: SparkSession, rows: pa.Table) -> DataFrame:

@@ -41,7 +41,7 @@ def test_a_history_that_moves_rows_in_every_way_ends_alike(spark: SparkSession, 
         c.Delete(2, c.Range(0, 1), promise=True),
         2,
         c.Update(3, c.Range(1, 2), 7, promise=True),
-        c.Merge(4, (2, 9), "shift", first=(1, "delete")),
+        c.Merge(4, (2, 9), "shift", first=(1, "delete"), unmatched_below=1),
         c.Reorg(5),
         5,
         c.Append(6, (("b", None), ("b", 4))),
@@ -100,4 +100,12 @@ def _outcome(played: Played) -> dict[int, str]:
     changes = [played.landed[v] for v in sorted(played.landed)]
     landed = [each for each in changes if not isinstance(each.command, c.Optimize | c.Reorg)]
     found = {each.command.number: f"landed {i}" for i, each in enumerate(landed)}
-    return found | {number: type(error).__name__ for number, error in played.lost.items()}
+    lost = {number: error for number, error in played.lost.items() if not _idle(played, number)}
+    return found | {number: type(error).__name__ for number, error in lost.items()}
+
+
+def _idle(played: Played, number: int) -> bool:
+    """Whether a command had no file to rewrite: Spark's ends before it would commit."""
+    loser = played.losers.get(number)
+    upkeep = loser is not None and isinstance(loser.command, c.Optimize | c.Reorg)
+    return upkeep and not loser.staged
