@@ -18,6 +18,7 @@ from engine.expressions.query_scope import QueryScope
 from engine.expressions.query_syntax import CommonTable, QuerySyntax, Tokens
 from engine.expressions.query_tables import tables_in_query
 from engine.expressions.scope import Relation, Scope
+from engine.expressions.subquery_places import refuse_names_around
 from engine.expressions.tree import VOID, Expression, Literal, Subquery
 from engine.expressions.types import common_type, sql_name
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
@@ -161,8 +162,11 @@ def subquery(kind: str, syntax: QuerySyntax, query: Query | None, position: int)
     """The node of a subquery.
 
     Raises:
-        ExpressionError: it gives more than one column where it is a value.
+        ExpressionError: it gives more than one column where it is a value, or names columns of the
+            query around where it cannot.
     """
+    if query is not None:
+        refuse_names_around(query, position)
     data_type: DataType = BOOLEAN if kind == "exists" else VOID
     if query is not None and kind != "exists":
         if len(query.columns) != 1:

@@ -169,7 +169,7 @@ class Query:
 
     def expressions(self) -> tuple[Expression, ...]:
         """Every expression in it."""
-        return tuple(each for step in steps(self.plan) for each in _expressions(step))
+        return tuple(each for step in steps(self.plan) for each in expressions_of(step))
 
     def scans(self) -> tuple[Scan, ...]:
         """The tables it reads outside of subqueries."""
@@ -216,7 +216,8 @@ def columns_of_plan(plan: Plan) -> frozenset[str]:  # noqa: PLR0911 - one form a
             return columns_of_plan(plan.below)
 
 
-def _expressions(plan: Plan) -> tuple[Expression, ...]:  # noqa: PLR0911 - one form a step
+def expressions_of(plan: Plan) -> tuple[Expression, ...]:  # noqa: PLR0911 - one form a step
+    """The expressions of a step itself."""
     match plan:
         case Rows(rows=rows):
             return tuple(each for row in rows for each in row)

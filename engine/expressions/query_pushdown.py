@@ -45,7 +45,12 @@ def _sink(plan: Plan, parts: Sequence[Expression], found: dict[str, Expression])
             if own:
                 found[side] = conjunction(own)
         case Filter(below, condition):
-            fresh = [each for each in split_conjuncts(condition) if _sinks(each)]
+            names = columns_of_plan(below)  # others are of the query around
+            fresh = [
+                each
+                for each in split_conjuncts(condition)
+                if _sinks(each) and _has_only(each, names)
+            ]
             _sink(below, [*parts, *fresh], found)
         case Sort(below):
             _sink(below, parts, found)
@@ -80,8 +85,11 @@ def _columns(tree: Expression) -> list[Column]:
 
 
 def _is_over(part: Expression, names: frozenset[str]) -> bool:
-    columns = _columns(part)
-    return bool(columns) and all(not c.relation and c.path[0] in names for c in columns)
+    return bool(_columns(part)) and _has_only(part, names)
+
+
+def _has_only(part: Expression, names: frozenset[str]) -> bool:
+    return all(not each.relation and each.path[0] in names for each in _columns(part))
 
 
 def _replaced(tree: Expression, plain: Mapping[str, Column]) -> Expression:

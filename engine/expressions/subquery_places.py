@@ -1,13 +1,28 @@
-"""Where IN with a subquery may stand: where null counts as false.
+"""What subqueries may be, and where.
 
-Spark computes it right in conditions alone, and there only if NOT stands right before it.
+IN with one may stand where null counts as false: Spark computes it right in conditions alone, and
+there only if NOT stands right before it. A subquery that names columns of the query around may
+filter and aggregate: Spark takes no more of that from DataFrames.
 """
 
 from collections.abc import Iterator
 
 from engine.errors import ExpressionError
+from engine.expressions.query_plan import (
+    Aggregate,
+    Distinct,
+    Filter,
+    Plan,
+    Project,
+    Query,
+    SetOperation,
+    columns_of_plan,
+    expressions_of,
+    inputs,
+    steps,
+)
 from engine.expressions.traits import has_subquery
-from engine.expressions.tree import Call, Expression, Subquery
+from engine.expressions.tree import Call, Column, Expression, Subquery
 from engine.schema.types import BOOLEAN
 
 
@@ -36,6 +51,48 @@ def refuse_in(tree: Expression) -> None:
     if any(_is_in(each) for each in _outside_queries(tree)):
         what = "IN (SELECT …) can only be joined by AND, OR and NOT, in a condition."
         raise ExpressionError(what, "Use EXISTS, or a join.")
+
+
+def refuse_names_around(query: Query, position: int) -> None:
+    """A subquery may name columns of the query around in some of its clauses.
+
+    Raises:
+        ExpressionError: it names one in another clause, or groups or combines rows that depend on
+            one.
+    """
+    for step in steps(query.plan):
+        if _names_around(step) and not isinstance(step, Filter | Project):
+            what = f"The subquery at {position} names a column of the query around where it may "
+            what += "not: WHERE, QUALIFY and SELECT may, outside of functions over several rows."
+            remedy = "Compare it in WHERE, or use a join."
+            raise ExpressionError(what, remedy, position=position)
+        clause = _whole_clause(step)
+        if clause and any(_names_around(each) for each in steps(step)):
+            what = f"The subquery at {position} has {clause} over a column of the query around."
+            remedy = f"Leave {clause} out, or join a query in FROM that has it."
+            raise ExpressionError(what, remedy, position=position)
+
+
+def _whole_clause(step: Plan) -> str:
+    """The clause of a step whose rows must not depend on the query around; "" for other steps."""
+    match step:
+        case Aggregate(keys=keys) if keys:
+            return "GROUP BY"
+        case Distinct():
+            return "DISTINCT"
+        case SetOperation(operator=operator):
+            return operator.upper()
+        case _:
+            return ""
+
+
+def _names_around(step: Plan) -> bool:
+    known = frozenset[str]().union(*(columns_of_plan(each) for each in inputs(step)))
+    return any(
+        isinstance(each, Column) and (each.relation or each.path[0] not in known)
+        for tree in expressions_of(step)
+        for each in _outside_queries(tree)
+    )
 
 
 def _is_in(tree: Expression) -> bool:

@@ -172,7 +172,9 @@ class QueryFrames:
         calls = [F.expr(aggregate_sql(call)).alias(name) for name, call in plan.calls]
         if not calls:
             return below.select(*keys).distinct()
-        return below.groupBy(*keys).agg(*calls) if keys else below.agg(*calls)
+        if not keys:  # not `agg`, which asks for the types of columns of a query around at once
+            return below.select(*calls)
+        return below.groupBy(*keys).agg(*calls)
 
     def _combined(self, plan: SetOperation) -> DataFrame:
         left, right = self._step(plan.left), self._step(plan.right)

@@ -7,6 +7,8 @@ from engine.errors import CannotEvaluateError, EngineError, ExpressionError, Tab
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_condition
 from engine.expressions.possible import possible
+from engine.expressions.query_plan import Query
+from engine.expressions.query_pushdown import conditions_of_scans
 from engine.expressions.ranges import ANY, NULL
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
@@ -70,6 +72,17 @@ def test_a_subquery_says_itself(text, sql):
     tree = _tree(text)
     assert to_sql(tree) == sql
     assert _tree(sql) == tree
+
+
+@pytest.mark.parametrize("relation", ["", "t"])
+def test_no_file_is_left_out_for_a_column_of_the_rows_around(relation):
+    text = "EXISTS (SELECT 1 FROM other o WHERE o.word = t.i AND o.i > 1 AND t.l = 1)"
+    scope = Scope((Relation(SCHEMA, relation, ("t",)),))
+    tree = parse_condition(text, scope, now_ms=0, nested=nested_in(_tables))
+    assert isinstance(tree, Subquery)
+    assert isinstance(tree.query, Query)
+    sunk = conditions_of_scans(tree.query.plan)
+    assert [to_sql(each) for each in sunk.values()] == ["`i` > 1"]
 
 
 def test_what_a_subquery_reads_is_known():

@@ -46,7 +46,11 @@ def lake(do, empty_table, tmp_path):
     )
     perform.table = lambda name: tables[name]
     columns = "(person BIGINT, id INT, amount DOUBLE)"
-    perform(f"CREATE TABLE orders {columns} USING DELTA PARTITIONED BY (person)", "orders")
+    perform(
+        f"CREATE TABLE orders {columns} USING DELTA PARTITIONED BY (person) "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+        "orders",
+    )
     perform(f"INSERT INTO orders {ORDERS}", "orders")
     perform("DELETE FROM orders WHERE id = 15", "orders")
     assert any(add.deletion_vector for add in tables["orders"].snapshot().add_files())

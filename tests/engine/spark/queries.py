@@ -105,6 +105,10 @@ QUERIES = [
     "SELECT name FROM people WHERE age > (SELECT avg(age) FROM people)",
     "SELECT name FROM people p WHERE age >= (SELECT max(age) FROM people q WHERE q.city = p.city)",
     "SELECT name, (SELECT count(*) FROM orders o WHERE o.person = p.id) AS n FROM people p",
+    "SELECT name, (SELECT count(amount) + coalesce(sum(weight), 0) FROM orders WHERE person = p.id AND paid)"
+    " AS n FROM people p",
+    "SELECT name FROM people p WHERE 0 IN (SELECT count(*) FROM orders o WHERE o.person = p.id)",
+    "SELECT name, (SELECT id FROM orders o WHERE o.person = p.id ORDER BY id DESC LIMIT 1) AS last FROM people p",
     "SELECT name FROM people p WHERE city IN (SELECT city FROM cities c WHERE c.place.size > p.age - 25)",
     "SELECT city FROM people GROUP BY city HAVING count(*) > (SELECT min(id) FROM people)",
     "SELECT p.name FROM people p JOIN orders o ON p.id = o.person AND o.amount IN (SELECT max(amount) FROM orders)",
@@ -118,3 +122,23 @@ NOT_IN_SPARK = {
     ),
 }
 """Queries that Spark's SQL may not take, and what they say."""
+
+REFUSED = {
+    "SELECT name FROM people p WHERE EXISTS (SELECT person FROM orders WHERE person = p.id"
+    " GROUP BY person HAVING count(*) > 1)": "GROUP BY over a column of the query around",
+    "SELECT name, (SELECT DISTINCT person FROM orders WHERE person = p.id) FROM people p": (
+        "DISTINCT over a column of the query around"
+    ),
+    "SELECT name FROM people p WHERE id IN (SELECT person FROM orders WHERE id > p.age UNION ALL SELECT 1)": (
+        "UNION over a column of the query around"
+    ),
+    "SELECT name FROM people p WHERE EXISTS (SELECT id FROM orders EXCEPT SELECT p.id)": (
+        "EXCEPT over a column of the query around"
+    ),
+    "SELECT name FROM people p WHERE age > (SELECT max(p.age) FROM orders)": "where it may not",
+    "SELECT name FROM people p WHERE 1 IN (SELECT rank() OVER (ORDER BY p.id) FROM orders)": (
+        "where it may not"
+    ),
+    "SELECT name FROM people p WHERE EXISTS (VALUES (p.id))": "where it may not",
+}
+"""Subqueries that Spark's SQL may take and the engine does not, and what it says of them."""
