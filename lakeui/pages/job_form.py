@@ -16,7 +16,7 @@ from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.level_impact import Impact, impact_of_command
-from lakeui.jobs.command_rules import check_command
+from lakeui.jobs.command_rules import check_command, statement_of
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.uploads import store_upload
@@ -203,7 +203,7 @@ def _checked(command: Command, table: Table) -> Command:
 def _understood(request: HttpRequest, table: Table, command: Command) -> Understood:
     parameters = command.parameters()
     action = action_for_kind(command.kind, parameters)
-    statement = command.statement()
+    statement = statement_of(command, table)
     rehearsals = Job.objects.filter(table=table, statement=statement, dry_run=True)
     return Understood(
         command=command,

@@ -337,3 +337,14 @@ def test_only_the_fields_of_the_chosen_source_count(as_, lake):
     }  # fmt: skip
     body = checked(as_("owner"), lake.table, **fields)
     assert "SELECT * FROM sales.orders WHERE order_id &lt; 3" in body
+
+
+def test_a_form_shows_the_statement_of_its_table_and_its_earlier_dry_run(as_, lake):
+    statement = "VACUUM sales.orders RETAIN 200 HOURS"
+    make_job(lake.table, "vacuum", statement=statement, dry_run=True, plan={"summary": "Some."})
+    parameters = json.dumps({"retention_hours": 200})
+    body = new(
+        as_("owner"), lake.table, step="check", kind="vacuum", parameters=parameters
+    ).content.decode()
+    assert statement in body
+    assert "A dry run of exactly this" in body
