@@ -5,6 +5,7 @@ is SQLite in a file, because worker processes join it; `TEST_DATABASE_URL` names
 """
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
@@ -46,3 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: looking through it for garbage took half the time."""
+    gc.collect()
+    gc.freeze()

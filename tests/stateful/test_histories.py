@@ -14,7 +14,7 @@ from tests.stateful.generator import generate
 from tests.stateful.history import History, Played, forget, play
 from tests.stateful.judge import is_sound, shrink
 
-COUNT = int(os.environ.get("HISTORIES", "1800"))
+COUNT = int(os.environ.get("HISTORIES", "1200"))
 FIRST = int(os.environ.get("FIRST_HISTORY", "0"))
 CHUNK, LONG_CHUNK = 100, 60
 

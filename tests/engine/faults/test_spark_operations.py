@@ -1,8 +1,7 @@
 """Operations on Spark whose store fails at the calls that matter: wholly done, or not at all.
 
 The writes are what matters: deletion vectors, the commit, and what follows it. Files that a failed
-run had staged are gone afterwards, files that the log names are there. `make stress` goes through
-more operations than `make test`.
+run had staged are gone afterwards, files that the log names are there.
 """
 
 import shutil
@@ -28,7 +27,7 @@ from tests.engine.faults.states import check_whole, commits_of, state_of
 from tests.engine.faults.stores import FaultyStore, faults
 from tests.engine.transaction.tables import FakeClock
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.stress, pytest.mark.timeout(300)]
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -118,13 +117,7 @@ def _check(
     return error
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "update by vectors",
-        *(pytest.param(each, marks=pytest.mark.stress) for each in list(STATEMENTS)[1:]),
-    ],
-)
+@pytest.mark.parametrize("name", STATEMENTS)
 def test_an_operation_on_spark_happens_wholly_or_not_at_all(
     spark: SparkSession, tables: Path, tmp_path: Path, name: str
 ):

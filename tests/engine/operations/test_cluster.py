@@ -14,7 +14,7 @@ from tests.engine.operations.standalone_cluster import standalone_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.stress, pytest.mark.timeout(400)]
 
 
 def test_operations_run_on_a_cluster_and_little_comes_to_the_driver(tmp_path):
