@@ -46,7 +46,7 @@ check: install-test ## Lint, types, layers, migrations
 	@$(BIN)/mypy
 	@$(BIN)/python manage.py makemigrations --check --dry-run
 
-unit: install-test ## Tests but for the browser's, in two processes: one of them has Spark
+unit: install-test ## Tests but for the browser's, each in whichever of two processes is free
 	@$(BIN)/python -m tests.prerequisites
 	@$(BIN)/pytest -n 2 --dist loadgroup
 

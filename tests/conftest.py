@@ -28,7 +28,6 @@ os.environ.setdefault("XDG_RUNTIME_DIR", str(_HOME))  # PostgreSQL's wheel asks 
 
 import django  # noqa: E402 - the environment comes first
 import hypothesis  # noqa: E402
-import pytest  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
@@ -40,13 +39,6 @@ hypothesis.settings.register_profile(  # a busy machine is slow, which is no fai
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("unhurried")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, Spark's run in one of them: one JVM is enough."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def pytest_collection_finish() -> None:
