@@ -63,3 +63,19 @@ class AddCDCFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     size: Size
     data_change: bool = False
     tags: dict[str, str | None] | None = None
+
+
+def tombstone(add: AddFile) -> RemoveFile:
+    """The `remove` of a live file, everything the log knows of it kept; the commit gives the time."""
+    return RemoveFile(
+        path=add.path,
+        data_change=True,
+        extended_file_metadata=True,
+        partition_values=add.partition_values,
+        size=add.size,
+        stats=add.stats,
+        tags=add.tags,
+        deletion_vector=add.deletion_vector,
+        base_row_id=add.base_row_id,
+        default_row_commit_version=add.default_row_commit_version,
+    )

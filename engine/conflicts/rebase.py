@@ -10,7 +10,7 @@ import msgspec
 from pyroaring import BitMap64
 
 from engine.actions.codec import Action
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile, RemoveFile, tombstone
 from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.settlement import Settlement
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
@@ -66,18 +66,8 @@ def naming(remove: RemoveFile, latest: AddFile) -> RemoveFile:
 
 
 def taking(add: AddFile) -> RemoveFile:
-    """The `remove` of a file."""
-    return RemoveFile(
-        path=add.path,
-        data_change=True,
-        extended_file_metadata=True,
-        partition_values=add.partition_values,
-        size=add.size,
-        stats=add.stats,
-        deletion_vector=add.deletion_vector,
-        base_row_id=add.base_row_id,
-        default_row_commit_version=add.default_row_commit_version,
-    )
+    """The `remove` of a file, without its tags."""
+    return msgspec.structs.replace(tombstone(add), tags=None)
 
 
 def staged_over(latest: AddFile, stats: str | None, *, data_change: bool) -> AddFile:

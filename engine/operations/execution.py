@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile, tombstone
 from engine.commands.command import Command
 from engine.deletion_vectors.files import locate
 from engine.errors import (
@@ -281,17 +281,9 @@ def removal(
     add: AddFile, *, data_change: bool = True, tags: Mapping[str, str | None] | None = None
 ) -> RemoveFile:
     """The tombstone of a live file; the commit gives it its time."""
-    return RemoveFile(
-        path=add.path,
-        data_change=data_change,
-        extended_file_metadata=True,
-        partition_values=add.partition_values,
-        size=add.size,
-        stats=add.stats,
-        tags=dict(tags) if tags else add.tags,
-        deletion_vector=add.deletion_vector,
-        base_row_id=add.base_row_id,
-        default_row_commit_version=add.default_row_commit_version,
+    found = tombstone(add)
+    return msgspec.structs.replace(
+        found, data_change=data_change, tags=dict(tags) if tags else found.tags
     )
 
 

@@ -14,6 +14,7 @@ from pyspark import TaskContext
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from engine.actions.files import tombstone
 from engine.actions.table import SetTransaction
 from engine.errors import RequestError
 from engine.spark.data_source_options import LakeOptions, Place
@@ -25,7 +26,6 @@ from engine.spark.staged_files import (
     discard_write,
     has_failed_tasks,
     may_have_landed,
-    removal_of,
     stages_of,
 )
 from engine.storage.uri import open_store
@@ -141,7 +141,7 @@ def commit_batch(
         return None
     now_ms = table.clock.now_ms()
     txn.stage(SetTransaction(app_id=query_id, version=batch_id, last_updated=now_ms))
-    txn.stage(*map(removal_of, removed), *adds)
+    txn.stage(*map(tombstone, removed), *adds)
     parameters = {
         "outputMode": "Complete" if replace_all else "Append",
         "queryId": query_id,

@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from engine.actions.files import tombstone
 from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.staged_files import (
     StagedFiles,
@@ -15,7 +16,6 @@ from engine.spark.staged_files import (
     discard_write,
     has_failed_tasks,
     may_have_landed,
-    removal_of,
     stages_of,
 )
 from engine.storage.uri import open_store
@@ -77,7 +77,7 @@ class LakeWriter(DataSourceArrowWriter):
         if self._overwrite:
             txn.read_whole_table()
             removed = snapshot.add_files()
-            txn.stage(*map(removal_of, removed))
+            txn.stage(*map(tombstone, removed))
             metrics["numRemovedFiles"] = len(removed)
             metrics["numRemovedBytes"] = sum(add.size for add in removed)
         txn.stage(*adds)

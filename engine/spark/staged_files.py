@@ -15,7 +15,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import WriterCommitMessage
 
 from engine.actions.codec import decode, encode
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddFile
 from engine.clock import SystemClock
 from engine.errors import (
     CommitOutcomeUnknownError,
@@ -191,22 +191,6 @@ def remove_files(store: Store, adds: Sequence[AddFile]) -> None:
     with suppress(StorageError):
         for add in adds:
             store.delete(resolve_log_path(store.root, add.path).path)
-
-
-def removal_of(add: AddFile) -> RemoveFile:
-    """The tombstone of a live file."""
-    return RemoveFile(
-        path=add.path,
-        data_change=True,
-        extended_file_metadata=True,
-        partition_values=add.partition_values,
-        size=add.size,
-        stats=add.stats,
-        tags=add.tags,
-        deletion_vector=add.deletion_vector,
-        base_row_id=add.base_row_id,
-        default_row_commit_version=add.default_row_commit_version,
-    )
 
 
 def _under_names(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:

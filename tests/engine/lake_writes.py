@@ -5,11 +5,11 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
+from engine.actions.files import tombstone
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.snapshot.reader import read_file
 from engine.spark.columns import to_spark_schema
 from engine.spark.data_source import LakeDataSource
-from engine.spark.staged_files import removal_of
 
 COLUMNS = "id BIGINT, p STRING, s STRUCT<x: INT>"
 
@@ -43,7 +43,7 @@ def delete(table, wanted):
             assert add.deletion_vector is None
             vector = write_deletion_vector(table.store, [found.index(wanted)])
             masked = msgspec.structs.replace(add, deletion_vector=vector, data_change=True)
-            txn.stage(removal_of(add), masked)
+            txn.stage(tombstone(add), masked)
     return txn.commit("DELETE")
 
 
