@@ -53,6 +53,9 @@ class Job(models.Model):
     commit_after = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
+    schedule = models.ForeignKey(
+        "Schedule", null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs"
+    )
 
     txn_id = models.UUIDField(default=uuid.uuid4, editable=False)
     base_version = models.BigIntegerField(
@@ -71,6 +74,7 @@ class Job(models.Model):
     progress_done = models.BigIntegerField(default=0)
     progress_total = models.BigIntegerField(default=0)
     progress_unit = models.CharField(max_length=30, blank=True)
+    progress_running = models.BigIntegerField(default=0)  # of the rest, at work now
 
     created_at = models.DateTimeField(auto_now_add=True)
     sent_at = models.DateTimeField(null=True, blank=True)  # handed to the broker; null: it was down
@@ -100,6 +104,8 @@ class Job(models.Model):
             models.Index(fields=["-finished_at", "state"], name="job_by_end"),
             models.Index(fields=["state", "-finished_at", "table"], name="job_by_outcome"),
             models.Index(fields=["requested_by", "-created_at"], name="job_by_person"),
+            models.Index(fields=["schedule", "-created_at"], name="job_by_schedule"),
+            models.Index(fields=["table", "kind", "state", "-finished_at"], name="job_by_kind"),
         ]
 
     def __str__(self) -> str:
@@ -148,7 +154,10 @@ class Schedule(models.Model):
 
 
 class JobAttempt(models.Model):
-    """One try at a job: what it read, how it ended, what it cost."""
+    """One try at a job: what it read, how it ended, what it cost.
+
+    Times of cores and bytes are those that Spark counted, null where it counted none.
+    """
 
     class Outcome(models.TextChoices):
         RUNNING = "running"
@@ -168,6 +177,10 @@ class JobAttempt(models.Model):
     read_version = models.BigIntegerField(null=True, blank=True)
     attempted_version = models.BigIntegerField(null=True, blank=True)
     bytes_written = models.BigIntegerField(default=0)
+    files_written = models.BigIntegerField(null=True, blank=True)
+    core_ms = models.BigIntegerField(null=True, blank=True)
+    bytes_read = models.BigIntegerField(null=True, blank=True)
+    bytes_shuffled = models.BigIntegerField(null=True, blank=True)
     message = models.TextField(blank=True)
 
     class Meta:
@@ -176,6 +189,63 @@ class JobAttempt(models.Model):
 
     def __str__(self) -> str:
         return f"attempt {self.number} of {self.job_id}"
+
+
+class JobStage(models.Model):
+    """A step of an attempt, as its worker saw it: how long, how many tasks, what they cost.
+
+    A step that recurs is one row; `took_ms` sums its turns. `found` says in words what it found.
+    """
+
+    attempt = models.ForeignKey(JobAttempt, on_delete=models.CASCADE, related_name="stages")
+    place = models.PositiveSmallIntegerField()  # from 0
+    name = models.CharField(max_length=100)
+    found = models.CharField(max_length=200, blank=True)
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)  # null: it runs
+    took_ms = models.BigIntegerField(default=0)
+    unit = models.CharField(max_length=30, blank=True)
+    done = models.BigIntegerField(default=0)
+    running = models.BigIntegerField(default=0)
+    total = models.BigIntegerField(default=0)
+    median_ms = models.BigIntegerField(null=True, blank=True)  # of the longest Spark stage's tasks
+    slowest_ms = models.BigIntegerField(null=True, blank=True)
+    slowest_task = models.IntegerField(null=True, blank=True)
+    core_ms = models.BigIntegerField(null=True, blank=True)
+    bytes_read = models.BigIntegerField(null=True, blank=True)
+    bytes_shuffled = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["attempt", "place"]
+        constraints = [
+            models.UniqueConstraint(fields=["attempt", "place"], name="one_row_a_stage"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} of attempt {self.attempt_id}"
+
+
+class WorkerReport(models.Model):
+    """What a worker said of itself last, some seconds ago: also one that has nothing to do."""
+
+    name = models.CharField(max_length=255, unique=True)  # Celery's: spark@host
+    queue = models.CharField(max_length=20)
+    pid = models.IntegerField()
+    slots = models.PositiveIntegerField(default=1)  # jobs at once
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+    spark_version = models.CharField(max_length=30, blank=True)  # blank: it has no Spark
+    spark_master = models.CharField(max_length=200, blank=True)
+    executors = models.PositiveIntegerField(null=True, blank=True)
+    cores = models.PositiveIntegerField(null=True, blank=True)
+    busy_cores = models.PositiveIntegerField(null=True, blank=True)
+    active_stages = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class JobEvent(models.Model):
