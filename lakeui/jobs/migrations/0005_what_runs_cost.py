@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('catalog', '0009_what_runs_cost'),
+        ('catalog', '0008_hours_and_indexes'),
         ('jobs', '0004_indexes'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
