@@ -17,7 +17,7 @@ from engine.actions.files import AddFile
 from engine.errors import MalformedLogError
 from engine.expressions.literals import as_single, parse_date, parse_timestamp
 from engine.expressions.possible import Read, compiled
-from engine.expressions.ranges import NULL, UNKNOWN, Range, after_prefix, constant
+from engine.expressions.ranges import NULL, UNKNOWN, Range, constant
 from engine.expressions.traits import columns_of, conjunction, is_deterministic, split_conjuncts
 from engine.expressions.tree import Column, Expression
 from engine.expressions.types import FLOATS, INTEGRALS
@@ -35,11 +35,11 @@ from engine.schema.types import (
     DecimalType,
     StructType,
 )
+from engine.snapshot import text_bounds
 from engine.snapshot.decimal_bounds import lower_bound, upper_bound
 
 _STATS = msgspec.json.Decoder(float_hook=Decimal)
 _BATCH_FILES = 8192
-_CUT_LENGTH = 32
 _MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPE_CHANGES = "delta.typeChanges"
@@ -307,9 +307,7 @@ def _upper(found: Any, data_type: DataType, *, was_float: bool = False) -> Any: 
         return found if found is None else upper_bound(found, data_type)
     if isinstance(found, datetime):
         return _moved(found, _MILLISECOND)
-    if isinstance(found, str) and len(found) >= _CUT_LENGTH:
-        return after_prefix(found)
-    return found
+    return text_bounds.upper_bound(found) if isinstance(found, str) else found
 
 
 def _moved(value: datetime, by: timedelta) -> datetime | None:

@@ -18,8 +18,8 @@ from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.expressions.types import INTEGRALS
 from engine.schema.column_mapping import physical_name
 from engine.schema.types import DATE, STRING, DataType, StructType
+from engine.snapshot.text_bounds import may_be_cut
 
-_CUT_LENGTH = 32  # a text of that length may have been cut, which leaves no upper bound
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _MAY_HOLD: dict[str, Callable[[Any, Any, Any], bool]] = {
@@ -45,7 +45,7 @@ class Comparison:
         low, high = self._bound(low), self._bound(high)
         if low is None or high is None:
             return True
-        if self.kind == STRING and len(high) >= _CUT_LENGTH:
+        if self.kind == STRING and may_be_cut(high):
             high = None
         test = _MAY_HOLD[self.operator]
         return any(test(low, high, value) for value in self.values)

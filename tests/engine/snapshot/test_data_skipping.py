@@ -384,6 +384,24 @@ def test_a_cut_maximum_does_not_rule_out_what_it_was_cut_from():
         assert may_match(condition, {}, stats, TABLE, ()) is expected
 
 
+@pytest.mark.parametrize(
+    ("value", "maximum"),
+    [
+        ("m" * 32 + "\U0001f600", "m" * 32 + "\ufffd"),
+        ("\U0001f600" * 17, "\U0001f600" * 16 + "\ufffd"),
+        ("\U0001f600" * 17, "\U0001f600" * 16),
+        ("m" * 31 + "\U0001f600", "m" * 31 + "?\ufffd"),
+        ("mm\U0001f600", "m\ufffd"),
+    ],
+)
+def test_a_maximum_cut_by_utf16_units_does_not_rule_out_what_it_was_cut_from(
+    value: str, maximum: str
+):
+    stats = {"numRecords": 1, "minValues": {"name": "a"}, "maxValues": {"name": maximum}}
+    for text in (f"name = '{value}'", f"NOT name < '{value}'"):
+        assert may_match(parse_condition(text, TABLE), {}, stats, TABLE, ())
+
+
 def test_a_decimal_that_went_through_a_double_keeps_its_neighbours():
     schema = StructType((StructField("n", DecimalType(38, 2)),))
     stats = parse_stats(

@@ -127,6 +127,15 @@ def test_what_is_more_than_a_comparison_is_left_to_others(text: str):
     assert as_comparison(parse_condition(text, SCHEMA), SCHEMA, "none") is None
 
 
+@pytest.mark.parametrize("high", ["\U0001f600" * 16, "m\ufffd"])
+def test_a_text_cut_by_utf16_units_is_no_upper_bound(high: str):
+    store = MemoryStore(f"memory://{uuid.uuid4()}")
+    write_first(store, SCHEMA)
+    stats = json.dumps({"numRecords": 1, "minValues": {"s": "a"}, "maxValues": {"s": high}})
+    write_commit(store, 1, add("f", stats=stats))
+    assert load_snapshot(store).files("s = '\U0001f601'").num_rows == 1
+
+
 @pytest.mark.parametrize(("length", "kept"), [(31, False), (32, True), (33, True)])
 def test_a_text_that_may_have_been_cut_is_no_upper_bound(length: int, kept: bool):
     store = MemoryStore(f"memory://{uuid.uuid4()}")

@@ -1,0 +1,29 @@
+"""Upper bounds of texts as writers leave them in statistics: cut, and made larger by a character.
+
+Older writers cut after 32 UTF-16 units, which are 16 characters beyond U+FFFF, and put U+FFFD behind.
+That is no bound in the order of UTF-8: such a character is above it, and half of one becomes `?`.
+"""
+
+from engine.expressions.ranges import after_prefix
+
+_KEPT_UNITS = 32
+_TIE_BREAKER = "\ufffd"
+_HALF = "?"
+
+
+def may_be_cut(maximum: str) -> bool:
+    """Whether a maximum may stand for a longer text."""
+    long = 2 * len(maximum) >= _KEPT_UNITS and len(_units(maximum)) >= 2 * _KEPT_UNITS
+    return long or maximum.endswith(_TIE_BREAKER)
+
+
+def upper_bound(maximum: str) -> str | None:
+    """A text at or above everything that a maximum stands for; None where there is no bound."""
+    if not may_be_cut(maximum):
+        return maximum
+    kept = _units(maximum)[: 2 * _KEPT_UNITS].decode("utf-16-le", "ignore")
+    return after_prefix(kept.rstrip(_TIE_BREAKER).removesuffix(_HALF))
+
+
+def _units(text: str) -> bytes:
+    return text.encode("utf-16-le", "surrogatepass")
