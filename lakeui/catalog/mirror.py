@@ -7,6 +7,7 @@ and why it is stale; nothing is raised, because a page must not fail for a table
 
 import logging
 from collections.abc import Sequence
+from datetime import datetime
 
 from django.conf import settings
 from django.db import transaction
@@ -29,6 +30,8 @@ from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.catalog.snapshot_rows import live_file_rows, table_fields
 
 logger = logging.getLogger(__name__)
+
+MAINTENANCE = {"last_optimize_at": "OPTIMIZE", "last_vacuum_at": "VACUUM END"}
 
 _BATCH = 1000
 _Read = tuple[LogCommit, bytes]
@@ -123,6 +126,7 @@ def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
             [commit_row(table, commit, raw) for commit, raw in new], batch_size=_BATCH
         )
         count_in(rows)
+        _note_maintenance(table, rows)
         files = [
             file
             for row, (commit, _) in zip(rows, new, strict=True)
@@ -145,13 +149,24 @@ def _write_snapshot(table: Table, fields: dict[str, object], live: Sequence[Live
 
 def _history_fields(table: Table) -> dict[str, object]:
     history = Commit.objects.filter(table=table)
-    newest = history.order_by("-version").only("committed_at", "operation").first()
+    newest = history.order_by("-version").defer("raw").first()
     oldest = history.order_by("version").only("version").first()
     return {
         "earliest_version": oldest.version if oldest else None,
         "last_commit_at": newest.committed_at if newest else None,
         "last_operation": newest.operation if newest else "",
+        "last_writer": (newest.user_name or newest.engine_info) if newest else "",
     }
+
+
+def _note_maintenance(table: Table, rows: Sequence[Commit]) -> None:
+    """When the table was last compacted and cleaned, so that nobody has to look for it."""
+    for field, operation in MAINTENANCE.items():
+        done = [row.committed_at for row in rows if row.operation == operation]
+        latest = max((at for at in done if at is not None), default=None)
+        if latest is not None:
+            known: datetime | None = getattr(table, field)
+            _set(table, **{field: max(known or latest, latest)})
 
 
 def _replace_live_files(table: Table, live: Sequence[LiveFile]) -> None:
@@ -178,24 +193,27 @@ def _forget(table: Table) -> None:
         CommitFile.objects.filter(commit__table=table).delete()
         Commit.objects.filter(table=table).delete()
         LiveFile.objects.filter(table=table).delete()
-        Table.objects.filter(pk=table.pk).update(version=None, live_files_mirrored=0)
-    table.version = None
+        _set(table, version=None, live_files_mirrored=0, **dict.fromkeys(MAINTENANCE))
 
 
 def _record_success(table: Table) -> None:
-    _set(table, mirrored_at=timezone.now(), mirror_error_code="", mirror_error="")
-    if table.mirror_failed_at is not None:
-        _set(table, mirror_failed_at=None)
+    now = timezone.now()
+    _set(table, mirrored_at=now, mirror_tried_at=now, mirror_error_code="", mirror_error="")
+    if table.mirror_failed_at is not None or table.mirror_tries:
+        _set(table, mirror_failed_at=None, mirror_tries=0)
 
 
 def _record_failure(table: Table, code: str, message: str) -> None:
     """`mirror_failed_at` is when the trouble began; `mirrored_at` stays the age of what is shown."""
+    now = timezone.now()
     since = table.mirror_failed_at if table.mirror_error_code == code else None
     _set(
         table,
+        mirror_tried_at=now,
+        mirror_tries=table.mirror_tries + 1 if since else 1,
         mirror_error_code=log_values.text(code, 100),
         mirror_error=log_values.text(message, 4000),
-        mirror_failed_at=since or timezone.now(),
+        mirror_failed_at=since or now,
     )
 
 

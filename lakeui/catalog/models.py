@@ -25,6 +25,9 @@ class Table(models.Model):
     earliest_version = models.BigIntegerField(null=True, blank=True)
     last_commit_at = models.DateTimeField(null=True, blank=True)
     last_operation = models.CharField(max_length=100, blank=True)
+    last_writer = models.CharField(max_length=255, blank=True)  # or its engine, if it named nobody
+    last_optimize_at = models.DateTimeField(null=True, blank=True)  # of the versions on record
+    last_vacuum_at = models.DateTimeField(null=True, blank=True)
     table_uuid = models.CharField(max_length=100, blank=True)
     created_at_source = models.DateTimeField(null=True, blank=True)
     min_reader_version = models.IntegerField(null=True, blank=True)
@@ -62,7 +65,11 @@ class Table(models.Model):
     mirrored_at = models.DateTimeField(null=True, blank=True)
     mirror_error_code = models.CharField(max_length=100, blank=True)
     mirror_error = models.TextField(blank=True)
-    mirror_failed_at = models.DateTimeField(null=True, blank=True)
+    mirror_failed_at = models.DateTimeField(null=True, blank=True)  # when the trouble began
+    mirror_tried_at = models.DateTimeField(
+        null=True, blank=True
+    )  # the last try, whatever came of it
+    mirror_tries = models.PositiveIntegerField(default=0)  # in vain, since the trouble began
 
     class Meta:
         ordering = ["name"]
@@ -131,10 +138,12 @@ class Commit(models.Model):
 
 
 class CommitHour(models.Model):
-    """How many commits of all tables the mirror saw land in an hour: see `commit_hours.py`."""
+    """What the mirror saw land in an hour, of all tables together: see `commit_hours.py`."""
 
     hour = models.DateTimeField(unique=True)
     commits = models.BigIntegerField(default=0)
+    bytes_added = models.BigIntegerField(default=0)
+    bytes_removed = models.BigIntegerField(default=0)
 
     class Meta:
         ordering = ["hour"]

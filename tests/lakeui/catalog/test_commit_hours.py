@@ -5,7 +5,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db.models import Sum
 
-from lakeui.catalog.commit_hours import commits_since, count_in, count_out, recount
+from lakeui.catalog.commit_hours import (
+    commits_since,
+    count_in,
+    count_out,
+    growth_since,
+    recount,
+)
 from lakeui.catalog.models import Commit, CommitHour
 from lakeui.catalog.roles import Role
 from tests.lakeui.factories import grant, make_table, make_user
@@ -20,7 +26,13 @@ def tables():
     made = [make_table("sales.orders"), make_table("crm.customers")]
     for table in made:
         rows = [
-            Commit(table=table, version=n, committed_at=START + timedelta(minutes=20 * n))
+            Commit(
+                table=table,
+                version=n,
+                committed_at=START + timedelta(minutes=20 * n),
+                bytes_added=100,
+                bytes_removed=30,
+            )
             for n in range(72)
         ]
         count_in(Commit.objects.bulk_create(rows))
@@ -47,9 +59,18 @@ def test_what_is_forgotten_is_taken_out(tables):
 
 
 def test_counting_anew_agrees_with_what_was_added_up(tables):
-    before = list(CommitHour.objects.values_list("hour", "commits"))
+    fields = ("hour", "commits", "bytes_added", "bytes_removed")
+    before = list(CommitHour.objects.values_list(*fields))
     recount()
-    assert list(CommitHour.objects.values_list("hour", "commits")) == before
+    assert list(CommitHour.objects.values_list(*fields)) == before
+
+
+def test_growth_is_what_came_less_what_went_and_nobodys_who_sees_a_part(tables):
+    viewer, guest = make_user("viewer", Role.VIEWER), make_user("guest")
+    grant(guest, tables[0], Role.VIEWER)
+    assert growth_since(viewer, START) == 2 * 72 * 70
+    assert growth_since(viewer, START + timedelta(hours=23, minutes=30)) == 2 * 3 * 70
+    assert growth_since(guest, START) is None
 
 
 def test_commits_without_a_time_are_in_no_hour():

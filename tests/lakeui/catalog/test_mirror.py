@@ -121,6 +121,26 @@ def test_a_table_that_went_away_keeps_its_rows_and_says_since_when(lake):
     assert table.mirror_error_code == "DELTA_TABLE_NOT_FOUND"
     assert (table.version, table.mirrored_at) == (0, mirrored_at)
     assert table.mirror_failed_at == failed_at
+    assert table.mirror_tries == 2
+    assert table.mirror_tried_at > failed_at
+
+
+def test_the_mirror_notes_who_wrote_last_and_when_it_was_compacted(lake):
+    new_table(lake / "orders")
+    told = {"operation": "OPTIMIZE", "userName": "opt-scheduler", "timestamp": 1_790_000_000_000}
+    append_commit(lake / "orders", 1, [add("a.parquet")], info=told)
+    append_commit(
+        lake / "orders",
+        2,
+        [add("b.parquet")],
+        info={"operation": "WRITE", "engineInfo": "delta-rs:1.6"},
+    )
+    table = register_table(str(lake / "orders"))
+    compacted = Commit.objects.get(table=table, version=1).committed_at
+    assert (table.last_writer, table.last_vacuum_at) == ("delta-rs:1.6", None)
+    assert table.last_optimize_at == compacted
+    rebuild_table(table)
+    assert table.last_optimize_at == compacted
 
 
 def test_a_table_that_came_back_has_no_error_any_more(lake):
@@ -212,7 +232,7 @@ def test_every_real_table_is_mirrored_or_says_what_it_lacks(name, settings):
 
 
 def _contents(table: Table) -> list[object]:
-    skipped = {"id", "commit_id", "mirrored_at", "registered_at"}
+    skipped = {"id", "commit_id", "mirrored_at", "mirror_tried_at", "registered_at"}
     rows = [
         *Table.objects.filter(pk=table.pk).values(),
         *Commit.objects.order_by("version").values(),
