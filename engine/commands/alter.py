@@ -1,5 +1,6 @@
 """Commands that change a table's columns, constraints, clustering and features."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,8 +25,9 @@ class _Alter(Command):
         """As `Command.statement`."""
         return f"ALTER TABLE {table_sql(self.table)} {self._change()}"
 
+    @abstractmethod
     def _change(self) -> str:
-        raise NotImplementedError
+        """What comes after the table's name."""
 
 
 def _place(after: str, *, first: bool) -> str:

@@ -1,5 +1,6 @@
 """What every command is: a value, checked without Spark, that can say itself in SQL."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,7 +23,7 @@ PARSE: dict[str, Callable[[Any], Any]] = {"source": source_from_json}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(ABC):
     """Something to do to one table.
 
     Attributes:
@@ -70,16 +71,16 @@ class Command:
         """JSON-ready; `from_parameters` of it equals the command."""
         return {name: to_json(value) for name, value in vars(self).items()}
 
-    def validate(self, schema: StructType | None) -> None:
+    def validate(self, schema: StructType | None) -> None:  # noqa: B027 - most refuse nothing
         """Refuse what cannot be done, to a table of that schema if it is known.
 
         Raises:
             RequestError: (`ExpressionError` and others) `field` names the part.
         """
 
+    @abstractmethod
     def statement(self) -> str:
         """SQL that says the same; `parse_statement` of it equals the command."""
-        raise NotImplementedError
 
     def condition(
         self, schema: StructType, *, now_ms: int | None = None, tables: Tables | None = None

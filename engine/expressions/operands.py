@@ -1,5 +1,6 @@
 """What stands between operators: columns, literals, function calls, CASE, CAST and brackets."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from engine.errors import ExpressionError
@@ -26,7 +27,7 @@ KEYWORDS = frozenset({*_LOGIC, *_VALUES, *_CALLS, *_SELECT})
 Nested = Callable[["Operands", str], Expression]
 
 
-class Operands(Cursor):
+class Operands(Cursor, ABC):
     """One pass over the tokens of one expression.
 
     `nested` parses a subquery whose SELECT is next; without it there are none.
@@ -43,9 +44,9 @@ class Operands(Cursor):
         self.scope, self.moments, self.nested = scope, moments, nested
         self._depth = 0
 
+    @abstractmethod
     def expression(self) -> Expression:
         """An expression of any operators."""
-        raise NotImplementedError
 
     def _subquery(self, kind: str) -> Expression:
         if self.nested is None:

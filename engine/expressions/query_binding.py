@@ -4,6 +4,7 @@ What comes out holds no text: tables are names for a resolver to open, functions
 allow-lists, and every column is one that a table has.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -48,7 +49,7 @@ class Place:
 NOWHERE = Place({})
 
 
-class Binder:
+class Binder(ABC):
     """What the parts of a query are bound with. Columns get the plan's own names, each once."""
 
     def __init__(self, tables: Tables, moments: dict[str, Literal]) -> None:
@@ -61,6 +62,7 @@ class Binder:
         self._sides += 1
         return f"{PLANNED}{self._sides}"
 
+    @abstractmethod
     def query(self, syntax: QuerySyntax, place: Place = NOWHERE) -> Query:
         """The plan of a query.
 
@@ -69,7 +71,6 @@ class Binder:
             ExpressionError: anything else that does not go together; with its position.
             EngineError: a table that the resolver does not give.
         """
-        raise NotImplementedError
 
     def grammar(  # noqa: PLR0913 - what an expression may use
         self,

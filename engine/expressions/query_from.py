@@ -1,5 +1,7 @@
 """Tokens to the FROM of a query, and where an expression in a query ends."""
 
+from abc import ABC, abstractmethod
+
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token
 from engine.expressions.literals import is_whole
@@ -69,15 +71,15 @@ RESERVED = _ENDS | _OTHER
 _UNKNOWN = frozenset({"NATURAL", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE", "WINDOW"})
 
 
-class FromReader(Cursor):
+class FromReader(Cursor, ABC):
     """Reads tables and joins."""
 
     help = "See the documentation for the queries that are understood."
     depth = 0
 
+    @abstractmethod
     def query(self) -> QuerySyntax:
         """The query ahead."""
-        raise NotImplementedError
 
     def source(self) -> FromSyntax:
         """Tables with joins and commas between them."""
