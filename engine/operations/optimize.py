@@ -30,10 +30,12 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
     """Run an OPTIMIZE: compaction, or ordering where columns are given or the table is clustered.
 
     Raises:
-        RequestError: the condition names columns that are not partition columns.
+        RequestError: the condition names columns that are not partition columns, or the table's
+            clustering and what is asked for exclude one another.
         ConflictError: a concurrent commit rewrote the same files.
     """
     snapshot = execution.table.snapshot()
+    _check_order(command, snapshot)
     condition = execution.condition(command, snapshot)
     files = chosen_files(snapshot, condition)
     target = command.target_size_bytes or execution.files_of(snapshot).target_size_bytes
@@ -82,6 +84,7 @@ def rewrite_bins(
     for number, group in enumerate(groups):
         execution.progress(Progress("batches", number, len(groups), "commits"))
         txn = execution.begin(digest(group))
+        execution.chose(sum(map(len, group)), execution.snapshot_of(txn))
         compacted = _compact(execution, txn, group)
         if compacted:
             done += compacted
@@ -101,6 +104,17 @@ def combined(results: Sequence[OperationResult], metrics: dict[str, int | str]) 
         recognised=all(result.recognised for result in results),
         versions=tuple(version for result in results for version in result.versions),
     )
+
+
+def _check_order(command: Optimize, snapshot: Snapshot) -> None:
+    """One order a table: that of its clustering columns, where it has any."""
+    clustering = ", ".join(snapshot.clustering_columns)
+    if command.zorder_by and clustering:
+        what = f"The table is clustered by {clustering}: OPTIMIZE orders its rows by that alone."
+        raise RequestError(what, "Leave ZORDER BY out, or change CLUSTER BY.", field="zorder_by")
+    if command.full and not clustering:
+        what = "The table is not clustered: there is no order to bring every file into."
+        raise RequestError(what, "Leave FULL out, or give the table CLUSTER BY.", field="full")
 
 
 def _compact(

@@ -7,6 +7,7 @@ import pytest
 
 from engine.commands.model import Optimize, Overwrite, RowsSource, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
+from engine.errors import RequestError
 from engine.operations.active import running
 from engine.operations.execution import removal, with_vector
 from engine.spark.file_writer import write_files
@@ -114,7 +115,23 @@ def test_a_column_that_would_be_dropped_touches_no_file(do_lightly, table):
     assert _listing(table) == before
 
 
-@pytest.mark.parametrize("command", [Optimize(full=True), "OPTIMIZE t ZORDER BY (id)"])
+@pytest.mark.parametrize(
+    ("clustering", "statement", "remedy"),
+    [
+        (" CLUSTER BY (id)", "OPTIMIZE t ZORDER BY (id)", "Leave ZORDER BY out"),
+        ("", "OPTIMIZE t FULL", "Leave FULL out"),
+    ],
+)
+def test_an_order_that_the_table_does_not_have_is_refused(
+    do_lightly, empty_table, clustering, statement, remedy
+):
+    do_lightly(f"CREATE TABLE t (id BIGINT) USING DELTA{clustering}")
+    with pytest.raises(RequestError, match="clustered") as refused:
+        do_lightly(statement, dry_run=True)
+    assert refused.value.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize("command", [Optimize(full=True), "OPTIMIZE t"])
 def test_nothing_to_do_is_said(do_lightly, empty_table, command):
     do_lightly("CREATE TABLE t (id BIGINT) USING DELTA CLUSTER BY (id)")
     plan = do_lightly(command, dry_run=True).plan

@@ -26,7 +26,9 @@ def optimize_full(bench: Bench) -> Plan:
     return Plan([Optimize(full=True)])
 
 
-def zorder(_bench: Bench) -> Plan:
+def zorder(bench: Bench) -> Plan:
+    if bench.model.layout.placing == "clustered":
+        return optimize(bench)
     return Plan(["OPTIMIZE t ZORDER BY (x, u)"])
 
 
