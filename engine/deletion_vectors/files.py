@@ -16,6 +16,7 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.deletion_vectors.bitmap import decode_bitmap, decode_z85, encode_bitmap, encode_z85
 from engine.errors import DeletionVectorError, FileMissingError
 from engine.storage.base import Store
+from engine.storage.random_prefix import random_prefix
 from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
 
 INLINE_BELOW_BYTES = 512
@@ -82,11 +83,11 @@ def write_deletion_vector(
     rows: BitMap64 | Iterable[int],
     *,
     inline_below_bytes: int = INLINE_BELOW_BYTES,
-    prefix: str = "",
+    prefix_length: int = 0,
 ) -> DeletionVectorDescriptor:
     """Keep a set of positions: inline if its payload is small, else in a file of its own."""
     return write_deletion_vectors(
-        store, {0: rows}, inline_below_bytes=inline_below_bytes, prefix=prefix
+        store, {0: rows}, inline_below_bytes=inline_below_bytes, prefix_length=prefix_length
     )[0]
 
 
@@ -95,11 +96,14 @@ def write_deletion_vectors(
     rows_by_key: Mapping[Key, BitMap64 | Iterable[int]],
     *,
     inline_below_bytes: int = INLINE_BELOW_BYTES,
-    prefix: str = "",
+    prefix_length: int = 0,
 ) -> dict[Key, DeletionVectorDescriptor]:
-    """Keep several sets of positions; those that are not small share one file."""
+    """Keep several sets of positions; those that are not small share one file.
+
+    It lies in a directory of `prefix_length` random characters (0: in the table's own).
+    """
     descriptors: dict[Key, DeletionVectorDescriptor] = {}
-    identity = uuid.uuid4()
+    place = random_prefix(prefix_length) + encode_z85(uuid.uuid4().bytes)
     content = bytearray(_FORMAT_VERSION)
     for key, rows in rows_by_key.items():
         bitmap = BitMap64(rows)
@@ -109,15 +113,14 @@ def write_deletion_vectors(
                 "i", encode_z85(payload), len(payload), len(bitmap)
             )
             continue
-        text = prefix + encode_z85(identity.bytes)
         descriptors[key] = DeletionVectorDescriptor(
-            "u", text, len(payload), len(bitmap), len(content)
+            "u", place, len(payload), len(bitmap), len(content)
         )
         content += (
             struct.pack(">I", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
         )
     if len(content) > len(_FORMAT_VERSION):
-        store.put_if_absent(relative_path(prefix + encode_z85(identity.bytes)), bytes(content))
+        store.put_if_absent(relative_path(place), bytes(content))
     return descriptors
 
 

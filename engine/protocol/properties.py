@@ -67,6 +67,11 @@ class TableProperties:
     random_prefix_length: int = 2
     optimize_write: bool | None = None
 
+    @property
+    def file_prefix_length(self) -> int:
+        """How many random characters name a new file's directory; 0 where none are asked for."""
+        return self.random_prefix_length if self.randomize_file_prefixes else 0
+
     @classmethod
     def parse(cls, configuration: Mapping[str, str]) -> Self:
         """The properties of a configuration; keys that are not known mean nothing here.

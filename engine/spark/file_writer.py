@@ -6,8 +6,6 @@ file is synced before its action is reported, so that a commit never names one t
 
 import itertools
 import os
-import secrets
-import string
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -32,12 +30,12 @@ from engine.schema.partition_values import (
 from engine.schema.types import DataType, StructType
 from engine.snapshot.reader import partition_scalar
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
+from engine.storage.random_prefix import random_prefix
 from engine.storage.uri import local_path, open_store
 
 PATH_SAFE = "/=-_.~!*'()@$&+,;"  # what a path of the log may hold unencoded
 _ROW_GROUP_BYTES = 64 * 1024 * 1024
 _ROW_GROUP_ROWS = 1024 * 1024
-_ALPHANUMERIC = string.ascii_letters + string.digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +86,7 @@ class OpenFile:
     def __init__(self, target: FileTarget, partition: tuple[str | None, ...], name: str) -> None:
         names = [each.physical_name for each in target.partitions]
         self._target, self._values = target, dict(zip(names, partition, strict=True))
-        length = target.random_prefix_length
-        random_name = "".join(secrets.choice(_ALPHANUMERIC) for _ in range(length))
+        random_name = random_prefix(target.random_prefix_length)
         directory = random_name or partition_directory(self._values, names)
         self.path = "/".join(part for part in (target.directory, directory, name) if part)
         self._local = local_path(target.table_uri)

@@ -56,6 +56,7 @@ class VectorMerge:
     files: dict[int, AddFile]
     write_vectors: bool
     allowed_roots: tuple[str, ...] = ()
+    prefix_length: int = 0
 
 
 def delete_positions(
@@ -75,6 +76,7 @@ def delete_positions(
         dict(enumerate(files)),
         write_vectors,
         tuple(table.allowed_roots),
+        table.properties.file_prefix_length,
     )
     partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
     cores = positions.sparkSession.sparkContext.defaultParallelism
@@ -142,7 +144,8 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
         bitmaps[index] = bitmap | known
     physical = {index: _physical_rows(merge, index) for index in bitmaps}
     partial = {i: b for i, b in bitmaps.items() if len(b) < physical[i] and len(b) > before[i]}
-    vectors = write_deletion_vectors(store, partial) if merge.write_vectors else {}
+    written = partial if merge.write_vectors else {}
+    vectors = write_deletion_vectors(store, written, prefix_length=merge.prefix_length)
     texts = [msgspec.json.encode(vectors[i]).decode() if i in vectors else None for i in bitmaps]
     totals = [len(bitmap) for bitmap in bitmaps.values()]
     return pa.RecordBatch.from_pydict(

@@ -115,8 +115,8 @@ class TableFiles:
 
         Names of mapped columns say nothing to people, and change with RENAME.
         """
-        randomized = self.properties.randomize_file_prefixes or self.is_mapped
-        return self.properties.random_prefix_length if randomized else 0
+        always = self.properties.random_prefix_length
+        return always if self.is_mapped else self.properties.file_prefix_length
 
     @property
     def indexed(self) -> IndexedColumns:

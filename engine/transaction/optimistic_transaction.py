@@ -216,7 +216,10 @@ class OptimisticTransaction:
             return None
         budget = Budget(self._clock, self.limits.row_budget_s)
         rows = SnapshotRows(self.snapshot, budget, self._reads.matcher, self._reads.tester)
-        return SnapshotRowResolver(self.table.store, staged, rows, budget, self._clock)
+        prefix_length = self.snapshot.properties.file_prefix_length
+        return SnapshotRowResolver(
+            self.table.store, staged, rows, budget, self._clock, prefix_length
+        )
 
     def _parsed(self, condition: str | Expression | None) -> Expression | None:
         if not isinstance(condition, str):

@@ -11,13 +11,13 @@ from engine.clock import Clock
 from engine.conflicts.budget import Budget
 from engine.conflicts.meeting import Meeting
 from engine.conflicts.rebase import Pending, loosened
-from engine.conflicts.row_access import RowAccess
 from engine.conflicts.row_level import settle_by_rows
 from engine.conflicts.row_map import RowMap, trace
 from engine.conflicts.transaction_info import CurrentTransaction
 from engine.deletion_vectors.files import write_deletion_vectors
 from engine.storage.base import Store
 from engine.transaction.contender import Contender
+from engine.transaction.snapshot_rows import SnapshotRows
 from engine.transaction.validation import Resolution
 
 
@@ -25,28 +25,37 @@ class SnapshotRowResolver:
     """Tells rows apart with what the table's store holds.
 
     `staged` is the transaction before any winner was met: where it moved rows itself, its own row
-    map comes from what it staged then.
+    map comes from what it staged then. Files of vectors lie in directories of `prefix_length` random
+    characters.
     """
 
     def __init__(
         self,
         store: Store,
         staged: CurrentTransaction,
-        rows: RowAccess,
+        rows: SnapshotRows,
         budget: Budget,
         clock: Clock,
+        prefix_length: int = 0,
     ) -> None:
         self._store, self._staged, self._rows = store, staged, rows
         self._budget, self._clock = budget, clock
+        self._prefix_length = prefix_length
         self._own_map: RowMap | None = None
         self._written: dict[tuple[str, bytes], DeletionVectorDescriptor] = {}
 
     def resolve(self, meeting: Meeting, pending: Pending) -> Resolution:
         """What rows say of a winner that files alone would stop."""
         began = self._clock.monotonic_s()
+        opened = set(self._rows.opened)
         with self._budget.running():
             settled = settle_by_rows(meeting, pending, self._rows, self._own)
-        return Resolution(settled, round((self._clock.monotonic_s() - began) * 1000))
+        return Resolution(
+            settled,
+            duration_ms=round((self._clock.monotonic_s() - began) * 1000),
+            files_opened=len(self._rows.opened - opened),
+            budget_ms=round(self._budget.seconds * 1000),
+        )
 
     def write_vectors(self, contender: Contender) -> Contender:
         """The contender with its pending deletion vectors written and named by its actions.
@@ -58,7 +67,9 @@ class SnapshotRowResolver:
             return contender
         keys = {path: (path, rows.serialize()) for path, rows in vectors.items()}
         fresh = {key: vectors[path] for path, key in keys.items() if key not in self._written}
-        self._written |= write_deletion_vectors(self._store, fresh)
+        self._written |= write_deletion_vectors(
+            self._store, fresh, prefix_length=self._prefix_length
+        )
         named = {path: self._written[key] for path, key in keys.items()}
         actions = tuple(_with_vector(each, named) for each in contender.current.actions)
         return replace(contender, current=replace(contender.current, actions=actions))

@@ -50,8 +50,11 @@ def test_a_large_vector_has_a_file(written: Written):
 def test_several_vectors_share_a_file(tmp_path):
     store = LocalStore(tmp_path)
     rows = {name: range(start, 10_000, 7) for start, name in enumerate("abc")}
-    descriptors = write_deletion_vectors(store, rows, inline_below_bytes=0, prefix="r4")
-    assert len(list(store.list_all("r4"))) == 1
+    descriptors = write_deletion_vectors(store, rows, inline_below_bytes=0, prefix_length=4)
+    directory = descriptors["a"].path_or_inline_dv[:-20]
+    assert len(directory) == 4
+    assert directory.isalnum()
+    assert len(list(store.list_all(directory))) == 1
     assert {each.path_or_inline_dv for each in descriptors.values()} == {
         descriptors["a"].path_or_inline_dv
     }

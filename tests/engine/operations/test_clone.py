@@ -77,7 +77,7 @@ def _delete_first_row(table):
     (add,) = [
         each for each in table.snapshot().add_files() if json.loads(each.stats)["numRecords"] > 1
     ]
-    vector = write_deletion_vector(table.store, [0], inline_below_bytes=0, prefix="ab")
+    vector = write_deletion_vector(table.store, [0], inline_below_bytes=0, prefix_length=2)
     txn = table.start_transaction()
     txn.stage(removal(add), with_vector(add, vector, with_loose_bounds(add.stats, 2)))
     txn.commit("DELETE")

@@ -222,3 +222,17 @@ def test_vectors_are_merged_once_per_set_of_rows():
 
 def _actions(table: DeltaTable, version: int):
     return read_commit(table.store, version).actions
+
+
+def test_a_merged_vector_lies_in_a_random_directory_where_the_table_asks_for_it():
+    named = {"delta.enableDeletionVectors": "true", "delta.randomizeFilePrefixes": "true"}
+    table = DeltaTable.create(f"memory://rows/{uuid.uuid4()}", SCHEMA, properties=named)
+    _do(table, c.Append(1, tuple(("a", x % 3) for x in range(3000))))
+    running = run(c.Delete(2, c.Range(0, 1)), table, stats=False)
+    _do(table, c.Delete(3, c.Range(1, 2)))
+    running.txn.commit("DELETE")
+    (merged,) = table.snapshot().add_files()
+    assert merged.deletion_vector is not None
+    assert merged.deletion_vector.storage_type == "u"
+    assert len(merged.deletion_vector.path_or_inline_dv) == 2 + 20
+    assert table.snapshot().row_count == 1000

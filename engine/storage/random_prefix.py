@@ -1,0 +1,11 @@
+"""Random directories, which spread a large table's files over what an object store calls its keys."""
+
+import secrets
+import string
+
+_ALPHANUMERIC = string.ascii_letters + string.digits
+
+
+def random_prefix(length: int) -> str:
+    """So many random characters, safe in paths and in the log; "" for none."""
+    return "".join(secrets.choice(_ALPHANUMERIC) for _ in range(length))
