@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Case, Count, Max, Min, Q, QuerySet, Sum, Value, When
-from django.db.models.functions import TruncHour
+from django.db.models.functions import Coalesce, TruncHour
 
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.commit_hours import commits_since
@@ -236,41 +236,45 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
     """The tables with something new, those that failed or lost first."""
     lost = visible_conflicts(user).filter(occurred_at__gte=since, kind__in=_LOST).order_by()
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
+    losses, failures = _by_table(lost), _by_table(failed)
     visible = visible_tables(user)
-    worst = {*_most(failed, count), *_most(lost.filter(table__isnull=False), count)}
-    tables = list(visible.filter(pk__in=worst))
     changed = visible.filter(last_commit_at__gte=since)
+    worst = {*_most(failures, count), *_most(losses, count)}
+    tables = list(visible.filter(pk__in=worst))
     if len(tables) < count:
         rest = changed.exclude(pk__in=worst).order_by("-last_commit_at")
         tables += list(rest[: count - len(tables)])
     met, versions = _met_by(tables, since), _versions_since(tables, since)
-    of_each = failed.filter(table__in=tables).values_list("table_id").annotate(n=Count("state"))
-    failures = Counter(dict(of_each))
     rows = [
         News(
             table=table,
             **versions.get(table.pk, {"commits": 0, "first": None, "last": None}),
-            escaped=met[table.pk]["lost"],
+            escaped=losses[table.pk],
             absorbed=met[table.pk]["absorbed"],
             failed_jobs=failures[table.pk],
         )
         for table in tables
     ]
     rows.sort(key=lambda row: (-row.failed_jobs, -row.escaped))
-    quiet = visible.exclude(last_commit_at__gte=since)
-    named = lost.filter(table__isnull=False).values("table_id")
-    troubled = Q(pk__in=named) | Q(pk__in=failed.values("table_id"))
-    return AllNews(
-        first=rows[:count],
-        table_count=changed.count() + quiet.filter(troubled).count(),
-        losing_tables=lost.aggregate(n=Count("table_id", distinct=True))["n"],
-    )
+    with_news = {*losses, *failures, *changed.order_by().values_list("pk", flat=True)}
+    return AllNews(first=rows[:count], table_count=len(with_news), losing_tables=len(losses))
 
 
-def _most(rows: "QuerySet[Any]", count: int) -> list[int]:
-    """The tables that have most of these rows."""
-    counted = rows.values_list("table_id").annotate(n=Count("table_id"))
-    return [table_id for table_id, _ in counted.order_by("-n", "table_id")[:count]]
+def _by_table(rows: "QuerySet[Any]") -> Counter[int]:
+    """How many of these rows each table has.
+
+    Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by table,
+    from an index that does not hold what they are filtered by.
+    """
+    grouped = rows.annotate(of=Coalesce("table_id", 0)).values_list("of").annotate(n=Count("pk"))
+    found = Counter(dict(grouped))
+    del found[0]  # of no table
+    return found
+
+
+def _most(counted: Counter[int], count: int) -> list[int]:
+    """The tables that have most."""
+    return sorted(counted, key=lambda table_id: (-counted[table_id], table_id))[:count]
 
 
 def _met_by(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str]]:
