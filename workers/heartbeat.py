@@ -14,6 +14,7 @@ from lakeui.jobs import leases
 from lakeui.jobs.errors import LeaseLostError
 from lakeui.jobs.events import log_event
 from workers.progress import LatestProgress
+from workers.stage_rows import StageRows
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,8 @@ class Heartbeat:
         self._cancelled = threading.Event()
         self._lost = threading.Event()
         self._stopped = threading.Event()
-        self.progress = LatestProgress(self.check)
+        self.progress = LatestProgress(self.check, lease.attempt, self._clock)
+        self._rows = StageRows(lease.job_id, self.progress.stages, self._clock)
         self._thread = threading.Thread(
             target=self._run, name=f"heartbeat {lease.job_id}", daemon=True
         )
@@ -71,6 +73,14 @@ class Heartbeat:
         self._stopped.set()
         self._thread.join()
 
+    def end_stages(self) -> None:
+        """Write down how the steps ended, before the job says that it has."""
+        self.progress.stages.close()
+        try:
+            self._rows.write()
+        except DatabaseError:
+            logger.warning("The steps of job %s could not be written", self._lease.job_id)
+
     def _run(self) -> None:
         try:
             while not self._stopped.wait(_TICK_S) and not self._lost.is_set():
@@ -90,6 +100,7 @@ class Heartbeat:
         if fields := self.progress.take_fields():
             self._log_stage(str(fields["progress_stage"]))
             leases.record(self._lease, **fields)
+        self._rows.write()
         now = self._clock.monotonic_s()
         if now - self._renewed_at >= settings.JOB_HEARTBEAT_SECONDS:
             leases.renew(self._lease)

@@ -58,6 +58,7 @@ def run_attempt(lease: leases.Lease) -> None:
     try:
         with Heartbeat(lease) as heartbeat:
             ending = _ending(job, lease, heartbeat)
+            heartbeat.end_stages()
             refresh_table(job.table)
             _finish(job, lease, ending)
     except LeaseLostError:

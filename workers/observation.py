@@ -5,6 +5,7 @@ from django.utils import timezone
 from engine.actions.files import AddFile, RemoveFile
 from engine.errors import ConflictError, ConflictSide
 from engine.log.commits import Commit
+from engine.operations.execution import COMMIT
 from engine.storage.base import Store
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
@@ -17,6 +18,7 @@ from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers.heartbeat import Heartbeat
 from workers.rehearsal import Rehearsal
 
+CHECK = "check"
 _OPERATIONS = {
     "append": "WRITE",
     "overwrite": "WRITE",
@@ -67,8 +69,14 @@ class JobObserver(TransactionObserver):
         self._look_for_own_commit(txn)
         self._update_attempt(read_version=txn.read_version)
 
+    def staged(self, txn: ObservedTransaction) -> None:
+        """What comes next is held against whatever landed meanwhile."""
+        self._heartbeat.progress.enter(CHECK)
+        self._update_attempt(bytes_written=_staged_bytes(txn), files_written=len(_new_files(txn)))
+
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
         """Tell the job's log."""
+        self._heartbeat.progress.enter(CHECK)
         log_event(
             self._job.pk,
             f"Version {winning_version} landed first; checking against it",
@@ -96,11 +104,8 @@ class JobObserver(TransactionObserver):
             self._rehearsal.hold()
             leases.to_committing(self._lease)
             self._committing = True
-        self._update_attempt(
-            read_version=txn.read_version,
-            attempted_version=attempt_version,
-            bytes_written=_staged_bytes(txn),
-        )
+        self._heartbeat.progress.enter(COMMIT)
+        self._update_attempt(read_version=txn.read_version, attempted_version=attempt_version)
 
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
         """Write a lost commit down; the operation may try again with a new transaction."""
@@ -159,6 +164,7 @@ class JobObserver(TransactionObserver):
         self._attempt += 1
         self._ended_attempt = False
         self._started_at = timezone.now()
+        self._heartbeat.progress.stages.next_attempt(self._attempt)
         leases.record(self._lease, attempts=self._attempt)
         JobAttempt.objects.create(
             job=self._job,
@@ -176,8 +182,11 @@ def _name_in_the_log(kind: str) -> str:
 
 
 def _staged_bytes(txn: ObservedTransaction) -> int:
-    """The size of the data files that the transaction wrote; a new vector is no new file."""
+    return sum(add.size for add in _new_files(txn))
+
+
+def _new_files(txn: ObservedTransaction) -> list[AddFile]:
+    """The data files that the transaction wrote; a new vector is no new file."""
     actions = txn.actions if isinstance(txn, OptimisticTransaction) else ()
     before = {each.path for each in actions if isinstance(each, RemoveFile)}
-    adds = (each for each in actions if isinstance(each, AddFile))
-    return sum(add.size for add in adds if add.path not in before)
+    return [each for each in actions if isinstance(each, AddFile) and each.path not in before]

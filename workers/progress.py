@@ -1,8 +1,11 @@
-"""How far a job is: noted by whoever works, written to the row by the heartbeat."""
+"""How far a job is: noted by whoever works, written to the rows by the heartbeat."""
 
 from collections.abc import Callable
 
+from engine.clock import Clock, SystemClock
+from engine.operations.execution import COMMIT
 from engine.spark.jobs import Progress
+from workers.stages import Stages
 
 
 class LatestProgress:
@@ -11,9 +14,12 @@ class LatestProgress:
     `check` raises when the job is no longer wanted; the operation stops with what it raises.
     """
 
-    def __init__(self, check: Callable[[], None]) -> None:
+    def __init__(
+        self, check: Callable[[], None], attempt: int = 1, clock: Clock | None = None
+    ) -> None:
         self._check = check
         self._latest: Progress | None = None
+        self.stages = Stages(clock or SystemClock(), attempt)
 
     def __call__(self, progress: Progress) -> None:
         """Note the progress.
@@ -22,7 +28,15 @@ class LatestProgress:
             OperationCancelledError: the job was cancelled, or another worker has it.
         """
         self._check()
-        self._latest = progress
+        if progress.stage != COMMIT:  # its transaction tells checks and commit apart
+            self.stages.note(progress)
+        if not progress.detail:
+            self._latest = progress
+
+    def enter(self, stage: str) -> None:
+        """Note a step whose end nobody reports; this one never raises."""
+        self.stages.enter(stage)
+        self._latest = Progress(stage, 0, 0, "")
 
     def take_fields(self) -> dict[str, str | int]:
         """What the row shall say, once; empty when nothing was noted since."""
@@ -34,4 +48,5 @@ class LatestProgress:
             "progress_done": latest.done,
             "progress_total": latest.total,
             "progress_unit": latest.unit[:30],
+            "progress_running": latest.counts.running if latest.counts else 0,
         }

@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from engine.spark.session import build_session
+from engine.spark.task_counts import Cluster, cluster_of
 
 _POOL = "spark.scheduler.pool"
 
@@ -30,6 +31,16 @@ def stop() -> None:
         with suppress(Py4JError, OSError):  # it may have died before
             _Held.session.stop()
         _Held.session = None
+
+
+def cluster() -> Cluster | None:
+    """What Spark runs on, and how busy that is; None in a light worker, and where it died."""
+    if _Held.session is None:
+        return None
+    try:
+        return cluster_of(_Held.session.sparkContext)
+    except (Py4JError, OSError):
+        return None
 
 
 def has_died() -> bool:

@@ -45,6 +45,7 @@ from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
+READ, COMMIT = "read the table", "commit"
 Resolve = Callable[[str], DeltaTable]
 """Opens the table that a statement names."""
 
@@ -77,6 +78,7 @@ class Execution:
     _now_ms: int | None = None
     _committing: bool = False
     _is_torn: bool = False
+    _stage: str = READ
 
     @property
     def spark(self) -> SparkSession:
@@ -99,6 +101,8 @@ class Execution:
 
     def begin(self, step: str = "") -> OptimisticTransaction:
         """A transaction on the newest version."""
+        self._stage = READ
+        self.progress(Progress(READ, 0, 0, "versions"))
         txn_id = f"{self.txn_id}:{step}" if self.txn_id and step else self.txn_id
         txn = self.table.start_transaction(txn_id=txn_id, observer=self.observer)
         if self.session is not None:
@@ -151,6 +155,7 @@ class Execution:
         Raises:
             EngineError: what went wrong, in the engine's words where it knows it.
         """
+        self._stage = stage
         try:
             with job_group(self.spark, stage, self.progress):
                 yield
@@ -160,6 +165,14 @@ class Execution:
         except OperationCancelledError:
             self._is_torn = True
             raise
+
+    def found(self, words: str, stage: str = "") -> None:
+        """Say what a stage found, the latest one unless it is named: "71 files hold a match"."""
+        self.progress(Progress(stage or self._stage, 0, 0, detail=words))
+
+    def chose(self, files: int, snapshot: Snapshot) -> None:
+        """Say how many of the table's files are left to look at."""
+        self.found(f"{files:,} of {snapshot.file_count:,} files", READ)
 
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
         """Data files that this run wrote: they go if it fails."""
@@ -185,7 +198,8 @@ class Execution:
             OperationCancelledError: the caller cancelled.
             ConflictError: a concurrent commit won.
         """
-        self.progress(Progress("commit", 0, 1, "commits"))
+        self._stage = COMMIT
+        self.progress(Progress(COMMIT, 0, 1, "commits"))
         self._committing = True
         version = txn.commit(
             operation,

@@ -109,12 +109,15 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
         return _plan(snapshot)
     with execution.spark_stage("read the source"):
         merging = _begin(command, execution, txn, snapshot)
+    execution.found(f"{merging.source_count:,} rows")
+    execution.chose(len(merging.candidates), snapshot)
     materialised = monotonic()
     if merging.rows.merge.inserts_only:
         matched = _Matched()
     else:
         with execution.spark_stage("match rows"):
             matched = _match(merging)
+        execution.found(matched.gone.in_words())
     scanned = monotonic()
     with execution.spark_stage("write new rows"):
         written, changes, inserted = _write(merging, matched)

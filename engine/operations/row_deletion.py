@@ -55,6 +55,11 @@ class RowDeletion:
         """The files that are no longer live as they were, masked ones left out."""
         return self.whole + tuple(each.add for each in self.rewritten)
 
+    def in_words(self) -> str:
+        """How many files hold a match."""
+        files = len(self.whole) + len(self.masked) + len(self.rewritten)
+        return f"{files:,} {'file holds' if files == 1 else 'files hold'} a match"
+
     def actions(self) -> list[Action]:
         """Tombstones, and masked files under their new vectors."""
         found: list[Action] = [removal(add) for add in self.removed]
@@ -87,6 +92,7 @@ def find_rows(
     Partition values decide alone where they can: then no data is read. `tables` are what subqueries
     of the condition read.
     """
+    execution.chose(len(candidates), snapshot)
     whole, unsure = split_by_partition(snapshot, condition, candidates)
     if condition is None or not unsure:
         return RowDeletion(whole=tuple(whole), rows=_live(whole))
@@ -103,6 +109,7 @@ def find_rows(
         found = delete_positions(matches, table, unsure, write_vectors=by_vector)
     execution.wrote_vectors(each.vector for each in found)
     settled = settle(found, whole, by_vector=by_vector)
+    execution.found(settled.in_words())
     return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
 
 

@@ -3,7 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -13,19 +13,27 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from engine.errors import OperationCancelledError
+from engine.spark.task_counts import GroupTasks, TaskCounts, TaskTimes
 
 _POLL_SECONDS = 0.5
+_LOOKS_A_TIMING = 6  # how long single tasks took is asked less often
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an operation is: `done` of `total` `unit`s of a named stage."""
+    """How far an operation is: `done` of `total` `unit`s of a named stage.
+
+    `detail` says in words what the stage found. Where Spark works, `counts` has what its tasks cost
+    so far and `times` how long they took one by one.
+    """
 
     stage: str
     done: int
     total: int
     unit: str = "tasks"
     detail: str = ""
+    counts: TaskCounts | None = None
+    times: TaskTimes | None = None
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -58,6 +66,7 @@ def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> It
         watcher.stop()
         for name in ("spark.jobGroup.id", "spark.scheduler.pool"):
             context.setLocalProperty(name, cast("str", None))  # None clears it
+        watcher.tell_end()
     if watcher.error is not None:
         raise watcher.error
 
@@ -70,14 +79,17 @@ class _Watcher(threading.Thread):
     ) -> None:
         super().__init__(name=group, daemon=True)
         self._context, self._group, self._stage, self._progress = context, group, stage, progress
+        self._tasks = GroupTasks(context, group)
         self._done = threading.Event()
         self.error: OperationCancelledError | None = None
 
     def run(self) -> None:
         """Until stopped or told to cancel."""
+        looks = 0
         while not self._done.wait(_POLL_SECONDS):
+            looks += 1
             try:
-                self._progress(self._look())
+                self._progress(self._look(timed=looks % _LOOKS_A_TIMING == 0))
             except OperationCancelledError as error:
                 self.error = error
                 self._context.cancelJobGroup(self._group)
@@ -87,14 +99,12 @@ class _Watcher(threading.Thread):
         self._done.set()
         self.join()
 
-    def _look(self) -> Progress:
-        tracker = self._context.statusTracker()
-        done = total = 0
-        for job_id in tracker.getJobIdsForGroup(self._group):
-            job = tracker.getJobInfo(job_id)
-            for stage_id in job.stageIds if job else ():
-                stage = tracker.getStageInfo(stage_id)
-                if stage is not None:
-                    done += stage.numCompletedTasks
-                    total += stage.numTasks
-        return Progress(self._stage, done, total)
+    def tell_end(self) -> None:
+        """What the group cost in the end. Whatever ended it is not hidden by this failing."""
+        with suppress(Py4JError, OSError, OperationCancelledError):
+            self._progress(self._look(timed=True))
+
+    def _look(self, *, timed: bool) -> Progress:
+        counts = self._tasks.counts()
+        times = self._tasks.times() if timed else None
+        return Progress(self._stage, counts.done, counts.total, counts=counts, times=times)

@@ -37,7 +37,7 @@ from lakeui.jobs.errors import (
     ReadOnlyError,
 )
 from lakeui.jobs.events import log_event
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.trail import record_act
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
@@ -53,6 +53,7 @@ class JobOptions:
     idempotency_key: str = ""
     reason: str = ""
     commit_after: Job | None = field(default=None, compare=False)
+    schedule: Schedule | None = field(default=None, compare=False)
 
 
 def request_job(  # noqa: PLR0913 - the words of a request, all by name
@@ -67,11 +68,13 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     sql: str = "",
     reason: str = "",
     commit_after: Job | None = None,
+    schedule: Schedule | None = None,
 ) -> Job:
     """A queued job for a command, given as a kind with parameters or as one SQL statement.
 
     The same idempotency key with the same request gives the first job again, for a day.
     `requested_by` None is the system itself. `commit_after` rehearses a conflict (see `Job`).
+    `schedule` is what asked for it, where that was no person at that moment.
 
     Raises:
         ReadOnlyError, NotPermittedError, IdempotencyMismatchError: as they say.
@@ -85,6 +88,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         idempotency_key=idempotency_key,
         reason=reason,
         commit_after=commit_after,
+        schedule=schedule,
     )
     return _take(table, command, requested_by, options)
 
@@ -244,6 +248,7 @@ def _unsaved(table: Table, command: Command, by: User | None, options: JobOption
         request_digest=_digest(table.name, command, options),
         max_retries=_checked_retries(options.retries),
         commit_after=options.commit_after,
+        schedule=options.schedule,
     )
 
 

@@ -114,6 +114,7 @@ def _fire(schedule: Schedule, now: datetime) -> bool:
                 requested_by=schedule.owner,
                 retries=schedule.max_retries,
                 reason=f"Schedule {schedule.name}",
+                schedule=schedule,
             )
         except EngineError as error:
             note = str(error)

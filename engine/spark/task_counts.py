@@ -1,0 +1,163 @@
+"""What Spark counted of a group of its jobs: tasks, their time on cores, their bytes.
+
+Spark keeps these counts whether or not its own pages are served. A stage that has ended is asked
+once, so that looking twice a second stays cheap however many stages a group has.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
+from pyspark import SparkContext
+
+_ENDED = frozenset({"COMPLETE", "FAILED", "SKIPPED"})
+_MEDIAN = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCounts:
+    """Tasks of a group, and what they cost. Bytes that Python reads by itself are not in them."""
+
+    done: int = 0
+    running: int = 0
+    total: int = 0
+    core_ms: int = 0
+    bytes_read: int = 0
+    bytes_shuffled: int = 0
+
+    def __add__(self, other: "TaskCounts") -> "TaskCounts":
+        """Both together."""
+        return TaskCounts(
+            self.done + other.done,
+            self.running + other.running,
+            self.total + other.total,
+            self.core_ms + other.core_ms,
+            self.bytes_read + other.bytes_read,
+            self.bytes_shuffled + other.bytes_shuffled,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTimes:
+    """Of the tasks that ended in the stage that took most core time; tasks count from 0."""
+
+    median_ms: int
+    slowest_ms: int
+    slowest_task: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a session runs on, and how busy that is with all of its jobs."""
+
+    version: str
+    master: str
+    executors: int
+    cores: int
+    busy_cores: int
+    active_stages: int
+
+
+class GroupTasks:
+    """Looks at one job group, again and again."""
+
+    def __init__(self, context: SparkContext, group: str) -> None:
+        self._context, self._group = context, group
+        self._store = _status_store(context)
+        self._stages_of_job: dict[int, tuple[int, ...]] = {}
+        self._ended: dict[int, TaskCounts] = {}
+        self._longest: tuple[int, int, int] | None = None  # core ms, stage, its attempt
+
+    def counts(self) -> TaskCounts:
+        """As they are now; a stage that Spark left out because its result was there counts nothing."""
+        self._longest = None
+        found = TaskCounts()
+        for stage_id in sorted(set(self._stage_ids())):
+            found += self._ended.get(stage_id) or self._look(stage_id)
+        return found
+
+    def times(self) -> TaskTimes | None:
+        """Of the longest stage that `counts` looked at last; None while none of its tasks ended."""
+        longest = max(
+            ((each.core_ms, stage_id) for stage_id, each in self._ended.items()), default=None
+        )
+        live = self._longest
+        if live is not None and (longest is None or live[0] > longest[0]):
+            return self._times_of(live[1], live[2])
+        return None if longest is None else self._times_of(longest[1], None)
+
+    def _stage_ids(self) -> Iterator[int]:
+        tracker = self._context.statusTracker()
+        for job_id in tracker.getJobIdsForGroup(self._group):
+            if job_id not in self._stages_of_job:
+                job = tracker.getJobInfo(job_id)
+                if job is None:
+                    continue
+                self._stages_of_job[job_id] = tuple(job.stageIds)
+            yield from self._stages_of_job[job_id]
+
+    def _look(self, stage_id: int) -> TaskCounts:
+        stage = self._stage(stage_id)
+        status = stage.status().toString() if stage is not None else ""
+        if stage is None or status == "SKIPPED":
+            return TaskCounts()
+        found = TaskCounts(
+            done=stage.numCompleteTasks(),
+            running=stage.numActiveTasks(),
+            total=stage.numTasks(),
+            core_ms=stage.executorRunTime(),
+            bytes_read=stage.inputBytes(),
+            bytes_shuffled=stage.shuffleWriteBytes(),
+        )
+        if status in _ENDED:
+            self._ended[stage_id] = found
+        elif self._longest is None or found.core_ms > self._longest[0]:
+            self._longest = (found.core_ms, stage_id, stage.attemptId())
+        return found
+
+    def _stage(self, stage_id: int) -> Any:  # noqa: ANN401 - a Java object
+        try:
+            return self._store.lastStageAttempt(stage_id)
+        except Py4JJavaError:  # it has not heard of it yet, or forgot it
+            return None
+
+    def _times_of(self, stage_id: int, attempt: int | None) -> TaskTimes | None:
+        if attempt is None:
+            stage = self._stage(stage_id)
+            attempt = None if stage is None else stage.attemptId()
+        if attempt is None:
+            return None
+        gateway = self._context._gateway
+        quantiles = gateway.new_array(gateway.jvm.double, 1)
+        quantiles[0] = _MEDIAN
+        summary = self._store.taskSummary(stage_id, attempt, quantiles)
+        order = gateway.jvm.org.apache.spark.status.api.v1.TaskSorting.DECREASING_RUNTIME
+        none = gateway.jvm.java.util.ArrayList()
+        slowest = self._store.taskList(stage_id, attempt, 0, 1, order, none)
+        if summary.isEmpty() or slowest.isEmpty() or slowest.head().taskMetrics().isEmpty():
+            return None
+        return TaskTimes(
+            median_ms=round(summary.get().executorRunTime().head()),
+            slowest_ms=slowest.head().taskMetrics().get().executorRunTime(),
+            slowest_task=slowest.head().index(),
+        )
+
+
+def cluster_of(context: SparkContext) -> Cluster:
+    """Asked now."""
+    executors = _status_store(context).executorList(True)
+    each = [executors.apply(number) for number in range(executors.size())]
+    working = [one for one in each if one.totalCores() > 0]
+    return Cluster(
+        version=context.version,
+        master=context.master,
+        executors=len(working),
+        cores=sum(one.totalCores() for one in working),
+        busy_cores=sum(one.activeTasks() for one in working),
+        active_stages=len(context.statusTracker().getActiveStageIds()),
+    )
+
+
+def _status_store(context: SparkContext) -> Any:  # noqa: ANN401 - a Java object
+    return context._jsc.sc().statusStore()

@@ -1,0 +1,77 @@
+"""What a worker says of itself every few seconds, so that pages need not ask it."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.utils import timezone
+
+from lakeui.jobs.models import WorkerReport
+from workers import spark_session
+
+logger = logging.getLogger(__name__)
+
+_FORGOTTEN_AFTER = timedelta(days=1)
+
+
+class Reporter:
+    """Writes one row, in a thread of its own; removes it when the worker ends in order.
+
+    A worker that is killed leaves its row: pages then say since when it is silent.
+    """
+
+    def __init__(self, name: str, queue: str, slots: int) -> None:
+        self._name, self._queue, self._slots = name[:255], queue[:20], slots
+        self._started_at = timezone.now()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="worker report", daemon=True)
+
+    def start(self) -> None:
+        """The first report comes at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take the row away."""
+        self._stopped.set()
+        self._thread.join(settings.WORKER_REPORT_SECONDS)
+
+    def report(self) -> None:
+        """Write the row; forget workers that fell silent long ago."""
+        now = timezone.now()
+        spark = spark_session.cluster()
+        WorkerReport.objects.update_or_create(
+            name=self._name,
+            defaults={
+                "queue": self._queue,
+                "pid": os.getpid(),
+                "slots": self._slots,
+                "started_at": self._started_at,
+                "seen_at": now,
+                "spark_version": spark.version if spark else "",
+                "spark_master": spark.master[:200] if spark else "",
+                "executors": spark.executors if spark else None,
+                "cores": spark.cores if spark else None,
+                "busy_cores": spark.busy_cores if spark else None,
+                "active_stages": spark.active_stages if spark else None,
+            },
+        )
+        WorkerReport.objects.filter(seen_at__lt=now - _FORGOTTEN_AFTER).delete()
+
+    def _run(self) -> None:
+        try:
+            self._try(self.report)
+            while not self._stopped.wait(settings.WORKER_REPORT_SECONDS):
+                self._try(self.report)
+            self._try(lambda: WorkerReport.objects.filter(name=self._name).delete())
+        finally:
+            connections.close_all()
+
+    def _try(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except DatabaseError:
+            logger.warning("The report of %s could not be written", self._name)

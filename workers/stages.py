@@ -1,0 +1,153 @@
+"""The steps of an attempt as they pass: how long each took, what it found, what Spark counted."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.clock import Clock, utc_from_ms
+from engine.spark.jobs import Progress
+from engine.spark.task_counts import TaskCounts, TaskTimes
+
+_NAME, _FOUND, _UNIT = 100, 200, 30
+
+
+@dataclass
+class Stage:
+    """One step. It may come again: its turns are summed, what it found last stays."""
+
+    attempt: int
+    place: int
+    name: str
+    started_ms: int
+    ended_ms: int | None = None
+    found: str = ""
+    times: TaskTimes | None = None
+    changed: bool = True
+    _turn_ms: int = 0
+    _took_ms: int = 0
+    _before: TaskCounts = field(default_factory=TaskCounts)
+    _turn: Progress | None = None
+
+    def begin(self, now_ms: int) -> None:
+        """Another turn."""
+        self._turn_ms, self.ended_ms, self.changed = now_ms, None, True
+
+    def note(self, progress: Progress) -> None:
+        """How far this turn is."""
+        self._turn, self.changed = progress, True
+        self.times = progress.times or self.times
+
+    def end(self, now_ms: int) -> None:
+        """The turn is over."""
+        self._took_ms += now_ms - self._turn_ms
+        self._before = self.counts
+        if self._turn is not None and self._turn.counts is not None:
+            self._turn = None
+        self.ended_ms, self.changed = now_ms, True
+
+    @property
+    def counts(self) -> TaskCounts:
+        """What Spark counted in all turns."""
+        turn = self._turn.counts if self._turn else None
+        return self._before + turn if turn else self._before
+
+    def took_ms(self, now_ms: int) -> int:
+        """All turns, the one that runs up to now."""
+        return self._took_ms + (now_ms - self._turn_ms if self.ended_ms is None else 0)
+
+    def fields(self, now_ms: int) -> dict[str, Any]:
+        """What its row shall say. Counts of nothing are null: Spark had no part in it."""
+        counts, turn = self.counts, self._turn
+        by_spark = counts.total > 0
+        return {
+            "name": self.name[:_NAME],
+            "found": self.found[:_FOUND],
+            "started_at": utc_from_ms(self.started_ms),
+            "finished_at": None if self.ended_ms is None else utc_from_ms(self.ended_ms),
+            "took_ms": self.took_ms(now_ms),
+            "unit": "tasks" if by_spark else turn.unit[:_UNIT] if turn else "",
+            "done": counts.done if by_spark or turn is None else turn.done,
+            "running": counts.running if self.ended_ms is None else 0,
+            "total": counts.total if by_spark or turn is None else turn.total,
+            "median_ms": self.times.median_ms if self.times else None,
+            "slowest_ms": self.times.slowest_ms if self.times else None,
+            "slowest_task": self.times.slowest_task if self.times else None,
+            "core_ms": counts.core_ms if by_spark else None,
+            "bytes_read": counts.bytes_read or None,
+            "bytes_shuffled": counts.bytes_shuffled if by_spark else None,
+        }
+
+
+class Stages:
+    """The steps of a job's attempts; may be told and asked from different threads."""
+
+    def __init__(self, clock: Clock, attempt: int) -> None:
+        self._clock, self._attempt = clock, attempt
+        self._stages: list[Stage] = []
+        self._open: Stage | None = None
+        self._lock = threading.Lock()
+
+    def note(self, progress: Progress) -> None:
+        """A step goes on or begins; words about one that is known begin nothing."""
+        with self._lock:
+            known = self._known(progress.stage)
+            if progress.detail and known is not None:
+                known.found, known.changed = progress.detail, True
+                return
+            self._enter(progress.stage)
+            if self._open is not None and (progress.total or progress.counts):
+                self._open.note(progress)
+
+    def enter(self, name: str) -> None:
+        """A step begins; the one before it is over."""
+        with self._lock:
+            self._enter(name)
+
+    def close(self) -> None:
+        """Nothing runs now."""
+        with self._lock:
+            self._close()
+
+    def next_attempt(self, number: int) -> None:
+        """What comes belongs to another attempt."""
+        with self._lock:
+            self._close()
+            self._attempt = number
+
+    def take_changed(self) -> list[Stage]:
+        """Steps with something new since they were last taken."""
+        with self._lock:
+            changed = [each for each in self._stages if each.changed]
+            for each in changed:
+                each.changed = False
+            return changed
+
+    def cost_of(self, attempt: int) -> TaskCounts:
+        """What Spark counted in an attempt."""
+        with self._lock:
+            return sum((each.counts for each in self._of(attempt)), TaskCounts())
+
+    def _enter(self, name: str) -> None:
+        if self._open is not None and self._open.name == name:
+            return
+        self._close()
+        now = self._clock.now_ms()
+        stage = self._known(name)
+        if stage is None:
+            place = sum(1 for _ in self._of(self._attempt))
+            stage = Stage(self._attempt, place, name, now)
+            self._stages.append(stage)
+        stage.begin(now)
+        self._open = stage
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._open.end(self._clock.now_ms())
+            self._open = None
+
+    def _known(self, name: str) -> Stage | None:
+        return next((each for each in self._of(self._attempt) if each.name == name), None)
+
+    def _of(self, attempt: int) -> Iterator[Stage]:
+        return (each for each in self._stages if each.attempt == attempt)
