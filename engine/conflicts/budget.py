@@ -15,10 +15,13 @@ class BudgetSpentError(EngineError):
 
 
 class Budget:
-    """Seconds that run while rows are looked at, and stand still otherwise."""
+    """Seconds that run while rows are looked at, and stand still otherwise.
+
+    `seconds` are those of the whole commit.
+    """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
-        self._clock, self._left_s = clock, seconds
+        self._clock, self._left_s, self.seconds = clock, seconds, seconds
         self._since: float | None = None
 
     @contextmanager

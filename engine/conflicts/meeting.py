@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from engine.actions.files import FileKey, RemoveFile
+from engine.conflict_facts import SharedFile
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 
@@ -15,7 +16,8 @@ class RowEvidence:
     `cleared_adds` hold no row that current should have read: their rows were moved there unchanged,
     or were tested. `settled_removes` are paths whose removed rows neither were changed by current
     nor matched its reads. `matched_rows` are the physical rows, by path, that did match: the
-    conflict. `subclass` and `note` say why the rest stayed unsettled.
+    conflict. `subclass` and `note` say why the rest stayed unsettled. `compared` tells of the
+    files looked into, for people; no check asks it.
     """
 
     cleared_adds: frozenset[FileKey] = frozenset()
@@ -23,6 +25,7 @@ class RowEvidence:
     matched_rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     subclass: str | None = None
     note: str = ""
+    compared: tuple[SharedFile, ...] = ()
 
 
 FILES_ALONE = RowEvidence()

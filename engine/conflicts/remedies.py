@@ -62,10 +62,12 @@ def _partition_predicate(facts: ConflictFacts, current: CurrentTransaction) -> R
             f"put literal values of the partition columns into the condition of the MERGE, as in `{values}`",
             "A join on partition columns reads every partition: only literal values tell, before the"
             " data is read, which partitions the MERGE depends on.",
+            kind="partition_predicate",
         )
     return Remedy(
         f"add `{values}` to its condition so that the two touch different partitions",
         "Files of partitions that a condition rules out are not read, and cannot conflict.",
+        kind="partition_predicate",
     )
 
 
@@ -77,54 +79,67 @@ def _may_have_read_an_append(facts: ConflictFacts) -> bool:
 _QUIET_WINDOW = Remedy(
     "change schemas, properties and features in a quiet window",
     "A change of metadata or protocol fails every write that began before it.",
+    kind="quiet_window",
 )
 _ONE_ALTER_AT_A_TIME = Remedy(
     "let one writer at a time change it",
     "A metadata domain has one value: of two writers who did not see each other one must lose.",
+    kind="one_writer",
 )
 _ONE_CHECKPOINT = Remedy(
     "give every streaming query a checkpoint location of its own",
     "Two queries that share a checkpoint have one application id, and each batch can land once.",
+    kind="own_checkpoint",
 )
 _CREATE_ONCE = Remedy(
     "open the table that is there now, and write to it",
     "Several writers that create or first write to one empty path all want version 0: one gets it.",
+    kind="open_existing",
 )
 _ALONE = Remedy(
     "run it while nothing else writes the table",
     "RESTORE, CLONE and REPLACE set the whole table: whatever lands meanwhile would be undone unseen.",
+    kind="alone",
 )
 _ONE_SCHEDULE = Remedy(
     "put the two compactions on one schedule",
     "Both rewrite the same small files: one of them does the work for nothing.",
+    kind="one_schedule",
 )
 _MORE_TIME = Remedy(
     "raise the time allowed for row-level conflict resolution, or write in smaller pieces",
     "The rows of the two writes could not be told apart within the budget of one commit.",
+    kind="more_time",
 )
 _DIFFERENT_ROWS = Remedy(
     "keep the two writes on different rows, by conditions that cannot select the same ones",
     "Row-level concurrency lets writes of one file pass only where they touch different rows.",
+    kind="different_rows",
 )
 _DELETION_VECTORS = Remedy(
     "enable deletion vectors (`delta.enableDeletionVectors = true`)",
     "With them two writes of one file conflict only where they touch the same rows.",
+    kind="deletion_vectors",
 )
 _CLUSTER = Remedy(
     "partition or cluster the table by the columns that conditions use",
     "Then the files of one write hold rows that the other's condition rules out. Partitioning by a"
     " column of high cardinality costs more in small files than it saves in conflicts.",
+    kind="layout",
 )
 _OFF_FRESH_DATA = Remedy(
     "keep concurrent UPDATE, DELETE and MERGE off freshly appended data, or let one of them read it",
     "An append by itself harms nobody, but once a later writer may have read or rewritten its rows,"
     " others that did not see them can no longer be ordered before it.",
+    kind="off_fresh_data",
 )
 _COMPACT_IN_QUIET = Remedy(
     "compact while nothing else rewrites those files, or enable deletion vectors",
     "With deletion vectors an order-preserving compaction can be traced row by row.",
+    kind="compact_in_quiet",
 )
 _APART_IN_TIME = Remedy(
     "run the two at different times",
     "They touch the same files, and nothing recorded tells their rows apart.",
+    kind="apart_in_time",
 )

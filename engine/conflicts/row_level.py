@@ -62,12 +62,13 @@ def settle_by_rows(
         else:
             compare_rows(meeting, pending, rows, out)
     except BudgetSpentError as late:
-        return _unsettled(
-            meeting, pending, RowEvidence(subclass=ALLOTTED_TIME_EXCEEDED, note=late.what)
-        )
+        compared = tuple(out.compared)
+        evidence = RowEvidence(subclass=ALLOTTED_TIME_EXCEEDED, note=late.what, compared=compared)
+        return _unsettled(meeting, pending, evidence)
     except EngineError as error:
         note = f"the rows could not be read: {error.what}"
-        return _unsettled(meeting, pending, RowEvidence(note=note))
+        evidence = RowEvidence(note=note, compared=tuple(out.compared))
+        return _unsettled(meeting, pending, evidence)
     current, carried = restage(meeting.current, pending, out)
     how = ", ".join(sorted(out.means))
     return Settled(out.evidence(), current, carried, out.row_count, out.rows, how)

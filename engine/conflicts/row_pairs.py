@@ -17,7 +17,7 @@ from engine.conflicts.footprint import Change, changes_of
 from engine.conflicts.meeting import Meeting
 from engine.conflicts.rebase import Pending, file_of, naming, staged_over
 from engine.conflicts.row_access import NO_ROWS, RowAccess, all_rows
-from engine.conflicts.settlement import Restaged, Settlement, union
+from engine.conflicts.settlement import Compared, Restaged, Settlement, union
 from engine.conflicts.transaction_info import CurrentTransaction
 
 _MERGED = "deletion vectors merged"
@@ -36,7 +36,8 @@ def compare_rows(meeting: Meeting, pending: Pending, rows: RowAccess, out: Settl
     for remove in winner.removes:
         if not (reads_all or remove.path in ours or remove.path in current.read_files):
             continue
-        taken = Taken(remove, theirs[remove.path].add, *removed_rows(theirs[remove.path], rows))
+        change = theirs[remove.path]
+        taken = Taken(remove, change.add, *_taken(change, rows))
         if remove.path in ours:
             _settle_changed(current, taken, ours[remove.path], (pending, rows), out)
         else:
@@ -60,23 +61,33 @@ def changed_by_current(ours: Change, pending: Pending, rows: RowAccess) -> BitMa
 
 def removed_rows(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64]:
     """The rows that a commit took from a file, and those it brought back."""
-    if change.remove is None:
-        return NO_ROWS, NO_ROWS
-    before = rows.vector(change.remove.deletion_vector)
-    if change.add is None:
-        return all_rows(rows.row_count(change.remove)) - before, NO_ROWS
-    after = rows.vector(change.add.deletion_vector)
-    return after - before, before - after
+    gone, brought_back, _ = _taken(change, rows)
+    return gone, brought_back
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A file of which the winner took rows: its `remove`, the file as it is now, the rows."""
+    """A file of which the winner took rows: its `remove`, the file as it is now, the rows.
+
+    `before` are the rows that were deleted when the winner came.
+    """
 
     remove: RemoveFile
     latest: AddFile | None
     gone: BitMap64
     brought_back: BitMap64
+    before: BitMap64
+
+
+def _taken(change: Change, rows: RowAccess) -> tuple[BitMap64, BitMap64, BitMap64]:
+    """The rows that a commit took, those it brought back, and those that were gone before it."""
+    if change.remove is None:
+        return NO_ROWS, NO_ROWS, NO_ROWS
+    before = rows.vector(change.remove.deletion_vector)
+    if change.add is None:
+        return all_rows(rows.row_count(change.remove)) - before, NO_ROWS, before
+    after = rows.vector(change.add.deletion_vector)
+    return after - before, before - after, before
 
 
 def _settle_read(
@@ -84,6 +95,7 @@ def _settle_read(
 ) -> None:
     """A file that current read and does not touch."""
     read = _read_among(current, taken, rows)
+    out.compare(Compared(taken.remove, read, taken.gone, read, taken.before, read=True))
     if read:
         out.conflict(taken.remove.path, read)
     else:
@@ -105,6 +117,7 @@ def _settle_changed(
     if changed is None:
         return
     met = taken.gone & changed or _read_among(current, taken, rows)
+    out.compare(Compared(taken.remove, changed, taken.gone, met, taken.before))
     if met:
         out.conflict(ours.path, met)
     elif taken.latest is not None and (ours.add is not None or not taken.brought_back):
@@ -147,6 +160,8 @@ def _clear_added(
         return
     new = _new_rows(add, theirs.get(add.path), rows)
     matched = union(rows.selected(read, add, new) for read in reads)
+    if new:
+        out.compare(Compared(add, matched, new, matched, read=True))
     if matched:
         out.conflict(add.path, matched)
     elif not (new and current.read_whole_table):

@@ -10,6 +10,7 @@ from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
+from engine.conflicts.layout import NO_LAYOUT, Layout
 from engine.errors import ConflictSide
 from engine.expressions.tree import Expression
 from engine.log.commits import Commit
@@ -59,7 +60,7 @@ class CurrentTransaction:
     `level` is the level used. `read_files` holds the paths of the files it read, `read_entirely`
     those among them of which every row counts as read, whatever the conditions. `read_version` is
     -1 for a transaction that creates the table, and never moves. `rows` says how far rows can
-    be told apart.
+    be told apart, `layout` what its files are ordered by where they are shown.
     """
 
     table: str
@@ -76,6 +77,7 @@ class CurrentTransaction:
     actions: tuple[Action, ...] = ()
     txn_id: str | None = None
     rows: RowScope = FILES_DECIDE
+    layout: Layout = NO_LAYOUT
 
     @cached_property
     def adds(self) -> tuple[AddFile, ...]:
@@ -99,9 +101,9 @@ class CurrentTransaction:
         return frozenset(each.domain for each in _of_kind(DomainMetadata, self.actions))
 
     @cached_property
-    def changes_metadata(self) -> bool:
-        """Whether it stages a `metaData` action."""
-        return any(isinstance(each, Metadata) for each in self.actions)
+    def changes_terms(self) -> bool:
+        """Whether it stages a `metaData` or a `protocol` action."""
+        return any(isinstance(each, Metadata | Protocol) for each in self.actions)
 
     @cached_property
     def reads_nothing(self) -> bool:

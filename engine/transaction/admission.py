@@ -54,6 +54,7 @@ def admit(
         actions=actions,
         txn_id=provenance.txn_id,
         rows=reads.row_scope(snapshot),
+        layout=reads.layout(snapshot),
     )
     return Contender(
         current=current,

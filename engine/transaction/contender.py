@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from engine.actions.codec import Action
 from engine.actions.table import DomainMetadata
+from engine.conflict_facts import WinnerVerdicts
 from engine.conflicts.candidates import is_exempt
+from engine.conflicts.decision import remembered
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.rebase import NOTHING_PENDING, Pending, refreshed
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
@@ -22,7 +24,7 @@ class Contender:
     `timestamp_ms` is that version's (0 where nobody asks), `row_id_high_water_mark` the last row id it gave out (-1: none).
     `exempted` are the blind appends that current is ordered before, `pending` the deletion vectors
     that its staged files are to have once they are written. `staged` are its actions before any
-    winner was met.
+    winner was met, `trail` what the checks said of the last winners.
     """
 
     current: CurrentTransaction
@@ -36,13 +38,14 @@ class Contender:
     absorbed: tuple[AbsorbedConflict, ...] = ()
     pending: Pending = NOTHING_PENDING
     staged: tuple[Action, ...] = ()
+    trail: tuple[WinnerVerdicts, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to write."""
         return not (self.current.actions or self.provenance.even_if_empty)
 
-    def past(self, winner: WinningCommit) -> "Contender":
+    def past(self, winner: WinningCommit, met: WinnerVerdicts | None = None) -> "Contender":
         """The contender on the state that a winner left, once every check let it pass."""
         exempt = is_exempt(self.current, winner)
         return replace(
@@ -54,6 +57,7 @@ class Contender:
                 self.row_id_high_water_mark, high_water_mark(winner.domains)
             ),
             exempted=(*self.exempted, winner) if exempt else self.exempted,
+            trail=remembered(self.trail, met) if met else self.trail,
         )
 
 

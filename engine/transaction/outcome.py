@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.conflict_facts import Decision
 from engine.errors import ConflictSide
 
 
@@ -14,7 +15,7 @@ class AbsorbedConflict:
     `rule` names the check that files alone would have failed, `files` the paths both sides met at,
     `row_count` the rows looked at or carried over, `how` the means: merged deletion vectors, a row
     map, row ids or rows read. `duration_ms` is what it took. `rows` are the first of those rows, by
-    the path and position they had.
+    the path and position they had. `decision` tells how it came about.
     """
 
     winner: ConflictSide
@@ -24,6 +25,7 @@ class AbsorbedConflict:
     how: str
     duration_ms: int
     rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    decision: Decision | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 
 from engine.conflicts.eligibility import table_eligibility
+from engine.conflicts.layout import NO_LAYOUT, Layout
 from engine.conflicts.transaction_info import ReadPredicate, RowScope
+from engine.schema.column_mapping import physical_name
 from engine.snapshot.snapshot import Snapshot
 from engine.transaction.snapshot_rows import RowMatcher, RowTester
 
@@ -38,3 +40,17 @@ class ReadSet:
         table = table_eligibility(snapshot.metadata, snapshot.protocol, snapshot.clustering_columns)
         of_reads = next((r.row_obstacle for r in self.predicates if r.row_obstacle), None)
         return RowScope(table.obstacle or of_reads or self.obstacle, table.traces_moves)
+
+    def layout(self, snapshot: Snapshot | None) -> Layout:
+        """What the files are laid out by; how many there are only where a condition looked at them."""
+        names = snapshot and (snapshot.partition_columns or snapshot.clustering_columns)
+        if snapshot is None or not names:
+            return NO_LAYOUT
+        each = snapshot.schema.get(names[0])
+        known = None if each is None else physical_name(each, snapshot.mapping_mode)
+        return Layout(
+            column=names[0],
+            physical_name=known or "",
+            is_partition=bool(snapshot.partition_columns),
+            file_count=snapshot.file_count if self.predicates else None,
+        )

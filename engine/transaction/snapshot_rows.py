@@ -33,7 +33,7 @@ RowTester: TypeAlias = Callable[[Expression, pa.Table], pa.Array | pa.ChunkedArr
 
 
 class SnapshotRows:
-    """The `RowAccess` of a transaction that read a snapshot."""
+    """The `RowAccess` of a transaction that read a snapshot. `opened` are the data files it read."""
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class SnapshotRows:
         self._snapshot, self._budget = snapshot, budget
         self._matcher, self._tester = matcher, tester
         self._vectors: dict[str, BitMap64] = {}
+        self.opened: set[str] = set()
 
     def vector(self, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
         """The rows that a deletion vector deletes, none where there is no vector."""
@@ -115,6 +116,7 @@ class SnapshotRows:
             file = self._known(file.path) or file
         if not len(columns):
             columns = self._snapshot.schema
+        self.opened.add(file.path)
         return read_physical(self._snapshot, file, columns)
 
     def _satisfying(self, condition: Expression, rows: pa.Table) -> pa.ChunkedArray | pa.Array:

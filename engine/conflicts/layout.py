@@ -1,0 +1,44 @@
+"""What the files of a table are laid out by, so that both sides' files can be put in one order."""
+
+from dataclasses import dataclass
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.snapshot.row_counts import parse_stats
+
+_SHOWN = 64
+Bounds = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The first partition or clustering column, as people and as files name it.
+
+    `file_count` is how many files the table had, None where nobody looked.
+    """
+
+    column: str = ""
+    physical_name: str = ""
+    is_partition: bool = False
+    file_count: int | None = None
+
+    def bounds(self, file: AddFile | RemoveFile) -> Bounds:
+        """The least and greatest value of the column in a file, as text; None: not known."""
+        if not self.physical_name:
+            return None, None
+        if self.is_partition:
+            value = _shown((file.partition_values or {}).get(self.physical_name))
+            return value, value
+        stats = parse_stats(file.stats) or {}
+        low, high = (stats.get(kind) for kind in ("minValues", "maxValues"))
+        return self._of(low), self._of(high)
+
+    def _of(self, values: object) -> str | None:
+        return _shown(values.get(self.physical_name)) if isinstance(values, dict) else None
+
+
+NO_LAYOUT = Layout()
+
+
+def _shown(value: object) -> str | None:
+    plain = isinstance(value, str | int | float)
+    return str(value)[:_SHOWN] if plain else None

@@ -1,0 +1,157 @@
+"""How a conflict was decided is told with it, and costs no verdict."""
+
+import uuid
+
+import pytest
+
+from engine.conflict_facts import Decision
+from engine.conflicts.checker import CHECKS
+from engine.conflicts.decision import WINNERS_KEPT
+from engine.conflicts.settlement import ROWS_DRAWN
+from engine.errors import ConflictError
+from engine.table import DeltaTable
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import Running, run
+from tests.stateful.history import SCHEMA
+
+ROWS = tuple(("a", x) for x in range(6))
+
+
+def _table(rows: tuple[tuple[str, int], ...] = ROWS, **layout: tuple[str, ...]) -> DeltaTable:
+    named = {"delta.enableDeletionVectors": "true"}
+    place = f"memory://decided/{uuid.uuid4()}"
+    table = DeltaTable.create(place, SCHEMA, properties=named, **layout)
+    _do(table, c.Append(1, rows))
+    return table
+
+
+def _do(table: DeltaTable, command: c.Command) -> None:
+    running = run(command, table, stats=True)
+    running.txn.commit(running.operation)
+
+
+def _lost(running: Running) -> Decision:
+    with pytest.raises(ConflictError) as raised:
+        running.txn.commit(running.operation)
+    decision = raised.value.conflict.decision
+    assert decision is not None
+    return decision
+
+
+def test_the_rows_of_the_first_shared_file_are_counted_for_each_side():
+    table = _table()
+    _do(table, c.Delete(2, c.Range(5, 6)))
+    running = run(c.Delete(3, c.Range(0, 3)), table, stats=True)
+    _do(table, c.Delete(4, c.Range(2, 5)))
+    (shared,) = _lost(running).shared_files
+    assert (shared.current_count, shared.winner_count, shared.common_count) == (3, 3, 1)
+    assert (shared.current_rows, shared.winner_rows) == ((0, 1, 2), (2, 3, 4))
+    assert (shared.gone_before_count, shared.gone_before_rows) == (1, (5,))
+    assert (shared.common_rows, shared.file_row_count, shared.did) == ((2,), 6, "changed")
+
+
+def test_positions_are_a_sample_where_there_are_many():
+    table = _table(tuple(("a", x) for x in range(3000)))
+    running = run(c.Delete(2, c.Range(0, 2000)), table, stats=True)
+    _do(table, c.Delete(3, c.Range(1000, 3000)))
+    (shared,) = _lost(running).shared_files
+    assert (shared.current_count, shared.common_count) == (2000, 1000)
+    assert len(shared.current_rows) == len(shared.common_rows) == ROWS_DRAWN
+    assert shared.current_rows[0] == 0
+    assert shared.current_rows[-1] > 1900, "spread over all, not the first ones"
+
+
+def test_only_one_file_keeps_positions_the_first_with_rows_of_both():
+    table = _table()
+    _do(table, c.Append(2, tuple(("a", x) for x in range(10, 16))))
+    running = run(c.Delete(3, c.Range(2, 13)), table, stats=True)
+    first = c.Delete(4, c.Range(0, 2))
+    _do(table, c.Append(5, ()))
+    both = run(first, table, stats=True)
+    second = run(c.Delete(6, c.Range(12, 14)), table, stats=True)
+    both.txn.stage(*second.staged)
+    both.txn.commit("DELETE")
+    files = _lost(running).shared_files
+    assert sorted(each.common_count for each in files) == [0, 1]
+    assert [bool(each.common_rows) for each in files] == [each.common_count > 0 for each in files]
+
+
+def test_every_winner_has_the_verdict_of_every_check():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
+    _do(table, c.Append(3, (("a", 90),)))
+    _do(table, c.Optimize(4, (0, 1)))
+    _do(table, c.Delete(5, c.Range(4, 5)))
+    _do(table, c.Delete(6, c.Range(1, 3)))
+    decision = _lost(running)
+    assert [each.version for each in decision.winners] == [2, 3, 4, 5]
+    assert [tuple(each.verdicts) for each in decision.winners] == [
+        tuple(k.name for k in CHECKS)
+    ] * 4
+    said = [list(each.verdicts.values())[4:] for each in decision.winners]
+    assert said == [
+        ["exempt", "none", "none"],
+        ["row map", "row map", "row map"],
+        ["rows", "rows", "rows"],
+        ["rows", "conflict", "not reached"],
+    ]
+    assert decision.winners_before == 0
+
+
+def test_an_absorbed_conflict_tells_the_same():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
+    _do(table, c.Delete(3, c.Range(4, 5)))
+    running.txn.commit("DELETE")
+    assert running.txn.outcome is not None
+    decision = running.txn.outcome.absorbed[0].decision
+    assert decision is not None
+    (shared,) = decision.shared_files
+    assert (shared.current_count, shared.winner_count, shared.common_count) == (2, 1, 0)
+    assert decision.current_changes.rows_changed == 2
+    assert decision.winner_changes.rows_changed == 1
+    assert (decision.current_changes.files_changed, decision.current_changes.files_masked) == (1, 1)
+    assert (decision.budget_ms, decision.duration_ms is not None) == (10_000, True)
+
+
+def test_of_many_winners_the_last_ones_are_kept_and_the_rest_counted():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
+    for number in range(WINNERS_KEPT + 5):
+        _do(table, c.Append(10 + number, (("a", 1000 + number),)))
+    _do(table, c.Delete(99, c.Range(0, 1)))
+    decision = _lost(running)
+    assert (len(decision.winners), decision.winners_before) == (WINNERS_KEPT, 6)
+    assert decision.winners[-1].verdicts["read_file_removed"] == "conflict"
+
+
+@pytest.mark.parametrize(
+    ("layout", "column", "ours", "theirs"),
+    [
+        ("partition_columns", "part", ["a", "b"], ["b"]),
+        ("clustering_columns", "x", ["3", "10"], ["10"]),
+    ],
+)
+def test_files_of_both_sides_stand_in_the_order_of_the_layout(
+    layout: str, column: str, ours: list[str], theirs: list[str]
+):
+    table = _table((("b", 10), ("b", 11)), **{layout: (column,)})
+    _do(table, c.Append(2, (("a", 3), ("a", 4))))
+    running = run(c.Delete(3, c.Range(1, 12), rewrite=True), table, stats=True)
+    _do(table, c.Delete(4, c.Range(10, 11), rewrite=True))
+    decision = _lost(running)
+    found = [each.low for each in decision.current_files if each.did == "changed"]
+    assert (decision.order_column, found) == (column, ours)
+    assert [each.low for each in decision.winner_files if each.did == "changed"] == theirs
+    assert decision.table_files == 2
+
+
+def test_what_was_read_is_told():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
+    running.txn.use_files_alone("its source reads the target")
+    _do(table, c.Delete(3, c.Range(4, 5)))
+    decision = _lost(running)
+    assert (decision.reads.conditions, decision.reads.files) == (1, 1)
+    assert decision.reads.obstacle == "its source reads the target"
+    assert decision.shared_files == ()
