@@ -69,7 +69,7 @@ def _may_hold(skipper: Skipper | None, add: AddFile) -> bool:
 
 
 def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) -> bool:
-    relaxed = current.level is IsolationLevel.WRITE_SERIALIZABLE and not current.changes_metadata
+    relaxed = current.level is IsolationLevel.WRITE_SERIALIZABLE and not current.changes_terms
     return relaxed and winner.is_blind_append
 
 

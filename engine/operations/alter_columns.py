@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from engine.actions.table import DomainMetadata
 from engine.commands.alter import AddColumns, ChangeColumn, DropColumns, RenameColumn
 from engine.commands.command import column_path
 from engine.errors import ExpressionError, InvalidSchemaError, InvariantViolationError
@@ -15,11 +16,12 @@ from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
 from engine.operations.write_rows import Terms, under
+from engine.protocol.features import supported_features
 from engine.protocol.properties import STATS_COLUMNS, column_list_entry, split_column_list
 from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.types import StructField, StructType, type_to_json
 from engine.snapshot.definition import check_change_feed, check_default
-from engine.snapshot.new_table import check_names
+from engine.snapshot.new_table import CLUSTERING_DOMAIN, check_names, clustering_domain
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
@@ -65,8 +67,16 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
         _check_free(snapshot, path)
         schema = edit(schema, path[:-1], dropped(path[-1]))
     names = [".".join(path) for path in present]
+    if present and "clustering" in supported_features(snapshot.protocol):
+        txn.stage(_same_clustering(snapshot))
     moved_names = dict.fromkeys(names, "")
     return _commit(execution, txn, schema, "DROP COLUMNS", {"columns": names}, moved=moved_names)
+
+
+def _same_clustering(snapshot: Snapshot) -> DomainMetadata:
+    """The clustering as it is, stated again: whoever clusters by a column that goes is met by it."""
+    known = snapshot.domains.get(CLUSTERING_DOMAIN)
+    return known or clustering_domain(snapshot.schema, (), snapshot.mapping_mode)
 
 
 def rename_column(command: RenameColumn, execution: Execution) -> OperationResult:

@@ -73,6 +73,8 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
         return OperationResult(plan=Plan(_summary(actions)))
     if not actions:
         return OperationResult(message="The properties have these values already.")
+    if _asks_for_no_rows(snapshot, configuration):
+        txn.read_whole_table()
     txn.stage(*actions)
     parameters = {"properties": dict(command.properties)}
     result = execution.commit(txn, "SET TBLPROPERTIES", parameters, {})
@@ -217,6 +219,19 @@ def _tracked(snapshot: Snapshot, configuration: dict[str, str]) -> dict[str, str
         remedy = "Run it again once that writer is done."
         raise InvalidPropertyError(msg, remedy, field="delta.enableRowTracking")
     return with_defaults(configuration, ["-"], [])
+
+
+def _asks_for_no_rows(snapshot: Snapshot, configuration: Mapping[str, str]) -> bool:
+    """Whether the configuration is one that rows which are there would have to be looked at for."""
+    if snapshot.file_count:
+        return False
+    before, after = snapshot.properties, TableProperties.parse(configuration)
+    new = configuration.keys() - snapshot.metadata.configuration.keys()
+    return (
+        any(key.startswith("delta.constraints.") for key in new)
+        or (after.row_tracking and not before.row_tracking)
+        or (after.iceberg_compat_v2 and not before.iceberg_compat_v2)
+    )
 
 
 def _refuse_managed(properties: Mapping[str, str]) -> None:

@@ -273,7 +273,7 @@ MUTATIONS = (
     Mutation(
         "a constraint may be ordered before the append that breaks it",
         "conflicts/candidates.py",
-        " and not current.changes_metadata",
+        " and not current.changes_terms",
         "",
     ),
     Mutation(
