@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, ConflictRows
 
 
 @admin.register(Conflict)
@@ -23,3 +23,11 @@ class ConflictAdmin(ReadOnlyAdmin):
     search_fields = ["table__name", "message", "current_user_name", "winner_user_name"]
     date_hierarchy = "occurred_at"
     list_select_related = ["table"]
+
+
+@admin.register(ConflictRows)
+class ConflictRowsAdmin(ReadOnlyAdmin):
+    list_display = ["asked_at", "conflict", "path", "version", "read_at", "error_code"]
+    list_filter = ["error_code"]
+    search_fields = ["path", "conflict__table__name"]
+    list_select_related = ["conflict"]

@@ -45,6 +45,9 @@ class Conflict(models.Model):
     can_retry = models.BooleanField(default=True)
     wasted_ms = models.BigIntegerField(default=0)
     wasted_bytes = models.BigIntegerField(default=0)
+    order_column = models.CharField(max_length=100, blank=True)  # what the next two are of
+    shared_low = models.CharField(max_length=64, blank=True)  # of the files both met at
+    shared_high = models.CharField(max_length=64, blank=True)
     facts = models.JSONField(default=dict, blank=True)
 
     class Meta:
@@ -76,3 +79,26 @@ class Conflict(models.Model):
         if "facts" in self.get_deferred_fields():
             return str(getattr(self, "said_of_rows", None) or "")  # by `to_list`
         return str(self.facts.get("row_level") or "") if isinstance(self.facts, dict) else ""
+
+
+class ConflictRows(models.Model):
+    """The rows that both sides touched, as they were read by a worker; kept for an hour."""
+
+    conflict = models.OneToOneField(Conflict, on_delete=models.CASCADE, related_name="row_values")
+    asked_at = models.DateTimeField()
+    read_at = models.DateTimeField(null=True, blank=True)
+    path = models.TextField(blank=True)
+    version = models.BigIntegerField(null=True, blank=True)
+    positions = models.JSONField(default=list, blank=True)
+    columns = models.JSONField(default=list, blank=True)
+    rows = models.JSONField(default=list, blank=True)  # lists of texts, null for NULL
+    omitted_columns = models.IntegerField(default=0)
+    error_code = models.CharField(max_length=60, blank=True)
+    error_message = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["-asked_at"]
+        verbose_name_plural = "conflict rows"
+
+    def __str__(self) -> str:
+        return f"{len(self.positions)} rows of {self.path}"
