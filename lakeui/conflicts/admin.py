@@ -27,7 +27,10 @@ class ConflictAdmin(ReadOnlyAdmin):
 
 @admin.register(ConflictRows)
 class ConflictRowsAdmin(ReadOnlyAdmin):
+    """What was asked for; the rows show on their page, to whoever may see the table."""
+
     list_display = ["asked_at", "conflict", "path", "version", "read_at", "error_code"]
     list_filter = ["error_code"]
     search_fields = ["path", "conflict__table__name"]
     list_select_related = ["conflict"]
+    exclude = ["columns", "rows"]

@@ -1,12 +1,13 @@
 """Conflicts of our own workers, written down: a loser leaves no trace in the log."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 from uuid import UUID
 
 from django.utils import timezone
 
+from engine.conflict_facts import Decision, SideFile
 from engine.errors import ConflictError, ConflictFacts, ConflictSide
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Table
@@ -32,6 +33,8 @@ class Absorbed(Protocol):
     def how(self) -> str: ...
     @property
     def duration_ms(self) -> int: ...
+    @property
+    def decision(self) -> Decision | None: ...
 
 
 def record_escaped(  # noqa: PLR0913 - all but the error by name
@@ -74,9 +77,11 @@ def record_absorbed(
         "rows": {path: list(rows) for path, rows in absorbed.rows.items()},
         "how": absorbed.how,
         "duration_ms": absorbed.duration_ms,
+        "decision": asdict(absorbed.decision) if absorbed.decision else None,
     }
     return Conflict.objects.create(
         **_sides(current, absorbed.winner),
+        **_bounds(absorbed.decision, absorbed.files),
         table=table,
         job_id=job_id,
         attempt=attempt,
@@ -107,6 +112,7 @@ def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
     rows = [each.row_count for each in facts.files if each.row_count is not None]
     return {
         **_sides(current, facts.winner),
+        **_bounds(facts.decision, [each.path for each in facts.files]),
         "subclass": log_values.text(facts.subclass, 60),
         "rule": log_values.text(facts.rule, 60),
         "read_version": facts.read_version,
@@ -116,3 +122,33 @@ def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
         "row_count": sum(rows) if rows else None,
         "can_retry": facts.can_retry,
     }
+
+
+def _bounds(decision: Decision | None, shared: Iterable[str]) -> dict[str, str]:
+    """Between which values of the layout's column the files lie that both met at."""
+    if decision is None or not decision.order_column:
+        return {}
+    met = set(shared)
+    files = [file for file in decision.winner_files if file.path in met]
+    if not files or any(file.low is None or file.high is None for file in files):
+        return {}
+    lows, highs = (
+        sorted(map(_in_order, values)) for values in zip(*map(_ends, files), strict=True)
+    )
+    return {
+        "order_column": log_values.text(decision.order_column, 100),
+        "shared_low": log_values.text(lows[0][-1], 64),
+        "shared_high": log_values.text(highs[-1][-1], 64),
+    }
+
+
+def _ends(file: SideFile) -> tuple[str, str]:
+    return file.low or "", file.high or ""
+
+
+def _in_order(value: str) -> tuple[bool, float, str]:
+    """Numbers by size, before texts by their letters."""
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
