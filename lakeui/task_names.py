@@ -3,6 +3,7 @@
 RUN_JOB = "workers.run_job"
 MIRROR_TABLE = "workers.mirror_table"
 PREVIEW_TABLE = "workers.preview_table"
+READ_CONFLICT_ROWS = "workers.read_conflict_rows"
 MIRROR_ALL = "workers.mirror_all"
 SWEEP_LEASES = "workers.sweep_leases"
 FIRE_SCHEDULES = "workers.fire_schedules"

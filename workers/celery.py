@@ -14,7 +14,13 @@ from workers import spark_session
 from workers.report import Reporter
 
 _reporters: list[Reporter] = []
-app.conf.imports = ("workers.jobs", "workers.mirror", "workers.maintenance", "workers.preview")
+app.conf.imports = (
+    "workers.jobs",
+    "workers.mirror",
+    "workers.maintenance",
+    "workers.preview",
+    "workers.conflict_rows",
+)
 
 
 @worker_init.connect

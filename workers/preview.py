@@ -1,14 +1,11 @@
 """The task that reads some rows of a table for a page; without Spark, within bounds."""
 
-import json
 import logging
 
-import pyarrow as pa
 from django.conf import settings
 from django.utils import timezone
 
 from engine.errors import EngineError
-from engine.schema.types import DataType, type_to_json
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
@@ -16,12 +13,12 @@ from lakeui.catalog.models import Preview
 from lakeui.catalog.previews import (
     PREVIEW_COLUMNS,
     PREVIEW_ROWS,
-    PREVIEW_TEXT,
     forget_old_previews,
 )
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.celery import app
 from lakeui.task_names import PREVIEW_TABLE
+from workers.row_texts import column_texts, row_texts
 
 logger = logging.getLogger(__name__)
 
@@ -56,33 +53,6 @@ def _read(preview: Preview) -> None:
     snapshot = table.snapshot(version=preview.version)
     names = snapshot.schema.names
     rows = snapshot.to_arrow(columns=names[:PREVIEW_COLUMNS], limit=PREVIEW_ROWS)
-    shown = [_texts(rows.column(number)) for number in range(rows.num_columns)]
-    preview.columns = [
-        {"name": log_values.text(field.name), "type": _type_name(field.type)}
-        for field in snapshot.schema.fields[:PREVIEW_COLUMNS]
-    ]
-    preview.rows = [list(row) for row in zip(*shown, strict=True)]
+    preview.columns = column_texts(snapshot.schema.fields[:PREVIEW_COLUMNS])
+    preview.rows = row_texts(rows)
     preview.omitted_columns = len(names) - rows.num_columns
-
-
-def _type_name(kind: DataType) -> str:
-    said = type_to_json(kind)
-    return said if isinstance(said, str) else str(said["type"])
-
-
-def _texts(column: pa.ChunkedArray) -> list[str | None]:
-    kind = column.type
-    if pa.types.is_nested(kind):
-        values = [
-            None if value is None else json.dumps(value, ensure_ascii=False, default=str)
-            for value in column.to_pylist()
-        ]
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        values = [None if value is None else value.hex() for value in column.to_pylist()]
-    else:
-        values = column.cast(pa.string()).to_pylist()
-    return [None if value is None else _cut(log_values.text(value)) for value in values]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= PREVIEW_TEXT else text[: PREVIEW_TEXT - 1] + "…"

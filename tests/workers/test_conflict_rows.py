@@ -1,0 +1,112 @@
+"""The rows at which two writes met: what a worker reads of them, and how it says that it cannot."""
+
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+from django.utils import timezone
+
+from engine.schema.types import LONG, StructField, StructType
+from engine.storage.uri import open_store
+from lakeui.catalog.models import Table
+from lakeui.catalog.previews import PATIENCE
+from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.conflicts.row_values import MAX_ROWS, ask_for_rows, is_waiting, rows_met
+from tests.engine.made_tables import remove, write_commit, write_first, write_rows
+from workers.conflict_rows import read_conflict_rows
+
+pytestmark = pytest.mark.django_db
+
+SCHEMA = StructType((StructField("n", LONG), StructField("twice", LONG)))
+
+
+@pytest.fixture
+def lost(lake) -> Conflict:
+    """A write that read version 1 and met a DELETE, version 2, at two rows of one file."""
+    uri = str(lake / "lake/orders")
+    store = open_store(uri)
+    write_first(store, SCHEMA)
+    write_commit(
+        store, 1, write_rows(store, "a.parquet", {"n": range(9), "twice": range(0, 18, 2)})
+    )
+    added = write_rows(store, "b.parquet", {"n": [70], "twice": pa.array([None], pa.int64())})
+    write_commit(store, 2, remove("a.parquet"), added)
+    table = Table.objects.create(name="sales.orders", uri=uri, version=2)
+    return _conflict(table, [{"path": "x.parquet"}, {"path": "a.parquet", "common_rows": [2, 7]}])
+
+
+def _conflict(table: Table, compared: list[dict[str, object]], **fields) -> Conflict:
+    values = {
+        "kind": Conflict.Kind.ESCAPED,
+        "occurred_at": timezone.now(),
+        "rule": "read_file_removed",
+        "read_version": 1,
+        "winning_version": 2,
+        "facts": {"decision": {"shared_files": compared}},
+    }
+    return Conflict.objects.create(table=table, **(values | fields))
+
+
+def _read(conflict: Conflict) -> ConflictRows:
+    asked = ask_for_rows(conflict)
+    assert asked is not None
+    read_conflict_rows(asked.pk)
+    asked.refresh_from_db()
+    return asked
+
+
+def test_rows_are_those_that_the_loser_read(lost, broker):
+    found = _read(lost)
+    assert (found.error_code, found.path, found.version) == ("", "a.parquet", 1)
+    assert [each["name"] for each in found.columns] == ["n", "twice"]
+    assert (found.positions, found.rows) == ([2, 7], [["2", "4"], ["7", "14"]])
+
+
+def test_rows_that_the_winner_added_are_read_from_its_version(lost, broker):
+    added = [{"path": "b.parquet", "common_rows": [0]}]
+    found = _read(_conflict(lost.table, added, rule="data_added"))
+    assert (found.version, found.rows) == (2, [["70", None]])
+
+
+def test_a_file_that_is_gone_says_so(lost, broker):
+    found = _read(_conflict(lost.table, [{"path": "gone.parquet", "common_rows": [0]}]))
+    assert found.error_code == "DELTA_DATA_FILE_UNREADABLE"
+    assert found.read_at
+    assert found.rows == []
+
+
+def test_positions_recorded_before_decisions_were_are_used_too(lost):
+    old = _conflict(lost.table, [], facts={"files": [{"path": "a.parquet", "rows": [5]}]})
+    met = rows_met(old)
+    assert met is not None
+    assert (met.path, met.version, met.positions) == ("a.parquet", 1, (5,))
+
+
+def test_only_some_rows_are_read_and_none_where_no_position_is_known(lost):
+    many = _conflict(lost.table, [{"path": "a.parquet", "common_rows": list(range(200))}])
+    met = rows_met(many)
+    assert met is not None
+    assert len(met.positions) == MAX_ROWS
+    assert rows_met(_conflict(lost.table, [{"path": "a.parquet", "common_rows": []}])) is None
+    assert ask_for_rows(_conflict(lost.table, [])) is None
+
+
+def test_a_worker_is_asked_once_while_it_may_still_answer(lost, broker):
+    first = ask_for_rows(lost)
+    assert first is not None
+    assert is_waiting(first)
+    again = ask_for_rows(lost)
+    assert again is not None
+    assert again.asked_at == first.asked_at
+    ConflictRows.objects.update(asked_at=timezone.now() - PATIENCE)
+    later = ask_for_rows(lost)
+    assert later is not None
+    assert is_waiting(later)
+
+
+def test_rows_are_forgotten_after_an_hour(lost, broker):
+    asked = ask_for_rows(lost)
+    assert asked is not None
+    ConflictRows.objects.update(asked_at=timezone.now() - timedelta(minutes=61))
+    _read(_conflict(lost.table, [{"path": "b.parquet", "common_rows": [0]}], rule="data_added"))
+    assert not ConflictRows.objects.filter(pk=asked.pk).exists()

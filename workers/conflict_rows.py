@@ -1,0 +1,55 @@
+"""The task that reads the rows at which two writes met; without Spark, within bounds."""
+
+import logging
+
+from django.conf import settings
+from django.utils import timezone
+
+from engine.errors import EngineError
+from engine.snapshot.reader import ROW_INDEX
+from engine.snapshot.rows_at import read_rows_at
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from lakeui.catalog import log_values
+from lakeui.catalog.previews import PREVIEW_COLUMNS
+from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.celery import app
+from lakeui.conflicts.models import ConflictRows
+from lakeui.conflicts.row_values import forget_old_rows
+from lakeui.task_names import READ_CONFLICT_ROWS
+from workers.row_texts import column_texts, row_texts
+
+logger = logging.getLogger(__name__)
+
+
+@app.task(name=READ_CONFLICT_ROWS)
+def read_conflict_rows(rows_id: int) -> None:
+    """Read the rows that a conflict's page asks for, or write down why they cannot be read."""
+    forget_old_rows()
+    found = ConflictRows.objects.select_related("conflict__table").filter(pk=rows_id).first()
+    if found is None or found.conflict.table is None or found.version is None:
+        return
+    try:
+        _read(found, found.conflict.table.uri, found.version)
+    except EngineError as error:
+        found.error_code, found.error_message = error.code, log_values.text(error)
+    except Exception as error:  # whatever a file holds, the page is told
+        logger.exception("The rows of conflict %s could not be read", found.conflict_id)
+        found.error_code = "LAKE_INTERNAL"
+        found.error_message = f"{type(error).__name__} while reading the rows."
+    found.read_at = timezone.now()
+    found.save()
+
+
+def _read(found: ConflictRows, uri: str, version: int) -> None:
+    place = allowed_table_uri(uri)
+    options = storage_options(place)
+    store = open_store(place, options)
+    table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
+    snapshot = table.snapshot(version=version)
+    fields = snapshot.schema.fields[:PREVIEW_COLUMNS]
+    rows = read_rows_at(snapshot, found.path, found.positions, [each.name for each in fields])
+    found.positions = rows.column(ROW_INDEX).to_pylist()
+    found.columns = column_texts(fields)
+    found.rows = row_texts(rows.drop_columns([ROW_INDEX]))
+    found.omitted_columns = len(snapshot.schema.names) - len(fields)
