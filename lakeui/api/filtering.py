@@ -5,6 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.views import View
 from django_filters.rest_framework import DjangoFilterBackend
+from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
@@ -30,3 +31,11 @@ def refuse_unknown(request: Request, known: set[str] | frozenset[str]) -> None:
     if unknown:
         fault = f"There is no such parameter here. Known: {', '.join(sorted(known)) or 'none'}."
         raise ValidationError({name[:100]: [fault] for name in unknown}, code="unknown_parameter")
+
+
+def asked(request: Request, kind: type[serializers.Serializer[Any]]) -> dict[str, Any]:
+    """The query string, checked by a serializer; names that mean nothing are refused."""
+    form = kind(data=request.query_params)
+    refuse_unknown(request, set(form.fields))
+    form.is_valid(raise_exception=True)
+    return dict(form.validated_data)

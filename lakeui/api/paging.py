@@ -39,8 +39,8 @@ class KeysetPaging(BasePagination):
         request: Request,
         view: View | None = None,  # noqa: ARG002 - the framework's signature
     ) -> list[Any]:
-        size = _page_size(request.query_params.get("page_size"))
-        scope = _scope(request)
+        size = page_size(request.query_params.get("page_size"))
+        scope = scope_of(request)
         ordered, keys = _with_keys(queryset)
         if token := request.query_params.get("page_token"):
             ordered = ordered.filter(_after(keys, _unsealed(token, scope)))
@@ -87,7 +87,8 @@ class KeysetPaging(BasePagination):
         ]
 
 
-def _page_size(text: str | None) -> int:
+def page_size(text: str | None) -> int:
+    """How many rows a page has; ValidationError where it is no number within bounds."""
     if text is None:
         return DEFAULT_PAGE_SIZE
     if not (text.isascii() and text.isdigit() and len(text) < 5 and 0 < int(text) <= MAX_PAGE_SIZE):
@@ -95,7 +96,7 @@ def _page_size(text: str | None) -> int:
     return int(text)
 
 
-def _scope(request: Request) -> str:
+def scope_of(request: Request) -> str:
     """What a token belongs to: the list, and everything that narrows or orders it."""
     named = sorted(
         (name, value)

@@ -7,9 +7,6 @@ from lakeui.api.views.concurrency import (
     Concurrency,
     ConcurrencyLanes,
     Eligibility,
-    Isolation,
-    Matrix,
-    WhatIf,
 )
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
 from lakeui.api.views.definitions import Diff, KeyDetail, KeyList, TableSchema
@@ -17,6 +14,7 @@ from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.views.explain import ConflictExplain
 from lakeui.api.views.grants import GrantDetail, GrantList
 from lakeui.api.views.health import HealthView
+from lakeui.api.views.isolation import Isolation, Matrix, MeetingList, ReorderedList
 from lakeui.api.views.jobs import (
     JobCancel,
     JobDetail,
@@ -39,6 +37,7 @@ from lakeui.api.views.tables import (
 )
 from lakeui.api.views.tokens import TokenDetail, TokenList
 from lakeui.api.views.uploads import Uploads
+from lakeui.api.views.what_if import WhatIf
 
 app_name = "api"
 
@@ -65,6 +64,8 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/eligibility/", Eligibility.as_view(), name="eligibility"),
     path("tables/<int:table_id>/isolation/", Isolation.as_view(), name="isolation"),
     path("tables/<int:table_id>/matrix/", Matrix.as_view(), name="matrix"),
+    path("tables/<int:table_id>/meetings/", MeetingList.as_view(), name="meetings"),
+    path("tables/<int:table_id>/reordered/", ReorderedList.as_view(), name="reordered"),
     path("tables/<int:table_id>/what-if/", WhatIf.as_view(), name="what-if"),
     path("tables/<int:table_id>/schedules/", TableScheduleList.as_view(), name="table-schedules"),
     path("tables/<int:table_id>/concurrency/", Concurrency.as_view(), name="concurrency"),

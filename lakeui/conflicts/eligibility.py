@@ -85,20 +85,29 @@ def _runtimes(found: Eligibility, table: Table) -> tuple[RuntimeVerdict, ...]:
     return runtime_verdicts(found, clustered=bool(table.clustering_columns))
 
 
-def _asked(table: Table) -> Eligibility:
-    metadata = Metadata(
+def metadata_of(table: Table, properties: Mapping[str, str]) -> Metadata:
+    """The table's metadata as mirrored, but with these properties."""
+    return Metadata(
         id=table.table_uuid,
         schema_string=json.dumps(table.schema),
         partition_columns=table.partition_columns,
-        configuration=table.properties,
+        configuration=dict(properties),
     )
-    protocol = Protocol(
+
+
+def protocol_of(table: Table) -> Protocol:
+    """The table's protocol as mirrored."""
+    return Protocol(
         min_reader_version=table.min_reader_version or 1,
         min_writer_version=table.min_writer_version or 1,
         reader_features=table.reader_features or None,
         writer_features=table.writer_features or None,
     )
-    return table_eligibility(metadata, protocol, table.clustering_columns)
+
+
+def _asked(table: Table) -> Eligibility:
+    metadata = metadata_of(table, table.properties)
+    return table_eligibility(metadata, protocol_of(table), table.clustering_columns)
 
 
 def _step(condition: Condition, table: Table) -> Step:

@@ -89,11 +89,19 @@ class History:
 
 
 def what_if(
-    table: Table, level: IsolationLevel, *, row_level: bool, versions: tuple[int, int] | None = None
+    table: Table,
+    level: IsolationLevel,
+    *,
+    row_level: bool,
+    versions: tuple[int, int] | None = None,
+    history: History | None = None,
 ) -> Answer:
-    """Judge a range of versions, the latest hundred by default, under another setting."""
+    """Judge a range of versions, the latest hundred by default, under another setting.
+
+    `history` is that range where it has been read already.
+    """
     first, last = versions or latest_versions(table, DEFAULT_VERSIONS)
-    history = recorded_history(table, first, last)
+    history = history or recorded_history(table, first, last)
     judged = [
         _commit_verdict(each, _unseen(each, history), row_level=row_level)
         for each in replay_history(history.commits, history.table, level)
@@ -116,9 +124,14 @@ def what_if(
     )
 
 
-def unexplained(table: Table, first: int, last: int) -> tuple[UnexplainedSnapshot, ...]:
-    """Versions whose snapshot no serial order explains, as far as the kept commits tell."""
-    history = recorded_history(table, first, last)
+def unexplained(
+    table: Table, first: int, last: int, history: History | None = None
+) -> tuple[UnexplainedSnapshot, ...]:
+    """Versions whose snapshot no serial order explains, as far as the kept commits tell.
+
+    `history` is that range where it has been read already.
+    """
+    history = history or recorded_history(table, first, last)
     serializable = {
         each.version
         for each in history.commits
@@ -139,11 +152,16 @@ def recorded_history(table: Table, first: int, last: int) -> History:
     last = min(last, table.version or 0)
     first = max(first, last - MAX_VERSIONS + 1, 0)
     rows = list(table.commits.filter(version__range=(first, last)).order_by("version"))
-    decoded = {row.version: _decoded(row) for row in rows}
-    here = {version: commit for version, commit in decoded.items() if commit is not None}
-    recorded = RecordedTable(table.name, _schema(table), tuple(table.partition_columns))
+    read = {row.version: decoded(row) for row in rows}
+    here = {version: commit for version, commit in read.items() if commit is not None}
+    recorded = recorded_table(table)
     missing = frozenset(range(first, last + 1)) - here.keys() if rows else frozenset()
     return History(recorded, tuple(here.values()), missing)
+
+
+def recorded_table(table: Table) -> RecordedTable:
+    """The table as the engine's replays know it; without columns where its schema cannot be read."""
+    return RecordedTable(table.name, _schema(table), tuple(table.partition_columns))
 
 
 def _schema(table: Table) -> StructType:
@@ -153,7 +171,8 @@ def _schema(table: Table) -> StructType:
         return StructType(())
 
 
-def _decoded(row: Commit) -> WinningCommit | None:
+def decoded(row: Commit) -> WinningCommit | None:
+    """A mirrored commit as it was written; None where its text is not kept whole."""
     text = row.raw.encode("utf-8")
     if not text or len(text) < row.raw_bytes:
         return None

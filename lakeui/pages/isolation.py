@@ -1,194 +1,223 @@
-"""Who can make whom lose: the checker's own answer for a table, beside what was seen."""
+"""Who can make whom lose: the checker's own answer for a table, beside what was seen; and its settings."""
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
+from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import EmptyPage, PageNotAnInteger, Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
 
-from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import (
-    ALWAYS,
-    NEVER,
-    SAME_FILES,
-    SAME_ROW,
-    Cell,
-    conflict_matrix,
-)
-from engine.conflicts.sketch import Setting
+from engine.conflicts.matrix import ALWAYS, NEVER, SAME_FILES, SAME_ROW
+from engine.errors import EngineError
+from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
 from lakeui.catalog.property_changes import settings_changes
-from lakeui.conflicts.level_impact import LEVEL, PROMISES, VECTORS, impact_of
-from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.observed import DEFAULT_DAYS, Pair, observed_pairs
-from lakeui.conflicts.swim_lane import swim_lane
-from lakeui.pages.operations import family_of
+from lakeui.conflicts.forecast import forecast
+from lakeui.conflicts.level_impact import PROMISES, impact_of
+from lakeui.conflicts.meetings import (
+    DEFAULT_DAYS,
+    MAX_VERSIONS,
+    Meetings,
+    latest_between,
+    meetings_of,
+)
+from lakeui.conflicts.met_rows import MetRow, met_rows
+from lakeui.conflicts.observed import Pair, observed_pairs
+from lakeui.conflicts.pairs import COLUMNS, ROWS, PairCell, table_matrix
+from lakeui.conflicts.proposal import setting_under
+from lakeui.conflicts.reordered import ReorderedVersions, reordered_versions, told
+from lakeui.jobs.reading_streams import streams_reading
+from lakeui.jobs.requests import request_job
+from lakeui.pages.exports import export
+from lakeui.pages.picked_pair import picked_pair
+from lakeui.pages.settings_form import WantedSettings, column_names, wanted_settings
 from lakeui.pages.table_head import table_head, visible_table
 
-ROWS = ("INSERT", "UPDATE", "DELETE", "MERGE", "OPTIMIZE", "OPTIMIZE ZORDER BY")
-COLUMNS = (*ROWS, "ALTER, SET")
-_GROUPS = {
-    "INSERT": "INSERT (blind)",
-    "UPDATE": "UPDATE, DELETE, MERGE",
-    "DELETE": "UPDATE, DELETE, MERGE",
-    "MERGE": "UPDATE, DELETE, MERGE",
-    "OPTIMIZE": "OPTIMIZE",
-    "OPTIMIZE ZORDER BY": "OPTIMIZE ZORDER BY",
-}
-_FAMILIES = {
-    "INSERT": "write",
-    "UPDATE": "update",
-    "DELETE": "delete",
-    "MERGE": "merge",
-    "OPTIMIZE": "optimize",
-    "ALTER, SET": "meta",
-}
 RULE_TEXTS = {
     NEVER: "No check finds the two meeting, whatever rows they touch: both commit, in either order.",
-    SAME_ROW: "Files that both touch are compared by rows. Nothing in common: the deletion vectors "
-    "are merged and the later commit goes on. One row in common: the later one loses.",
+    SAME_ROW: "Each file that both touch is compared by rows: the positions that the later write "
+    "stages, those that the earlier one removed, less what was gone before both. Nothing in common: "
+    "the deletion vectors are merged and the later commit goes on. One row in common: it loses.",
     SAME_FILES: "Files decide here: if the later write read or removed a file that the earlier one "
     "added to or rewrote, it loses, whichever rows they touched.",
     ALWAYS: "A change of metadata fails every write that began before it, whatever it touches.",
 }
+REORDERED, MEETINGS = "reordered", "meetings"
+_PAGE_SIZE, _CHUNK, MAX_LISTED = 50, 500, 10_000
 _SETTINGS_SHOWN = 8
-_REORDERED_SHOWN = 20
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixCell:
-    """`preview` is the verdict under the settings looked at, empty where it stays."""
-
-    current: str
-    winner: str
-    verdict: str
-    preview: str
-    escaped: int
-    absorbed: int
-
-    @property
-    def key(self) -> str:
-        return f"{self.current}|{self.winner}"
-
-    @property
-    def css(self) -> str:
-        return {NEVER: "v-none", ALWAYS: "v-x"}.get(self.preview or self.verdict, "v-half")
+_REORDERED_SHOWN = 3
+_EXPORTED = {
+    "outcome": lambda row: row.outcome,
+    "version": lambda row: row.version,
+    "operation": lambda row: row.operation,
+    "user": lambda row: row.user_name,
+    "met_version": lambda row: row.winning_version,
+    "met_operation": lambda row: row.winner_operation,
+    "met_user": lambda row: row.winner_user_name,
+    "at": lambda row: row.at,
+    "conflict_id": lambda row: row.conflict_id,
+}
 
 
 @login_required
-def isolation(request: HttpRequest, pk: int) -> HttpResponse:
+def isolation(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """What is asked for stands in the address; POST has it done by a job."""
     table = visible_table(request, pk)
-    return render(request, "tables/isolation.html", _context(request, table))
+    wanted = wanted_settings(request, table)
+    if request.method == "POST":
+        return _set(request, table, wanted)
+    meetings = meetings_of(table)
+    if "export" in request.GET:
+        return _export(request, table, meetings)
+    return render(request, "tables/isolation.html", _context(request, table, wanted, meetings))
 
 
-def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
-    wanted = _wanted(request, table)
-    pairs = observed_pairs(table)
-    cells = list(_cells(table, wanted, pairs))
-    picked = _picked(request, cells)
-    reordered = swim_lane(table).reordered
+def _set(request: HttpRequest, table: Table, wanted: WantedSettings) -> HttpResponse:
+    if not may(request.user, "maintain", table):
+        msg = f"The settings of {table.name} need the role maintainer there."
+        raise PermissionDenied(msg)
+    problem = wanted.problem
+    if not problem and not wanted.proposal:
+        problem = "The table has these settings already."
+    elif not problem and request.POST.get("confirm", "").strip() != table.name:
+        problem = f"Type {table.name} to confirm. Nothing was queued."
+    if not problem:
+        kind, parameters = wanted.proposal.job
+        try:
+            job = request_job(
+                table=table,
+                kind=kind,
+                parameters=parameters,
+                requested_by=request.user,  # type: ignore[arg-type]  # signed in
+                reason=request.POST.get("reason", "")[:2000],
+            )
+        except EngineError as error:
+            problem = str(error)
+        else:
+            messages.success(request, "Queued.")
+            return redirect("job", job.pk)
+    context = _context(request, table, wanted, meetings_of(table)) | {
+        "problem": problem,
+        "reason": request.POST.get("reason", "")[:2000],
+    }
+    return render(request, "tables/isolation.html", context, status=400)
+
+
+def _export(request: HttpRequest, table: Table, meetings: Meetings) -> HttpResponseBase:
+    """All meetings of the picked pair."""
+    current, _, winner = request.GET.get("cell", "").partition("|")
+    rows = _all_met(table, meetings, current, winner)
+    return export(rows, _EXPORTED, request.GET["export"], f"{table.name}-meetings")
+
+
+def _all_met(table: Table, meetings: Meetings, current: str, winner: str) -> Iterator[MetRow]:
+    found = meetings.between(current, winner)
+    while some := list(islice(found, _CHUNK)):
+        yield from met_rows(table, some)
+
+
+def _context(
+    request: HttpRequest, table: Table, wanted: WantedSettings, meetings: Meetings
+) -> dict[str, Any]:
+    pairs, reordered = observed_pairs(table), reordered_versions(table, meetings)
+    cells = table_matrix(table, setting_under(table, wanted.proposal), meetings, pairs)
     return {
         "table": table,
         "head": table_head(request, table, "isolation"),
         "columns": COLUMNS,
         "matrix": [(row, [cell for cell in cells if cell.current == row]) for row in ROWS],
-        "wanted": wanted,
-        "wanted_json": json.dumps({"properties": wanted}),
-        "impact": impact_of(table, wanted) if wanted else None,
-        "promises": PROMISES,
-        "settings_changes": settings_changes(table, _SETTINGS_SHOWN),
-        "level": wanted.get(LEVEL, table.isolation_level),
-        "vectors": wanted.get(VECTORS, str(table.deletion_vectors).lower()) == "true",
-        "picked": picked,
-        "examples": _examples(table, picked),
-        "rule_texts": RULE_TEXTS,
+        "meetings": meetings,
+        "sums": _sums(cells, pairs, meetings),
         "days": DEFAULT_DAYS,
-        "sums": _sums(pairs),
-        "reordered": reordered[-_REORDERED_SHOWN:][::-1],
-        "reordered_count": len(reordered),
-        "twin": f"/api/v1/tables/{table.pk}/isolation/",
+        "max_versions": MAX_VERSIONS,
+        "max_listed": MAX_LISTED,
+        "wanted": wanted,
+        "promises": PROMISES,
+        "columns_of_table": column_names(table),
+        "settings_changes": settings_changes(table, _SETTINGS_SHOWN),
+        "rule_texts": RULE_TEXTS,
+        "twin": _twin(request, table),
+        **_picked(request, table, cells, meetings, pairs),
+        **_reordered(request, table, reordered),
+        **_impact(request, table, wanted, meetings, pairs, reordered),
     }
 
 
-def _wanted(request: HttpRequest, table: Table) -> dict[str, str]:
-    """Settings that differ from the table's, as properties to set."""
-    level, vectors = request.GET.get("level", ""), request.GET.get("vectors", "")
-    if (level and level not in PROMISES) or vectors not in ("", "true", "false"):
-        msg = "There is no such setting."
-        raise Http404(msg)
-    wanted = {}
-    if level and level != table.isolation_level:
-        wanted[LEVEL] = level
-    if vectors and vectors != str(table.deletion_vectors).lower():
-        wanted[VECTORS] = vectors
-    return wanted
+def _impact(
+    request: HttpRequest,
+    table: Table,
+    wanted: WantedSettings,
+    meetings: Meetings,
+    pairs: Sequence[Pair],
+    reordered: ReorderedVersions,
+) -> dict[str, Any]:
+    proposal = wanted.proposal
+    if not proposal:
+        return {}
+    readers = streams_reading(table, request.user)
+    return {
+        "impact": impact_of(table, proposal.properties, proposal.clustering, readers),
+        "forecast": forecast(table, proposal, meetings, pairs, reordered),
+    }
 
 
-def _setting(table: Table, wanted: Mapping[str, str]) -> Setting:
-    level = wanted.get(LEVEL, table.isolation_level) or IsolationLevel.WRITE_SERIALIZABLE
-    vectors = wanted.get(VECTORS, str(table.deletion_vectors).lower()) == "true"
-    return Setting(
-        IsolationLevel(level), vectors, bool(table.partition_columns), table.row_tracking
-    )
-
-
-@lru_cache(maxsize=16)
-def _verdicts(setting: Setting) -> Mapping[tuple[str, str], Cell]:
-    return {(cell.current, cell.winner): cell for cell in conflict_matrix(setting)}
-
-
-def _cells(
-    table: Table, wanted: Mapping[str, str], pairs: tuple[Pair, ...]
-) -> Iterator[MatrixCell]:
-    now, then = _verdicts(_setting(table, {})), _verdicts(_setting(table, wanted))
-    seen = _seen(pairs)
-    for row in ROWS:
-        for column in COLUMNS:
-            key = (_GROUPS[row], _GROUPS.get(column, ""))
-            verdict = now[key].verdict if key in now else ALWAYS
-            after = then[key].verdict if key in then else ALWAYS
-            escaped, absorbed = seen.get(
-                (_FAMILIES.get(row, ""), _FAMILIES.get(column, "")), (0, 0)
-            )
-            yield MatrixCell(
-                row, column, verdict, after if after != verdict else "", escaped, absorbed
-            )
-
-
-def _seen(pairs: tuple[Pair, ...]) -> dict[tuple[str, str], tuple[int, int]]:
-    found: dict[tuple[str, str], tuple[int, int]] = {}
-    for pair in pairs:
-        key = (family_of(pair.current_operation), family_of(pair.winner_operation))
-        escaped, absorbed = found.get(key, (0, 0))
-        found[key] = (escaped + pair.escaped + pair.reported, absorbed + pair.absorbed)
+def _picked(
+    request: HttpRequest,
+    table: Table,
+    cells: Sequence[PairCell],
+    meetings: Meetings,
+    pairs: Sequence[Pair],
+) -> dict[str, Any]:
+    current, _, winner = request.GET.get("cell", "").partition("|")
+    cell = next((each for each in cells if (each.current, each.winner) == (current, winner)), None)
+    if cell is None:
+        return {}
+    found: dict[str, Any] = {"picked": cell, "pair": picked_pair(table, cell, meetings, pairs)}
+    if request.GET.get("show") == MEETINGS:
+        page = _page(request, latest_between(meetings, current, winner, MAX_LISTED))
+        found |= {"met": page, "met_rows": _told_met(table, page)}
     return found
 
 
-def _sums(pairs: tuple[Pair, ...]) -> dict[str, int]:
+def _told_met(table: Table, page: Any) -> list[MetRow]:  # noqa: ANN401 - a page of meetings
+    return met_rows(table, list(page.object_list))
+
+
+def _reordered(request: HttpRequest, table: Table, found: ReorderedVersions) -> dict[str, Any]:
+    if request.GET.get("show") != REORDERED:
+        shown = found.found[:_REORDERED_SHOWN]
+        return {"reordered": found, "reordered_rows": told(table, shown)}
+    page = _page(request, found.found)
+    rows = told(table, list(page.object_list))
+    return {"reordered": found, "reordered_rows": rows, "reordered_page": page}
+
+
+def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - Django's page
+    try:
+        return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
+    except (EmptyPage, PageNotAnInteger) as error:
+        msg = "There is no such page of this list."
+        raise Http404(msg) from error
+
+
+def _sums(cells: Sequence[PairCell], pairs: Sequence[Pair], meetings: Meetings) -> dict[str, int]:
     return {
+        "met": sum(cell.met for cell in cells) + meetings.elsewhere,
         "escaped": sum(pair.escaped + pair.reported for pair in pairs),
         "absorbed": sum(pair.absorbed for pair in pairs),
     }
 
 
-def _picked(request: HttpRequest, cells: list[MatrixCell]) -> MatrixCell | None:
-    key = request.GET.get("cell", "")
-    return next((cell for cell in cells if cell.key == key), None)
-
-
-def _examples(table: Table, picked: MatrixCell | None) -> list[Conflict]:
-    """The latest conflicts of the pair that a cell stands for."""
-    if picked is None:
-        return []
-    sides = (_FAMILIES.get(picked.current, ""), _FAMILIES.get(picked.winner, ""))
-    recent = table.conflicts.defer("facts").order_by("-occurred_at")[:300]
-    alike = [
-        each
-        for each in recent
-        if (family_of(each.current_operation), family_of(each.winner_operation)) == sides
-    ]
-    return alike[:6]
+def _twin(request: HttpRequest, table: Table) -> str:
+    """The same question over REST."""
+    names = {"level": "level", "vectors": "deletion_vectors", "row_tracking": "row_tracking"}
+    asked = {names[name]: request.GET[name] for name in names if request.GET.get(name)}
+    if "clustering" in request.GET:
+        asked["clustering_columns"] = request.GET["clustering"]
+    address = f"/api/v1/tables/{table.pk}/isolation/"
+    return f"{address}?{urlencode(asked)}" if asked else address

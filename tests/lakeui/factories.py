@@ -339,6 +339,7 @@ class Story:
             files_removed={"OPTIMIZE": 164, "MERGE": 6, "DELETE": 7, "UPDATE": 46}.get(operation, 0),
             bytes_added={"OPTIMIZE": 3 * GIB, "SET TBLPROPERTIES": 0, "VACUUM END": 0}.get(operation, int(9.4 * MIB)),
             bytes_removed={"OPTIMIZE": 3 * GIB + 64 * MIB}.get(operation, 0),
+            rows_added={"STREAMING UPDATE": 41_876, "MERGE": 12_204}.get(operation),
             vectors_added=7 if operation in {"DELETE", "MERGE"} else 0,
             rows_deleted_by_vectors=1871 if operation in {"DELETE", "MERGE"} else 0,
             changes_metadata=operation == "SET TBLPROPERTIES",

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.api.views.concurrency import asked
+from lakeui.api.filtering import asked
 from lakeui.monitoring import overview as lake
 
 _NEWS = 50

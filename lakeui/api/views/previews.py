@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from engine.errors import StorageError
 from lakeui.api.fields import RecordedField
-from lakeui.api.views.concurrency import asked
+from lakeui.api.filtering import asked
 from lakeui.api.views.of_table import OfTable
 from lakeui.catalog.models import Preview
 from lakeui.catalog.previews import ask_for_preview, is_waiting

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.caller import caller
-from lakeui.api.views.concurrency import asked
+from lakeui.api.filtering import asked
 from lakeui.monitoring.search import MAX_TEXT, search
 
 

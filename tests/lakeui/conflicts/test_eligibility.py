@@ -93,7 +93,7 @@ def test_running_writes_would_lose_and_waiting_ones_and_dry_runs_would_not():
 
 def test_an_upgrade_names_features_who_is_locked_out_and_what_stays():
     impact = impact_of(make_table(**OLD), {VECTORS: "true", ROW_TRACKING: "true"})
-    assert impact.new_features == ("deletionVectors", "rowTracking", "domainMetadata")
+    assert impact.new_features == ("deletionVectors", "domainMetadata", "rowTracking")
     assert impact.locked_out[0].startswith("readers and writers")
     assert impact.locked_out[1].startswith("writers")
     assert "DROP FEATURE" in impact.irreversible[0]
@@ -110,4 +110,4 @@ def test_streams_that_wrote_lately_are_named():
         operation="STREAMING UPDATE", committed_at=timezone.now(), user_name="clicks"
     )
     [stream] = impact_of(table, {LEVEL: "Serializable"}).streams
-    assert "clicks" in stream
+    assert (stream.by, stream.reads) == ("clicks", False)

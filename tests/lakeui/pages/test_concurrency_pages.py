@@ -130,8 +130,8 @@ def test_the_matrix_marks_what_a_setting_would_change(as_, lake):
 
 def test_a_setting_is_offered_as_a_job_only_to_who_may(as_, lake):
     path = f"/tables/{lake.table.pk}/isolation/?level=Serializable"
-    assert "Set by a job" in as_("owner").get(path).content.decode()
-    assert "Set by a job" not in as_("viewer").get(path).content.decode()
+    assert "Set as a job" in as_("owner").get(path).content.decode()
+    assert "Set as a job" not in as_("viewer").get(path).content.decode()
 
 
 def test_a_setting_posted_from_its_page_is_understood(as_, lake):

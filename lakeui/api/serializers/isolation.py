@@ -1,0 +1,265 @@
+"""The settings that decide who conflicts, what a change of them does, and which pairs met."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.conflicts.statement_kinds import KINDS, OTHER
+
+LEVELS = ["Serializable", "WriteSerializable"]
+
+
+class RunningJobSerializer(serializers.Serializer[Any]):
+    """A job that would lose."""
+
+    id = serializers.UUIDField()
+    kind = serializers.CharField()
+    state = serializers.CharField()
+    by = RecordedField(allow_null=True)
+    since = serializers.DateTimeField(allow_null=True, help_text="When its attempt began.")
+
+
+class SeenStreamSerializer(serializers.Serializer[Any]):
+    """A stream seen in 7 days. One that reads would stop; one that writes would lose its batch."""
+
+    name = RecordedField(allow_null=True)
+    reads = serializers.BooleanField()
+    by = RecordedField(allow_null=True)
+    last_at = serializers.DateTimeField(allow_null=True)
+
+
+class CommittedLineSerializer(serializers.Serializer[Any]):
+    """A line of the log that would come (+) or go (-)."""
+
+    sign = serializers.ChoiceField(choices=["+", "-"])
+    text = serializers.CharField()
+
+
+class CommittedSerializer(serializers.Serializer[Any]):
+    """What the commits would hold, by action of the log."""
+
+    name = serializers.CharField()
+    lines = CommittedLineSerializer(many=True)
+
+
+class UndecidedSerializer(serializers.Serializer[Any]):
+    """Writes of which the record does not tell, and why."""
+
+    kind = RecordedField(allow_null=True)
+    count = serializers.IntegerField()
+    why = serializers.CharField()
+
+
+class ForecastSerializer(serializers.Serializer[Any]):
+    """The last 30 days under the other settings. `more` is certain, by kind; `then` at least so many."""
+
+    days = serializers.IntegerField()
+    now = serializers.IntegerField(help_text="Lost in those days.")
+    then = serializers.IntegerField()
+    more = serializers.DictField(child=serializers.IntegerField())
+    fewer = serializers.IntegerField()
+    undecided = UndecidedSerializer(many=True)
+    unread = serializers.IntegerField(help_text="Meetings that were not looked at.")
+    appends_met = serializers.IntegerField(allow_null=True)
+    reordered = serializers.IntegerField(
+        allow_null=True, help_text="Reordered versions that would not exist."
+    )
+
+
+class ImpactSerializer(serializers.Serializer[Any]):
+    """What a change of the settings would do."""
+
+    changes = serializers.DictField(child=serializers.CharField())
+    clustering = serializers.ListField(child=serializers.CharField(), allow_null=True)
+    committed = CommittedSerializer(many=True)
+    losing_jobs = RunningJobSerializer(many=True)
+    streams = SeenStreamSerializer(many=True)
+    new_features = serializers.ListField(child=serializers.CharField())
+    locked_out = serializers.ListField(child=serializers.CharField())
+    irreversible = serializers.ListField(child=serializers.CharField())
+    warnings = serializers.ListField(child=serializers.CharField())
+
+
+class SettingsSerializer(serializers.Serializer[Any]):
+    """The settings that decide who conflicts; those left out stay as they are."""
+
+    level = serializers.ChoiceField(choices=LEVELS, required=False)
+    deletion_vectors = serializers.BooleanField(required=False, allow_null=True, default=None)
+    row_tracking = serializers.BooleanField(required=False, allow_null=True, default=None)
+    clustering_columns = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=500,
+        help_text="At most four, a comma between; empty for none.",
+    )
+
+
+class SettingsChangeSerializer(SettingsSerializer):
+    """A change of the settings, as a job."""
+
+    reason = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=2000,
+        help_text="For the audit trail.",
+    )
+
+
+class PropertyChangeSerializer(serializers.Serializer[Any]):
+    """null: not set."""
+
+    name = serializers.CharField()
+    old = serializers.CharField(allow_null=True)
+    new = serializers.CharField(allow_null=True)
+
+
+class RevertSerializer(serializers.Serializer[Any]):
+    """A job to ask for at `tables/{id}/jobs/`."""
+
+    kind = serializers.CharField()
+    parameters = serializers.DictField()
+
+
+class SettingsHistorySerializer(serializers.Serializer[Any]):
+    """A version that changed properties; `revert` are the jobs that put back what can be."""
+
+    version = serializers.IntegerField(source="commit.version")
+    committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
+    user_name = RecordedField(source="commit.user_name")
+    changes = PropertyChangeSerializer(many=True)
+    is_in_force = serializers.BooleanField()
+    obstacle = RecordedField()
+    revert = RevertSerializer(many=True)
+
+
+class IsolationSerializer(serializers.Serializer[Any]):
+    """The level in force and the settings beside it; `impact` of the change that was asked about."""
+
+    level = RecordedField(allow_null=True)
+    is_set = serializers.BooleanField(help_text="false: the default is in force.")
+    promise = serializers.CharField()
+    deletion_vectors = serializers.BooleanField()
+    row_tracking = serializers.BooleanField()
+    clustering_columns = serializers.ListField(child=serializers.CharField())
+    row_level_eligible = serializers.BooleanField()
+    row_level_reason = serializers.CharField()
+    promises = serializers.DictField(child=serializers.CharField())
+    impact = ImpactSerializer(allow_null=True)
+    forecast = ForecastSerializer(
+        allow_null=True, help_text="null: the settings have no effect that a record could tell of."
+    )
+    history = SettingsHistorySerializer(many=True)
+
+
+class PairSerializer(serializers.Serializer[Any]):
+    """Two operations that met; the one that lost or gave way first."""
+
+    current_operation = RecordedField(allow_null=True)
+    winner_operation = RecordedField(allow_null=True)
+    escaped = serializers.IntegerField()
+    absorbed = serializers.IntegerField()
+    reported = serializers.IntegerField()
+    wasted_ms = Int64Field()
+    wasted_bytes = Int64Field()
+    example_id = serializers.IntegerField()
+
+
+class CellSerializer(serializers.Serializer[Any]):
+    """What the checker says of two kinds of statement; `current` is the one that commits second."""
+
+    current = serializers.CharField()
+    winner = serializers.CharField()
+    verdict = serializers.CharField(help_text="never, same row, same file set or always.")
+    exceptions = serializers.ListField(child=serializers.CharField())
+
+
+class PairCellSerializer(serializers.Serializer[Any]):
+    """Two kinds of statement on this table: the verdict, and how often they met in those days."""
+
+    current = serializers.ChoiceField(choices=KINDS)
+    winner = serializers.ChoiceField(choices=KINDS)
+    verdict = serializers.CharField()
+    exceptions = serializers.ListField(child=serializers.CharField())
+    met = serializers.IntegerField()
+    absorbed = serializers.IntegerField()
+    escaped = serializers.IntegerField()
+
+
+class MetSumsSerializer(serializers.Serializer[Any]):
+    """What the meetings were counted from: the latest 5,000 versions of those days at most."""
+
+    since = serializers.DateTimeField()
+    first = serializers.IntegerField(allow_null=True)
+    last = serializers.IntegerField(allow_null=True)
+    commits = serializers.IntegerField()
+    unrecorded = serializers.IntegerField(help_text="Commits that do not say what they read.")
+    is_capped = serializers.BooleanField()
+    total = serializers.IntegerField()
+    elsewhere = serializers.IntegerField(help_text="Of statements that have no cell.")
+
+
+class MatrixSerializer(serializers.Serializer[Any]):
+    """Computed for a table of this level, layout and features, beside what was observed."""
+
+    level = serializers.CharField()
+    computed = CellSerializer(many=True)
+    cells = PairCellSerializer(many=True)
+    met = MetSumsSerializer()
+    observed = PairSerializer(many=True)
+
+
+class MatrixRequestSerializer(serializers.Serializer[Any]):
+    """Which level to compute for, the table's own by default, and how far back to look."""
+
+    level = serializers.ChoiceField(choices=LEVELS, required=False)
+    days = serializers.IntegerField(required=False, min_value=1, max_value=3650, default=30)
+
+
+class MeetingsRequestSerializer(serializers.Serializer[Any]):
+    """The kinds of both sides, the one that came later first."""
+
+    current = serializers.ChoiceField(choices=[*KINDS, OTHER])
+    winner = serializers.ChoiceField(choices=[*KINDS, OTHER])
+    page_size = serializers.CharField(required=False)
+    page_token = serializers.CharField(required=False)
+
+
+class MetRowSerializer(serializers.Serializer[Any]):
+    """A meeting of the last 30 days. `version` is null where the later write lost."""
+
+    outcome = serializers.ChoiceField(choices=["passed", "absorbed", "lost"])
+    version = serializers.IntegerField(allow_null=True)
+    operation = RecordedField(allow_null=True)
+    user_name = RecordedField(allow_null=True)
+    winning_version = serializers.IntegerField()
+    winner_operation = RecordedField(allow_null=True)
+    winner_user_name = RecordedField(allow_null=True)
+    at = serializers.DateTimeField(allow_null=True)
+    conflict_id = serializers.IntegerField(allow_null=True)
+    row_count = Int64Field(allow_null=True)
+
+
+class ReorderedRequestSerializer(serializers.Serializer[Any]):
+    """Nothing but paging."""
+
+    page_size = serializers.CharField(required=False)
+    page_token = serializers.CharField(required=False)
+
+
+class ReorderedPairSerializer(serializers.Serializer[Any]):
+    """Blind append `version` is ordered after `later`: the versions to `last` never existed so.
+
+    `is_known`: what the later write read is recorded, and statistics do not rule the append out.
+    """
+
+    version = serializers.IntegerField(source="pair.version")
+    later = serializers.IntegerField(source="pair.later")
+    last = serializers.IntegerField(source="pair.last")
+    is_known = serializers.BooleanField(source="pair.is_known")
+    operation = RecordedField(source="append.operation", allow_null=True, default=None)
+    later_operation = RecordedField(source="later.operation", allow_null=True, default=None)
+    later_predicate = RecordedField(source="later.predicate", allow_null=True, default=None)
+    rows_at_most = Int64Field(allow_null=True, help_text="Rows of the append.")
+    at = serializers.DateTimeField(allow_null=True)

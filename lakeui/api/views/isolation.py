@@ -1,0 +1,194 @@
+"""The settings that decide who conflicts, which pairs can and which met, and what was reordered."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.conflicts.isolation import IsolationLevel
+from lakeui.api.caller import caller
+from lakeui.api.filtering import asked
+from lakeui.api.idempotency import answer_once
+from lakeui.api.preconditions import check_if_match, etag_of
+from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
+from lakeui.api.sequence_paging import SequencePaging
+from lakeui.api.serializers.isolation import (
+    IsolationSerializer,
+    MatrixRequestSerializer,
+    MatrixSerializer,
+    MeetingsRequestSerializer,
+    MetRowSerializer,
+    ReorderedPairSerializer,
+    ReorderedRequestSerializer,
+    SettingsChangeSerializer,
+    SettingsSerializer,
+)
+from lakeui.api.serializers.jobs import JobDetailSerializer
+from lakeui.api.views.jobs import accepted
+from lakeui.api.views.of_table import OfTable, require
+from lakeui.catalog.models import Table
+from lakeui.catalog.property_changes import settings_changes
+from lakeui.conflicts.forecast import Forecast, forecast
+from lakeui.conflicts.level_impact import PROMISES, impact_of
+from lakeui.conflicts.meetings import Meeting, latest_between, meetings_of
+from lakeui.conflicts.met_rows import met_rows
+from lakeui.conflicts.observed import observed_pairs
+from lakeui.conflicts.pairs import computed_matrix, setting_of, table_matrix
+from lakeui.conflicts.proposal import LEVEL, ROW_TRACKING, VECTORS, Proposal, proposal_of
+from lakeui.conflicts.reordered import Reordered, reordered_versions, told
+from lakeui.jobs.reading_streams import streams_reading
+from lakeui.jobs.requests import request_job
+
+_HISTORY = 20
+_MAX_MEETINGS = 10_000
+
+
+class Isolation(OfTable):
+    """The isolation level in force, and the settings that decide who conflicts."""
+
+    serializer_class = IsolationSerializer
+
+    @extend_schema(parameters=[SettingsSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
+        """Name settings to see in `impact` what changing them would do; nothing is changed."""
+        proposal = _proposal(self.table, asked(request, SettingsSerializer))
+        body = IsolationSerializer(_isolation(request, self.table, proposal)).data
+        return Response(body, headers={"ETag": etag_of(self.table)})
+
+    @extend_schema(
+        request=SettingsChangeSerializer,
+        responses={202: JobDetailSerializer},
+        parameters=[IF_MATCH, IDEMPOTENCY_KEY],
+    )
+    def patch(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Change the settings by a job: 202 with its `Location`. Look at `impact` first."""
+        table = self.table
+        require(request, "maintain", table)
+        form = SettingsChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        proposal = Proposal(_properties(form.validated_data), _columns(form.validated_data))
+        if not proposal:
+            fault = "Name a setting to change."
+            raise serializers.ValidationError({"level": [fault]})
+        check_if_match(request, etag_of(table))
+        reason = form.validated_data["reason"]
+        return answer_once(request, lambda: _set(request, table, proposal, reason))
+
+
+class Matrix(OfTable):
+    """Which statements can conflict on this table, computed, beside the pairs that met lately."""
+
+    serializer_class = MatrixSerializer
+
+    @extend_schema(parameters=[MatrixRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        wanted = asked(request, MatrixRequestSerializer)
+        level = IsolationLevel(wanted.get("level") or setting_of(self.table).level)
+        pairs, met = (
+            observed_pairs(self.table, wanted["days"]),
+            meetings_of(self.table, wanted["days"]),
+        )
+        body = {
+            "level": level,
+            "computed": computed_matrix(self.table, level),
+            "cells": table_matrix(self.table, setting_of(self.table, level), met, pairs),
+            "met": met,
+            "observed": pairs,
+        }
+        return Response(MatrixSerializer(body).data)
+
+
+class MeetingList(OfTable):
+    """The meetings of two kinds of statement in the last 30 days, the latest 10,000."""
+
+    serializer_class = MetRowSerializer
+    pagination_class = SequencePaging
+
+    @extend_schema(parameters=[MeetingsRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        wanted = asked(request, MeetingsRequestSerializer)
+        sides = wanted["current"], wanted["winner"]
+        found = latest_between(meetings_of(self.table), *sides, _MAX_MEETINGS)
+        page: Sequence[Meeting] = self.paginate_queryset(found) or []
+        return self.get_paginated_response(
+            MetRowSerializer(met_rows(self.table, page), many=True).data
+        )
+
+
+class ReorderedList(OfTable):
+    """Snapshots of the last 30 days that never existed in the serial order."""
+
+    serializer_class = ReorderedPairSerializer
+    pagination_class = SequencePaging
+
+    @extend_schema(parameters=[ReorderedRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        asked(request, ReorderedRequestSerializer)
+        found = reordered_versions(self.table, meetings_of(self.table)).found
+        page: Sequence[Reordered] = self.paginate_queryset(found) or []
+        return self.get_paginated_response(
+            ReorderedPairSerializer(told(self.table, page), many=True).data
+        )
+
+
+def _proposal(table: Table, settings: dict[str, Any]) -> Proposal:
+    return proposal_of(table, _properties(settings), _columns(settings))
+
+
+def _properties(settings: dict[str, Any]) -> dict[str, str]:
+    named = {
+        LEVEL: settings.get("level"),
+        VECTORS: _word(settings.get("deletion_vectors")),
+        ROW_TRACKING: _word(settings.get("row_tracking")),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _columns(settings: dict[str, Any]) -> tuple[str, ...] | None:
+    text = settings.get("clustering_columns")
+    if text is None:
+        return None
+    return tuple(name for name in (each.strip() for each in text.split(",")) if name)
+
+
+def _word(setting: bool | None) -> str | None:
+    return None if setting is None else str(setting).lower()
+
+
+def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, Any]:
+    settings, columns = proposal.properties, proposal.clustering
+    readers = streams_reading(table, request.user) if proposal else ()
+    return {
+        "level": table.isolation_level,
+        "is_set": table.isolation_level_is_set,
+        "promise": PROMISES.get(table.isolation_level, ""),
+        "deletion_vectors": table.deletion_vectors,
+        "row_tracking": table.row_tracking,
+        "clustering_columns": table.clustering_columns,
+        "row_level_eligible": table.row_level_eligible,
+        "row_level_reason": table.row_level_reason,
+        "promises": PROMISES,
+        "impact": impact_of(table, settings, columns, readers) if proposal else None,
+        "forecast": _forecast(table, proposal) if proposal else None,
+        "history": settings_changes(table, _HISTORY),
+    }
+
+
+def _forecast(table: Table, proposal: Proposal) -> Forecast | None:
+    met = meetings_of(table)
+    return forecast(table, proposal, met, observed_pairs(table), reordered_versions(table, met))
+
+
+def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:
+    kind, parameters = proposal.job
+    job = request_job(
+        table=table,
+        kind=kind,
+        parameters=parameters,
+        requested_by=caller(request),
+        reason=reason,
+    )
+    return accepted(request, job)

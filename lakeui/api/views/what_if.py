@@ -1,0 +1,32 @@
+"""A table's own history under another isolation level, or told apart by rows or not."""
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.conflicts.isolation import IsolationLevel
+from lakeui.api.filtering import asked
+from lakeui.api.serializers.what_if import WhatIfRequestSerializer, WhatIfSerializer
+from lakeui.api.views.of_table import OfTable
+from lakeui.conflicts.what_if import DEFAULT_VERSIONS, latest_versions, what_if
+
+
+class WhatIf(OfTable):
+    """Recorded commits and conflicts under another isolation level, or with rows told apart or not."""
+
+    serializer_class = WhatIfSerializer
+
+    @extend_schema(parameters=[WhatIfRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """A verdict is passes, conflict, or undecidable with the reason."""
+        wanted, table = asked(request, WhatIfRequestSerializer), self.table
+        first, last = latest_versions(table, DEFAULT_VERSIONS)
+        row_level = wanted["row_level"]
+        level = wanted.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
+        answer = what_if(
+            table,
+            IsolationLevel(level),
+            row_level=table.row_level_eligible if row_level is None else row_level,
+            versions=(wanted.get("first", first), wanted.get("last", last)),
+        )
+        return Response(WhatIfSerializer(answer).data)

@@ -1,0 +1,64 @@
+"""Meetings, reordered versions and the forecast over REST."""
+
+import pytest
+from django.utils import timezone
+
+from lakeui.jobs.models import Job
+from tests.lakeui.api.problem import problem
+from tests.lakeui.conflicts.histories import replayable
+
+
+@pytest.fixture
+def met(table):
+    """The replayable history: a DELETE that did not see a blind append."""
+    replayable(table)
+    table.commits.update(committed_at=timezone.now(), changes_data=True)
+    table.commits.filter(version=1).update(is_blind_append=True, files_added=1, read_version=0)
+    table.commits.filter(version=2).update(read_version=0, predicate="part = 'a'")
+    return f"/api/v1/tables/{table.pk}/"
+
+
+def test_the_matrix_has_what_was_met_in_each_cell(as_, met):
+    body = as_("viewer").get(f"{met}matrix/").json()
+    [cell] = [c for c in body["cells"] if (c["current"], c["winner"]) == ("DELETE", "INSERT")]
+    assert (cell["met"], cell["escaped"], cell["verdict"]) == (1, 0, "never")
+    assert (body["met"]["total"], body["met"]["commits"]) == (1, 3)
+
+
+def test_meetings_are_listed_by_pair_and_paged(as_, met):
+    path = f"{met}meetings/"
+    sides = {"current": "DELETE", "winner": "INSERT"}
+    body = as_("viewer").get(path, sides).json()
+    [row] = body["items"]
+    assert (row["outcome"], row["version"], row["winning_version"]) == ("passed", 2, 1)
+    assert body["next_page_token"] is None
+    problem(as_("viewer").get(path, {"current": "DELETE"}), 422)
+    problem(as_("viewer").get(path, sides | {"page_token": "forged"}), 422)
+
+
+def test_reordered_versions_name_the_condition_that_was_passed_over(as_, met):
+    [row] = as_("viewer").get(f"{met}reordered/").json()["items"]
+    assert (row["version"], row["later"], row["later_predicate"]) == (1, 2, "part = 'a'")
+    assert (row["is_known"], row["rows_at_most"]) == (True, None)
+
+
+def test_the_forecast_stands_beside_the_impact(as_, met):
+    body = as_("viewer").get(f"{met}isolation/", {"level": "Serializable"}).json()
+    assert body["forecast"]["more"] == {"DELETE": 1}
+    assert body["impact"]["committed"] == [
+        {
+            "name": "metaData.configuration",
+            "lines": [{"sign": "+", "text": "delta.isolationLevel = Serializable"}],
+        }
+    ]
+
+
+def test_clustering_is_changed_over_rest_too(as_, met, table):
+    path = f"{met}isolation/"
+    body = {"clustering_columns": "id"}
+    type(table).objects.update(partition_columns=[])
+    preview = as_("viewer").get(path, body).json()
+    assert preview["impact"]["clustering"] == ["id"]
+    answer = as_("maintainer").patch(path, body, format="json", headers={"If-Match": "*"})
+    assert answer.status_code == 202
+    assert Job.objects.get().parameters["columns"] == ["id"]

@@ -1,0 +1,115 @@
+"""The matrix with what was met, the settings with what they would do, and setting them."""
+
+import csv
+
+import pytest
+
+from engine.commands.model import Command
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+from tests.lakeui.factories import make_commit, make_job
+
+
+@pytest.fixture
+def page(lake):
+    """v6, a DELETE, read v3 and met two blind appends."""
+    for version in (4, 5):
+        make_commit(lake.table, version, "WRITE", rows_added=20, committed_at=lake.job.started_at)
+    make_commit(
+        lake.table, 6, "DELETE", read_version=3, predicate="customer_id = 81204",
+        committed_at=lake.job.started_at,
+        operation_parameters={"predicate": '["customer_id = 81204"]'},
+    )  # fmt: skip
+    Table.objects.update(version=6)
+    return f"/tables/{lake.table.pk}/isolation/"
+
+
+def test_a_cell_counts_meetings_and_not_conflicts_alone(as_, page):
+    body = as_("viewer").get(page).content.decode()
+    assert "2 met" in body
+    assert "In all: 3 met, 0 absorbed, 1 escaped" in body
+
+
+def test_a_picked_cell_tells_its_conflicts_and_lists_its_meetings(as_, page, lake):
+    client = as_("viewer")
+    body = client.get(page, {"cell": "UPDATE|DELETE"}).content.decode()
+    assert "price-fixer lost to" in body
+    assert "the same 3 rows of 1 file" in body
+    listed = client.get(page, {"cell": "DELETE|INSERT", "show": "meetings"}).content.decode()
+    assert "1 to 2 of 2" in listed
+    assert listed.count("no conflict") == 2
+    query = {"cell": "DELETE|INSERT", "export": "csv"}
+    lines = b"".join(client.get(page, query).streaming_content).decode().splitlines()
+    rows = list(csv.DictReader(lines))
+    assert [(row["outcome"], row["version"], row["met_version"]) for row in rows] == [
+        ("passed", "6", "5"),
+        ("passed", "6", "4"),
+    ]
+
+
+def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(as_, page):
+    body = as_("viewer").get(page).content.decode()
+    assert "<code>customer_id = 81204</code> would have removed" in body
+    assert "≤ 20" in body
+    shown = as_("viewer").get(page, {"show": "reordered"}).content.decode()
+    assert "1 to 2 of 2" in shown
+
+
+def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page, lake):
+    make_job(lake.table, "stream", parameters={"source_table": lake.table.name, "stream_name": "orders-to-search"})  # fmt: skip
+    query = {"level": "Serializable", "clustering": "customer_id"}
+    body = as_("viewer").get(page, query).content.decode()
+    assert "delta.isolationLevel = Serializable" in body
+    assert "clusteringColumns = customer_id" in body
+    assert "1 running job would lose" in body
+    assert "<code>orders-to-search</code> reads this table" in body
+    assert "SET TBLPROPERTIES, then CLUSTER BY" in body
+    assert "Of 2 meetings with appends" in body
+
+
+def test_settings_are_set_from_the_page_with_a_reason_and_the_tables_name(as_, page, lake):
+    client, address = as_("owner"), f"{page}?level=Serializable"
+    refused = client.post(address, {"reason": "T-1", "confirm": "another"})
+    assert refused.status_code == 400
+    assert "Type sales.orders to confirm" in refused.content.decode()
+    assert 'value="T-1"' in refused.content.decode()
+    client.post(address, {"reason": "T-1", "confirm": "sales.orders"})
+    job = Job.objects.get(kind="set_properties")
+    assert (job.reason, job.parameters["properties"]) == (
+        "T-1",
+        {"delta.isolationLevel": "Serializable"},
+    )
+
+
+def test_two_changes_are_one_job_that_a_worker_understands(as_, page):
+    address = f"{page}?row_tracking=false&clustering="
+    as_("owner").post(address, {"confirm": "sales.orders"})
+    job = Job.objects.get(kind="script")
+    assert "UNSET" not in job.statement
+    assert Command.from_parameters(job.kind, job.parameters).steps[1].columns == ()
+
+
+def test_a_viewer_cannot_set_and_is_told_who_can(as_, page):
+    address = f"{page}?level=Serializable"
+    assert "needs the role maintainer" in as_("viewer").get(address).content.decode()
+    assert as_("viewer").post(address, {"confirm": "sales.orders"}).status_code == 403
+    assert as_("stranger").post(address, {"confirm": "sales.orders"}).status_code == 404
+    assert not Job.objects.filter(kind="set_properties").exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("clustering=nothing", "There is no column nothing"),
+        ("clustering=order_id,order_id", "at most 4 columns, each once"),
+    ],
+)
+def test_columns_that_cannot_be_are_told(as_, page, query, said):
+    assert said in as_("owner").get(f"{page}?{query}").content.decode()
+    as_("owner").post(f"{page}?{query}", {"confirm": "sales.orders"})
+    assert not Job.objects.filter(kind="alter_cluster_by").exists()
+
+
+@pytest.mark.parametrize("query", ["show=reordered&page=9", "cell=DELETE|INSERT&show=meetings&page=x", "row_tracking=maybe"])  # fmt: skip
+def test_pages_and_switches_that_are_none_are_not_found(as_, page, query):
+    assert as_("viewer").get(f"{page}?{query}").status_code == 404
