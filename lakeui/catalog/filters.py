@@ -1,12 +1,16 @@
 """What tables and versions can be narrowed by, in pages and REST alike."""
 
 import django_filters
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast
 
 from lakeui.catalog.health import HEALTH, Health
-from lakeui.catalog.models import Commit, LiveFile, Table
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 
 MAX_INT64 = 2**63 - 1
+PARTITION_VERSIONS = 200  # of how many versions the files are looked through
+_MAX_RESOLVING = 5000
 MAX_ID_DIGITS = 18  # what a 64-bit column holds whatever the digits are
 LEVELS = [(level, level) for level in ("Serializable", "WriteSerializable")]
 
@@ -50,23 +54,40 @@ class TableFilter(django_filters.FilterSet):
 
 
 class CommitFilter(django_filters.FilterSet):
-    """Versions of a table by what was done, by whom, when, and whether another write lost to it."""
+    """Versions of a table by what was done, by whom, when, to what, and which other writes they met."""
 
     operation = django_filters.CharFilter(lookup_expr="iexact", label="Operation")
-    user = django_filters.CharFilter(field_name="user_name", lookup_expr="iexact", label="User")
+    user = django_filters.CharFilter(field_name="user_name", lookup_expr="iexact", label="Writer")
     since = django_filters.IsoDateTimeFilter(
         field_name="committed_at", lookup_expr="gte", label="Committed at or after"
     )
     until = django_filters.IsoDateTimeFilter(
         field_name="committed_at", lookup_expr="lt", label="Committed before"
     )
+    q = django_filters.CharFilter(
+        method="filter_q", label="Condition, parameters, reason or transaction id holds"
+    )
     conflict = django_filters.BooleanFilter(
         method="filter_conflict", label="Met another write that is on record"
+    )
+    beat = django_filters.BooleanFilter(method="filter_beat", label="Made others lose")
+    absorbed = django_filters.BooleanFilter(
+        method="filter_absorbed", label="Resolved a conflict on its way in"
+    )
+    partition = django_filters.CharFilter(
+        method="filter_partition",
+        label=f"Touched the partition, as day=2026-11-20 (looked for in the newest {PARTITION_VERSIONS})",
     )
 
     class Meta:
         model = Commit
         fields: list[str] = []
+
+    def filter_q(self, commits: QuerySet[Commit], _name: str, text: str) -> QuerySet[Commit]:
+        said = Cast("operation_parameters", TextField())
+        plain = Q(predicate__icontains=text) | Q(user_metadata__icontains=text)
+        either = plain | Q(_said__icontains=text) | Q(txn_id__istartswith=text)
+        return commits.alias(_said=said).filter(either)
 
     def filter_conflict(
         self, commits: QuerySet[Commit], _name: str, wanted: bool
@@ -74,6 +95,40 @@ class CommitFilter(django_filters.FilterSet):
         sides = {"pk": OuterRef("table_id"), "conflicts__winning_version": OuterRef("version")}
         met = Exists(Table.objects.filter(**sides))
         return commits.filter(met if wanted else ~met)
+
+    def filter_beat(self, commits: QuerySet[Commit], _name: str, wanted: bool) -> QuerySet[Commit]:
+        lost = Table.objects.filter(
+            pk=OuterRef("table_id"),
+            conflicts__winning_version=OuterRef("version"),
+            conflicts__kind__in=("escaped", "reported"),
+        )
+        return commits.filter(Exists(lost) if wanted else ~Exists(lost))
+
+    def filter_absorbed(
+        self, commits: QuerySet[Commit], _name: str, wanted: bool
+    ) -> QuerySet[Commit]:
+        resolved = Table.objects.filter(
+            pk__in=list(commits.order_by().values_list("table_id", flat=True)[:1]),
+            conflicts__kind="absorbed",
+            conflicts__job__committed_version__isnull=False,
+        )
+        versions = resolved.values_list("conflicts__job__committed_version", flat=True).distinct()
+        found = Q(version__in=list(versions.order_by()[:_MAX_RESOLVING]))
+        return commits.filter(found if wanted else ~found)
+
+    def filter_partition(
+        self, commits: QuerySet[Commit], _name: str, text: str
+    ) -> QuerySet[Commit]:
+        """One path segment a partition column: `a=1/b=2`, or `a=1, b=2`."""
+        pairs = [part.partition("=") for part in text.replace("/", ",").split(",") if part.strip()]
+        newest = commits.order_by("-version").values_list("pk", flat=True)[:PARTITION_VERSIONS]
+        touched = CommitFile.objects.filter(commit__in=list(newest))
+        for number, (column, _, value) in enumerate(pairs):
+            held = Cast(KeyTextTransform(column.strip(), "partition_values"), TextField())
+            name = f"_held_{number}"
+            touched = touched.alias(**{name: held}).filter(**{name: value.strip()})
+        found = touched.order_by().values_list("commit_id", flat=True).distinct()
+        return commits.filter(pk__in=list(found))
 
 
 class LiveFileFilter(django_filters.FilterSet):

@@ -6,7 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 
-from lakeui.catalog.definitions import difference, versions_between
+from lakeui.catalog.differences import difference, versions_between
 from lakeui.pages.exports import export
 from lakeui.pages.history import COLUMNS
 from lakeui.pages.table_head import table_head, visible_table

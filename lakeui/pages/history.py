@@ -1,25 +1,21 @@
-"""A table's versions, and one of them."""
+"""A table's versions: when they came, what each did, and the attempts that lost between them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
-from django.db.models import Count, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
-from lakeui.catalog.access import may
-from lakeui.catalog.filters import CommitFilter
-from lakeui.catalog.models import Commit, CommitFile, Table
-from lakeui.conflicts.models import Conflict
-from lakeui.pages.charts.timeline import RANGES, Timeline, draw_timeline
+from lakeui.catalog.filters import PARTITION_VERSIONS, CommitFilter
+from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.commit_timeline import RANGES, commit_timeline, usual_range
+from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.exports import export
+from lakeui.pages.history_detail import history_detail
+from lakeui.pages.history_rows import LOST_SHOWN, HistoryRow, history_rows, lost_attempts
 from lakeui.pages.listing import Listing
-from lakeui.pages.operations import RowCounts, rows_of, what_of
 from lakeui.pages.table_head import table_head, visible_table
 
 COLUMNS = {
@@ -44,33 +40,9 @@ COLUMNS = {
     "user_metadata": lambda c: c.user_metadata,
 }
 _HIDDEN = ("raw",)
-_FILES_A_PAGE = 50
-_BAR_STEP, _LONGEST_BAR = 7, 7
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
-    """A version, or an attempt that lost before it could become one."""
-
-    commit: Commit | None
-    lost: Conflict | None
-    what: str
-    rows: RowCounts | None
-    behind: int | None
-    beaten: int = 0
-    absorbed: int = 0
-
-    @property
-    def bar_end(self) -> int:
-        return 1 + _BAR_STEP * min(self.behind or 0, _LONGEST_BAR)
-
-    @property
-    def bar_width(self) -> int:
-        return self.bar_end - 1
-
-    @property
-    def net_bytes(self) -> int:
-        return self.commit.bytes_added - self.commit.bytes_removed if self.commit else 0
+_FORM_FIELDS = ("user", "since", "until", "partition", "q")
+_KEPT = ("operation", "range", "lost", "absorbed", "beat")  # beside what the form asks for
+_NEVER_LOST = ("absorbed", "partition", "conflict")  # filters that no lost attempt can fit
 
 
 @login_required
@@ -80,147 +52,86 @@ def history(request: HttpRequest, pk: int) -> HttpResponseBase:
     listing = Listing(request, CommitFilter(request.GET, commits))
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], f"{table.name}-history")
-    context = _history_context(request, table, listing)
+    context = _context(request, table, listing)
     return render(request, "tables/history.html", context, status=listing.status)
 
 
-@login_required
-def version(request: HttpRequest, pk: int, version: int) -> HttpResponse:
-    table = visible_table(request, pk)
-    commit = table.commits.filter(version=version).first()
-    if commit is None:
-        raise Http404(_why_not(table, version))
-    context = _version_context(request, table, commit)
-    return render(request, "tables/version.html", context)
-
-
-def _history_context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, Any]:
+def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, Any]:
+    commits = list(listing.page)
     shows_lost = request.GET.get("lost", "on") != "off"
-    page_commits = list(listing.page)
+    rows = (
+        _rows(request, table, listing, commits) if shows_lost else history_rows(table, commits, ())
+    )
+    now = timezone.now()
+    timeline = commit_timeline(table, _range_name(request, table), now)
+    opened = _opened(request, commits)
     return {
         "table": table,
-        "head": table_head(request, table, "history"),
+        "head": table_head(request, table, "history", here=opened.version if opened else None),
         "listing": listing,
-        "rows": _rows(table, page_commits, shows_lost=shows_lost and not listing.is_filtered),
+        "rows": rows,
+        "listed": (commits[0].version, commits[-1].version) if commits else None,
+        "kept": _KEPT,
+        "lost_limit": LOST_SHOWN,
+        "lost_shown": sum(row.lost is not None for row in rows),
         "shows_lost": shows_lost,
-        "operations": table.commits.order_by()
-        .values_list("operation")
-        .annotate(n=Count("pk"))
-        .order_by("-n"),
+        "timeline": timeline,
+        "chart": draw_timeline(timeline, _moments(commits)),
+        "operations": _operations(request, timeline.operations),
         "ranges": RANGES,
-        "range_name": _range_name(request),
-        "timeline": _timeline(table, _range_name(request)),
+        "narrowed": any(request.GET.get(name) for name in _FORM_FIELDS),
+        "partition_versions": PARTITION_VERSIONS,
+        "opened": opened,
+        "detail": history_detail(request, table, opened) if opened else None,
         "twin": listing.twin(f"/api/v1/tables/{table.pk}/versions/"),
     }
 
 
-def _version_context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, Any]:
-    files = commit.files.order_by("action", "path")
-    action = request.GET.get("action", "")
-    if action in CommitFile.Action.values:
-        files = files.filter(action=action)
-    around = table.commits.order_by("version").values_list("version", flat=True)
-    met = table.conflicts.filter(winning_version=commit.version).select_related("job")
-    return {
-        "table": table,
-        "commit": commit,
-        "head": table_head(request, table, "history", here=commit.version),
-        "what": what_of(commit),
-        "rows": rows_of(commit),
-        "files": Paginator(files, _FILES_A_PAGE).get_page(request.GET.get("page")),
-        "action": action,
-        "actions": CommitFile.Action.choices,
-        "previous": around.filter(version__lt=commit.version).last(),
-        "next": around.filter(version__gt=commit.version).first(),
-        "met": met.exclude(kind=Conflict.Kind.ABSORBED)[:20],
-        "absorbed": _absorbed_by(table, commit),
-        "files_touched": commit.files_added + commit.files_removed,
-        "raw_is_cut": len(commit.raw.encode()) < commit.raw_bytes,
-        "may_restore": may(request.user, "admin", table) and commit.version != table.version,
-        "twin": f"/api/v1/tables/{table.pk}/versions/{commit.version}/",
-    }
+def _rows(
+    request: HttpRequest, table: Table, listing: Listing, commits: list[Commit]
+) -> list[HistoryRow]:
+    if not listing.is_valid or any(request.GET.get(name) for name in _NEVER_LOST):
+        return history_rows(table, commits, ())
+    low, high = _span(table, listing, commits)
+    lost = lost_attempts(table, low, high, request.GET)
+    if request.GET.get("beat"):
+        lost = [each for each in lost if each.winning_version in {c.version for c in commits}]
+    return history_rows(table, commits, lost)
 
 
-def _rows(table: Table, commits: list[Commit], *, shows_lost: bool) -> list[HistoryRow]:
+def _span(table: Table, listing: Listing, commits: list[Commit]) -> tuple[int, int]:
+    """The versions that this page stands for: from its last row up to the page before it."""
+    page = listing.page
+    asked_in_time = bool({"since", "until"} & {one.name for one in listing.active})
     if not commits:
-        return []
-    low, high = commits[-1].version, commits[0].version
-    met = table.conflicts.filter(winning_version__gte=low, winning_version__lte=high)
-    beaten = _counted(met.exclude(kind=Conflict.Kind.ABSORBED).values_list("winning_version"))
-    absorbed = _counted(
-        table.conflicts.filter(
-            kind=Conflict.Kind.ABSORBED, job__committed_version__range=(low, high)
-        ).values_list("job__committed_version")
-    )
-    rows = [
-        HistoryRow(
-            commit,
-            None,
-            what_of(commit),
-            rows_of(commit),
-            None if commit.read_version is None else commit.version - commit.read_version,
-            beaten.get(commit.version, 0),
-            absorbed.get(commit.version, 0),
-        )
-        for commit in commits
-    ]
-    lost = met.filter(kind=Conflict.Kind.ESCAPED).order_by("-occurred_at") if shows_lost else ()
-    return _merged(rows, lost)
+        return 0, -1 if asked_in_time else (table.version or 0)
+    low = commits[-1].version if page.has_next() or asked_in_time else 0
+    if page.has_previous():
+        before = listing.rows[page.start_index() - 2].version
+        return low, before - 1
+    return low, commits[0].version if asked_in_time else (table.version or 0)
 
 
-def _merged(rows: list[HistoryRow], lost: Iterable[Conflict]) -> list[HistoryRow]:
-    """Each attempt that lost stands right above the version it lost to."""
-    by_winner: dict[int | None, list[HistoryRow]] = {}
-    for conflict in lost:
-        behind = (
-            None
-            if conflict.read_version is None or conflict.winning_version is None
-            else conflict.winning_version - conflict.read_version
-        )
-        row = HistoryRow(None, conflict, "", None, behind)
-        by_winner.setdefault(conflict.winning_version, []).append(row)
-    merged: list[HistoryRow] = []
-    for row in rows:
-        merged.extend(by_winner.get(row.commit.version if row.commit else None, ()))
-        merged.append(row)
-    return merged
+def _opened(request: HttpRequest, commits: list[Commit]) -> Commit | None:
+    wanted = request.GET.get("open", "")
+    return next((commit for commit in commits if str(commit.version) == wanted), None)
 
 
-def _counted(versions: "QuerySet[Any, Any]") -> dict[int, int]:
-    return dict(versions.order_by().annotate(n=Count("pk")))
+def _moments(commits: list[Commit]) -> tuple[Any, Any] | None:
+    """When the oldest and the newest of a page landed; None where that is not recorded."""
+    known = [commit.committed_at for commit in commits if commit.committed_at is not None]
+    return (min(known), max(known)) if known else None
 
 
-def _absorbed_by(table: Table, commit: Commit) -> Iterable[Conflict]:
-    """Conflicts that this version met on its way in and resolved."""
-    return table.conflicts.filter(
-        kind=Conflict.Kind.ABSORBED, job__committed_version=commit.version
-    ).order_by("winning_version")[:20]
+def _operations(request: HttpRequest, counted: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Those of the span, and the one that is asked for even where the span has none of it."""
+    named = [(name, n) for name, n in counted if name]
+    asked = request.GET.get("operation", "")
+    if asked and asked not in dict(named):
+        named.append((asked, 0))
+    return named
 
 
-def _range_name(request: HttpRequest) -> str:
+def _range_name(request: HttpRequest, table: Table) -> str:
     name = request.GET.get("range", "")
-    return name if name in RANGES else "24h"
-
-
-def _timeline(table: Table, range_name: str) -> Timeline:
-    now = timezone.now()
-    start = now - RANGES[range_name][0]
-    commits = table.commits.filter(committed_at__gte=start).order_by()
-    lost = table.conflicts.filter(kind=Conflict.Kind.ESCAPED, occurred_at__gte=start).order_by()
-    return draw_timeline(
-        commits.values_list("committed_at", "operation").iterator(),
-        lost.values_list("occurred_at", flat=True),
-        range_name,
-        now,
-    )
-
-
-def _why_not(table: Table, version: int) -> str:
-    if table.version is None:
-        return f"No version of {table.name} was read yet."
-    if version > table.version:
-        return f"{table.name} has no version {version}: the latest mirrored is {table.version}."
-    return (
-        f"Version {version} of {table.name} is not in the mirror: its log entry had been cleaned "
-        f"up when the table was read first. The oldest kept is {table.earliest_version}."
-    )
+    return name if name in RANGES else usual_range(table, timezone.now())

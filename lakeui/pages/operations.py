@@ -1,39 +1,17 @@
-"""The seven families of operations that a colour stands for, and what a version says it did."""
+"""How operations are named and drawn, and what a version says it did."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from lakeui.catalog.families import FAMILIES, family_of
 from lakeui.catalog.models import Commit
+from lakeui.catalog.row_counts import RowCounts
 from lakeui.pages.units import MINUS, format_count
 
-FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "delete": ("DELETE", "TRUNCATE"),
-    "update": ("UPDATE",),
-    "merge": ("MERGE",),
-    "optimize": ("OPTIMIZE", "REORG", "COMPACT", "PURGE"),
-    "vacuum": ("VACUUM",),
-    "write": ("WRITE", "APPEND", "INSERT", "OVERWRITE", "STREAMING", "COPY", "RESTORE", "CLONE"),
-    "meta": ("SET", "UNSET", "ALTER", "ADD", "DROP", "RENAME", "CHANGE", "UPGRADE", "CREATE"),
-}
-_FAMILY_OF_WORD = {word: family for family, words in FAMILIES.items() for word in words}
+__all__ = ["FAMILIES", "family_of", "name_of", "rows_text", "short_rows", "tick_height", "what_of"]
+_SHORTEN = 100_000
 _HEIGHTS = {"write": 8, "optimize": 12, "vacuum": 12, "meta": 24}
-_INSERTED = ("numTargetRowsInserted", "numOutputRows", "num_added_rows", "numInsertedRows")
-_UPDATED = ("numTargetRowsUpdated", "numUpdatedRows", "num_updated_rows")
-_DELETED = ("numTargetRowsDeleted", "numDeletedRows", "num_deleted_rows")
-_NAMED_ROWS = frozenset({"write", "update", "delete", "merge"})
-
-
-def family_of(operation: str) -> str:
-    """The family of an operation's name or a job's kind; "other" where none fits."""
-    words = operation.upper().replace("_", " ").split()
-    if not words:
-        return "other"
-    if words[0] in {"CREATE", "REPLACE"} and "SELECT" in words:
-        return "write"
-    if words[:2] == ["STREAMING", "UPDATE"]:
-        return "write"
-    return _FAMILY_OF_WORD.get(words[0], "meta" if "TABLE" in words else "other")
 
 
 def name_of(operation: str) -> str:
@@ -46,35 +24,22 @@ def tick_height(operation: str) -> int:
     return _HEIGHTS.get(family_of(operation), 16)
 
 
-@dataclass(frozen=True, slots=True)
-class RowCounts:
-    """Rows as the writer counted them; None: it did not."""
-
-    inserted: int | None
-    updated: int | None
-    deleted: int | None
-
-    def __str__(self) -> str:
-        parts = (
-            ("+", self.inserted),
-            ("~", self.updated),
-            (MINUS, self.deleted),
-        )
-        return " ".join(f"{sign}{format_count(count)}" for sign, count in parts if count)
+def rows_text(rows: RowCounts) -> str:
+    """+12,204 ~34,861 −7: inserted, changed, deleted; "0" where no row changed, "" where unknown."""
+    return _rows(rows, format_count)
 
 
-def rows_of(commit: Commit) -> RowCounts:
-    """What a version's metrics say about rows."""
-    metrics = commit.operation_metrics or {}
-    family = family_of(commit.operation)
-    if family not in _NAMED_ROWS:
-        return RowCounts(None, None, None)
-    inserted = _first(metrics, _INSERTED if family != "merge" else ("numTargetRowsInserted",))
-    return RowCounts(
-        inserted if family in {"write", "merge"} else None,
-        _first(metrics, _UPDATED),
-        _first(metrics, _DELETED),
+def short_rows(rows: RowCounts) -> str:
+    """The same where a column is narrow: +196 k."""
+    return _rows(
+        rows, lambda count: format_count(count) if count < _SHORTEN else f"{count // 1000:,} k"
     )
+
+
+def _rows(rows: RowCounts, text: Callable[[int], str]) -> str:
+    signed = (("+", rows.inserted), ("~", rows.updated), (MINUS, rows.deleted))
+    said = " ".join(f"{sign}{text(count)}" for sign, count in signed if count)
+    return said or ("0" if rows.is_recorded else "")
 
 
 def what_of(commit: Commit) -> str:
@@ -94,20 +59,21 @@ def what_of(commit: Commit) -> str:
 
 
 def _names(parameters: Mapping[str, Any]) -> list[str]:
-    properties = parameters.get("properties")
+    properties = _value(parameters.get("properties"))
     if isinstance(properties, Mapping):
         return [str(name) for name in properties]
-    order = parameters.get("zOrderBy") or parameters.get("clusterBy")
-    if isinstance(order, Iterable) and not isinstance(order, str):
-        columns = ", ".join(map(str, order))
-        return [f"order by {columns}"] if columns else []
+    for key, word in (("zOrderBy", "order by"), ("clusterBy", "cluster by")):
+        columns = _value(parameters.get(key))
+        if columns and isinstance(columns, list):
+            return [f"{word} {', '.join(map(str, columns))}"]
     return []
 
 
-def _first(metrics: Mapping[str, Any], names: Iterable[str]) -> int | None:
-    for name in names:
-        try:
-            return int(metrics[name])
-        except (KeyError, TypeError, ValueError):
-            continue
-    return None
+def _value(said: object) -> object:
+    """A parameter's value: many engines write JSON in a text."""
+    if not isinstance(said, str) or said[:1] not in ("{", "["):
+        return said
+    try:
+        return json.loads(said)
+    except ValueError:
+        return said

@@ -16,7 +16,7 @@ from engine.errors import EngineError, RequestError
 from engine.schema.column_mapping import mapping_mode
 from lakeui.catalog.access import may
 from lakeui.catalog.constraints import check_constraints
-from lakeui.catalog.definitions import definition_changes
+from lakeui.catalog.differences import definition_changes
 from lakeui.catalog.keys import Key, declare_key, missing_columns, parse_key
 from lakeui.catalog.models import Table, TableKey
 from lakeui.catalog.schema_rows import SchemaRow, schema_rows

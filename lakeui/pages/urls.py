@@ -28,6 +28,7 @@ from lakeui.pages import (
     streams,
     tables,
     tokens,
+    version,
     what_if,
 )
 
@@ -40,7 +41,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:pk>/", tables.table_page, name="table"),
     path("tables/<int:pk>/refresh/", tables.table_refresh, name="table-refresh"),
     path("tables/<int:pk>/history/", history.history, name="table-history"),
-    path("tables/<int:pk>/history/<int:version>/", history.version, name="table-version"),
+    path("tables/<int:pk>/history/<int:version>/", version.version, name="table-version"),
     path("tables/<int:pk>/schema/", schema.schema, name="table-schema"),
     path("tables/<int:pk>/schema/keys/<int:key_pk>/remove/", schema.key_remove, name="key-remove"),
     path("tables/<int:pk>/diff/", diff.choose, name="table-diff-choose"),

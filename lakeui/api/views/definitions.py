@@ -23,7 +23,7 @@ from lakeui.api.serializers.definitions import (
 )
 from lakeui.api.views.of_table import OfTable, require
 from lakeui.catalog.constraints import check_constraints
-from lakeui.catalog.definitions import definition_changes, difference
+from lakeui.catalog.differences import definition_changes, difference
 from lakeui.catalog.keys import Key, declare_key, parse_key
 from lakeui.catalog.models import TableKey
 from lakeui.catalog.schema_rows import schema_rows

@@ -9,6 +9,7 @@ from lakeui.pages.operations import family_of, tick_height
 RULER_VERSIONS = 160
 _FEWEST_PLACES = 40  # a young table fills the ruler from the left
 _BASE = 32
+_LEFT_EDGE, _RIGHT_EDGE, _HALF_A_LABEL = 3, 97, 1.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,19 @@ class Ruler:
     hit_width: float
     here: float | None
     here_version: int | None
+
+    @property
+    def here_anchor(self) -> str:
+        """How the label hangs on its place, so that it stays inside at both ends."""
+        here = self.here or 0
+        return "end" if here > _RIGHT_EDGE else "start-at" if here < _LEFT_EDGE else "mid"
+
+    @property
+    def here_label_x(self) -> float:
+        here = self.here or 0
+        if here > _RIGHT_EDGE:
+            return min(here + _HALF_A_LABEL, 100)
+        return max(here - _HALF_A_LABEL, 0) if here < _LEFT_EDGE else here
 
     @property
     def first(self) -> int:

@@ -1,22 +1,19 @@
 """Commits by bucket of time, stacked by family, with a cross for each attempt that lost."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.utils import timezone
 
+from lakeui.conflicts.commit_timeline import RANGES, CommitTimeline, TimeBucket
 from lakeui.pages.operations import FAMILIES, family_of
 
-RANGES = {
-    "6h": (timedelta(hours=6), timedelta(minutes=10), "10 minutes"),
-    "24h": (timedelta(hours=24), timedelta(minutes=30), "half hour"),
-    "7d": (timedelta(days=7), timedelta(hours=4), "4 hours"),
-    "30d": (timedelta(days=30), timedelta(hours=12), "half day"),
-}
 _LEFT, _BASE, _HEIGHT, _GAP = 2.2, 80, 70, 1
+_CROSSES, _CROSS_STEP, _NARROWEST = 3, 9, 0.4
 _ORDER = ("write", *(name for name in FAMILIES if name != "write"), "other")
+Moments = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +22,6 @@ class Bar:
     x: float
     y: float
     height: float
-    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +39,13 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Bucket:
-    """A row of the chart's table twin."""
+class Column:
+    """A bucket: where it stands, what it holds, and the address query that lists it alone."""
 
+    x: float
+    title: str
+    since: str
+    until: str
     start: datetime
     counts: tuple[tuple[str, int], ...]
     lost: int
@@ -53,114 +53,104 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
+    """`window` is where on it the versions listed below lie: its left edge and width."""
+
     bars: tuple[Bar, ...]
     grid: tuple[Line, ...]
     crosses: tuple[Point, ...]
     labels: tuple[Point, ...]
-    buckets: tuple[Bucket, ...]
+    columns: tuple[Column, ...]
+    window: tuple[float, float] | None
     bar_width: float
+    step: float
     bucket_name: str
-    commit_count: int
-    lost_count: int
 
 
-def draw_timeline(
-    commits: Iterable[tuple[datetime | None, str]],
-    lost_at: Iterable[datetime],
-    range_name: str,
-    end: datetime,
-) -> Timeline:
-    """The span before `end` that `range_name` names, in buckets on round times."""
-    span, width, bucket_name = RANGES[range_name]
-    places = span // width
-    start = _floor(end, width) + width - span
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
-    for moment, operation in commits:
-        if moment is None:
-            continue
-        counts[_place(moment, start, width)][family_of(operation)] += 1
-    lost = Counter(_place(moment, start, width) for moment in lost_at)
-    inside = {i: c for i, c in counts.items() if 0 <= i < places}
-    top = _round_top(max((c.total() for c in inside.values()), default=0))
-    step = (100 - _LEFT) / places
-    bars = tuple(
-        bar
-        for i in sorted(inside)
-        for bar in _stack(inside[i], _LEFT + (i + 0.15) * step, top, start + i * width)
-    )
-    crosses = tuple(
-        Point(_LEFT + (i + 0.5) * step, _above(inside.get(i), top) - 9 * n, "")
-        for i in sorted(lost)
-        if 0 <= i < places
-        for n in range(min(lost[i], 3))
-    )
+def draw_timeline(timeline: CommitTimeline, listed: Moments | None = None) -> Timeline:
+    """`listed` are the moments of the oldest and the newest version in the list below."""
+    step = (100 - _LEFT) / timeline.places
+    top = _round_top(max((bucket.commit_count for bucket in timeline.buckets), default=0))
+    places = [_place(bucket.start, timeline) for bucket in timeline.buckets]
+    placed = list(zip(places, timeline.buckets, strict=True))
     return Timeline(
-        bars,
-        tuple(Line(_BASE - _HEIGHT * part / 2, str(top * part // 2)) for part in range(3)),
-        crosses,
-        tuple(_time_labels(start, span, step, width)),
-        tuple(_rows(inside, lost, start, width, places)),
-        step * 0.7,
-        bucket_name,
-        sum(c.total() for c in inside.values()),
-        sum(n for i, n in lost.items() if 0 <= i < places),
+        bars=tuple(
+            bar for i, b in placed for bar in _stack(_families(b), _LEFT + (i + 0.15) * step, top)
+        ),
+        grid=tuple(Line(_BASE - _HEIGHT * part / 2, str(top * part // 2)) for part in range(3)),
+        crosses=tuple(cross for i, b in placed for cross in _crosses(b, i, step, top)),
+        labels=tuple(_time_labels(timeline, step)),
+        columns=tuple(_column(b, timeline.width, _LEFT + i * step) for i, b in placed),
+        window=_window(timeline, listed, step) if listed else None,
+        bar_width=step * 0.7,
+        step=step,
+        bucket_name=RANGES[timeline.name].bucket_name,
     )
 
 
-def _rows(
-    counts: dict[int, Counter[str]],
-    lost: Counter[int],
-    start: datetime,
-    width: timedelta,
-    places: int,
-) -> Iterable[Bucket]:
-    for i in reversed(range(places)):
-        if i in counts or lost[i]:
-            found = counts.get(i, Counter())
-            named = tuple((f, found[f]) for f in _ORDER if found[f])
-            yield Bucket(start + i * width, named, lost[i])
+def _place(moment: datetime, timeline: CommitTimeline) -> int:
+    return (moment - timeline.start) // timeline.width
 
 
-def _stack(counts: Counter[str], x: float, top: int, start: datetime) -> Iterable[Bar]:
+def _families(bucket: TimeBucket) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for operation, n in bucket.operations:
+        counts[family_of(operation)] += n
+    return counts
+
+
+def _stack(counts: Counter[str], x: float, top: int) -> Iterable[Bar]:
     y = float(_BASE)
     for family in _ORDER:
         if counts[family]:
             height = _HEIGHT * counts[family] / top
             y -= height
-            title = f"{timezone.localtime(start):%d %b %H:%M}: {counts[family]} {family}"
-            yield Bar(family, x, y, max(height - _GAP, 1), title)
+            yield Bar(family, x, y, max(height - _GAP, 1))
 
 
-def _above(counts: Counter[str] | None, top: int) -> float:
-    return _BASE - _HEIGHT * (counts.total() if counts else 0) / top - 7
+def _crosses(bucket: TimeBucket, place: int, step: float, top: int) -> Iterable[Point]:
+    y = _BASE - _HEIGHT * bucket.commit_count / top - 7
+    for n in range(min(bucket.lost, _CROSSES)):
+        yield Point(_LEFT + (place + 0.5) * step, y - _CROSS_STEP * n, "")
 
 
-def _time_labels(
-    start: datetime, span: timedelta, step: float, width: timedelta
-) -> Iterable[Point]:
+def _column(bucket: TimeBucket, width: timedelta, x: float) -> Column:
+    start, end = timezone.localtime(bucket.start), timezone.localtime(bucket.start + width)
+    counts = _families(bucket)
+    named = tuple((family, counts[family]) for family in _ORDER if counts[family])
+    said = [f"{n} {operation or 'not recorded'}" for operation, n in bucket.operations]
+    said += [f"{bucket.lost} lost"] if bucket.lost else []
+    title = f"{start.day} {start:%b %H:%M} to {end:%H:%M}: {', '.join(said)}"
+    return Column(x, title, _field(start), _field(end), bucket.start, named, bucket.lost)
+
+
+def _field(moment: datetime) -> str:
+    """As a field for a time in the reader's zone holds it."""
+    return moment.strftime("%Y-%m-%dT%H:%M")
+
+
+def _window(timeline: CommitTimeline, listed: Moments, step: float) -> tuple[float, float] | None:
+    oldest, newest = listed
+    if newest < timeline.start or oldest >= timeline.end:
+        return None
+    first = max(_place(oldest, timeline), 0)
+    last = min(_place(newest, timeline), timeline.places - 1)
+    return _LEFT + first * step, max((last + 1 - first) * step, _NARROWEST)
+
+
+def _time_labels(timeline: CommitTimeline, step: float) -> Iterable[Point]:
+    span = timeline.width * timeline.places
     every = {6: 1, 24: 3, 168: 24}.get(int(span.total_seconds() // 3600), 120)
-    moment = timezone.localtime(start).replace(minute=0, second=0, microsecond=0)
-    while moment < start or moment.hour % min(every, 24):
+    moment = timezone.localtime(timeline.start).replace(minute=0, second=0, microsecond=0)
+    while moment < timeline.start or moment.hour % min(every, 24):
         moment += timedelta(hours=1)
     n = 0
-    while moment < start + span:
-        x = _LEFT + (moment - start) / width * step
-        midnight = moment.hour == 0
-        label = f"{moment.day} {moment:%b}" if midnight else f"{moment:%H:%M}"
+    while moment < timeline.end:
+        x = _LEFT + (moment - timeline.start) / timeline.width * step
+        label = f"{moment.day} {moment:%b}" if moment.hour == 0 else f"{moment:%H:%M}"
         if x < 97:
             yield Point(x, _BASE, label, n % 2 == 1)
         moment += timedelta(hours=every)
         n += 1
-
-
-def _place(moment: datetime, start: datetime, width: timedelta) -> int:
-    return (moment - start) // width
-
-
-def _floor(moment: datetime, width: timedelta) -> datetime:
-    local = timezone.localtime(moment)
-    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight + (local - midnight) // width * width
 
 
 def _round_top(highest: int) -> int:

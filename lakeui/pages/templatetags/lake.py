@@ -125,6 +125,15 @@ def ago(moment: datetime | None, nothing: str = "never") -> SafeString:
 
 
 @register.simple_tag
+def old(moment: datetime) -> SafeString:
+    """How old what is shown is, the absolute time in its title: 2 s old."""
+    text = units.format_ago(moment, timezone.now()).removesuffix(" ago")
+    title = f"{clock_text(moment)} {timezone.localtime(moment).tzname()}"
+    said = text if text == "just now" else f"{text} old"
+    return format_html('<time datetime="{}" title="{}">{}</time>', _rfc3339(moment), title, said)
+
+
+@register.simple_tag
 def size(size_bytes: int | None, sign: bool = False) -> SafeString:
     """Bytes in IEC units, the exact number in the title."""
     if size_bytes is None:
@@ -262,6 +271,12 @@ def short_reason(reason: str) -> str:
     """Why a table has no row-level concurrency, where a column is narrow."""
     short = (text for sign, text in _SHORT_REASONS.items() if sign in reason)
     return next(short, reason[:24] or "no")
+
+
+@register.filter
+def short_vectors(reason: str) -> str:
+    """A reason where a line is short: DVs for deletion vectors."""
+    return reason.replace("deletion vectors", "DVs")
 
 
 @register.filter

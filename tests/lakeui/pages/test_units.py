@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lakeui.conflicts.commit_timeline import timeline_of
 from lakeui.pages.charts.histogram import draw_histogram
 from lakeui.pages.charts.ruler import draw_ruler
 from lakeui.pages.charts.timeline import draw_timeline
@@ -71,15 +72,19 @@ def test_a_table_without_versions_has_no_ruler():
 
 def test_a_timeline_counts_what_falls_into_its_span_and_nothing_else():
     commits = [(NOW - timedelta(minutes=m), "MERGE") for m in (1, 2, 40, 3000)]
-    drawn = draw_timeline([*commits, (None, "WRITE")], [NOW - timedelta(minutes=2)], "24h", NOW)
-    assert (drawn.commit_count, drawn.lost_count) == (3, 1)
-    assert [dict(bucket.counts) for bucket in drawn.buckets] == [{"merge": 2}, {"merge": 1}]
+    lost_at = [NOW - timedelta(minutes=2), NOW - timedelta(days=3)]
+    timeline = timeline_of("24h", NOW, [*commits, (None, "WRITE")], lost_at)
+    assert (timeline.commit_count, timeline.lost) == (3, 1)
+    assert [dict(bucket.operations) for bucket in timeline.buckets] == [{"MERGE": 1}, {"MERGE": 2}]
 
 
 @pytest.mark.parametrize("name", ["6h", "24h", "7d", "30d"])
 def test_bars_stay_inside_the_chart(name):
     commits = [(NOW - timedelta(hours=h), "WRITE") for h in range(700)] * 7
-    drawn = draw_timeline(commits, [], name, NOW)
+    drawn = draw_timeline(timeline_of(name, NOW, commits, []), (NOW - timedelta(days=90), NOW))
+    assert drawn.window
+    assert drawn.window[0] >= 0
+    assert sum(drawn.window) <= 100.01
     assert all(bar.x >= 0 and bar.x + drawn.bar_width <= 100.01 for bar in drawn.bars)
     assert all(0 <= bar.y <= 80 and bar.height > 0 for bar in drawn.bars)
 

@@ -1,0 +1,198 @@
+"""What versions changed: one by one, and from one to another."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, QuerySet, Sum
+
+from lakeui.catalog.definition_effects import effects_of_sections
+from lakeui.catalog.definitions import (
+    DEFINES,
+    NOTHING,
+    Definition,
+    Section,
+    compared,
+    definition_at,
+    definition_of,
+    protocol_at,
+    protocol_lines,
+    said_in,
+    section,
+)
+from lakeui.catalog.models import Commit, Table
+
+_CUT = "Its commit is longer than the mirror keeps: what it changed is not known here."
+_NOT_KEPT = "The definition before it is not mirrored, so what it changed is not known here."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """From `older`, exclusive, to `newer`. `sections` is None where the definition is not kept.
+
+    `missing` versions are not mirrored. Rows are None where some commit does not record them.
+    `effects` are sentences on what it means for those who read and write.
+    """
+
+    older: int
+    newer: int
+    version_count: int
+    missing: int
+    files_added: int
+    files_removed: int
+    bytes_added: int
+    bytes_removed: int
+    rows_added: int | None
+    rows_deleted_by_vectors: int
+    data_versions: int
+    operations: tuple[tuple[str, int], ...]
+    protocol_versions: tuple[int, ...]
+    metadata_versions: tuple[int, ...]
+    sections: tuple[Section, ...] | None
+    effects: tuple[str, ...]
+
+    @property
+    def net_bytes(self) -> int:
+        return self.bytes_added - self.bytes_removed
+
+    @property
+    def net_files(self) -> int:
+        return self.files_added - self.files_removed
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionChange:
+    """A version that changed the definition. `sections` is None where `gap` says why it is not known."""
+
+    commit: Commit
+    sections: tuple[Section, ...] | None
+    protocol: str
+    gap: str
+
+    @property
+    def changed(self) -> tuple[Section, ...]:
+        return tuple(section for section in self.sections or () if section.changed)
+
+    @property
+    def unchanged(self) -> tuple[str, ...]:
+        return tuple(section.name for section in self.sections or () if not section.changed)
+
+
+def versions_between(table: Table, older: int, newer: int) -> QuerySet[Commit]:
+    """The commits after `older`, up to `newer`, that are mirrored."""
+    return table.commits.filter(version__gt=older, version__lte=newer).defer("raw")
+
+
+def difference(table: Table, older: int, newer: int) -> Difference | None:
+    """What changed from one version to another; None where no version between is mirrored."""
+    between = versions_between(table, older, newer).order_by()
+    sums = between.aggregate(
+        n=Count("pk"),
+        added=Sum("files_added"),
+        removed=Sum("files_removed"),
+        bytes_added=Sum("bytes_added"),
+        bytes_removed=Sum("bytes_removed"),
+        rows=Sum("rows_added"),
+        silent=Count("pk", Q(rows_added__isnull=True, files_added__gt=0)),
+        marked=Sum("rows_deleted_by_vectors"),
+        data=Count("pk", Q(changes_data=True)),
+    )
+    if not sums["n"]:
+        return None
+    sections = _sections(table, older, newer)
+    counted = between.values_list("operation").annotate(n=Count("pk")).order_by("-n", "operation")
+    defining = list(
+        between.filter(DEFINES)
+        .order_by("version")
+        .values_list("version", "changes_metadata", "changes_protocol")
+    )
+    metadata = tuple(version for version, changes, _ in defining if changes)
+    return Difference(
+        older=older,
+        newer=newer,
+        version_count=sums["n"],
+        missing=newer - older - sums["n"],
+        files_added=sums["added"],
+        files_removed=sums["removed"],
+        bytes_added=sums["bytes_added"],
+        bytes_removed=sums["bytes_removed"],
+        rows_added=None if sums["silent"] else sums["rows"] or 0,
+        rows_deleted_by_vectors=sums["marked"],
+        data_versions=sums["data"],
+        operations=tuple(counted),
+        protocol_versions=tuple(version for version, _, changes in defining if changes),
+        metadata_versions=metadata,
+        sections=sections,
+        effects=tuple(effects_of_sections(sections or (), metadata)),
+    )
+
+
+def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
+    """The newest versions that changed schema, properties, layout or protocol, newest first."""
+    changed = table.commits.filter(DEFINES)
+    commits = list(changed.order_by("-version")[: limit + 1])
+    before: Definition | None = None
+    found: list[DefinitionChange] = []
+    for commit in reversed(commits):
+        change, before = _change(commit, before)
+        found.append(change)
+    return found[::-1][:limit]
+
+
+def change_of(commit: Commit) -> DefinitionChange | None:
+    """What one version changed of the definition; None where it changed nothing of it."""
+    if not (commit.changes_metadata or commit.changes_protocol):
+        return None
+    before = None
+    if commit.changes_metadata:
+        earlier = Commit.objects.filter(DEFINES, changes_metadata=True, table=commit.table)
+        last = earlier.filter(version__lt=commit.version).order_by("-version").first()
+        metadata, _ = said_in(last) if last else (None, None)
+        before = definition_of(metadata) if metadata else None
+    return _change(commit, before)[0]
+
+
+def _change(
+    commit: Commit, before: Definition | None
+) -> tuple[DefinitionChange, Definition | None]:
+    """What a version changed, and the definition after it as far as it is known."""
+    metadata, protocol = said_in(commit)
+    now = definition_of(metadata) if metadata else None
+    if commit.version == 0 or commit.operation.startswith("CREATE"):
+        before = NOTHING
+    sections, gap = _changed(commit, before, now)
+    said = _protocol_text(protocol_lines(protocol)) if protocol else ""
+    change = DefinitionChange(commit, sections, said, gap)
+    return change, now if commit.changes_metadata else before
+
+
+def _changed(
+    commit: Commit, before: Definition | None, now: Definition | None
+) -> tuple[tuple[Section, ...] | None, str]:
+    """What a version changed; else why that is not known."""
+    if not commit.changes_metadata:
+        return (), ""
+    if now is None:
+        return None, _CUT
+    if before is None:
+        return None, _NOT_KEPT
+    return tuple(compared(before, now)), ""
+
+
+def _sections(table: Table, older: int, newer: int) -> tuple[Section, ...] | None:
+    before, after = definition_at(table, older), definition_at(table, newer)
+    if before is None or after is None:
+        return None
+    return (*compared(before, after), *_protocol_section(table, older, newer))
+
+
+def _protocol_section(table: Table, older: int, newer: int) -> Iterator[Section]:
+    before, after = protocol_at(table, older), protocol_at(table, newer)
+    if before is not None and after is not None:
+        yield section("Protocol", before, after)
+
+
+def _protocol_text(lines: tuple[str, ...]) -> str:
+    reader, writer, *features = lines
+    text = f"{reader.replace(' version', '')}, {writer.replace(' version', '')}"
+    names = [name.removesuffix(" (readers too)") for name in features]
+    return f"{text}: {', '.join(names)}" if names else text

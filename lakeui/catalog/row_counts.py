@@ -1,0 +1,66 @@
+"""How many rows a version inserted, changed and deleted, as far as its writer said."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeui.catalog.families import family_of
+from lakeui.catalog.models import Commit
+
+_INSERTED = ("numTargetRowsInserted", "numOutputRows", "num_added_rows", "numInsertedRows")
+_UPDATED = ("numTargetRowsUpdated", "numUpdatedRows", "num_updated_rows")
+_DELETED = ("numTargetRowsDeleted", "numDeletedRows", "num_deleted_rows")
+_CHANGE_ROWS = frozenset({"write", "update", "delete", "merge"})
+_INSERT = frozenset({"write", "merge"})
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """None: not recorded. All three are 0 where a version changed no row."""
+
+    inserted: int | None
+    updated: int | None
+    deleted: int | None
+
+    @property
+    def is_recorded(self) -> bool:
+        return any(count is not None for count in (self.inserted, self.updated, self.deleted))
+
+
+NO_ROWS = RowCounts(0, 0, 0)
+_UNKNOWN = RowCounts(None, None, None)
+
+
+def rows_of(commit: Commit) -> RowCounts:
+    """From a version's metrics; else, where it only added files, from their statistics."""
+    family = family_of(commit.operation)
+    if family not in _CHANGE_ROWS:
+        return _UNKNOWN if commit.changes_data and _touches_files(commit) else NO_ROWS
+    metrics = commit.operation_metrics or {}
+    names = _INSERTED if family != "merge" else _INSERTED[:1]
+    found = RowCounts(
+        _first(metrics, names) if family in _INSERT else None,
+        _first(metrics, _UPDATED),
+        _first(metrics, _DELETED),
+    )
+    return found if found.is_recorded else _from_files(commit)
+
+
+def _from_files(commit: Commit) -> RowCounts:
+    if not _touches_files(commit):
+        return NO_ROWS
+    only_adds = commit.files_added and not commit.files_removed
+    return RowCounts(commit.rows_added, None, None) if only_adds else _UNKNOWN
+
+
+def _touches_files(commit: Commit) -> bool:
+    return bool(commit.files_added or commit.files_removed)
+
+
+def _first(metrics: Mapping[str, Any], names: Iterable[str]) -> int | None:
+    for name in names:
+        try:
+            return int(metrics[name])
+        except (KeyError, TypeError, ValueError):
+            continue
+    return None

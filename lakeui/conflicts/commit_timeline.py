@@ -1,0 +1,141 @@
+"""A table's commits and lost attempts by bucket of time: what its history is drawn from."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Count, Q
+from django.utils import timezone
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """How far back, in buckets how wide."""
+
+    span: timedelta
+    width: timedelta
+    bucket_name: str
+
+
+RANGES: Mapping[str, Range] = {
+    "6h": Range(timedelta(hours=6), timedelta(minutes=10), "10 minutes"),
+    "24h": Range(timedelta(hours=24), timedelta(minutes=30), "half hour"),
+    "7d": Range(timedelta(days=7), timedelta(hours=4), "4 hours"),
+    "30d": Range(timedelta(days=30), timedelta(hours=12), "half day"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBucket:
+    """`operations` are (name as logged, commits), the most frequent first."""
+
+    start: datetime
+    operations: tuple[tuple[str, int], ...]
+    lost: int
+
+    @property
+    def commit_count(self) -> int:
+        return sum(n for _, n in self.operations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitTimeline:
+    """From `start` to the end of the bucket that now is in; `buckets` leaves out the empty ones.
+
+    `absorbed` and `lost` count conflicts, `beaten` the versions that made others lose.
+    """
+
+    name: str
+    start: datetime
+    width: timedelta
+    places: int
+    buckets: tuple[TimeBucket, ...]
+    absorbed: int
+    lost: int
+    beaten: int
+
+    @property
+    def end(self) -> datetime:
+        return self.start + self.width * self.places
+
+    @property
+    def operations(self) -> list[tuple[str, int]]:
+        """All buckets together, the most frequent first."""
+        total: Counter[str] = Counter()
+        for bucket in self.buckets:
+            total.update(dict(bucket.operations))
+        return total.most_common()
+
+    @property
+    def commit_count(self) -> int:
+        return sum(bucket.commit_count for bucket in self.buckets)
+
+
+def commit_timeline(table: Table, name: str, now: datetime) -> CommitTimeline:
+    """The span before `now` that a name of RANGES means, in buckets on the reader's round times."""
+    start = _start(RANGES[name], now)
+    commits = table.commits.filter(committed_at__gte=start, committed_at__lte=now).order_by()
+    met = table.conflicts.filter(occurred_at__gte=start, occurred_at__lte=now).order_by()
+    escaped = met.filter(kind=Conflict.Kind.ESCAPED).values_list("occurred_at", flat=True)
+    sums = met.aggregate(
+        absorbed=Count("pk", Q(kind=Conflict.Kind.ABSORBED)),
+        beaten=Count("winning_version", ~Q(kind=Conflict.Kind.ABSORBED), distinct=True),
+    )
+    dated = commits.values_list("committed_at", "operation").iterator()
+    return timeline_of(name, now, dated, escaped, **sums)
+
+
+def timeline_of(
+    name: str,
+    now: datetime,
+    commits: Iterable[tuple[datetime | None, str]],
+    lost_at: Iterable[datetime],
+    *,
+    absorbed: int = 0,
+    beaten: int = 0,
+) -> CommitTimeline:
+    """Of commits and losses given; what lies outside the span, or bears no time, is left out."""
+    chosen = RANGES[name]
+    start, places = _start(chosen, now), chosen.span // chosen.width
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for moment, operation in commits:
+        if moment is not None:
+            counts[(moment - start) // chosen.width][operation] += 1
+    lost = Counter((moment - start) // chosen.width for moment in lost_at)
+    inside = [i for i in sorted({*counts, *lost}) if 0 <= i < places]
+    buckets = (
+        TimeBucket(start + i * chosen.width, tuple(counts[i].most_common()), lost[i])
+        for i in inside
+    )
+    return CommitTimeline(
+        name=name,
+        start=start,
+        width=chosen.width,
+        places=places,
+        buckets=tuple(buckets),
+        absorbed=absorbed,
+        lost=sum(lost[i] for i in inside),
+        beaten=beaten,
+    )
+
+
+def usual_range(table: Table, now: datetime) -> str:
+    """A day; for a table that was quiet longer, the shortest span that holds its last commit."""
+    if table.last_commit_at is None:
+        return "24h"
+    fitting = (n for n, r in RANGES.items() if n != "6h" and table.last_commit_at > now - r.span)
+    return next(fitting, "30d")
+
+
+def _start(chosen: Range, now: datetime) -> datetime:
+    return _floor(now, chosen.width) + chosen.width - chosen.span
+
+
+def _floor(moment: datetime, width: timedelta) -> datetime:
+    local = timezone.localtime(moment)
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + (local - midnight) // width * width

@@ -1,0 +1,68 @@
+"""What a version did to other writes, and what it met on its own way in."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, QuerySet
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+
+SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class VersionEffects:
+    """Conflicts that a version was part of: at most `SHOWN` of each kind, with how many there are.
+
+    `lost` are attempts that lost to it, `passed` those that got past it, `resolved` what it met
+    and resolved itself before it landed.
+    """
+
+    lost: tuple[Conflict, ...]
+    lost_count: int
+    passed: tuple[Conflict, ...]
+    passed_count: int
+    resolved: tuple[Conflict, ...]
+    resolved_count: int
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.lost_count or self.passed_count or self.resolved_count)
+
+
+def effects_of(table: Table, version: int) -> VersionEffects:
+    """Of a version, as far as conflicts are on record here."""
+    met = table.conflicts.filter(winning_version=version).defer("facts").select_related("job")
+    absorbed = table.conflicts.filter(kind=Conflict.Kind.ABSORBED).defer("facts")
+    lost = met.exclude(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
+    passed = met.filter(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
+    resolved = absorbed.filter(job__committed_version=version).order_by("winning_version")
+    found = [_some(each) for each in (lost, passed, resolved)]
+    return VersionEffects(*(value for pair in found for value in pair))
+
+
+def lost_to(table: Table, low: int, high: int) -> dict[int, int]:
+    """How many attempts lost to each version of a span."""
+    met = table.conflicts.filter(winning_version__range=(low, high))
+    return _counted(met.exclude(kind=Conflict.Kind.ABSORBED).values_list("winning_version"))
+
+
+def resolved_by(table: Table, low: int, high: int) -> dict[int, int]:
+    """How many conflicts each version of a span met on its way in and resolved."""
+    resolved = table.conflicts.filter(
+        kind=Conflict.Kind.ABSORBED, job__committed_version__range=(low, high)
+    )
+    return _counted(resolved.values_list("job__committed_version"))
+
+
+def _counted(versions: "QuerySet[Any, Any]") -> dict[int, int]:
+    return dict(versions.order_by().annotate(n=Count("pk")))
+
+
+def _some(conflicts: QuerySet[Conflict]) -> tuple[tuple[Conflict, ...], int]:
+    """The first of them, and how many there are: counted only where there are more."""
+    first: Iterable[Conflict] = tuple(conflicts[: SHOWN + 1])
+    rows = tuple(first)
+    return rows[:SHOWN], conflicts.count() if len(rows) > SHOWN else len(rows)

@@ -1,0 +1,33 @@
+"""Streams over a table that a version of it stopped, where they ran as jobs here."""
+
+from django.db.models import Q, QuerySet
+
+from lakeui.catalog.access import Person
+from lakeui.catalog.models import Commit
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.models import Job
+
+_STOPS = (
+    "DELTA_SCHEMA_CHANGED_WITH_VERSION",
+    "DELTA_SOURCE_IGNORE_DELETE",
+    "DELTA_SOURCE_TABLE_IGNORE_CHANGES",
+)
+_SHOWN = 5
+
+
+def streams_stopped_by(commit: Commit, user: Person) -> list[Job]:
+    """The first few that failed at this version, as far as this person may see them.
+
+    Streams that run elsewhere leave no trace here.
+    """
+    table = commit.table
+    source = Q(parameters__source_table=table.name) | Q(parameters__source_table=table.uri)
+    failed = _failed_since(commit, visible_jobs(user)).filter(source)
+    at_version = failed.filter(error_facts__version=commit.version)
+    return list(at_version.select_related("table").order_by("finished_at")[:_SHOWN])
+
+
+def _failed_since(commit: Commit, jobs: QuerySet[Job]) -> QuerySet[Job]:
+    failed = jobs.filter(state=Job.State.FAILED, kind="stream", error_code__in=_STOPS)
+    after = commit.committed_at
+    return failed.filter(finished_at__gte=after) if after is not None else failed

@@ -1,0 +1,114 @@
+"""The rows of a history: versions, and between them the attempts that lost."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Q
+from django.http import QueryDict
+
+from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.row_counts import RowCounts, rows_of
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.version_effects import lost_to, resolved_by
+from lakeui.pages.operations import rows_text, short_rows, what_of
+
+_BAR_STEP, _LONGEST_BAR = 7, 7
+LOST_SHOWN = 200  # attempts that lost, on one page
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A version, or an attempt that lost before it could become one.
+
+    `behind` is how many versions landed between what it read and where it ended; None: not recorded.
+    """
+
+    commit: Commit | None
+    lost: Conflict | None
+    behind: int | None
+    what: str = ""
+    rows: RowCounts | None = None
+    beaten: int = 0
+    absorbed: int = 0
+
+    @property
+    def bar_end(self) -> int:
+        return 1 + _BAR_STEP * min(self.behind or 0, _LONGEST_BAR)
+
+    @property
+    def bar_width(self) -> int:
+        return self.bar_end - 1
+
+    @property
+    def is_cut(self) -> bool:
+        """Read further back than its drawing is long."""
+        return (self.behind or 0) > _LONGEST_BAR
+
+    @property
+    def net_bytes(self) -> int:
+        return self.commit.bytes_added - self.commit.bytes_removed if self.commit else 0
+
+    @property
+    def rows_text(self) -> str:
+        return rows_text(self.rows) if self.rows else ""
+
+    @property
+    def short_rows(self) -> str:
+        return short_rows(self.rows) if self.rows else ""
+
+
+def history_rows(
+    table: Table, commits: Sequence[Commit], lost: Iterable[Conflict]
+) -> list[HistoryRow]:
+    """Newest first; each lost attempt stands above the version it lost to, or where that would be."""
+    low, high = (commits[-1].version, commits[0].version) if commits else (0, -1)
+    beaten, absorbed = lost_to(table, low, high), resolved_by(table, low, high)
+    rows = [
+        HistoryRow(
+            commit,
+            None,
+            None if commit.read_version is None else commit.version - commit.read_version,
+            what_of(commit),
+            rows_of(commit),
+            beaten.get(commit.version, 0),
+            absorbed.get(commit.version, 0),
+        )
+        for commit in commits
+    ]
+    return _merged(rows, list(lost))
+
+
+def lost_attempts(table: Table, low: int, high: int, query: QueryDict) -> list[Conflict]:
+    """Those that lost to a version of a span and fit what the list is narrowed by."""
+    escaped = table.conflicts.filter(
+        kind=Conflict.Kind.ESCAPED, winning_version__range=(low, high)
+    ).defer("facts")
+    if operation := query.get("operation"):
+        escaped = escaped.filter(current_operation__iexact=operation)
+    if user := query.get("user"):
+        escaped = escaped.filter(current_user_name__iexact=user)
+    if text := query.get("q"):
+        said = Q(current_predicate__icontains=text) | Q(message__icontains=text)
+        escaped = escaped.filter(said)
+    return list(escaped.order_by("-winning_version", "-occurred_at")[:LOST_SHOWN])
+
+
+def _merged(rows: list[HistoryRow], lost: list[Conflict]) -> list[HistoryRow]:
+    merged: list[HistoryRow] = []
+    waiting = [_lost_row(conflict) for conflict in lost][::-1]
+    for row in rows:
+        version = row.commit.version if row.commit else 0
+        while waiting and _won_by(waiting[-1]) >= version:
+            merged.append(waiting.pop())
+        merged.append(row)
+    return merged + waiting[::-1]
+
+
+def _won_by(row: HistoryRow) -> int:
+    return (row.lost.winning_version or 0) if row.lost else 0
+
+
+def _lost_row(conflict: Conflict) -> HistoryRow:
+    known = conflict.read_version is not None and conflict.winning_version is not None
+    behind = (conflict.winning_version or 0) - (conflict.read_version or 0) if known else None
+    return HistoryRow(None, conflict, behind)

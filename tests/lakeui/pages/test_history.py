@@ -1,0 +1,210 @@
+"""The history of a table: narrowed, opened, and what a version says of itself."""
+
+import json
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from lakeui.catalog.models import CommitFile
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job
+from tests.lakeui.factories import SCHEMA, make_commit, make_conflict, make_job
+
+
+@pytest.fixture
+def address(lake):
+    return f"/tables/{lake.table.pk}/history/"
+
+
+def rows(body):
+    """Versions listed, and "lost" for an attempt, from the top."""
+    listed = body.partition("data-rows")[2].partition("</table>")[0]
+    found = re.findall(r'<tr id="v(\d+)"|<tr class="(is-lost)"', listed)
+    return [int(version) if version else "lost" for version, _ in found]
+
+
+def narrowed(client, address, query):
+    return rows(client.get(f"{address}?{query}").content.decode())
+
+
+def landed(lake, version, **fields):
+    job = make_job(lake.table, "merge", committed_version=version)
+    return make_conflict(
+        lake.table, job=job, kind=Conflict.Kind.ABSORBED, winning_version=version - 1, **fields
+    )
+
+
+def test_lost_attempts_stand_above_what_they_lost_to(as_, lake, address):
+    assert narrowed(as_("viewer"), address, "") == ["lost", 3, 2, 1, 0]
+    assert narrowed(as_("viewer"), address, "lost=off") == [3, 2, 1, 0]
+
+
+def test_a_lost_attempt_is_narrowed_by_its_own_operation_and_writer(as_, lake, address):
+    client = as_("viewer")
+    assert narrowed(client, address, "operation=UPDATE") == ["lost"]
+    assert narrowed(client, address, "operation=MERGE") == [2]
+    assert narrowed(client, address, "user=price-fixer") == ["lost"]
+    assert narrowed(client, address, "user=nobody") == []
+
+
+def test_versions_that_made_others_lose_come_with_their_losers(as_, lake, address):
+    assert narrowed(as_("viewer"), address, "beat=true") == ["lost", 3]
+
+
+def test_versions_that_resolved_a_conflict_are_told_from_those_that_were_met(as_, lake, address):
+    landed(lake, 2)
+    assert narrowed(as_("viewer"), address, "absorbed=true") == [2]
+    assert narrowed(as_("viewer"), address, "absorbed=false") == [3, 1, 0]
+
+
+def test_text_is_looked_for_in_conditions_parameters_and_reasons(as_, lake, address):
+    make_commit(lake.table, 4, "DELETE", predicate="colour = 'mauve'", operation_parameters={})
+    make_commit(lake.table, 5, "WRITE", operation_parameters={"mode": "Overwrite"})
+    make_commit(lake.table, 6, "WRITE", user_metadata="for the audit")
+    client = as_("viewer")
+    assert narrowed(client, address, "q=MAUVE") == [4]
+    assert narrowed(client, address, "q=overwrite") == [5]
+    assert narrowed(client, address, "q=audit") == [6]
+
+
+def test_a_partition_is_found_by_the_files_that_a_version_touched(as_, lake, address):
+    for version, day in ((1, "2026-11-19"), (2, "2026-11-20")):
+        CommitFile.objects.create(
+            commit=lake.table.commits.get(version=version), action="add", path=str(version),
+            partition_values={"day": day, "shop": "7"},
+        )  # fmt: skip
+    client = as_("viewer")
+    assert narrowed(client, address, "partition=day=2026-11-20") == [2]
+    assert narrowed(client, address, "partition=day=2026-11-19/shop=7") == [1]
+    assert narrowed(client, address, "partition=day=2026-11-19/shop=8") == []
+
+
+def test_counts_beside_operations_are_those_of_the_range(as_, lake, address):
+    old = timezone.now() - timedelta(days=3)
+    make_commit(lake.table, 4, "OPTIMIZE", committed_at=old)
+    client = as_("viewer")
+    day = client.get(f"{address}?range=24h").content.decode()
+    week = client.get(f"{address}?range=7d").content.decode()
+    assert "All <small>4</small>" in day
+    assert "OPTIMIZE <small>" not in day
+    assert "All <small>5</small>" in week
+    assert "OPTIMIZE <small>1</small>" in week
+
+
+def test_a_table_that_was_quiet_shows_the_span_that_holds_its_last_commit(as_, lake, address):
+    lake.conflict.delete()
+    lake.table.commits.update(committed_at=timezone.now() - timedelta(days=4))
+    lake.table.last_commit_at = timezone.now() - timedelta(days=4)
+    lake.table.save()
+    body = as_("viewer").get(address).content.decode()
+    assert "counts of the last 7 d" in body
+    old = as_("viewer").get(f"{address}?range=6h").content.decode()
+    assert "No commit in the last 6 h" in old
+
+
+def test_the_drawing_marks_where_the_listed_versions_lie(as_, lake, address):
+    assert "band-view" in as_("viewer").get(address).content.decode()
+    assert "band-view" not in as_("viewer").get(f"{address}?q=nothing").content.decode()
+
+
+def test_a_bucket_of_the_drawing_lists_its_versions_alone(as_, lake, address):
+    client = as_("viewer")
+    body = client.get(f"{address}?range=6h").content.decode()
+    links = re.findall(r'class="bucket" href="\?([^"]+)"', body)
+    found = [narrowed(client, address, link.replace("&amp;", "&")) for link in links]
+    assert sorted(v for listed in found for v in listed if v != "lost") == [0, 1, 2, 3]
+
+
+def test_an_opened_version_says_whom_it_beat_and_how_it_was_committed(as_, lake, address):
+    body = as_("owner").get(f"{address}?open=3").content.decode()
+    detail = body.partition('<tr class="detail">')[2].partition('name="v"')[0]
+    assert f"c-{lake.conflict.pk}" in detail
+    assert "UPDATE by price-fixer" in detail
+    assert "Restore to v2…" in body
+    assert "Schema, properties, layout, protocol: unchanged" in body
+    assert re.search(r'name="v" value="3"[^>]* checked', body)
+    assert re.search(r'name="v" value="2"[^>]* checked', body)
+    assert not re.search(r'name="v" value="1"[^>]* checked', body)
+
+
+def test_restoring_is_offered_to_those_who_may(as_, lake, address):
+    assert "Restore to" not in as_("operator").get(f"{address}?open=3").content.decode()
+
+
+def test_an_opened_version_shows_the_property_it_changed_among_its_neighbours(as_, lake, address):
+    _define(lake.table, 4, {"a": "1", "b": "2", "c": "3", "d": "4", "keep": "7 days"})
+    _define(lake.table, 5, {"a": "1", "b": "2", "c": "3", "d": "4", "keep": "14 days"})
+    body = as_("viewer").get(f"{address}?open=5").content.decode()
+    assert "keep = 7 days" in body
+    assert "keep = 14 days" in body
+    assert "2 unchanged" in body
+    assert "a = 1" not in body
+
+
+def test_an_opened_version_names_the_stream_that_it_stopped(as_, lake, address):
+    commit = make_commit(lake.table, 4, "ADD COLUMNS")
+    facts = {"version": 4, "table": lake.table.uri}
+    make_job(
+        lake.table, "stream", state=Job.State.FAILED, finished_at=commit.committed_at + timedelta(1),
+        parameters={"source_table": lake.table.name, "stream_name": "orders-to-search"},
+        error_code="DELTA_SCHEMA_CHANGED_WITH_VERSION", error_facts=facts,
+    )  # fmt: skip
+    client = as_("viewer")
+    assert "orders-to-search" in client.get(f"{address}?open=4").content.decode()
+    assert "orders-to-search" not in client.get(f"{address}?open=3").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("operation", "fields", "shown"),
+    [
+        ("WRITE", {"operation_metrics": {"numOutputRows": "5120"}}, "+5,120"),
+        ("MERGE", {"operation_metrics": {"numTargetRowsInserted": 1, "numTargetRowsDeleted": 2}}, "+1 −2"),
+        ("UPDATE", {"operation_metrics": {"numUpdatedRows": "812406"}}, "~812 k"),
+        ("WRITE", {"rows_added": 77}, "+77"),
+        ("OPTIMIZE", {}, "0"),
+        ("UPDATE", {"files_removed": 1}, "not recorded"),
+    ],
+)  # fmt: skip
+def test_rows_are_those_that_were_recorded(as_, lake, address, operation, fields, shown):
+    make_commit(lake.table, 4, operation, **fields)
+    body = as_("viewer").get(f"{address}?lost=off").content.decode()
+    row = body.partition('<tr id="v4"')[2].partition("</tr>")[0]
+    cell = re.findall(r'<td class="num">(.*?)</td>', row)[0]
+    assert re.sub("<[^>]+>", "", cell) == shown
+
+
+def test_the_pages_of_a_narrowed_history_lose_no_lost_attempt_between_them(as_, lake, address):
+    for version in range(4, 60):
+        make_commit(lake.table, version, "WRITE" if version % 2 else "MERGE")
+    lake.table.version = 59
+    lake.table.save()
+    Conflict.objects.all().delete()
+    for version in range(2, 60):
+        make_conflict(lake.table, winning_version=version, current_operation="WRITE")
+    client = as_("viewer")
+    pages = [narrowed(client, address, f"operation=WRITE&page_size=25&page={n}") for n in (1, 2)]
+    assert sum(page.count("lost") for page in pages) == 58
+
+
+def test_the_commit_can_be_had_as_it_is_kept(as_, lake, address):
+    answer = as_("viewer").get(f"{address}3/?raw=download")
+    assert answer.content.decode() == lake.table.commits.get(version=3).raw
+    assert "attachment" in answer["Content-Disposition"]
+
+
+def test_a_commit_that_was_cut_shows_what_is_left_of_it(as_, lake, address):
+    lake.table.commits.filter(version=3).update(raw='{"commitInfo":{}}\n{"add":{"pa', raw_bytes=999)
+    body = as_("viewer").get(f"{address}3/").content.decode()
+    assert "Cut at 29 characters of 999 bytes" in body
+    assert "{&quot;add&quot;:{&quot;pa" in body
+
+
+def _define(table, version, properties):
+    metadata = {"id": "x", "schemaString": json.dumps(SCHEMA), "configuration": properties}
+    raw = json.dumps({"commitInfo": {}}) + "\n" + json.dumps({"metaData": metadata}) + "\n"
+    make_commit(
+        table, version, "SET TBLPROPERTIES", changes_metadata=True, files_added=0, raw=raw,
+        raw_bytes=len(raw),
+    )  # fmt: skip
