@@ -80,6 +80,11 @@
   let afterG = 0;
 
   document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      const form = event.target.closest("form[data-send-by-key]");
+      if (form) form.requestSubmit();
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") {
       const toast = $("#toast");

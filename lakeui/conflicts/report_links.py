@@ -10,6 +10,7 @@ from django.utils import timezone
 from engine.clock import utc_from_ms
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.report_signs import RULE_OF_CODE
 from lakeui.conflicts.reports import Report, ReportedConflict, parse_report
 
 
@@ -47,8 +48,18 @@ def explain_report(text: str, tables: QuerySet[Table], table: Table | None = Non
     return LinkedReport(report, known or (commit.table if commit else None), commit, how)
 
 
-def record_report(linked: LinkedReport, by: User | None) -> Conflict | None:
-    """Keep a reported conflict beside those of our own workers; None if the text told of none."""
+def record_report(
+    linked: LinkedReport,
+    by: User | None,
+    *,
+    read_version: int | None = None,
+    operation: str = "",
+) -> Conflict | None:
+    """Keep a reported conflict beside those of our own workers; None if the text told of none.
+
+    `read_version` and `operation` are of the write that lost, which messages seldom tell; what the
+    message does tell goes before them.
+    """
     found = linked.report.conflict
     if found is None:
         return None
@@ -61,9 +72,11 @@ def record_report(linked: LinkedReport, by: User | None) -> Conflict | None:
         exception=found.exception,
         code=found.code,
         subclass=found.subclass,
+        rule=RULE_OF_CODE.get(found.code, ""),
         message=found.excerpt,
-        read_version=found.read_version,
+        read_version=read_version if found.read_version is None else found.read_version,
         winning_version=linked.winning_version,
+        current_operation=(found.current_operation or operation)[:100],
         current_user_name=by.get_username() if by else "",
         winner_operation=(found.winner_operation or "")[:100],
         winner_user_name=((winner.user if winner else None) or "")[:255],

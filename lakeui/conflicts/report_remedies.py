@@ -1,22 +1,27 @@
 """What helps against a conflict of which only a message is known, best first."""
 
+import re
+from collections.abc import Sequence
+
 from engine.errors import Remedy
+
+_EXAMPLE = "date = '2026-11-02'"
 
 _RETRY = Remedy(
     "run it again on the table's latest version",
     "The winner's commit is then part of what it reads; if both keep running, so do the conflicts.",
 )
-_PREDICATE = Remedy(
-    "name the partitions in its condition with literal values, as in `date = '2026-11-02'`",
-    "Files of partitions that a condition rules out are not read. In a MERGE the join alone does not"
-    " do it: only literal values tell before the data is read.",
+_RESTART = Remedy(
+    "restart the stream",
+    "It replays the batch on the latest version; nothing is lost. If both keep running, so do the"
+    " conflicts.",
 )
 _LAYOUT = Remedy(
     "partition or cluster the table by the columns that conditions use",
     "Then two writes meet in fewer files. A partition column of high cardinality costs more in"
     " small files than it saves in conflicts.",
 )
-_VECTORS = Remedy(
+VECTORS = Remedy(
     "enable deletion vectors, on a runtime with row-level concurrency",
     "Writes of different rows in one file then pass. Clients that cannot read deletion vectors are"
     " locked out; open-source Spark and delta-rs have the vectors but not the concurrency.",
@@ -55,6 +60,8 @@ _FEWER = Remedy(
     "A commit that always finds its version taken must wait for a pause that never comes.",
 )
 
+OF_EVERY_RETRY = (_RETRY, _RESTART)
+
 _BY_SUBCLASS: dict[str, tuple[Remedy, ...]] = {
     "ROW_LEVEL_CHANGES": (_SAME_ROWS,),
     "ALLOTTED_TIME_EXCEEDED": (_TIME,),
@@ -62,13 +69,12 @@ _BY_SUBCLASS: dict[str, tuple[Remedy, ...]] = {
     "EMPTY_READ_PREDICATES": (_CONDITION,),
     "METADATA_CHANGE": (_QUIET,),
     "PROTOCOL_CHANGE": (_QUIET,),
-    "WITH_PARTITION_HINT": (_PREDICATE,),
-    "PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE": (_PREDICATE,),
 }
+_IN_PARTITIONS = frozenset({"", "WITH_PARTITION_HINT", "PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE"})
 _BY_CODE: dict[str, tuple[Remedy, ...]] = {
-    "DELTA_CONCURRENT_APPEND": (_LAYOUT, _VECTORS),
-    "DELTA_CONCURRENT_DELETE_READ": (_LAYOUT, _VECTORS),
-    "DELTA_CONCURRENT_DELETE_DELETE": (_SCHEDULE, _VECTORS),
+    "DELTA_CONCURRENT_APPEND": (_LAYOUT, VECTORS),
+    "DELTA_CONCURRENT_DELETE_READ": (_LAYOUT, VECTORS),
+    "DELTA_CONCURRENT_DELETE_DELETE": (_SCHEDULE, VECTORS),
     "DELTA_METADATA_CHANGED": (_QUIET,),
     "DELTA_PROTOCOL_CHANGED": (_QUIET, _CREATE),
     "DELTA_CONCURRENT_TRANSACTION": (_CHECKPOINT,),
@@ -76,8 +82,24 @@ _BY_CODE: dict[str, tuple[Remedy, ...]] = {
 }
 
 
-def remedies_for(code: str, subclass: str, in_partitions: bool) -> tuple[Remedy, ...]:
+def remedies_for(
+    code: str, subclass: str, partitions: Sequence[str] = (), *, is_stream: bool = False
+) -> tuple[Remedy, ...]:
     """The remedies that fit, ranked. Never a higher isolation level: it only adds conflicts."""
-    special = _BY_SUBCLASS.get(subclass, (_PREDICATE,) if in_partitions else ())
-    retry = () if code == "DELTA_CONCURRENT_TRANSACTION" else (_RETRY,)
-    return (*retry, *special, *(r for r in _BY_CODE.get(code, ()) if r not in special))
+    hinted = subclass in _IN_PARTITIONS and (partitions or "PARTITION" in subclass)
+    special = (_predicate(partitions),) if hinted else _BY_SUBCLASS.get(subclass, ())
+    retry = (_RESTART if is_stream else _RETRY,)
+    first = () if code == "DELTA_CONCURRENT_TRANSACTION" else retry
+    return (*first, *special, *(r for r in _BY_CODE.get(code, ()) if r not in special))
+
+
+def _predicate(partitions: Sequence[str]) -> Remedy:
+    """With the partition's own values, where the message names one."""
+    parts = re.findall(r"(\w{1,100})=([^,/]{1,100})", partitions[0]) if partitions else ()
+    literal = " AND ".join(f"{name} = '{value.strip()}'" for name, value in parts)
+    return Remedy(
+        f"name the partitions in its condition with literal values, as in `{literal or _EXAMPLE}`",
+        "Files of partitions that a condition rules out are not read: it helps where your write"
+        " concerns another partition than the winner's. In a MERGE the join alone does not do it:"
+        " only literal values tell before the data is read.",
+    )

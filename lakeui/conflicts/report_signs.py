@@ -17,6 +17,7 @@ class Source(StrEnum):
     DATABRICKS = "Databricks"
     DELTA_RS = "delta-rs"
     DELTA_KERNEL = "Delta Kernel"
+    TRINO = "Trino"
     THIS_ENGINE = "this engine"
     UNKNOWN = "unknown"
 
@@ -42,6 +43,7 @@ KINDS: tuple[Kind, ...] = (
             r"files were added to .{1,400}? by a concurrent update",
             r"a concurrent .{1,80}? added data to",
             r"a concurrent transactions? added new data",
+            r"(?:conflicting concurrent writes found\. )?data files added in the modified table by",
             r"version \d+ \([^)]{1,60}\).{0,300}? should have seen",
         ),
     ),
@@ -77,6 +79,7 @@ KINDS: tuple[Kind, ...] = (
         (
             r"metadata of the delta table has been changed by a concurrent update",
             r"metadata changed since last commit",
+            r"(?:conflicting concurrent writes found\. )?metadata changed by concurrent write",
             r"version \d+ \([^)]{1,60}\).{0,300}? changed the metadata of the table after this",
         ),
     ),
@@ -99,6 +102,7 @@ KINDS: tuple[Kind, ...] = (
         (
             r"protocol version of the delta table has been changed by a concurrent update",
             r"protocol changed since last commit",
+            r"(?:conflicting concurrent writes found\. )?protocol changed by concurrent write",
             r"version \d+ \([^)]{1,60}\).{0,300}? changed the protocol of the table after this",
             r"version \d+ \([^)]{1,60}\).{0,300}? created the table while this",
         ),
@@ -111,6 +115,9 @@ KINDS: tuple[Kind, ...] = (
         (
             r"a concurrent transaction has written new data since the current transaction",
             r"transaction has encountered a conflict and can ?not be committed",
+            r"conflicting concurrent writes found",
+            r"conflict detected while writing transaction log",
+            r"target file already exists: .{0,900}?_delta_log/\d{20}\.json",
         ),
     ),
     Kind(
@@ -118,9 +125,24 @@ KINDS: tuple[Kind, ...] = (
         "DELTA_MAX_COMMIT_RETRIES_EXCEEDED",
         True,
         "The commit lost the race for the next version too often.",
-        (r"commit has failed as it has been tried \d+ times",),
+        (
+            r"commit has failed as it has been tried \d+ times",
+            r"failed to commit transaction: \d{1,9}\b",
+            r"delta transaction failed, version \d{1,18} already exists",
+            r"\bVersionAlreadyExists\(\d{1,18}\)",
+            r"tried committing existing table version:? \d{1,18}",
+        ),
     ),
 )
+
+RULE_OF_CODE = {  # the check of this engine that stands for it
+    "DELTA_PROTOCOL_CHANGED": "protocol_changed",
+    "DELTA_METADATA_CHANGED": "metadata_changed",
+    "DELTA_CONCURRENT_TRANSACTION": "application_committed",
+    "DELTA_CONCURRENT_APPEND": "data_added",
+    "DELTA_CONCURRENT_DELETE_READ": "read_file_removed",
+    "DELTA_CONCURRENT_DELETE_DELETE": "removed_file_removed",
+}
 
 SUBCLASSES: dict[str, str] = {
     "WITHOUT_HINT": "Nothing more is said of where they met.",
@@ -144,13 +166,19 @@ SOURCE_SIGNS: tuple[tuple[Source, re.Pattern[str]], ...] = (
     ),
     (Source.DELTA_KERNEL, re.compile(r"io\.delta\.kernel\.")),
     (
+        Source.TRINO,
+        re.compile(r"io\.trino\.|TrinoException|[Cc]onflicting concurrent writes found"),
+    ),
+    (
         Source.DELTA_SPARK,
         re.compile(r"io\.delta\.exceptions|org\.apache\.spark\.sql\.delta|delta\.exceptions"),
     ),
     (
         Source.DELTA_RS,
         re.compile(
-            r"CommitFailedError|Commit failed: a concurrent|since last commit|Concurrent transaction failed\."
+            r"CommitFailedError|Commit failed: a concurrent|since last commit"
+            r"|Concurrent transaction failed\.|Failed to commit transaction: \d|LockClientError"
+            r"|Delta transaction failed, version|committing existing table version"
         ),
     ),
     (Source.THIS_ENGINE, re.compile(r"Nothing was written\.|Version \d+ \([^)]{1,60}\) of ")),
@@ -161,6 +189,22 @@ SOURCE_SIGNS: tuple[tuple[Source, re.Pattern[str]], ...] = (
 )
 
 OTHER_SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "a conflict of Apache Iceberg, not of Delta",
+        re.compile(r"org\.apache\.iceberg\.exceptions\.|Cannot commit: Base metadata location"),
+    ),
+    (
+        "a conflict of Apache Hudi, not of Delta",
+        re.compile(r"HoodieWriteConflictException|org\.apache\.hudi\.exception"),
+    ),
+    (
+        "two runs of one streaming query on one checkpoint, which Spark itself stopped",
+        re.compile(r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming jobs detected for"),
+    ),
+    (
+        "a delta-rs writer whose snapshot was behind: load the table again before the write",
+        re.compile(r"Generic DeltaTable error: Version mismatch"),
+    ),
     ("the SQLSTATE 2D521 of a transaction that was ended", re.compile(r"\b2D521\b")),
     ("a Delta error class, {0}, that is not a conflict", re.compile(r"\b(DELTA_[A-Z_]{3,60})\b")),
     (

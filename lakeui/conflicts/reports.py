@@ -4,11 +4,20 @@ A pure function from text to what it says. What a message leaves out stays None,
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from engine.errors import Remedy, RequestError
 from lakeui.conflicts.commit_text import CommitText, find_commit
+from lakeui.conflicts.report_facts import (
+    places,
+    stream_of,
+    told,
+    told_number,
+    told_partitions,
+)
+from lakeui.conflicts.report_marks import Mark, Place, commit_places, marks_of, place_of
 from lakeui.conflicts.report_remedies import remedies_for
 from lakeui.conflicts.report_signs import (
     KINDS,
@@ -18,15 +27,19 @@ from lakeui.conflicts.report_signs import (
     Kind,
     Source,
 )
+from lakeui.conflicts.report_text import PlainText, plain_text
 
 MAX_REPORT_CHARS = 1_000_000
-_QUOTED = re.compile(r'onflicting commit:(?:\\{1,8}[nrt]|\s){0,9}\{(\\{1,7})"')  # levels: 1, 3, 7
 _SPAN = 6_000  # how far after its first sign a message's details are looked for
+_ONE_FORMAT = frozenset({Source.DELTA_RS, Source.DELTA_KERNEL, Source.THIS_ENGINE, Source.TRINO})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedConflict:
-    """What a message says about a conflict. None or empty: it does not say."""
+    """What a message says about a conflict. None or empty: it does not say.
+
+    `winner_rows` are the rows that the winner wrote anew. `stream` is the streaming query that failed, "" if it has no name, None if it was no stream.
+    """
 
     exception: str
     code: str
@@ -37,10 +50,13 @@ class ReportedConflict:
     table: str | None
     winning_version: int | None
     winner_operation: str | None
+    winner_rows: int | None
+    current_operation: str | None
     read_version: int | None
     winner: CommitText | None
     partitions: tuple[str, ...]
     file: str | None
+    stream: str | None
     can_retry: bool
     remedies: tuple[Remedy, ...]
     excerpt: str
@@ -52,11 +68,26 @@ class ReportedConflict:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The first conflict of a text, how many more there are, and what else was recognised."""
+    """The first conflict of a text, how many more there are, and what else was recognised.
+
+    `marks` say where in the text each fact stands; `format` is the kind of message it is.
+    """
 
     conflict: ReportedConflict | None
     more: int = 0
     recognised: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    format: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A place in the text that tells a kind of conflict."""
+
+    start: int
+    end: int
+    kind: Kind
+    is_name: bool  # of its exception or error class, not a sentence
 
 
 def parse_report(text: str) -> Report:
@@ -71,37 +102,52 @@ def parse_report(text: str) -> Report:
     if len(text) > MAX_REPORT_CHARS:
         msg = f"The text has {len(text):,} characters; up to {MAX_REPORT_CHARS:,} are read."
         raise RequestError(msg, "Cut it down to the part around the error.", field="text")
-    flat = _flat(text)
-    signs = sorted(_signs(flat), key=lambda sign: (sign[0], KINDS.index(sign[1])))
+    plain = plain_text(text)
+    signs = sorted(_signs(plain.text), key=lambda sign: (sign.start, KINDS.index(sign.kind)))
     if not signs:
-        return Report(None, recognised=tuple(_recognised(flat)))
-    start, kind = signs[0]
-    end = next((at for at, other in signs if at > start and other != kind), start + _SPAN)
-    around = flat[max(0, start - 300) : max(end, start + 1)]
-    return Report(_conflict(kind, flat[start:end], around), more=_others(signs, kind, flat))
+        return Report(None, recognised=tuple(_recognised(plain.text, text)))
+    return _report(plain, signs)
 
 
-def _flat(text: str) -> str:
-    """One line, with the escapes undone that a JSON log or a repr puts around a message."""
-    quoted = _QUOTED.search(text)
-    for _ in range(len(quoted[1]).bit_length() if quoted else 0):
-        text = re.sub(r'\\(["\\/])', r"\1", text)
-    return re.sub(r"(?:\\{1,8}[nrt]|[\s\u2028])+(?:\|\s)?", " ", text)
+def _report(plain: PlainText, signs: list[_Sign]) -> Report:
+    first, flat = signs[0], plain.text
+    later = (each.start for each in signs if each.start > first.start and each.kind != first.kind)
+    end = next(later, first.start + _SPAN)
+    message, around = flat[first.start : end], flat[max(0, first.start - 300) : end]
+    conflict = _conflict(first.kind, message, around)
+    return Report(
+        conflict,
+        more=_others(signs, first.kind, flat),
+        marks=marks_of(plain, _places(signs, conflict, message)),
+        format=_format(conflict, message),
+    )
 
 
-def _signs(flat: str) -> list[tuple[int, Kind]]:
-    found: list[tuple[int, Kind]] = []
+def _signs(flat: str) -> Iterator[_Sign]:
     for kind in KINDS:
         names = rf"\b{kind.code}\b" + (rf"|\b{kind.exception}\b" if kind.exception else "")
-        pattern = re.compile("|".join([names, *(f"(?i:{each})" for each in kind.sentences)]))
-        found.extend((match.start(), kind) for match in pattern.finditer(flat))
-    return found
+        sentences = "|".join(f"(?i:{each})" for each in kind.sentences)
+        for match in re.finditer(f"({names})|{sentences}", flat):
+            yield _Sign(match.start(), match.end(), kind, is_name=match[1] is not None)
+
+
+def _places(signs: list[_Sign], found: ReportedConflict, message: str) -> Iterator[Place]:
+    """Where the facts of the first conflict stand in the plain text."""
+    first = signs[0]
+    here = (each for each in signs if each.kind == first.kind and each.start - first.start < _SPAN)
+    named = next((each for each in here if each.is_name), first)
+    yield Place("exception", named.start, named.end)
+    if found.subclass:
+        yield from place_of("subclass", rf"\b({found.subclass})\b", message, first.start)
+    yield from places(message, first.start)
+    if found.winner is not None:
+        yield from commit_places(message, found.winner, first.start)
 
 
 def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
     winner = find_commit(message)
     subclass = _subclass(kind, message)
-    partitions = _partitions(message)
+    partitions, stream = told_partitions(message), stream_of(around)
     return ReportedConflict(
         exception=kind.exception,
         code=kind.code,
@@ -109,27 +155,26 @@ def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
         sqlstate="40000" if kind.code == "DELTA_MAX_COMMIT_RETRIES_EXCEEDED" else "2D521",
         source=_source(around),
         meaning=" ".join(part for part in (kind.meaning, SUBCLASSES.get(subclass, "")) if part),
-        table=_table(message),
+        table=told("table", message),
         winning_version=_winning_version(message, winner),
         winner_operation=_winner_operation(message, winner),
-        read_version=_number(
-            message, r"reading version (\d{1,18})|Commit started at version: (\d{1,18})"
-        ),
+        winner_rows=told_number("winner_rows", message),
+        current_operation=told("current_operation", message),
+        read_version=told_number("read_version", message),
         winner=winner,
         partitions=partitions,
-        file=_first(
-            message, r"\(for example (.{1,1000}?)(?: in partition .{0,300}?)?\) by a concurrent"
-        ),
+        file=told("file", message),
+        stream=stream,
         can_retry=kind.can_retry,
-        remedies=remedies_for(kind.code, subclass, bool(partitions)),
+        remedies=remedies_for(kind.code, subclass, partitions, is_stream=stream is not None),
         excerpt=message[:500].strip(),
     )
 
 
 def _subclass(kind: Kind, message: str) -> str:
-    named = _first(message, rf"{kind.code}\.([A-Z_]{{3,60}})")
-    if named in SUBCLASSES:
-        return str(named)
+    named = re.search(rf"{kind.code}\.([A-Z_]{{3,60}})", message)
+    if named is not None and named[1] in SUBCLASSES:
+        return named[1]
     return next((name for name in SUBCLASSES if re.search(rf"\b{name}\b", message)), "")
 
 
@@ -137,52 +182,35 @@ def _source(around: str) -> Source:
     return next((source for source, sign in SOURCE_SIGNS if sign.search(around)), Source.UNKNOWN)
 
 
-def _table(message: str) -> str | None:
-    ours = _first(message, r"\bVersion \d{1,18} \([^)]{1,60}\) of (\S{1,300})")
-    return ours or _first(message, r"\b(?:to|from) table (.{1,300}?) \(?committed at version")
-
-
-def _partitions(message: str) -> tuple[str, ...]:
-    found = _first(message, r"\bpartitions? ((?:\[[^\]]{1,300}\](?:, ?)?){1,50})")
-    if found:
-        return tuple(re.findall(r"\[([^\]]+)\]", found))
-    ours = _first(message, r"\b\d+ files? in (\w+=.{1,500}?) that this ")
-    return tuple(ours.split(", ")) if ours else ()
+def _format(found: ReportedConflict, message: str) -> str:
+    if found.source in _ONE_FORMAT:
+        return found.source
+    if found.subclass:
+        return f"{found.source}, error class with sub-class"
+    with_class = re.search(r"\bDELTA_[A-Z_]{3,60}\b", message) is not None
+    return f"{found.source}, {'with' if with_class else 'without'} an error class"
 
 
 def _winning_version(message: str, winner: CommitText | None) -> int | None:
     if winner is not None and winner.version is not None:
         return winner.version
-    return _number(message, r"committed at version (\d{1,18})|\bVersion (\d{1,18}) \([A-Z]")
+    return told_number("winning_version", message)
 
 
 def _winner_operation(message: str, winner: CommitText | None) -> str | None:
     if winner is not None and winner.operation:
         return winner.operation
-    ours = _first(message, r"\bVersion \d{1,18} \(([A-Z][A-Z ]{1,60})\)")
-    return ours or _first(message, r"(?i:a concurrent) ([A-Z][A-Z ]{1,60}?) (?:added|deleted) data")
+    return told("winner_operation", message)
 
 
-def _number(message: str, pattern: str) -> int | None:
-    match = re.search(pattern, message)
-    return int(next(group for group in match.groups() if group)) if match else None
-
-
-def _first(message: str, pattern: str) -> str | None:
-    match = re.search(pattern, message)
-    return match[1].strip(" `") if match else None
-
-
-def _others(signs: list[tuple[int, Kind]], kind: Kind, flat: str) -> int:
+def _others(signs: list[_Sign], kind: Kind, flat: str) -> int:
     """Other conflicts in the text: other kinds, and other winners."""
-    kinds = {other.code for _, other in signs} - {kind.code}
+    kinds = {other.kind.code for other in signs} - {kind.code}
     commits = set(re.findall(r'"txnId"\s*:\s*"([^"]{1,100})"', flat))
     return max(len(kinds), len(commits) - 1, 0)
 
 
-def _recognised(flat: str) -> list[str]:
-    found = []
+def _recognised(flat: str, pasted: str) -> Iterator[str]:
     for words, sign in OTHER_SIGNS:
-        if match := sign.search(flat):
-            found.append(words.format(*match.groups()))
-    return found
+        if match := sign.search(flat) or sign.search(pasted):
+            yield words.format(*match.groups())

@@ -26,6 +26,8 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
     page = context.new_page()
     found = {
         "overview": "/",
+        "overview-partition": "/?heat=partition&show=attention&sort=-size",
+        "attention": "/attention/",
         "tables": "/tables/",
         "tables-filtered-away": "/tables/?q=nothing-is-called-so",
         "register": "/tables/register/",
@@ -37,6 +39,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "schedule-new": "/schedules/new/",
         "monitoring": "/monitoring/?ask=workers",
         "explain": "/conflicts/explain/",
+        "explain-sample": "/conflicts/explain/?sample=delta-spark",
         "audit": "/audit/",
         "tokens": "/tokens/",
         "not-found": "/tables/999999/",

@@ -18,7 +18,9 @@ from lakeui.api.views.of_table import require
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.report_history import pair_history
 from lakeui.conflicts.report_links import LinkedReport, explain_report, record_report
+from lakeui.conflicts.report_verdict import verdict_of
 
 
 class ConflictExplain(GenericAPIView[Conflict]):
@@ -36,17 +38,23 @@ class ConflictExplain(GenericAPIView[Conflict]):
         """200; with `record`, 201 and the recorded conflict's `Location`."""
         wanted = ExplainRequestSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        table = _table(request, wanted.validated_data["table"])
-        linked = explain_report(wanted.validated_data["text"], visible_tables(request.user), table)
-        if not wanted.validated_data["record"]:
+        asked = wanted.validated_data
+        table = _table(request, asked["table"])
+        linked = explain_report(asked["text"], visible_tables(request.user), table)
+        if not asked["record"]:
             return Response(_body(linked, None))
         refuse_changes(request)
         require(request, "write", linked.table)
-        return _recorded(request, linked)
+        return _recorded(request, linked, asked)
 
 
-def _recorded(request: Request, linked: LinkedReport) -> Response:
-    kept = record_report(linked, caller(request))
+def _recorded(request: Request, linked: LinkedReport, asked: dict[str, Any]) -> Response:
+    kept = record_report(
+        linked,
+        caller(request),
+        read_version=asked["read_version"],
+        operation=asked["operation"].upper(),
+    )
     if kept is None:
         return Response(_body(linked, None))
     where = reverse("api:conflict", kwargs={"conflict_id": kept.pk}, request=request)
@@ -66,8 +74,12 @@ def _table(request: Request, text: str) -> Table | None:
 
 def _body(linked: LinkedReport, kept: Conflict | None) -> dict[str, Any]:
     report, table = linked.report, linked.table
-    return {
+    body = {
         "conflict": report.conflict.as_dict() if report.conflict else None,
+        "format": report.format,
+        "marks": report.marks,
+        "verdict": verdict_of(linked),
+        "pair": pair_history(linked),
         "more": report.more,
         "recognised": list(report.recognised),
         "table_id": table.pk if table else None,
@@ -76,3 +88,4 @@ def _body(linked: LinkedReport, kept: Conflict | None) -> dict[str, Any]:
         "found_by": linked.how or None,
         "conflict_id": kept.pk if kept else None,
     }
+    return dict(ExplanationSerializer(body).data)

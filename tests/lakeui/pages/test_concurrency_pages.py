@@ -7,11 +7,10 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, LiveFile, Table
-from lakeui.conflicts.swim_lane import Bar, Joint, SwimLane
+from lakeui.conflicts.lane_bars import Bar, Joint
+from lakeui.conflicts.swim_lane import SwimLane
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.pages.charts.swim import MAX_LANES, MAX_TRACKS, REST, draw_swim_lane
-from lakeui.pages.charts.swim_axes import Running
-from lakeui.pages.explain import EXAMPLE
 from tests.lakeui.factories import make_commit, make_table
 
 NOW = timezone.now()
@@ -34,10 +33,11 @@ def lost(conflict, read, winner, lane="other"):
 
 def drawn(bars, joints=(), running=(), **how):
     data = SwimLane(
-        first=1, last=30, lanes=(), bars=tuple(bars), joints=tuple(joints), reordered=()
-    )
+        first=1, last=30, lanes=(), bars=tuple(bars), joints=tuple(joints), reordered=(),
+        running=tuple(running),
+    )  # fmt: skip
     how = {"by_time": False, "by_operation": False} | how
-    return draw_swim_lane(data, list(running), now=NOW, **how)
+    return draw_swim_lane(data, now=NOW, **how)
 
 
 def test_a_bar_goes_from_the_version_read_to_the_version_it_became():
@@ -92,7 +92,9 @@ def test_a_start_that_is_not_recorded_is_marked():
 @pytest.mark.parametrize("by_time", [True, False])
 def test_everything_stays_inside_the_chart(by_time):
     bars = [bar(n, max(n - 9, 0), f"w{n % 4}") for n in range(1, 31)] + [lost(1, 3, 17)]
-    running = [Running("ops", "UPDATE", 25, NOW - timedelta(minutes=5), "x", 40)]
+    running = [
+        bar(None, 25, "ops", outcome="running", job_id="x", percent=40, finished_at=None)
+    ]
     chart = drawn(bars, running=running, by_time=by_time)
     assert all(0 <= each.x <= 100 and each.end_x <= 100 for each in chart.bars)
     assert all(each.y < chart.bottom for each in chart.bars)
@@ -190,30 +192,6 @@ def test_a_definition_that_is_not_mirrored_is_not_guessed(as_, lake):
     lake.table.commits.filter(version=2).update(changes_metadata=True, raw="")
     body = as_("viewer").get(f"/tables/{lake.table.pk}/diff/1...3/").content.decode()
     assert "does not hold the commit that defined v1" in body
-
-
-def test_a_pasted_error_is_explained_and_may_be_kept(as_, lake):
-    client = as_("owner")
-    body = client.post("/conflicts/explain/", {"text": EXAMPLE}).content.decode()
-    assert "ConcurrentAppendException" in body
-    assert "date=2026-11-02" in body
-    kept = client.post("/conflicts/explain/", {"text": EXAMPLE, "step": "record"})
-    assert kept["Location"].startswith("/conflicts/")
-
-
-def test_a_viewer_may_explain_and_not_keep(as_, lake):
-    client = as_("viewer")
-    assert (
-        "Keep among" not in client.post("/conflicts/explain/", {"text": EXAMPLE}).content.decode()
-    )
-    client.post("/conflicts/explain/", {"text": EXAMPLE, "step": "record"})
-    assert lake.table.conflicts.count() == 1
-
-
-@pytest.mark.parametrize(("text", "status"), [("", 400), ("nothing of the kind", 200)])
-def test_text_without_a_conflict_is_told_so(as_, lake, text, status):
-    response = as_("viewer").post("/conflicts/explain/", {"text": text})
-    assert response.status_code == status
 
 
 def test_a_schedule_is_made_rests_and_is_removed(as_, lake):

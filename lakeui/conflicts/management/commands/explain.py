@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.db import DatabaseError
 from engine.errors import RequestError
 from lakeui.catalog.models import Table
 from lakeui.conflicts.report_links import LinkedReport, explain_report
+from lakeui.conflicts.report_verdict import verdict_of
 from lakeui.conflicts.reports import MAX_REPORT_CHARS, parse_report
 
 CONFLICT_FOUND = 3
@@ -69,6 +71,8 @@ def _facts(linked: LinkedReport) -> dict[str, Any]:
         "table": linked.table.name if linked.table else None,
         "winning_version": linked.winning_version,
         "found_by": linked.how,
+        "format": report.format,
+        "verdict": asdict(verdict) if (verdict := verdict_of(linked)) else None,
     }
 
 
@@ -80,15 +84,24 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     shown = {
         "conflict": found["exception"] or found["code"],
         "code": ".".join(part for part in (found["code"], found["subclass"]) if part),
-        "written by": found["source"],
+        "written by": facts["format"],
         "table": facts["table"] or found["table"],
         "winner": _winner(facts, found),
         "partitions": ", ".join(found["partitions"]),
         "file": found["file"],
     }
     lines = [f"{name:11} {value}" for name, value in shown.items() if value]
+    verdict = facts["verdict"]
+    rule = (
+        f"check {verdict['check']} of {verdict['check_count']}, {verdict['rule']}. {verdict['why']}"
+    )
+    lines += [
+        *([f"{'rule':11} {rule}"] if verdict["check"] else []),
+        f"{'decided by':11} {verdict['decided_by']}: {verdict['decided_why']}",
+        f"{'retry':11} {verdict['retry']}",
+    ]
     remedies = [f"  {n}. {r['action']}: {r['reason']}" for n, r in enumerate(found["remedies"], 1)]
-    return [*lines, "", found["meaning"], "", "What helps:", *remedies]
+    return [verdict["headline"], "", *lines, "", found["meaning"], "", "What helps:", *remedies]
 
 
 def _winner(facts: dict[str, Any], found: dict[str, Any]) -> str:

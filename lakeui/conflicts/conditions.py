@@ -1,0 +1,155 @@
+"""Conditions as logs and conflicts record them: what can be said of them from their text alone.
+
+Writers record them in their own ways (`(id#12L = 5)`, `t.id = s.id AND t.day = '…'`). A part that
+cannot be understood is left out: what is left then selects more rows than the write did, not fewer.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from engine.conflicts.reads import row_obstacle
+from engine.errors import CannotEvaluateError, EngineError
+from engine.expressions.parse import parse_condition
+from engine.expressions.possible import possible
+from engine.expressions.ranges import UNKNOWN, Range, constant
+from engine.expressions.ranges_of_values import cast_ranges
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.traits import split_conjuncts
+from engine.expressions.tree import Call, Column, Expression, Literal
+from engine.expressions.types import common_type
+from engine.schema.types import StructType, parse_schema
+
+MAX_CHARACTERS = 4_000
+SUBQUERY = "its condition contains a subquery"
+_NUMBERED = re.compile(r"(?<=\w)#\d{1,12}L?\b")
+_SUBQUERY = re.compile(r"\(\s*SELECT\b|\bEXISTS\s*\(|scalar-subquery|\bListQuery\b", re.IGNORECASE)
+_TARGETS = ("t", "target", "tgt")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A recorded condition. `parts` are what was understood of it, joined by AND.
+
+    `obstacle` says why rows cannot be told apart by it; `is_whole`: every part was understood.
+    """
+
+    text: str
+    parts: tuple[Expression, ...] = ()
+    obstacle: str | None = None
+    is_whole: bool = False
+
+
+@lru_cache(maxsize=4096)
+def understood(text: str, schema_json: str) -> Condition:
+    """A condition on a table of this schema."""
+    clean = _NUMBERED.sub("", text[:MAX_CHARACTERS])
+    if _SUBQUERY.search(clean):
+        return Condition(text, obstacle=SUBQUERY, is_whole=True)
+    scope = _scope(schema_json)
+    whole = _parsed(clean, scope) if len(text) <= MAX_CHARACTERS else None
+    if whole is not None:
+        return Condition(text, split_conjuncts(whole), row_obstacle(whole), is_whole=True)
+    parts = [found for part in _conjuncts(clean) if (found := _parsed(part, scope)) is not None]
+    obstacle = next((why for part in parts if (why := row_obstacle(part))), None)
+    return Condition(text, tuple(parts), obstacle)
+
+
+@lru_cache(maxsize=8192)
+def certainly_apart(one_text: str, other_text: str, schema_json: str) -> bool:
+    """Whether it is certain that no row fits both conditions; False where it cannot be told."""
+    one, other = understood(one_text, schema_json), understood(other_text, schema_json)
+    return any(
+        not possible(part, _bounds(against)).true
+        for mine, against in ((one, other), (other, one))
+        for part in mine.parts
+    )
+
+
+def _bounds(condition: Condition) -> Callable[[Column], Range]:
+    """What a column can be in rows that a condition selects."""
+    known: dict[tuple[str, ...], Range] = {}
+    for part in condition.parts:
+        match part:
+            case Call(function, (Column() as column, *options)):
+                found = _range(function, column, options)
+                known[column.path] = _narrowed(known.get(column.path, UNKNOWN), found)
+            case _:
+                continue
+    return lambda column: known.get(column.path, UNKNOWN)
+
+
+def _range(function: str, column: Column, options: Sequence[Expression]) -> Range:
+    """The values of a column for which a comparison with literals can be true."""
+    values = [_in_type_of(column, each) for each in options]
+    known = [each for each in values if each is not None]
+    if not known or len(known) < len(values):
+        return UNKNOWN
+    match function:
+        case "=" | "in":
+            low, high = min(each.low for each in known), max(each.high for each in known)
+            return Range(low, high, null=False, nan=False)
+        case "<" | "<=":
+            return Range(None, known[0].high, null=False)
+        case ">" | ">=":
+            return Range(known[0].low, None, null=False)
+        case _:
+            return UNKNOWN
+
+
+def _in_type_of(column: Column, option: Expression) -> Range | None:
+    """A literal as the column's type; None where the two would be compared in another type."""
+    if not isinstance(option, Literal) or option.value is None:
+        return None
+    if common_type([column.type, option.type]) != column.type:
+        return None
+    try:
+        [found] = cast_ranges([constant(option.value)], option.type, column.type)
+    except (CannotEvaluateError, TypeError, ValueError, ArithmeticError):
+        return None
+    return found if found.known and not found.null and not found.nan else None
+
+
+def _narrowed(one: Range, other: Range) -> Range:
+    lows = [each.low for each in (one, other) if each.low is not None]
+    highs = [each.high for each in (one, other) if each.high is not None]
+    return Range(
+        max(lows, default=None),
+        min(highs, default=None),
+        null=one.null and other.null,
+        nan=one.nan and other.nan,
+    )
+
+
+@lru_cache(maxsize=256)
+def _scope(schema_json: str) -> Scope:
+    try:
+        schema = parse_schema(schema_json)
+    except EngineError:
+        schema = StructType(())
+    return Scope((Relation(schema, names=_TARGETS),))
+
+
+def _parsed(text: str, scope: Scope) -> Expression | None:
+    try:
+        return parse_condition(text, scope)
+    except EngineError:
+        return None
+
+
+def _conjuncts(text: str) -> Iterator[str]:
+    """The parts that top-level ANDs join, by the brackets and quotes of the text."""
+    depth, quote, start = 0, "", 0
+    for match in re.finditer(r"['\"`()]|\bAND\b", text, re.IGNORECASE):
+        mark = match[0]
+        if mark in "'\"`":
+            quote = "" if quote == mark else quote or mark
+        elif quote:
+            continue
+        elif mark in "()":
+            depth += 1 if mark == "(" else -1
+        elif depth == 0:
+            yield text[start : match.start()]
+            start = match.end()
+    yield text[start:]

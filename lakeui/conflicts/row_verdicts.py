@@ -1,0 +1,185 @@
+"""What became of recorded losses, had rows decided: passed, lost all the same, or undecidable.
+
+Judged from what is on record: the rule that fired, both conditions, what the matrix says of the two
+kinds of statement on an eligible table. "Passes" is said only where it is certain.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from django.utils import timezone
+
+from engine.conflicts.checker import CHECKS, FILE_RULES
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.matrix import NEVER, conflict_matrix
+from engine.conflicts.sketch import Setting
+from lakeui.catalog.models import Table
+from lakeui.conflicts.conditions import Condition, certainly_apart, understood
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.what_if import Verdict
+
+DAYS = 30
+MAX_LOSSES = 500
+_RULE_OF_ERROR = {check.error.__name__: check.name for check in reversed(CHECKS)}
+_FIELDS = (
+    "pk", "occurred_at", "exception", "rule", "subclass", "row_count", "current_operation",
+    "current_predicate", "winner_operation", "winning_version", "wasted_ms", "wasted_bytes",
+    "job__statement",
+)  # fmt: skip
+_SAME = "rows were compared, and both had changed the same"
+_MOVED = "whether the winner's new rows match its condition is not recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class LossVerdict:
+    """A recorded loss and what rows would have said, with why."""
+
+    conflict_id: int
+    occurred_at: datetime
+    current_operation: str
+    winner_operation: str
+    rule: str
+    wasted_ms: int
+    wasted_bytes: int
+    verdict: Verdict
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """The commit that a write lost to, by what the mirror keeps of it."""
+
+    operation: str
+    condition: Condition | None
+    orders_rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RowVerdicts:
+    """The losses of the last `DAYS`, at most the latest `MAX_LOSSES`; `is_capped`: there are more."""
+
+    losses: tuple[LossVerdict, ...]
+    is_capped: bool = False
+
+    def of(self, verdict: Verdict) -> list[LossVerdict]:
+        """Those that would have ended so."""
+        return [each for each in self.losses if each.verdict == verdict]
+
+    def of_pair(self, current: str, winner: str) -> "RowVerdicts":
+        """Those of two operations; an empty name stands for any."""
+        return RowVerdicts(
+            tuple(
+                each
+                for each in self.losses
+                if (not current or each.current_operation == current)
+                and (not winner or each.winner_operation == winner)
+            )
+        )
+
+
+def row_verdicts(table: Table) -> RowVerdicts:
+    """Judge a table's losses as if it were eligible, in two queries."""
+    since = timezone.now() - timedelta(days=DAYS)
+    lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.ABSORBED)
+    rows = list(lost.order_by("-occurred_at", "-pk").values(*_FIELDS)[: MAX_LOSSES + 1])
+    schema = json.dumps(table.schema)
+    winners = _winners(table, {row["winning_version"] for row in rows} - {None}, schema)
+    judged = tuple(_judged(row, winners, schema) for row in rows[:MAX_LOSSES])
+    return RowVerdicts(judged, is_capped=len(rows) > MAX_LOSSES)
+
+
+def _winners(table: Table, versions: Iterable[int], schema: str) -> Mapping[int, Winner]:
+    rows = table.commits.filter(version__in=list(versions)).values(
+        "version", "operation", "predicate", "operation_parameters"
+    )
+    return {row["version"]: _winner(row, schema) for row in rows}
+
+
+def _winner(row: Mapping[str, Any], schema: str) -> Winner:
+    parameters = row["operation_parameters"] or {}
+    ordered = str(parameters.get("zOrderBy") or "[]") != "[]" or bool(parameters.get("clusterBy"))
+    return Winner(
+        operation=row["operation"],
+        condition=understood(row["predicate"], schema) if row["predicate"] else None,
+        orders_rows=ordered,
+    )
+
+
+def _judged(row: Mapping[str, Any], winners: Mapping[int, Winner], schema: str) -> LossVerdict:
+    rule = row["rule"] or _RULE_OF_ERROR.get(row["exception"], "")
+    verdict, why = next(_opinions(row, rule, winners.get(row["winning_version"]), schema))
+    return LossVerdict(
+        conflict_id=row["pk"],
+        occurred_at=row["occurred_at"],
+        current_operation=row["current_operation"],
+        winner_operation=row["winner_operation"],
+        rule=rule,
+        wasted_ms=row["wasted_ms"],
+        wasted_bytes=row["wasted_bytes"],
+        verdict=verdict,
+        why=why,
+    )
+
+
+def _opinions(
+    row: Mapping[str, Any], rule: str, winner: Winner | None, schema: str
+) -> Iterator[tuple[Verdict, str]]:
+    """What can be said, the surest first."""
+    current = understood(row["current_predicate"], schema) if row["current_predicate"] else None
+    if rule and rule not in FILE_RULES:
+        yield Verdict.CONFLICT, "it has nothing to do with rows"
+    if row["subclass"] == "ROW_LEVEL_CHANGES" or row["row_count"] is not None:
+        yield Verdict.CONFLICT, _SAME
+    if row["subclass"] == "WHOLE_TABLE_READ":
+        yield Verdict.CONFLICT, "it had read the whole table"
+    if current is not None and current.obstacle:
+        yield Verdict.CONFLICT, f"{current.obstacle}: files decide all the same"
+    if _never(row["current_operation"], row["winner_operation"], winner):
+        yield Verdict.PASSES, "a compaction moves rows and changes none"
+    yield _by_conditions(row, current, winner, schema)
+
+
+def _by_conditions(
+    row: Mapping[str, Any], current: Condition | None, winner: Winner | None, schema: str
+) -> tuple[Verdict, str]:
+    if current is None or winner is None or winner.condition is None:
+        whose = "its" if current is None else "the winner's"
+        return Verdict.UNDECIDABLE, f"{whose} condition is not recorded"
+    if not certainly_apart(current.text, winner.condition.text, schema):
+        return Verdict.UNDECIDABLE, "both conditions can select the same rows"
+    statement = (row["job__statement"] or "").upper()
+    if row["current_operation"] == "MERGE" and (not statement or "BY SOURCE" in statement):
+        return (
+            Verdict.UNDECIDABLE,
+            "whether its MERGE also reads rows without a match is not recorded",
+        )
+    if winner.operation != "DELETE":
+        return Verdict.UNDECIDABLE, _MOVED
+    return Verdict.PASSES, "no row fits both conditions"
+
+
+def _never(current: str, other: str, winner: Winner | None) -> bool:
+    """Whether the matrix of an eligible table says that the two never conflict."""
+    cell = _cells().get((_group(current, ordered=False), _group(other, _orders(other, winner))))
+    return cell == NEVER and "OPTIMIZE" in (current, other)
+
+
+def _orders(other: str, winner: Winner | None) -> bool:
+    """Whether a compaction orders rows anew, as far as its commit tells; unknown counts as so."""
+    return other == "OPTIMIZE" and (winner is None or winner.orders_rows)
+
+
+def _group(operation: str, ordered: bool) -> str:
+    if operation in {"UPDATE", "DELETE", "MERGE"}:
+        return "UPDATE, DELETE, MERGE"
+    return "OPTIMIZE ZORDER BY" if operation == "OPTIMIZE" and ordered else operation
+
+
+@lru_cache(maxsize=1)
+def _cells() -> Mapping[tuple[str, str], str]:
+    setting = Setting(level=IsolationLevel.WRITE_SERIALIZABLE, vectors=True)
+    return {(cell.current, cell.winner): cell.verdict for cell in conflict_matrix(setting)}

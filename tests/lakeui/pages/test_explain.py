@@ -1,0 +1,142 @@
+"""The page of pasted errors: the text with its facts marked, the verdict, what to do, keeping it."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from lakeui.conflicts.models import Conflict
+from lakeui.pages.samples import SAMPLES
+from tests.lakeui.factories import make_conflict
+
+PATH = "/conflicts/explain/"
+TEXT = (
+    "26/11/20 02:25:03 ERROR MicroBatchExecution: Query items-upsert [id = 1, runId = 2] terminated\n"
+    "io.delta.exceptions.ConcurrentAppendException: Files were added to partition "
+    "[order_date=2026-11-19] by a concurrent update. Please try the operation again.\n"
+    'Conflicting commit: {{"timestamp":1795141491000,"operation":"MERGE","readVersion":1,'
+    '"isolationLevel":"WriteSerializable","isBlindAppend":false,"txnId":"{txn}"}}'
+)
+
+
+@pytest.fixture
+def text(lake):
+    """An error that version 2 of the small lake caused, with what the mirror knows of it."""
+    commit = lake.table.commits.get(version=2)
+    metrics = {"numTargetRowsInserted": "18204"}
+    lake.table.commits.filter(version=2).update(operation_metrics=metrics, files_added=14)
+    return TEXT.format(txn=commit.txn_id)
+
+
+def explained(client, text, **more):
+    return client.post(PATH, {"text": text, **more}).content.decode()
+
+
+def test_facts_are_marked_in_the_text_and_listed_under_the_same_numbers(as_, text):
+    body = explained(as_("viewer"), text)
+    marked = re.findall(r"<mark>(.*?)</mark><sup>(\d+)</sup>", body)
+    assert marked[0] == ("ConcurrentAppendException", "1")
+    assert ("order_date=2026-11-19", "2") in marked
+    listed = body[body.index('<ol class="found">') :]
+    labels = re.findall(r"<li><b>(.*?)</b>", listed)
+    assert labels[:3] == ["Exception", "Partition", "Winner&#x27;s time"]
+    assert len(marked) == len(labels)
+    assert "not in the message" in listed
+    assert "operation, read version, condition" in listed
+
+
+def test_the_verdict_says_what_happened_with_the_winner_found_by_its_transaction(as_, lake, text):
+    body = explained(as_("viewer"), text)
+    assert "Your write should have seen rows it did not see" in body
+    assert f'href="/tables/{lake.table.pk}/history/2/">v2</a>' in body
+    assert "found by its transaction id" in body
+    assert "added 14 files to" in body
+    assert "would have ignored 18,204 new rows" in body
+    assert "Check 5 of 7" in body
+    assert "no blind append" in body
+    assert "The stream resumes from its checkpoint" in body
+
+
+def test_the_partition_of_the_message_is_in_the_remedy(as_, text):
+    assert "<code>order_date = &#x27;2026-11-19&#x27;</code>" in explained(as_("viewer"), text)
+
+
+def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
+    lake.table.row_level_eligible = False
+    lake.table.row_level_reason = "the table is partitioned by order_date"
+    lake.table.save()
+    Conflict.objects.all().delete()
+    common = {"winner_operation": "MERGE", "row_count": None, "subclass": "", "rule": "data_added"}
+    make_conflict(lake.table, **common, occurred_at=timezone.now() - timedelta(days=3))
+    make_conflict(lake.table, **common, current_operation="OPTIMIZE")
+    body = explained(as_("viewer"), text)
+    assert "30 days: 1 of 2 losses of this pair would have passed; of 1 what is recorded" in body
+    assert "The pair lost once here in 24 h" in body
+    assert "partition, not rows: the table is partitioned by order_date" in body
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda each: each.key)
+def test_each_sample_is_explained_by_its_link(as_, lake, sample):
+    body = as_("viewer").get(PATH, {"sample": sample.key}).content.decode()
+    assert "What was recognised" in body
+    assert "<mark>" in body
+
+
+def test_a_report_is_kept_with_what_its_reporter_adds(as_, lake, text):
+    answer = as_("operator").post(
+        PATH, {"text": text, "step": "record", "read_version": "v1", "operation": "merge"}
+    )
+    kept = Conflict.objects.get(kind="reported")
+    assert answer["Location"] == f"/conflicts/{kept.pk}/"
+    assert (kept.read_version, kept.current_operation, kept.rule) == (1, "MERGE", "data_added")
+    assert (kept.table, kept.winning_version) == (lake.table, 2)
+
+
+def test_a_read_version_that_is_none_is_left_out(as_, text):
+    as_("operator").post(PATH, {"text": text, "step": "record", "read_version": "one"})
+    assert Conflict.objects.get(kind="reported").read_version is None
+
+
+def test_a_viewer_may_explain_and_not_keep(as_, lake, text):
+    client = as_("viewer")
+    assert "Record conflict" not in explained(client, text)
+    client.post(PATH, {"text": text, "step": "record"})
+    assert not Conflict.objects.filter(kind="reported").exists()
+
+
+def test_a_stranger_learns_nothing_of_the_table(as_, lake, text):
+    body = explained(as_("stranger"), text)
+    assert "not in the mirror" in body
+    assert lake.table.name not in body
+
+
+@pytest.mark.parametrize(
+    ("pasted", "status", "words"),
+    [
+        ("", 400, "There is nothing to explain"),
+        ("nothing of the kind", 200, "No conflict of a Delta writer was recognised"),
+        (
+            "java.io.FileNotFoundException: x",
+            200,
+            "A Java exception, java.io.FileNotFoundException",
+        ),
+    ],
+)
+def test_text_without_a_conflict_is_told_so(as_, lake, pasted, status, words):
+    response = as_("viewer").post(PATH, {"text": pasted})
+    assert response.status_code == status
+    assert words in response.content.decode()
+
+
+def test_what_is_pasted_is_never_markup(as_, lake):
+    body = explained(as_("viewer"), "<b onload=x>ConcurrentAppendException</b><script>1</script>")
+    assert "<script>1" not in body
+    assert "<b onload" not in body
+
+
+def test_a_megabyte_around_the_message_is_shortened(as_, text):
+    body = explained(as_("viewer"), "x " * 200_000 + text + " y" * 200_000)
+    shown = body[body.index("<pre") : body.index("</pre>")]
+    assert "<mark>ConcurrentAppendException</mark>" in shown
+    assert len(shown) < 8_000
