@@ -15,6 +15,7 @@ from engine.operations.active import oldest_start_ms
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.vacuum_plan import (
+    Needs,
     Unneeded,
     find_unneeded,
     needs_of,
@@ -38,12 +39,13 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     snapshot = execution.table.snapshot()
     retention_ms = _retention_ms(command, snapshot)
     keep_from_ms = execution.table.clock.now_ms() - retention_ms
-    unneeded = _find(command, execution, snapshot, keep_from_ms)
+    needs = _needs(snapshot, keep_from_ms, retention_ms)
+    unneeded = _find(command, execution, needs, keep_from_ms)
     if execution.dry_run:
         return _plan(execution, snapshot, unneeded, retention_ms)
     start = _log_start(command, execution, snapshot, unneeded)
     newest = execution.table.snapshot()
-    needs = needs_of(newest, keep_from_ms)
+    needs = _needs(newest, keep_from_ms, retention_ms)
     doomed = [each for each in unneeded if not needs.has(each.path)]
     try:
         _delete(execution, doomed)
@@ -80,11 +82,13 @@ def _retention_ms(command: Vacuum, snapshot: Snapshot) -> int:
     return max(asked_ms, 0)
 
 
-def _find(
-    command: Vacuum, execution: Execution, snapshot: Snapshot, keep_from_ms: int
-) -> list[Unneeded]:
+def _needs(snapshot: Snapshot, keep_from_ms: int, retention_ms: int) -> Needs:
+    longer = retention_ms > snapshot.properties.deleted_file_retention_ms
+    return needs_of(snapshot, keep_from_ms, ask_commits=longer)
+
+
+def _find(command: Vacuum, execution: Execution, needs: Needs, keep_from_ms: int) -> list[Unneeded]:
     execution.progress(Progress("list files", 0, 0, "files"))
-    needs = needs_of(snapshot, keep_from_ms)
     store = execution.table.store
     files = removed_in_log(store, needs) if command.lite else store.list_all()
     starts = [execution.running_since_ms, oldest_start_ms(execution.table.uri)]

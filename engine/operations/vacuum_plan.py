@@ -52,8 +52,12 @@ class Needs:
         return path in self.live or path in self.retained or path.startswith(self.directories)
 
 
-def needs_of(snapshot: Snapshot, keep_from_ms: int) -> Needs:
-    """What a table needs if versions since a time must stay readable."""
+def needs_of(snapshot: Snapshot, keep_from_ms: int, *, ask_commits: bool = False) -> Needs:
+    """What a table needs if versions since a time must stay readable.
+
+    Checkpoints forget what was removed longer ago than the table retains files: `ask_commits` where
+    that time is further back.
+    """
     root = snapshot.table_uri
     files = snapshot.state.files
     live = {path for text in files.column("path").to_pylist() for path in _data_paths(root, text)}
@@ -61,7 +65,10 @@ def needs_of(snapshot: Snapshot, keep_from_ms: int) -> Needs:
     live.update(path for add in masked for path in _vector_paths(root, add.deletion_vector))
     retained: set[str] = set()
     expired: dict[str, int] = {}
-    for remove in removes_of(snapshot.state.tombstones):
+    removes = removes_of(snapshot.state.tombstones)
+    if ask_commits:
+        removes += _removed_since(snapshot.store, keep_from_ms)
+    for remove in removes:
         removed_ms = remove.deletion_timestamp or 0
         for path in paths_of(root, remove):
             if removed_ms >= keep_from_ms:
@@ -70,6 +77,14 @@ def needs_of(snapshot: Snapshot, keep_from_ms: int) -> Needs:
                 expired[path] = max(removed_ms, expired.get(path, 0))
     directories = (f"{ICEBERG_DIRECTORY}/",) if is_iceberg(snapshot.properties) else ()
     return Needs(frozenset(live), frozenset(retained), expired, directories)
+
+
+def _removed_since(store: Store, since_ms: int) -> Iterator[RemoveFile]:
+    """What the commits that the log still holds removed at a time or after it."""
+    for version in list_versions(store):
+        for action in read_commit(store, version).actions:
+            if isinstance(action, RemoveFile) and (action.deletion_timestamp or 0) >= since_ms:
+                yield action
 
 
 def paths_of(root: str, file: AddFile | RemoveFile | AddCDCFile) -> Iterator[str]:

@@ -17,10 +17,12 @@ from engine.errors import (
 )
 from engine.operations.active import running
 from engine.operations.execution import removal, with_vector
+from engine.snapshot.upkeep import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
+from engine.table import DeltaTable
 from tests.engine.made_tables import write_commit
 
 NOW = Vacuum(retention_hours=0, override_retention=True)
@@ -62,9 +64,13 @@ def _stray(table, name, *, age_s=0):
     path = Path(table.uri) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x")
+    _aged(path, age_s)
+    return name
+
+
+def _aged(path, age_s):
     moment = path.stat().st_mtime - age_s
     os.utime(path, (moment, moment))
-    return name
 
 
 def test_vacuum_keeps_what_retained_versions_need(do_lightly, table):
@@ -92,6 +98,23 @@ def test_vacuum_refuses_a_short_retention_unless_told(do_lightly, table):
     with pytest.raises(RetentionTooShortError, match="168"):
         do_lightly("VACUUM t RETAIN 1 HOURS")
     assert table.version() == 3
+
+
+def test_a_longer_retention_than_the_tables_keeps_what_checkpoints_have_forgotten(
+    do_lightly, table
+):
+    do_lightly(
+        "ALTER TABLE t SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 second')"
+    )
+    for name in _files(table):
+        if name.endswith(".parquet"):
+            _aged(Path(table.uri) / name, 2 * 3600)
+    checkpoint(table.snapshot(), table.clock.now_ms() + 60_000)
+    reopened = DeltaTable.open(table.uri)
+    assert reopened.snapshot().state.tombstones.num_rows == 0
+    plan = do_lightly(Vacuum(retention_hours=1), table=reopened, dry_run=True).plan
+    assert plan.file_count == 0
+    assert do_lightly(NOW, table=reopened, dry_run=True).plan.file_count == 1
 
 
 def test_a_dry_run_lists_files_and_the_versions_that_would_be_lost(do_lightly, table):
