@@ -4,49 +4,30 @@ Logs do not record when a transaction began. Where a job of ours knows it, it is
 taken as the moment its read version was committed, the earliest it can have been, and marked so.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from django.db.models import Q
+from django.db.models.fields.json import KeyTextTransform
 
-from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.models import Table
+from lakeui.conflicts.landed import landed_around
+from lakeui.conflicts.lane_bars import Around, Bar, Joint, landed_bar, lost_bar, running_bar
+from lakeui.conflicts.lane_words import Properties, properties_of, resolved
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.what_if import unexplained
+from lakeui.conflicts.what_if import History, recorded_history, unexplained
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
-NOT_RECORDED = "not recorded"
 _NOT_YET = datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A transaction. `outcome`: committed, escaped or reported; the last two lost to a version."""
-
-    lane: str
-    operation: str
-    outcome: str
-    version: int | None
-    read_version: int | None
-    started_at: datetime | None
-    started_is_estimated: bool
-    finished_at: datetime | None
-    isolation_level: str
-    is_blind_append: bool | None
-    conflict_id: int | None = None
-    winning_version: int | None = None
-    job_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Joint:
-    """A conflict that was absorbed: both versions landed."""
-
-    conflict_id: int
-    version: int | None
-    winning_version: int | None
-    rule: str
+_RUNNING_SHOWN = 50
+_SETTINGS_LOOKED_AT = 60
+_RUN = (
+    "id", "kind", "progress_done", "progress_total", "requested_by__username",
+    "attempt_rows__read_version", "attempt_rows__started_at", "attempt_rows__number",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +43,11 @@ class Reordered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwimLane:
-    """Versions `first` to `last`; bars in the order in which they ended."""
+    """Versions `first` to `last`; bars in the order in which they ended.
+
+    `running` are attempts that have read and not ended; none where `last` is not the latest version.
+    `history` is what can be replayed of the range.
+    """
 
     first: int
     last: int
@@ -70,98 +55,104 @@ class SwimLane:
     bars: tuple[Bar, ...]
     joints: tuple[Joint, ...]
     reordered: tuple[Reordered, ...]
+    running: tuple[Bar, ...] = ()
+    history: History | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def all(self) -> tuple[Bar, ...]:
+        """What ended and what runs."""
+        return (*self.bars, *self.running)
 
 
 def swim_lane(table: Table, first: int | None = None, last: int | None = None) -> SwimLane:
     """The transactions of a range of versions, the latest hundred by default, 500 at most."""
-    end = min(last if last is not None else (table.version or 0), table.version or 0)
-    start = max(first if first is not None else end - DEFAULT_VERSIONS + 1, 0)
-    start = max(start, end - MAX_VERSIONS + 1)
-    within = Q(version__range=(start, end))
-    commits = list(table.commits.filter(within).defer("raw").order_by("version"))
-    moments = _moments(table, commits)
-    jobs = _jobs(table, start, end)
-    met = list(
-        table.conflicts.filter(winning_version__range=(start, end))
-        .select_related("job")
-        .defer("facts")
-        .order_by("occurred_at", "id")
-    )
-    bars = [_landed(commit, moments, jobs) for commit in commits]
-    bars += [_lost(each, moments) for each in met if each.kind != Conflict.Kind.ABSORBED]
+    start, end = _range(table, first, last)
+    here = table.commits.filter(version__range=(start, end))
+    commits = list(here.defer("raw").order_by("version"))
+    lost, joints = _conflicts(table, start, end)
+    runs = _running(table, end)
+    read = [commit.read_version for commit in commits]
+    read += [conflict.read_version for conflict in lost]
+    read += [row["attempt_rows__read_version"] for row in runs]
+    landed = landed_around(table, read, start, end)
+    around = Around(landed, _jobs(table, start, end), joints, _properties_before(table, end))
+    bars = [landed_bar(commit, around) for commit in commits]
+    bars += [lost_bar(conflict, around) for conflict in lost]
     bars.sort(key=lambda bar: bar.finished_at or _NOT_YET)
+    history = recorded_history(table, start, end)
     return SwimLane(
         first=start,
         last=end,
         lanes=tuple(sorted({bar.lane for bar in bars})),
         bars=tuple(bars),
-        joints=tuple(_joint(each) for each in met if each.kind == Conflict.Kind.ABSORBED),
+        joints=tuple(joints),
         reordered=tuple(
             Reordered(each.append_version, each.later_version)
-            for each in unexplained(table, start, end)
+            for each in unexplained(table, start, end, history)
         ),
+        running=tuple(running_bar(row, table, landed) for row in runs),
+        history=history,
     )
 
 
-def _moments(table: Table, commits: Sequence[Commit]) -> Mapping[int, datetime | None]:
-    """When each version was committed, those that were only read included."""
-    read = {commit.read_version for commit in commits if commit.read_version is not None}
-    versions = read | {commit.version for commit in commits}
-    rows = table.commits.filter(version__in=versions).values_list("version", "committed_at")
-    return dict(rows)
+def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]:
+    end = min(last if last is not None else (table.version or 0), table.version or 0)
+    start = max(first if first is not None else end - DEFAULT_VERSIONS + 1, 0)
+    return max(start, end - MAX_VERSIONS + 1), end
 
 
-def _jobs(table: Table, start: int, end: int) -> Mapping[int, tuple[str, datetime | None]]:
-    """Which job of ours committed a version, and when its last attempt began."""
-    landed = Q(committed_version__range=(start, end), attempt_rows__outcome="committed")
-    rows = table.jobs.filter(landed).values_list(
-        "committed_version", "id", "attempt_rows__started_at"
+def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], list[Joint]]:
+    """Attempts that lost to a version of the range, and conflicts of it that were absorbed."""
+    to_these = Q(winning_version__range=(start, end))
+    of_these = Q(kind=Conflict.Kind.ABSORBED, job__committed_version__range=(start, end))
+    rows = table.conflicts.filter(to_these | of_these).select_related("job").defer("facts")
+    how = KeyTextTransform("how", "facts")
+    met = list(
+        rows.prefetch_related("job__attempt_rows").annotate(how=how).order_by("occurred_at", "id")
     )
-    return {version: (str(job_id), began) for version, job_id, began in rows if version is not None}
+    absorbed = [each for each in met if each.kind == Conflict.Kind.ABSORBED]
+    joints = [_joint(each, each.how or "") for each in absorbed]
+    return [each for each in met if each.kind != Conflict.Kind.ABSORBED], joints
 
 
-def _landed(
-    commit: Commit,
-    moments: Mapping[int, datetime | None],
-    jobs: Mapping[int, tuple[str, datetime | None]],
-) -> Bar:
-    job_id, began = jobs.get(commit.version, (None, None))
-    read_at = moments.get(commit.read_version) if commit.read_version is not None else None
-    return Bar(
-        lane=commit.user_name or commit.engine_info or NOT_RECORDED,
-        operation=commit.operation or NOT_RECORDED,
-        outcome="committed",
-        version=commit.version,
-        read_version=commit.read_version,
-        started_at=began or read_at or commit.committed_at,
-        started_is_estimated=began is None,
-        finished_at=commit.committed_at,
-        isolation_level=commit.isolation_level,
-        is_blind_append=commit.is_blind_append,
-        job_id=job_id,
-    )
-
-
-def _lost(conflict: Conflict, moments: Mapping[int, datetime | None]) -> Bar:
-    began = conflict.job.started_at if conflict.job and conflict.attempt == 1 else None
-    read_at = moments.get(conflict.read_version) if conflict.read_version is not None else None
-    return Bar(
-        lane=conflict.current_user_name or NOT_RECORDED,
-        operation=conflict.current_operation or NOT_RECORDED,
-        outcome=conflict.kind,
-        version=None,
-        read_version=conflict.read_version,
-        started_at=began or read_at or conflict.occurred_at,
-        started_is_estimated=began is None,
-        finished_at=conflict.occurred_at,
-        isolation_level=conflict.isolation_level,
-        is_blind_append=None,
-        conflict_id=conflict.pk,
-        winning_version=conflict.winning_version,
-        job_id=str(conflict.job_id) if conflict.job_id else None,
-    )
-
-
-def _joint(conflict: Conflict) -> Joint:
+def _joint(conflict: Conflict, how: str) -> Joint:
     version = conflict.job.committed_version if conflict.job else None
-    return Joint(conflict.pk, version, conflict.winning_version, conflict.rule)
+    words = resolved(conflict, how)
+    return Joint(conflict.pk, version, conflict.winning_version, conflict.rule, words)
+
+
+def _jobs(table: Table, start: int, end: int) -> Mapping[int, Mapping[str, Any]]:
+    """Which job of ours committed a version, in which attempt, and when that began."""
+    landed = Q(committed_version__range=(start, end), attempt_rows__outcome="committed")
+    rows = table.jobs.filter(landed).values(
+        "committed_version", "id", "attempt_rows__started_at", "attempt_rows__number"
+    )
+    return {version: row for row in rows if (version := row["committed_version"]) is not None}
+
+
+def _running(table: Table, end: int) -> Sequence[Mapping[str, Any]]:
+    """Attempts that have read and not ended, where the range ends with the latest version."""
+    if end != (table.version or 0):
+        return []
+    rows = table.jobs.filter(
+        state__in=("running", "committing"),
+        dry_run=False,
+        attempt_rows__outcome="running",
+        attempt_rows__read_version__isnull=False,
+    )
+    return list(rows.order_by("started_at").values(*_RUN)[:_RUNNING_SHOWN])
+
+
+def _properties_before(table: Table, end: int) -> Mapping[int, Properties]:
+    """By version that set properties: what they were set to before, as far as that is on record."""
+    setting: Iterable[tuple[int, object]] = (
+        table.commits.filter(changes_metadata=True, version__lte=end)
+        .order_by("-version")
+        .values_list("version", "operation_parameters")[:_SETTINGS_LOOKED_AT]
+    )
+    before: dict[int, Properties] = {}
+    known: dict[str, str] = {}
+    for version, parameters in reversed(list(setting)):
+        before[version] = dict(known)
+        known |= properties_of(parameters)
+    return before

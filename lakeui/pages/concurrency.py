@@ -1,219 +1,203 @@
 """Who wrote at once on a table: the swim-lane, one transaction of it, and the same as a table."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import timedelta
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
+from django.core.paginator import EmptyPage, Page, PageNotAnInteger, Paginator
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
-from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.models import Table
+from lakeui.conflicts.lane_bars import Bar
+from lakeui.conflicts.lane_filter import LaneFilter, narrowed
+from lakeui.conflicts.lane_navigator import navigator
+from lakeui.conflicts.lane_path import lane_path
 from lakeui.conflicts.lane_sums import lane_sums
-from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.swim_lane import Bar, SwimLane, swim_lane
-from lakeui.jobs.models import Job, JobAttempt
+from lakeui.conflicts.other_settings import other_settings
+from lakeui.conflicts.swim_lane import SwimLane, swim_lane
+from lakeui.pages.charts.lane_strip import Strip, draw_strip
 from lakeui.pages.charts.lanes import draw_lanes
-from lakeui.pages.charts.swim import bar_key, draw_swim_lane
-from lakeui.pages.charts.swim_axes import Running
+from lakeui.pages.charts.swim import draw_swim_lane
+from lakeui.pages.exports import export
+from lakeui.pages.lane_window import ALL_SPANS, Window, filter_of, window_of
 from lakeui.pages.table_head import table_head, visible_table
+from lakeui.pages.what_if import SPANS as WHAT_IF_SPANS
 
-SPANS = (15, 30, 60, 120)
-SUMMED_SPANS = (600, 3000)  # too many to draw one by one
-_USUAL_SPAN = 30
-_MET_SHOWN = 24
+COLUMNS = {
+    "outcome": lambda b: b.outcome,
+    "version": lambda b: b.version,
+    "operation": lambda b: b.operation,
+    "writer": lambda b: b.lane,
+    "engine": lambda b: b.engine or None,
+    "read_version": lambda b: b.read_version,
+    "started_at": lambda b: b.started_at,
+    "started_is_estimated": lambda b: b.started_is_estimated,
+    "finished_at": lambda b: b.finished_at,
+    "took_ms": lambda b: b.took_ms,
+    "met": lambda b: b.met,
+    "exempt": lambda b: b.exempt,
+    "absorbed": lambda b: list(b.absorbed),
+    "winning_version": lambda b: b.winning_version,
+    "did": lambda b: b.said or None,
+    "ending": lambda b: b.ending or None,
+    "isolation_level": lambda b: b.isolation_level or None,
+    "is_blind_append": lambda b: b.is_blind_append,
+    "wasted_ms": lambda b: b.wasted_ms,
+    "wasted_bytes": lambda b: b.wasted_bytes,
+    "conflict_id": lambda b: b.conflict_id,
+    "job_id": lambda b: b.job_id,
+}
+SUM_COLUMNS = {
+    "lane": lambda row: row[0].name,
+    "first": lambda row: row[1].first,
+    "last": lambda row: row[1].last,
+    "began_at": lambda row: row[1].began_at,
+    "commits": lambda row: row[1].commits,
+    "lost": lambda row: row[1].lost,
+}
+_ROWS_A_PAGE = 60
+_UNCHANGED = 204
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The versions looked at, and the ones beside them."""
+class ActiveFilter:
+    """One thing that chart and table are narrowed by."""
 
-    first: int
-    last: int
-    span: int
-    earlier_last: int | None
-    later_last: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One version that a picked transaction met on its way."""
-
-    commit: Commit
-    mark: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """A transaction and its way from the version it read to where it ended."""
-
-    bar: Bar
-    conflict: Conflict | None
-    steps: tuple[Step, ...]
-    left_out: int
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    key: str
-    bar: Bar
+    name: str
+    value: str
 
 
 @login_required
-def concurrency(request: HttpRequest, pk: int) -> HttpResponse:
+def concurrency(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
-    return render(request, "tables/concurrency.html", _context(request, table))
+    window, by = window_of(request, table), filter_of(request)
+    if window.is_summed:
+        return _summed(request, table, window, by)
+    whole = swim_lane(table, window.first, window.last)
+    if "export" in request.GET:
+        kept, _ = narrowed(table, whole, by)
+        name = f"{table.name}-concurrency"
+        return export(_newest_first(kept), COLUMNS, request.GET["export"], name)
+    context = _context(request, table, window, whole, by)
+    if not request.headers.get("HX-Request"):
+        head = {"head": table_head(request, table, "concurrency")}
+        return render(request, "tables/concurrency.html", context | head)
+    if request.GET.get("seen") == context["state"]:
+        return HttpResponse(status=_UNCHANGED)
+    return render(request, "tables/_lanes.html", context)
 
 
-def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
-    window = _window(request, table)
-    if window.span in SUMMED_SPANS:
-        return _summed(request, table, window)
-    data = swim_lane(table, window.first, window.last)
-    running = _running(table) if window.later_last is None else []
+def _context(
+    request: HttpRequest, table: Table, window: Window, whole: SwimLane, by: LaneFilter
+) -> dict[str, Any]:
+    data, counts = narrowed(table, whole, by)
     by_time, by_operation = request.GET.get("x") == "time", request.GET.get("by") == "operation"
-    wasted = table.conflicts.filter(pk__in=[b.conflict_id for b in data.bars if b.conflict_id])
-    cost = list(wasted.values_list("wasted_ms", "wasted_bytes"))
+    now, (first_at, last_at) = timezone.now(), _landed_at(whole)
+    picked_key = request.GET.get("pick", "")
     return {
         "table": table,
-        "head": table_head(request, table, "concurrency"),
         "window": window,
-        "spans": (*SPANS, *SUMMED_SPANS),
+        "spans": ALL_SPANS,
+        "by": by,
+        "active": _active(by),
+        "writers": sorted({bar.lane for bar in whole.all}, key=str.lower),
+        "operations": sorted({bar.operation for bar in whole.all}),
+        "counts": counts,
         "data": data,
-        "running": running,
+        "took": last_at - first_at if first_at and last_at else None,
         "by_time": by_time,
         "by_operation": by_operation,
         "chart": draw_swim_lane(
             data,
-            running,
             by_time=by_time,
             by_operation=by_operation,
-            now=timezone.now(),
-            metadata_versions=_metadata_versions(table, window),
+            now=now,
+            metadata=_metadata(whole),
         ),
-        "rows": [Row(bar_key(bar), bar) for bar in reversed(data.bars)],
-        "picked_key": request.GET.get("pick", ""),
-        "lost_count": sum(bar.outcome != "committed" for bar in data.bars),
-        "committed_count": sum(bar.outcome == "committed" for bar in data.bars),
-        "wasted_ms": sum(ms for ms, _ in cost),
-        "wasted_bytes": sum(size for _, size in cost),
-        "picked": _picked(request, table, data),
-        "took": _took(data),
-        "twin": f"/api/v1/tables/{table.pk}/concurrency/?first={window.first}&last={window.last}",
+        "others": other_settings(table, whole),
+        "what_if_span": next(n for n in WHAT_IF_SPANS if n >= window.span),
+        "strip": _strip(table, first_at, last_at, now),
+        "page": _page(request, _newest_first(data)),
+        "now": now,
+        "picked_key": picked_key,
+        "picked": lane_path(table, whole, picked_key) if picked_key else None,
+        "state": f"{table.version}.{counts.running}.{counts.lost}.{counts.absorbed}",
+        "twin": _address(table, "concurrency/", window, asdict(by) | {"pick": picked_key}),
     }
 
 
-def _summed(request: HttpRequest, table: Table, window: Window) -> dict[str, Any]:
+def _summed(request: HttpRequest, table: Table, window: Window, by: LaneFilter) -> HttpResponseBase:
     """Lanes of many versions: sums by bucket, each the way to its versions."""
     by_operation = request.GET.get("by") == "operation"
-    sums = lane_sums(table, window.first, window.last, by_operation=by_operation)
-    by_lane = zip(*(lane.buckets for lane in sums.lanes), strict=True)
-    return {
+    sums = lane_sums(table, window.first, window.last, by_operation=by_operation, only=by)
+    if "export" in request.GET:
+        rows = [(lane, bucket) for lane in sums.lanes for bucket in lane.buckets]
+        return export(rows, SUM_COLUMNS, request.GET["export"], f"{table.name}-concurrency")
+    buckets = sums.all.buckets
+    by_lane = list(zip(*(lane.buckets for lane in sums.lanes), strict=True)) or [()] * len(buckets)
+    asked = {"by": "operation" if by_operation else "writer"}
+    asked |= {"writer": by.writer, "operation": by.operation}
+    context = {
         "table": table,
         "head": table_head(request, table, "concurrency"),
         "window": window,
-        "spans": (*SPANS, *SUMMED_SPANS),
+        "spans": ALL_SPANS,
+        "by": by,
         "by_operation": by_operation,
         "sums": sums,
         "chart": draw_lanes(sums),
-        "buckets": list(zip(sums.all.buckets, by_lane, strict=False))[::-1],
-        "twin": f"/api/v1/tables/{table.pk}/concurrency/lanes/?first={window.first}"
-        f"&last={window.last}&by={'operation' if by_operation else 'writer'}",
+        "took": sums.took,
+        "buckets": list(zip(buckets, by_lane, strict=True))[::-1],
+        "twin": _address(table, "concurrency/lanes/", window, asked),
     }
+    return render(request, "tables/concurrency.html", context)
 
 
-def _window(request: HttpRequest, table: Table) -> Window:
-    latest = table.version or 0
-    earliest = table.earliest_version or 0
-    span = _number(request, "span", _USUAL_SPAN)
-    if span not in (*SPANS, *SUMMED_SPANS):
-        msg = "There is no such number of versions to look at."
-        raise Http404(msg)
-    last = min(_number(request, "last", latest), latest)
-    first = max(last - span + 1, earliest, 0)
-    return Window(
-        first,
-        last,
-        span,
-        first - 1 if first > earliest else None,
-        min(last + span, latest) if last < latest else None,
-    )
+def _newest_first(data: SwimLane) -> list[Bar]:
+    """What runs on top."""
+    return [*data.running, *reversed(data.bars)]
 
 
-def _number(request: HttpRequest, name: str, preset: int) -> int:
-    text = request.GET.get(name, "")
-    if not text:
-        return preset
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        msg = f"{name} is not a number."
-        raise Http404(msg)
-    return int(text)
+def _page(request: HttpRequest, rows: list[Bar]) -> Page[Bar]:
+    try:
+        return Paginator(rows, _ROWS_A_PAGE).page(request.GET.get("page", 1))
+    except (EmptyPage, PageNotAnInteger) as error:
+        msg = "There is no such page of this list."
+        raise Http404(msg) from error
 
 
-def _running(table: Table) -> list[Running]:
-    attempts = JobAttempt.objects.filter(
-        job__table=table,
-        job__state__in=(Job.State.RUNNING, Job.State.COMMITTING),
-        job__dry_run=False,
-        outcome=JobAttempt.Outcome.RUNNING,
-        read_version__isnull=False,
-    ).select_related("job__requested_by")
-    return [_as_running(attempt) for attempt in attempts]
+def _landed_at(whole: SwimLane) -> tuple[datetime | None, datetime | None]:
+    """When the first and the last of the versions landed."""
+    moments = [b.finished_at for b in whole.bars if b.version is not None and b.finished_at]
+    return min(moments, default=None), max(moments, default=None)
 
 
-def _as_running(attempt: JobAttempt) -> Running:
-    job = attempt.job
-    who = job.requested_by.get_username() if job.requested_by else "the system"
-    percent = 100 * job.progress_done // job.progress_total if job.progress_total else None
-    operation = job.kind.replace("_", " ").upper()
-    read = attempt.read_version or 0
-    return Running(who, operation, read, attempt.started_at, str(job.pk), percent)
+def _strip(
+    table: Table, first_at: datetime | None, last_at: datetime | None, now: datetime
+) -> Strip | None:
+    found = navigator(table, first_at, now)
+    return draw_strip(found, first_at, last_at) if found else None
 
 
-def _metadata_versions(table: Table, window: Window) -> frozenset[int]:
-    changed = table.commits.filter(
-        version__range=(window.first, window.last), changes_metadata=True, version__gt=0
-    )
-    return frozenset(changed.values_list("version", flat=True))
+def _metadata(whole: SwimLane) -> dict[int, datetime | None]:
+    """The versions that changed it, and when."""
+    changed = (bar for bar in whole.bars if bar.changes_metadata)
+    return {bar.version: bar.finished_at for bar in changed if bar.version is not None}
 
 
-def _picked(request: HttpRequest, table: Table, data: SwimLane) -> Picked | None:
-    key = request.GET.get("pick", "")
-    if not key:
-        return None
-    for bar in data.bars:
-        if key == bar_key(bar):
-            return _with_steps(table, bar, data)
-    return None
+def _active(by: LaneFilter) -> list[ActiveFilter]:
+    named = (("writer", by.writer), ("operation", by.operation), ("partition", by.partition))
+    return [ActiveFilter(name, value) for name, value in named if value]
 
 
-def _with_steps(table: Table, bar: Bar, data: SwimLane) -> Picked:
-    conflict = table.conflicts.filter(pk=bar.conflict_id).first() if bar.conflict_id else None
-    end = bar.winning_version if bar.version is None else bar.version - 1
-    if bar.read_version is None or end is None:
-        return Picked(bar, conflict, (), 0)
-    met = table.commits.filter(version__gt=bar.read_version, version__lte=end).defer("raw")
-    absorbed = {
-        joint.winning_version
-        for joint in data.joints
-        if bar.version is not None and joint.version == bar.version
-    }
-    commits = list(met.order_by("-version")[:_MET_SHOWN])[::-1]
-    steps = tuple(_step(commit, bar, absorbed) for commit in commits)
-    return Picked(bar, conflict, steps, max(0, end - bar.read_version - len(steps)))
-
-
-def _step(commit: Commit, bar: Bar, absorbed: Iterable[int | None]) -> Step:
-    if bar.version is None and commit.version == bar.winning_version:
-        return Step(commit, "x", "lost to it")
-    if commit.version in absorbed:
-        return Step(commit, "joint", "absorbed by rows")
-    return Step(commit, "none", "blind append" if commit.is_blind_append else "nothing in common")
-
-
-def _took(data: SwimLane) -> timedelta | None:
-    ended = [bar.finished_at for bar in data.bars if bar.finished_at is not None]
-    return max(ended) - min(ended) if ended else None
+def _address(table: Table, path: str, window: Window, asked: Mapping[str, str]) -> str:
+    """The same over REST."""
+    given = {name: value for name, value in asked.items() if value}
+    query = urlencode({"first": window.first, "last": window.last} | given)
+    return f"/api/v1/tables/{table.pk}/{path}?{query}"

@@ -15,8 +15,10 @@ from engine.errors import ConflictFacts, ConflictFile, ConflictSide, Remedy
 from lakeui.catalog.commit_hours import recount
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job, JobAttempt, JobEvent, Schedule
+from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
+from tests.lakeui.story_decision import story_decision, story_rows
+from tests.lakeui.story_lanes import ABSORBED, landed_job, tell_lanes, tell_losses
 
 MIB, GIB = 1024**2, 1024**3
 SCHEMA = {
@@ -137,6 +139,7 @@ def _raw(
         "operationParameters": parameters,
         "readVersion": fields.get("read_version", version - 1 if version else None),
         "isBlindAppend": is_blind,
+        "isolationLevel": fields.get("isolation_level", "WriteSerializable") or None,
     }
     adds = [
         {
@@ -211,11 +214,13 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
                 "different rows",
                 "The three rows are of September, and what the UPDATE is after is of November: "
                 "files outside are not even opened.",
+                kind="different_rows",
             ),
             Remedy(
                 "give the two a time of their own",
                 "price-fixer runs 00:45 to 01:10 and gdpr-eraser 00:49 to 01:09; started later, "
                 "neither meets the other.",
+                kind="apart_in_time",
             ),
         ),
         what="Version 4797 (DELETE) deleted 3 rows in 1 file of sales.orders that this UPDATE, "
@@ -261,10 +266,14 @@ class Story:
         self.owner = make_user("ops-oncall", Role.ADMIN, is_staff=True, is_superuser=True)
         self.viewer = make_user("auditor", Role.VIEWER)
         self.orders = self._orders()
+        tell_lanes(self.orders)
         self.others = self._others()
         self.running = self._jobs()
         self.conflict = self._conflicts()
+        loader = make_user("etl-nightly", Role.OPERATOR)
+        tell_losses(self.orders, self.conflict, self.running, loader)
         self._schedules()
+        self._workers()
         recount()
 
     def ago(self, **span: float) -> datetime:
@@ -277,6 +286,8 @@ class Story:
             description="Every order of the shop, one row each.",
             last_commit_at=self.ago(minutes=1),
             last_operation="STREAMING UPDATE",
+            last_writer="stream-orders",
+            last_optimize_at=self.ago(minutes=18),
             file_count=1204,
             size_bytes=int(96.4 * GIB),
             row_count=812_406_112,
@@ -451,6 +462,8 @@ class Story:
                 else "WriteSerializable",
                 isolation_level_is_set=name.startswith("finance"),
                 last_commit_at=self.ago(minutes=3 + 7 * i),
+                last_writer=f"writer-{i}",
+                last_optimize_at=self.ago(days=11) if small > 5000 else self.ago(hours=5),
             )
             at = table.last_commit_at
             for number in range(version, max(version - 40, 0), -1):
@@ -460,8 +473,10 @@ class Story:
             tables.append(table)
         Table.objects.filter(name="ml.features_daily").update(
             mirror_error_code="LAKE_STORAGE_ERROR",
-            mirror_error="403 Forbidden from gs://demo-ml, tried 38 times.",
-            mirror_failed_at=self.ago(seconds=40),
+            mirror_error="403 Forbidden from gs://demo-ml.",
+            mirror_failed_at=self.ago(hours=3, minutes=12),
+            mirror_tried_at=self.ago(seconds=4),
+            mirror_tries=38,
             mirrored_at=self.ago(hours=3, minutes=12),
         )
         Table.objects.create(name="staging.orders_delta", uri="s3://demo-lake/staging/orders_delta")
@@ -476,24 +491,29 @@ class Story:
         )
         running = make_job(
             self.orders, "merge", statement=merge, state=Job.State.RUNNING,
-            requested_by=self.owner, reason="nightly load", worker="spark-2", attempts=2,
+            requested_by=self.owner, reason="nightly load", worker="spark@lake-2/4117", attempts=2,
             max_retries=4, base_version=4808, progress_stage="write", progress_done=252,
             progress_total=400, progress_unit="tasks", started_at=self.ago(minutes=25, seconds=29),
             sent_at=self.ago(minutes=25, seconds=29), heartbeat_at=self.ago(seconds=2),
             created_at=self.ago(minutes=25, seconds=30), idempotency_key="orders-2026-11-20",
             metrics={"numSourceRows": "1310787", "numTargetRowsUpdated": "694502"},
+            progress_running=16,
         )  # fmt: skip
         JobAttempt.objects.create(
             job=running, number=1, worker="spark-2", outcome="conflicted", read_version=4808,
             attempted_version=4812, started_at=self.ago(minutes=25, seconds=26),
             finished_at=self.ago(minutes=7, seconds=45), bytes_written=int(2.6 * GIB),
+            files_written=71, core_ms=16_260_000, bytes_read=int(41.2 * GIB),
+            bytes_shuffled=int(9.4 * GIB),
             message="ConcurrentAppendException: cdc-merge inserted 17 rows that join the source",
         )  # fmt: skip
-        JobAttempt.objects.create(
-            job=running, number=2, worker="spark-2", read_version=4812,
+        second = JobAttempt.objects.create(
+            job=running, number=2, worker="spark@lake-2", read_version=4812,
             started_at=self.ago(minutes=7, seconds=42), bytes_written=int(1.7 * GIB),
-            message="after 3 s of back-off",
+            core_ms=7_080_000, bytes_read=int(18.9 * GIB), bytes_shuffled=int(6.1 * GIB),
         )  # fmt: skip
+        self._stages(second)
+        self._earlier_merges()
         for seconds, level, message in (
             (463, "info", "attempt 2 of 5, lease 7, worker spark-2"),
             (461, "info", "snapshot v4812: 1,204 files, 212 left by t.order_date >= '2026-10-01'"),
@@ -530,7 +550,71 @@ class Story:
         self._ended_jobs(by_name)
         return running
 
+    def _stages(self, attempt: JobAttempt) -> None:
+        """What a worker records of a MERGE on its way, to its third step."""
+        rows = (
+            ("read the table", 462, 0.9, "212 of 1,204 files", 0, 0, {}),
+            ("read the source", 461, 19.1, "1,310,787 rows", 40, 40, {}),
+            ("match rows", 442, 162.9, "71 files hold a match", 212, 212,
+             {"median_ms": 4300, "slowest_ms": 11_200, "slowest_task": 31, "core_ms": 2_600_000,
+              "bytes_read": int(16.8 * GIB), "bytes_shuffled": int(2.2 * GIB)}),
+            ("write new rows", 278, 278.0, "", 252, 400,
+             {"median_ms": 8100, "slowest_ms": 41_000, "slowest_task": 118, "core_ms": 4_480_000,
+              "bytes_read": int(2.1 * GIB), "bytes_shuffled": int(3.9 * GIB), "running": 16}),
+        )  # fmt: skip
+        for place, (name, began, took, found, done, total, more) in enumerate(rows):
+            ended = None if done < total else self.ago(seconds=began - took)
+            JobStage.objects.create(
+                attempt=attempt, place=place, name=name, found=found, took_ms=int(took * 1000),
+                started_at=self.ago(seconds=began), finished_at=ended, done=done, total=total,
+                unit="tasks" if total else "versions", **more,
+            )  # fmt: skip
+
+    def _earlier_merges(self) -> None:
+        """The nights before: what this one may be expected to take, and the steps it goes through."""
+        names = (
+            "read the table",
+            "read the source",
+            "match rows",
+            "write new rows",
+            "check",
+            "commit",
+        )
+        for night in range(1, 15):
+            began = self.ago(days=night, minutes=25)
+            took = timedelta(seconds=690 + (night * 37) % 90)
+            job = make_job(
+                self.orders, "merge", statement="MERGE INTO sales.orders t …", attempts=1,
+                requested_by=self.owner, created_at=began, started_at=began,
+                finished_at=began + took, committed_version=4600 - 14 * night,
+            )  # fmt: skip
+            attempt = JobAttempt.objects.create(
+                job=job, number=1, started_at=began, finished_at=began + took,
+                outcome=JobAttempt.Outcome.COMMITTED, bytes_written=int(2.4 * GIB), files_written=68,
+                core_ms=15_100_000, bytes_read=int(38 * GIB), bytes_shuffled=int(9 * GIB),
+            )  # fmt: skip
+            for place, name in enumerate(names if night == 1 else ()):
+                JobStage.objects.create(
+                    attempt=attempt, place=place, name=name, took_ms=took.seconds * 1000 // 6,
+                    started_at=began + place * took / 6, finished_at=began + (place + 1) * took / 6,
+                )  # fmt: skip
+
+    def _workers(self) -> None:
+        for name, queue, slots, busy, stages in (
+            ("light@lake-1", "light", 4, None, None),
+            ("light@lake-2", "light", 4, None, None),
+            ("spark@lake-1", "spark", 4, 11, 3),
+            ("spark@lake-2", "spark", 4, 16, 1),
+        ):
+            spark = {"spark_version": "4.3.0", "spark_master": "spark://lake:7077", "executors": 4,
+                     "cores": 16, "busy_cores": busy, "active_stages": stages} if busy else {}  # fmt: skip
+            WorkerReport.objects.create(
+                name=name, queue=queue, slots=slots, pid=4117, started_at=self.ago(days=3),
+                seen_at=self.ago(seconds=2), **spark,
+            )  # fmt: skip
+
     def _ended_jobs(self, by_name: dict[str, Table]) -> None:
+        self._runs_like_those_at_work(by_name)
         for i in range(38):
             table = self.random.choice([self.orders, *by_name.values()])
             kind = ("append", "update", "delete", "optimize", "vacuum")[i % 5]
@@ -565,15 +649,40 @@ class Story:
                   "versions_lost": [1102, 1298]},
         )  # fmt: skip
 
-    def _schedules(self) -> None:
-        for name, cron, statement in (
-            ("orders nightly", "0 2 * * *", "OPTIMIZE sales.orders"),
-            ("orders weekly clean-up", "0 4 * * 0", "VACUUM sales.orders"),
+    def _runs_like_those_at_work(self, by_name: dict[str, Table]) -> None:
+        for table, kind, minutes in (
+            (self.orders, "merge", (11, 12, 13, 11)),
+            (by_name["web.visits"], "optimize", (25, 27, 29)),
+            (by_name["finance.ledger"], "vacuum", (5, 6, 7, 6, 6)),
         ):
-            Schedule.objects.create(
+            for nights, took in enumerate(minutes, 1):
+                at = self.ago(days=nights, hours=2)
+                make_job(
+                    table, kind, statement=f"{kind.upper()} {table.name}", created_at=at, attempts=1,
+                    started_at=at, finished_at=at + timedelta(minutes=took),
+                )  # fmt: skip
+
+    def _schedules(self) -> None:
+        for name, cron, statement, due in (
+            (
+                "orders nightly",
+                "0 2 * * *",
+                "MERGE INTO sales.orders t USING staging.orders_delta s …",
+                23.5,
+            ),
+            ("orders compaction", "30 */6 * * *", "OPTIMIZE sales.orders", 0.05),
+            ("orders weekly clean-up", "0 4 * * 0", "VACUUM sales.orders", 49.5),
+        ):
+            schedule = Schedule.objects.create(
                 name=name, table=self.orders, cron=cron, kind=statement.split()[0].lower(),
-                statement=statement, owner=self.owner, next_due_at=self.ago(hours=-9),
+                statement=statement, owner=self.owner, next_due_at=self.ago(hours=-due),
             )  # fmt: skip
+            made = Job.objects.filter(table=self.orders, kind=schedule.kind, dry_run=False)
+            made.filter(created_at__gte=self.ago(days=20)).update(schedule=schedule)
+            latest = made.order_by("-created_at").first()
+            Schedule.objects.filter(pk=schedule.pk).update(
+                last_job=latest, last_fired_at=latest.created_at if latest else None
+            )
 
     def _conflicts(self) -> Conflict:
         lost = make_job(
@@ -587,6 +696,7 @@ class Story:
             commit=self.orders.commits.get(version=4797), action="add", row_count=1_630_208,
             path=story.facts["files"][0]["path"], size_bytes=70 * MIB,
         )  # fmt: skip
+        self._tell_whole(story, lost)
         make_conflict(
             self.orders, job=self.running, occurred_at=self.ago(minutes=8),
             exception="ConcurrentAppendException", code="DELTA_CONCURRENT_APPEND", rule="data_added",
@@ -619,18 +729,9 @@ class Story:
                 partitions=["event_date=2026-11-19"] if i % 3 == 0 else [],
                 exception="ConcurrentAppendException" if i % 3 == 0 else "ConcurrentDeleteReadException",
             )  # fmt: skip
-        for version, winner in (
-            (4810, 4807),
-            (4807, 4806),
-            (4804, 4803),
-            (4801, 4799),
-            (4795, 4792),
-        ):
+        for version, winner in ABSORBED:
             commit = self.orders.commits.get(version=version)
-            landed = make_job(
-                self.orders, commit.operation.lower(), committed_version=version, attempts=1,
-                created_at=commit.committed_at, finished_at=commit.committed_at,
-            )  # fmt: skip
+            landed = landed_job(commit, statement=f"{commit.operation} {self.orders.name}")
             make_conflict(
                 self.orders, job=landed, kind=Conflict.Kind.ABSORBED, exception="", code="", subclass="",
                 message="", occurred_at=commit.committed_at, rule="read_file_removed", row_count=2377,
@@ -652,3 +753,47 @@ class Story:
                        "files": [f"part-{i:05d}.parquet"], "winner": {"operation": "MERGE"}},
             )  # fmt: skip
         return story
+
+    def _tell_whole(self, story: Conflict, lost: Job) -> None:
+        """How it was decided, both sides' attempts, what the winner absorbed, and losses like it."""
+        story.facts |= {"decision": asdict(story_decision())}
+        story.order_column, story.shared_low, story.shared_high = "order_date", "2026-09-01", "2026-09-28"
+        story.save()
+        lost.parameters = {
+            "assignments": {"discount": "0.15"},
+            "where": "status = 'open' AND channel = 'web'",
+        }
+        lost.save()
+        ConflictRows.objects.create(conflict=story, asked_at=self.now, read_at=self.now, **story_rows())
+        erasure = make_job(
+            self.orders, "delete", committed_version=4797, attempts=1, requested_by=self.owner,
+            statement="DELETE FROM sales.orders\nWHERE customer_id IN (81204, 90311, 117560)",
+            created_at=self.ago(hours=1, minutes=43),
+        )  # fmt: skip
+        began, lost_at = self.ago(hours=1, minutes=46, seconds=13), story.occurred_at
+        for job, number, outcome, start, end, read in (
+            (lost, 1, "conflicted", began, lost_at, 4793),
+            (lost, 2, "committed", lost_at + timedelta(seconds=3), self.ago(hours=1, minutes=2), 4797),
+            (erasure, 1, "committed", self.ago(hours=1, minutes=42), story.winner_at, 4794),
+        ):  # fmt: skip
+            JobAttempt.objects.create(job=job, number=number, worker="spark-1", outcome=outcome,
+                                      started_at=start, finished_at=end, read_version=read)  # fmt: skip
+        make_conflict(
+            self.orders, job=erasure, kind=Conflict.Kind.ABSORBED, exception="", code="", subclass="",
+            message="", occurred_at=self.ago(hours=1, minutes=25), rule="read_file_removed",
+            read_version=4794, winning_version=4795, attempted_version=None, row_count=88, wasted_ms=0,
+            wasted_bytes=0, current_operation="DELETE", winner_operation="OPTIMIZE", file_count=1,
+            current_user_name="gdpr-eraser", winner_user_name="opt-scheduler",
+            facts={"how": "row map", "duration_ms": 233, "files": ["part-00302.parquet"]},
+        )  # fmt: skip
+        for days, winner, rows, wasted in ((2, "MERGE", 41, 1_070_000), (4, "MERGE", 12, 1_564_000), (8, "DELETE", 1, 1_351_000)):  # fmt: skip
+            again = make_job(self.orders, "update", attempts=2, committed_version=4700 - days)
+            make_conflict(
+                self.orders, job=again, occurred_at=lost_at - timedelta(days=days), row_count=rows,
+                winner_operation=winner, wasted_ms=wasted, winning_version=4790 - 20 * days,
+                winner_user_name="cdc-merge" if winner == "MERGE" else "gdpr-eraser", facts={},
+                read_version=4786 - 20 * days, order_column="order_date" if days != 4 else "",
+                shared_low="2026-08-01" if days != 4 else "", shared_high="2026-09-30" if days != 4 else "",
+            )  # fmt: skip
+            JobAttempt.objects.create(job=again, number=2, outcome="committed" if days != 8 else "conflicted",
+                                      started_at=lost_at, finished_at=lost_at)  # fmt: skip

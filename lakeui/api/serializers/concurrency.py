@@ -4,7 +4,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from lakeui.api.fields import ObjectField, RecordedField
+from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.conflicts.lane_filter import OUTCOMES
 
 
 class StepSerializer(serializers.Serializer[Any]):
@@ -41,21 +42,41 @@ class EligibilitySerializer(serializers.Serializer[Any]):
 
 
 class BarSerializer(serializers.Serializer[Any]):
-    """A transaction, from read version to commit."""
+    """A transaction, from read version to commit. null: not recorded."""
 
-    lane = serializers.CharField()
+    key = serializers.CharField(help_text="Give it as `pick` to see the versions it met.")
+    lane = serializers.CharField(help_text="Who wrote.")
+    engine = RecordedField(allow_null=True)
     operation = serializers.CharField()
-    outcome = serializers.ChoiceField(choices=["committed", "escaped", "reported"])
+    outcome = serializers.ChoiceField(choices=["committed", "escaped", "reported", "running"])
     version = serializers.IntegerField(allow_null=True)
     read_version = serializers.IntegerField(allow_null=True)
     started_at = serializers.DateTimeField(allow_null=True)
     started_is_estimated = serializers.BooleanField()
     finished_at = serializers.DateTimeField(allow_null=True)
+    took_ms = serializers.IntegerField(
+        allow_null=True, help_text="At most, where the start is estimated."
+    )
     isolation_level = RecordedField(allow_null=True)
     is_blind_append = serializers.BooleanField(allow_null=True)
+    met = serializers.IntegerField(
+        allow_null=True, help_text="Versions that landed between what it read and its end."
+    )
+    exempt = serializers.IntegerField(
+        allow_null=True, help_text="Blind appends among them, which do not count at its level."
+    )
+    absorbed = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Versions it was told apart from by rows."
+    )
+    did = RecordedField(source="said", allow_null=True)
+    ending = RecordedField(allow_null=True, help_text="What was resolved, or why it lost.")
     conflict_id = serializers.IntegerField(allow_null=True)
     winning_version = serializers.IntegerField(allow_null=True)
+    wasted_ms = Int64Field()
+    wasted_bytes = Int64Field()
     job_id = serializers.UUIDField(allow_null=True)
+    attempt = serializers.IntegerField(allow_null=True)
+    percent = serializers.IntegerField(allow_null=True, help_text="Of a running one.")
 
 
 class JointSerializer(serializers.Serializer[Any]):
@@ -65,6 +86,7 @@ class JointSerializer(serializers.Serializer[Any]):
     version = serializers.IntegerField(allow_null=True)
     winning_version = serializers.IntegerField(allow_null=True)
     rule = serializers.CharField()
+    how = serializers.CharField()
 
 
 class ReorderedSerializer(serializers.Serializer[Any]):
@@ -74,15 +96,94 @@ class ReorderedSerializer(serializers.Serializer[Any]):
     later = serializers.IntegerField()
 
 
+class LaneCountsSerializer(serializers.Serializer[Any]):
+    """Transactions of any outcome that fit the rest of the filter; `absorbed` are committed too."""
+
+    all = serializers.IntegerField()
+    committed = serializers.IntegerField()
+    lost = serializers.IntegerField()
+    absorbed = serializers.IntegerField()
+    running = serializers.IntegerField()
+    wasted_ms = Int64Field()
+    wasted_bytes = Int64Field()
+
+
+class OtherSettingSerializer(serializers.Serializer[Any]):
+    """All versions of the range replayed with one setting changed: what-if has each verdict."""
+
+    name = serializers.CharField()
+    level = serializers.CharField()
+    row_level = serializers.BooleanField()
+    lost = serializers.IntegerField(help_text="Landed, and would lose.")
+    spared = serializers.IntegerField(help_text="Lost, and would pass.")
+    undecidable = serializers.IntegerField(help_text="Landed; what is recorded does not decide.")
+
+
+class PassageSerializer(serializers.Serializer[Any]):
+    """A bucket of time: versions `first` to `last` landed in it; null where none did."""
+
+    start = serializers.DateTimeField()
+    first = serializers.IntegerField(allow_null=True)
+    last = serializers.IntegerField(allow_null=True)
+    commits = serializers.IntegerField()
+    lost = serializers.IntegerField()
+
+
+class NavigatorSerializer(serializers.Serializer[Any]):
+    """What lies around the range: 24 hours where they hold it, else all that is recorded.
+
+    96 buckets of time, the empty ones left out. `is_capped`: of the latest 3,000 versions only.
+    """
+
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+    is_day = serializers.BooleanField()
+    is_capped = serializers.BooleanField()
+    passages = PassageSerializer(many=True)
+
+
+class StepOnTheWaySerializer(serializers.Serializer[Any]):
+    """A version that a transaction met."""
+
+    version = serializers.IntegerField()
+    operation = RecordedField(allow_null=True)
+    verdict = serializers.ChoiceField(choices=["exempt", "passed", "absorbed", "lost", "open"])
+    why = serializers.CharField()
+
+
+class NextAttemptSerializer(serializers.Serializer[Any]):
+    """What the same job came to after it lost; `version` null: it has not committed."""
+
+    job_id = serializers.UUIDField()
+    number = serializers.IntegerField(allow_null=True)
+    version = serializers.IntegerField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+    state = serializers.CharField(help_text="The job's.")
+
+
+class LanePathSerializer(serializers.Serializer[Any]):
+    """The way of the transaction that `pick` names; `left_out` versions were met before these."""
+
+    key = serializers.CharField(source="bar.key")
+    steps = StepOnTheWaySerializer(many=True)
+    left_out = serializers.IntegerField()
+    after = NextAttemptSerializer(allow_null=True)
+
+
 class SwimLaneSerializer(serializers.Serializer[Any]):
-    """Transactions of a range of versions, in the order in which they ended."""
+    """Transactions of a range of versions, in the order in which they ended, and those that run."""
 
     first = serializers.IntegerField()
     last = serializers.IntegerField()
     lanes = serializers.ListField(child=serializers.CharField())
+    counts = LaneCountsSerializer()
     bars = BarSerializer(many=True)
+    running = BarSerializer(many=True)
     joints = JointSerializer(many=True)
     reordered = ReorderedSerializer(many=True)
+    other_settings = OtherSettingSerializer(many=True)
+    around = NavigatorSerializer(allow_null=True, help_text="null: no version has a time.")
+    picked = LanePathSerializer(allow_null=True)
 
 
 class SwimLaneRequestSerializer(serializers.Serializer[Any]):
@@ -92,12 +193,31 @@ class SwimLaneRequestSerializer(serializers.Serializer[Any]):
     last = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
 
 
+class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
+    """Which transactions of a range, and which of them to follow on its way."""
+
+    outcome = serializers.ChoiceField(choices=OUTCOMES, required=False, default="")
+    writer = serializers.CharField(required=False, default="", max_length=300)
+    operation = serializers.CharField(required=False, default="", max_length=300)
+    partition = serializers.CharField(
+        required=False,
+        default="",
+        max_length=300,
+        help_text="column=value, as far as the mirror lists the files of a version.",
+    )
+    pick = serializers.CharField(
+        required=False, default="", max_length=60, help_text="A bar's `key`."
+    )
+
+
 class LaneSumsRequestSerializer(serializers.Serializer[Any]):
     """A range of versions, both ends included; at most 5,000, the latest of them."""
 
     first = serializers.IntegerField(required=False, default=0, min_value=0, max_value=2**53)
     last = serializers.IntegerField(required=False, min_value=0, max_value=2**53)
     by = serializers.ChoiceField(choices=("writer", "operation"), required=False, default="writer")
+    writer = serializers.CharField(required=False, default="", max_length=300)
+    operation = serializers.CharField(required=False, default="", max_length=300)
 
 
 class LaneBucketSerializer(serializers.Serializer[Any]):
@@ -107,12 +227,14 @@ class LaneBucketSerializer(serializers.Serializer[Any]):
     last = serializers.IntegerField()
     commits = serializers.IntegerField()
     lost = serializers.IntegerField()
+    began_at = serializers.DateTimeField(allow_null=True, help_text="When `first` landed.")
 
 
 class LaneSerializer(serializers.Serializer[Any]):
     """One writer or operation; "others" beyond the busiest twenty."""
 
     name = serializers.CharField()
+    operation = RecordedField(allow_null=True, help_text="Its most frequent one.")
     commits = serializers.IntegerField()
     lost = serializers.IntegerField()
     buckets = LaneBucketSerializer(many=True)
@@ -123,5 +245,9 @@ class LaneSumsSerializer(serializers.Serializer[Any]):
 
     first = serializers.IntegerField()
     last = serializers.IntegerField()
+    began_at = serializers.DateTimeField(allow_null=True, help_text="When `first` landed.")
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="When `last` landed.")
+    wasted_ms = Int64Field()
+    wasted_bytes = Int64Field()
     lanes = LaneSerializer(many=True)
     all = LaneSerializer()

@@ -1,21 +1,29 @@
 """Who may write at once, and who did: eligibility and the swim-lane."""
 
+from typing import Any
+
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.filtering import asked
 from lakeui.api.serializers.concurrency import (
+    ConcurrencyRequestSerializer,
     EligibilitySerializer,
     LaneSumsRequestSerializer,
     LaneSumsSerializer,
-    SwimLaneRequestSerializer,
     SwimLaneSerializer,
 )
 from lakeui.api.views.of_table import OfTable
+from lakeui.catalog.models import Table
 from lakeui.conflicts.eligibility import eligibility_of
+from lakeui.conflicts.lane_filter import LaneFilter, narrowed
+from lakeui.conflicts.lane_navigator import navigator
+from lakeui.conflicts.lane_path import lane_path
 from lakeui.conflicts.lane_sums import lane_sums
-from lakeui.conflicts.swim_lane import swim_lane
+from lakeui.conflicts.other_settings import other_settings
+from lakeui.conflicts.swim_lane import SwimLane, swim_lane
 
 
 class Eligibility(OfTable):
@@ -32,11 +40,13 @@ class Concurrency(OfTable):
 
     serializer_class = SwimLaneSerializer
 
-    @extend_schema(parameters=[SwimLaneRequestSerializer])
+    @extend_schema(parameters=[ConcurrencyRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        wanted = asked(request, SwimLaneRequestSerializer)
-        lane = swim_lane(self.table, wanted.get("first"), wanted.get("last"))
-        return Response(SwimLaneSerializer(lane).data)
+        """Narrow it by outcome, writer, operation or partition; `pick` one to see what it met."""
+        wanted, table = asked(request, ConcurrencyRequestSerializer), self.table
+        whole = swim_lane(table, wanted.get("first"), wanted.get("last"))
+        by = LaneFilter(*(wanted[name] for name in ("outcome", "writer", "operation", "partition")))
+        return Response(SwimLaneSerializer(_swim_lane(table, whole, by, wanted["pick"])).data)
 
 
 class ConcurrencyLanes(OfTable):
@@ -48,6 +58,25 @@ class ConcurrencyLanes(OfTable):
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         wanted, table = asked(request, LaneSumsRequestSerializer), self.table
         last = wanted.get("last", table.version or 0)
+        only = LaneFilter(writer=wanted["writer"], operation=wanted["operation"])
         by_operation = wanted["by"] == "operation"
-        sums = lane_sums(table, wanted["first"], last, by_operation=by_operation)
+        sums = lane_sums(table, wanted["first"], last, by_operation=by_operation, only=only)
         return Response(LaneSumsSerializer(sums).data)
+
+
+def _swim_lane(table: Table, whole: SwimLane, by: LaneFilter, key: str) -> dict[str, Any]:
+    data, counts = narrowed(table, whole, by)
+    landed = [bar.finished_at for bar in whole.bars if bar.version is not None and bar.finished_at]
+    return {
+        "first": data.first,
+        "last": data.last,
+        "lanes": data.lanes,
+        "counts": counts,
+        "bars": data.bars,
+        "running": data.running,
+        "joints": data.joints,
+        "reordered": data.reordered,
+        "other_settings": other_settings(table, whole),
+        "around": navigator(table, min(landed, default=None), timezone.now()),
+        "picked": lane_path(table, whole, key) if key else None,
+    }

@@ -2,70 +2,129 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
-from lakeui.conflicts.lane_sums import Lane, LaneSums
+from django.utils import timezone
 
-_ROW, _INSET = 24, 0.06
-_EVERY = 8
+from lakeui.conflicts.lane_sums import OTHERS, Lane, LaneSums
+from lakeui.pages.lane_window import SPANS
+from lakeui.pages.operations import family_of
+
+_TOP, _ROW, _CELL, _INSET = 24, 36, 34, 0.08
+_EVERY, _LAST_TIME = 5, 92
+_HEATS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
+    """`asks` is the lane that it opens alone, "" for all of them."""
+
     x: float
     y: int
     width: float
+    height: int
     heat: int
     text_x: float
     text_y: int
     text: str
-    cross_x: float | None
+    lost: int
     title: str
-    first: int
     last: int
+    asks: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaneName:
+    name: str
+    family: str
+    commits: int
+    lost: int
+    asks: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    x: float
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
 class LaneChart:
-    names: tuple[str, ...]
+    """`span` is how many versions one by one a cell opens; `heats` are the inks with the least each stands for."""
+
+    names: tuple[LaneName, ...]
     cells: tuple[Cell, ...]
-    labels: tuple[tuple[float, int], ...]
+    versions: tuple[Mark, ...]
+    times: tuple[Mark, ...]
+    heats: tuple[tuple[int, int], ...]
+    span: int
+    bucket_size: int
     height: int
-    label_y: int
+    bottom: int
 
 
 def draw_lanes(sums: LaneSums) -> LaneChart:
-    """A row a lane, as high as a table's row; widths in per cent."""
+    """All of them on top, without ink, since a bucket is full; then a row a lane. Widths in per cent."""
     highest = max((b.commits for lane in sums.lanes for b in lane.buckets), default=0) or 1
-    cells = tuple(
-        cell for row, lane in enumerate(sums.lanes) for cell in _cells(row, lane, highest)
-    )
-    count = len(sums.all.buckets) or 1
-    labels = tuple(
-        ((place + 0.5) * 100 / count, bucket.first)
-        for place, bucket in enumerate(sums.all.buckets)
-        if place % _EVERY == 0
-    )
-    height = len(sums.lanes) * _ROW
+    highest_of_all = max((b.commits for b in sums.all.buckets), default=0) or 1
+    cells = [*_cells(0, sums.all, highest_of_all, "")]
+    for row, lane in enumerate(sums.lanes, 1):
+        cells += _cells(row, lane, highest, "" if lane.name == OTHERS else lane.name)
+    buckets = sums.all.buckets
+    step = 100 / (len(buckets) or 1)
+    marked = [(place * step, each) for place, each in enumerate(buckets) if place % _EVERY == 0]
+    size = buckets[0].last - buckets[0].first + 1 if buckets else 1
+    bottom = _TOP + (len(sums.lanes) + 1) * _ROW
     return LaneChart(
-        tuple(lane.name for lane in sums.lanes), cells, labels, height + 20, height + 14
+        names=tuple(_name(lane) for lane in (sums.all, *sums.lanes)),
+        cells=tuple(cells),
+        versions=tuple(Mark(x, str(each.first)) for x, each in marked),
+        times=tuple(
+            Mark(x, _clock(each.began_at)) for x, each in marked if each.began_at and x < _LAST_TIME
+        ),
+        heats=_heats(highest),
+        span=next((span for span in SPANS if span >= size), SPANS[-1]),
+        bucket_size=size,
+        height=bottom + 22,
+        bottom=bottom,
     )
 
 
-def _cells(row: int, lane: Lane, highest: int) -> Iterator[Cell]:
-    step = 100 / len(lane.buckets)
+def _cells(row: int, lane: Lane, highest: int, asks: str) -> Iterator[Cell]:
+    step, y = 100 / (len(lane.buckets) or 1), _TOP + row * _ROW
     for place, bucket in enumerate(lane.buckets):
-        heat = min(5, 1 + 4 * bucket.commits // highest) if bucket.commits else 0
+        heat = min(_HEATS, 1 + (_HEATS - 1) * bucket.commits // highest) if bucket.commits else 0
+        heat = heat if row else min(heat, 1)
         lost = f", {bucket.lost} lost" if bucket.lost else ""
         yield Cell(
             x=place * step + _INSET,
-            y=row * _ROW,
+            y=y,
             width=step - 2 * _INSET,
+            height=_CELL,
             heat=heat,
             text_x=(place + 0.5) * step,
-            text_y=row * _ROW + 15,
-            text=str(bucket.commits) if bucket.commits and not bucket.lost else "",
-            cross_x=(place + 0.5) * step if bucket.lost else None,
+            text_y=y + (28 if bucket.lost else 21),
+            text=f"{bucket.commits:,}" if bucket.commits else "",
+            lost=bucket.lost,
             title=f"{lane.name}, v{bucket.first} to v{bucket.last}: {bucket.commits} landed{lost}",
-            first=bucket.first,
             last=bucket.last,
+            asks=asks,
         )
+
+
+def _heats(highest: int) -> tuple[tuple[int, int], ...]:
+    """The inks that can occur, each with the least number of commits that it stands for."""
+    found = {min(_HEATS, 1 + (_HEATS - 1) * n // highest): n for n in range(highest, 0, -1)}
+    return tuple(sorted(found.items()))
+
+
+def _name(lane: Lane) -> LaneName:
+    asks = "" if lane.name in (OTHERS, "all") else lane.name
+    family = family_of(lane.operation) if asks else "other"
+    name = "All" if lane.name == "all" else lane.name
+    return LaneName(name, family, lane.commits, lane.lost, asks)
+
+
+def _clock(moment: datetime) -> str:
+    local = timezone.localtime(moment)
+    return f"{local.day} {local:%b %H:%M}"

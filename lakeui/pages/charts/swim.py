@@ -6,135 +6,79 @@ does not fit is counted, never left out silently.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 
-from lakeui.conflicts.swim_lane import Bar, SwimLane
-from lakeui.pages.charts.swim_axes import Axis, Column, Running, TimeAxis, VersionAxis
+from lakeui.conflicts.lane_bars import NOT_RECORDED, Bar
+from lakeui.conflicts.lane_words import engine_name
+from lakeui.conflicts.swim_lane import SwimLane
+from lakeui.pages.charts.swim_axes import Axis, TimeAxis, VersionAxis
+from lakeui.pages.charts.swim_labels import labels_for
+from lakeui.pages.charts.swim_links import bands, joint_links, joints, lost_links, swaps
+from lakeui.pages.charts.swim_shapes import DrawnBar, Lane, SwimChart
 from lakeui.pages.operations import FAMILIES, family_of
 
 MAX_LANES = 14
 MAX_TRACKS = 5
 REST = "other writers"
-_TOP, _LANE, _TRACK, _FIRST_TRACK = 40, 44, 24, 25
+_TOP, _LANE, _TRACK, _FIRST_TRACK = 40, 44, 28, 27
+_WIDE, _MIN_WIDTH, _WIDE_WIDTH = 40, 900, 2200
 _ORDER = ("write", "merge", "update", "delete", "optimize", "vacuum", "meta", "other")
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnBar:
-    """`shape`: solid, blind, lost or running. `key` names it in the address and in the table."""
-
-    key: str
-    family: str
-    shape: str
-    x: float
-    width: float
-    y: int
-    begins_before: bool
-    is_estimated: bool
-    label: str
-    title: str
-    end_x: float
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    name: str
-    family: str
-    tracks: int
-    y: int
-    hidden: int
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A vertical line between two bars, at the winner's version."""
-
-    x: float
-    y1: int
-    y2: int
-    arrow_y: int
-    points_down: bool
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    x1: float
-    x2: float
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class SwimChart:
-    lanes: tuple[Lane, ...]
-    bars: tuple[DrawnBar, ...]
-    joints: tuple[tuple[float, int, str], ...]
-    lost_links: tuple[Link, ...]
-    joint_links: tuple[Link, ...]
-    columns: tuple[Column, ...]
-    times: tuple[Column, ...]
-    swaps: tuple[Swap, ...]
-    now_x: float | None
-    band_width: float
-    height: int
-    bottom: int
-    hidden: int
-    min_width_class: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Placed:
-    bar: Bar | Running
-    key: str
+    bar: Bar
     start: float
     end: float
     begins_before: bool
     is_estimated: bool
 
+    @property
+    def key(self) -> str:
+        return self.bar.key
+
 
 def draw_swim_lane(
     data: SwimLane,
-    running: Sequence[Running],
     *,
     by_time: bool,
     by_operation: bool,
     now: datetime,
-    metadata_versions: frozenset[int] = frozenset(),
+    metadata: Mapping[int, datetime | None] = MappingProxyType({}),
 ) -> SwimChart:
-    """Lay the bars out."""
-    axis = TimeAxis(data, running, now) if by_time else VersionAxis(data, bool(running))
+    """Lay the bars out. `metadata`: the versions that changed it, drawn or not, and when."""
+    axis: Axis = TimeAxis(data, now) if by_time else VersionAxis(data)
     placed = [_place(bar, axis, data) for bar in data.bars]
-    placed += [_place_running(each, axis, data) for each in running]
+    placed += [_place_running(each, axis, data) for each in data.running]
     name = _by_operation if by_operation else _by_writer(placed)
-    lanes, tracks, hidden = _lanes(placed, name)
+    lanes, tracks, hidden = _lanes(placed, name, by_operation=by_operation)
     at = {each.name: each for each in lanes}
     drawn = [
         _drawn(each, at[name(each.bar)], tracks[each.key]) for each in placed if each.key in tracks
     ]
+    is_wide = data.last - data.first > _WIDE
+    drawn = _labelled(drawn, _WIDE_WIDTH if is_wide else _MIN_WIDTH)
     ends = {each.key: each for each in drawn}
     bottom = lanes[-1].y + _lane_height(lanes[-1].tracks) if lanes else _TOP + _LANE
     return SwimChart(
         lanes=tuple(lanes),
         bars=tuple(drawn),
-        joints=tuple(_joints(data, axis, ends)),
-        lost_links=tuple(_lost_links(data, axis, ends)),
-        joint_links=tuple(_joint_links(data, axis, ends)),
-        columns=tuple(axis.columns(metadata_versions)),
+        joints=tuple(joints(data, axis, ends)),
+        lost_links=tuple(lost_links(data, axis, ends)),
+        joint_links=tuple(joint_links(data, axis, ends)),
+        columns=tuple(axis.columns(frozenset(metadata))),
+        bands=tuple(bands(metadata, axis)),
         times=tuple(axis.times()),
-        swaps=tuple(_swaps(data, axis)),
+        swaps=tuple(swaps(data, axis)),
         now_x=axis.now_x,
         band_width=axis.step,
         height=bottom + 28,
         bottom=bottom,
         hidden=hidden,
-        min_width_class="lanes-wide" if data.last - data.first > 40 else "",
+        min_width_class="lanes-wide" if is_wide else "",
     )
-
-
-def bar_key(bar: Bar) -> str:
-    """What names a transaction in an address: its version, or the conflict it ended in."""
-    return f"v{bar.version}" if bar.version is not None else f"c-{bar.conflict_id}"
 
 
 def _place(bar: Bar, axis: Axis, data: SwimLane) -> _Placed:
@@ -145,21 +89,21 @@ def _place(bar: Bar, axis: Axis, data: SwimLane) -> _Placed:
     finish = 100.0 if end is None else end
     begin = finish - axis.step if start is None else start
     before = begin < 0 or (bar.read_version is not None and bar.read_version < data.first - 1)
-    return _Placed(bar, bar_key(bar), max(min(begin, finish), 0.0), finish, before, guessed)
+    return _Placed(bar, max(min(begin, finish), 0.0), finish, before, guessed)
 
 
-def _place_running(each: Running, axis: Axis, data: SwimLane) -> _Placed:
-    start = axis.of(each.read_version, each.started_at) or 0.0
-    before = each.read_version < data.first - 1
+def _place_running(bar: Bar, axis: Axis, data: SwimLane) -> _Placed:
+    start = axis.of(bar.read_version, bar.started_at) or 0.0
+    before = bar.read_version is not None and bar.read_version < data.first - 1
     end = axis.now_x if axis.now_x is not None else 100.0
-    return _Placed(each, f"j-{each.job_id}", max(start, 0.0), end, before, False)
+    return _Placed(bar, max(start, 0.0), end, before, False)
 
 
-def _by_operation(bar: Bar | Running) -> str:
+def _by_operation(bar: Bar) -> str:
     return bar.operation
 
 
-def _by_writer(placed: Sequence[_Placed]) -> Callable[[Bar | Running], str]:
+def _by_writer(placed: Sequence[_Placed]) -> Callable[[Bar], str]:
     """The writer; beyond the busiest, writers share one lane."""
     busy = Counter(each.bar.lane for each in placed)
     named = {lane for lane, _ in busy.most_common(MAX_LANES - 1)} if len(busy) > MAX_LANES else busy
@@ -167,7 +111,7 @@ def _by_writer(placed: Sequence[_Placed]) -> Callable[[Bar | Running], str]:
 
 
 def _lanes(
-    placed: Sequence[_Placed], name: Callable[[Bar | Running], str]
+    placed: Sequence[_Placed], name: Callable[[Bar], str], *, by_operation: bool
 ) -> tuple[list[Lane], dict[str, int], int]:
     inside: dict[str, list[_Placed]] = defaultdict(list)
     for each in placed:
@@ -182,7 +126,9 @@ def _lanes(
         tracks |= given
         hidden += left_over
         count = max(given.values(), default=0) + 1
-        lanes.append(Lane(lane, families[lane], count, y, left_over))
+        under = _writers(inside[lane]) if by_operation else _engines(lane, inside[lane])
+        asks = "" if lane == REST else lane
+        lanes.append(Lane(lane, families[lane], count, y, left_over, under, asks))
         y += _lane_height(count)
     return lanes, tracks, hidden
 
@@ -213,79 +159,66 @@ def _usual_family(bars: Iterable[_Placed]) -> str:
     return Counter(family_of(each.bar.operation) for each in bars).most_common(1)[0][0]
 
 
+def _engines(lane: str, bars: Iterable[_Placed]) -> str:
+    """The engines that a writer commits with; of a job of ours it is this one."""
+    names = {engine_name(each.bar.engine) for each in bars if each.bar.engine}
+    names |= {engine_name("lakeui") for each in bars if each.bar.job_id and not each.bar.engine}
+    if lane in {each.bar.engine for each in bars}:
+        return "writer not recorded"
+    return ", ".join(sorted(names)) or f"engine {NOT_RECORDED}"
+
+
+def _writers(bars: Iterable[_Placed]) -> str:
+    names = sorted({each.bar.lane for each in bars})
+    return names[0] if len(names) == 1 else f"{len(names)} writers"
+
+
 def _drawn(each: _Placed, lane: Lane, track: int) -> DrawnBar:
-    bar = each.bar
-    if isinstance(bar, Running):
-        shape, label = "running", "" if bar.percent is None else f"{bar.percent} %"
-        title = f"{bar.operation} by {bar.lane}, read v{bar.read_version}, running"
-    else:
-        lost = bar.outcome != "committed"
-        shape = "lost" if lost else "blind" if bar.is_blind_append else "solid"
-        label = ""
-        read = f"read v{bar.read_version}" if bar.read_version is not None else "read not recorded"
-        end = f"lost to v{bar.winning_version}" if lost else f"became v{bar.version}"
-        title = f"{bar.operation} by {bar.lane}, {read}, {end}"
-    family = family_of(bar.operation)
+    bar, family = each.bar, family_of(each.bar.operation)
     return DrawnBar(
-        each.key,
-        family if family in FAMILIES else "other",
-        shape,
-        each.start,
-        max(each.end - each.start, 0.4),
-        lane.y + _FIRST_TRACK + _TRACK * track,
-        each.begins_before,
-        each.is_estimated,
-        label,
-        title,
-        each.end,
+        key=each.key,
+        family=family if family in FAMILIES else "other",
+        shape=_shape(bar),
+        x=each.start,
+        width=max(each.end - each.start, 0.4),
+        y=lane.y + _FIRST_TRACK + _TRACK * track,
+        begins_before=each.begins_before,
+        is_estimated=each.is_estimated,
+        text=_text(bar),
+        title=_title(bar),
+        end_x=each.end,
     )
 
 
-def _joints(
-    data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]
-) -> Iterable[tuple[float, int, str]]:
-    for joint in data.joints:
-        bar, x = ends.get(f"v{joint.version}"), _winner_x(joint.winning_version, axis, ends)
-        if bar is not None and x is not None and bar.x <= x <= bar.end_x:
-            yield x, bar.y, f"c-{joint.conflict_id}: v{joint.winning_version} was absorbed"
+def _shape(bar: Bar) -> str:
+    if bar.outcome == "running":
+        return "running"
+    return "lost" if bar.is_lost else "blind" if bar.is_blind_append else "solid"
 
 
-def _joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
-    for joint in data.joints:
-        bar, winner = ends.get(f"v{joint.version}"), ends.get(f"v{joint.winning_version}")
-        x = _winner_x(joint.winning_version, axis, ends)
-        if bar is not None and winner is not None and x is not None and bar.y != winner.y:
-            yield Link(x, bar.y, winner.y, winner.y, winner.y > bar.y, "")
+def _text(bar: Bar) -> str:
+    if bar.outcome == "running":
+        return "" if bar.percent is None else f"{bar.percent} %"
+    return "start not recorded" if bar.read_version is None else bar.said
 
 
-def _lost_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
-    for bar in data.bars:
-        if bar.outcome == "committed" or bar.winning_version is None:
-            continue
-        loser, winner = ends.get(f"c-{bar.conflict_id}"), ends.get(f"v{bar.winning_version}")
-        if loser is None or winner is None or loser.y == winner.y:
-            continue
-        down = winner.y > loser.y
-        tip = winner.y - 7 if down else winner.y + 7
-        x = winner.end_x if isinstance(axis, VersionAxis) else loser.end_x
-        yield Link(x, loser.y + (8 if down else -8), tip - (5 if down else -5), tip, down, "")
+def _title(bar: Bar) -> str:
+    """What a bar says when it is pointed at."""
+    ended = {"running": "running", "committed": f"became v{bar.version}"}
+    end = ended.get(bar.outcome, f"lost to v{bar.winning_version}")
+    read = f"v{bar.read_version}" if bar.read_version is not None else NOT_RECORDED
+    words = f"{bar.operation} by {bar.lane}, read {read}, {end}"
+    return f"{words}: {bar.said}" if bar.said else words
 
 
-def _winner_x(version: int | None, axis: Axis, ends: Mapping[str, DrawnBar]) -> float | None:
-    winner = ends.get(f"v{version}")
-    if winner is not None:
-        return winner.end_x
-    return axis.of(version, None) if isinstance(axis, VersionAxis) else None
-
-
-def _swaps(data: SwimLane, axis: Axis) -> Iterable[Swap]:
-    """Only across versions: an order is shown there, not a span."""
-    if isinstance(axis, TimeAxis):
-        return
-    for pair in data.reordered:
-        x1, x2 = axis.of(pair.version, None), axis.of(pair.later, None)
-        if x1 is not None and x2 is not None:
-            text = (
-                f"v{pair.version} takes effect after v{pair.later}: a blind append it did not see"
-            )
-            yield Swap(x1, x2 + min(axis.step * 0.35, 2), text)
+def _labelled(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
+    """Each track is read from left to right; a label that finds no room is left to the title."""
+    tracks: dict[int, list[DrawnBar]] = defaultdict(list)
+    for bar in drawn:
+        tracks[bar.y].append(bar)
+    done: list[DrawnBar] = []
+    for bars in tracks.values():
+        bars.sort(key=lambda bar: bar.x)
+        found = labels_for([(bar.x, bar.end_x, bar.text) for bar in bars], width)
+        done += [replace(bar, label=label) for bar, label in zip(bars, found, strict=True)]
+    return done

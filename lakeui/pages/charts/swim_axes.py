@@ -1,24 +1,12 @@
 """The two ways across a swim-lane: by version, and by time. Positions are in per cent."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.utils import timezone
 
 from lakeui.conflicts.swim_lane import SwimLane
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """An attempt that has read and not ended; it is drawn up to now."""
-
-    lane: str
-    operation: str
-    read_version: int
-    started_at: datetime
-    job_id: str
-    percent: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +21,11 @@ class Column:
 class VersionAxis:
     """A place each version, from the one before the first to the last, and one for now."""
 
-    def __init__(self, data: SwimLane, has_running: bool) -> None:
+    def __init__(self, data: SwimLane) -> None:
         self._data = data
-        self._places = data.last - data.first + 2 + (1 if has_running else 0)
+        self._places = data.last - data.first + 2 + (1 if data.running else 0)
         self.step = 100 / self._places
-        self.now_x = self._at(self._places - 1) if has_running else None
+        self.now_x = self._at(self._places - 1) if data.running else None
         self._ended = {b.version: b.finished_at for b in data.bars if b.version is not None}
 
     def of(self, version: int | None, _moment: datetime | None) -> float | None:
@@ -47,7 +35,7 @@ class VersionAxis:
 
     def columns(self, metadata: frozenset[int]) -> Iterable[Column]:
         every = next(n for n in (1, 2, 5, 10, 20, 50) if self._places / n <= 30 or n == 50)
-        for version in range(self._data.first, self._data.last + 1):
+        for version in range(max(self._data.first - 1, 0), self._data.last + 1):
             shown = version % every == 0 or version == self._data.last or version in metadata
             x = self._at(version - self._data.first + 1)
             text = str(version) if shown else ""
@@ -72,12 +60,12 @@ class TimeAxis:
 
     step = 1.6
 
-    def __init__(self, data: SwimLane, running: Sequence[Running], now: datetime) -> None:
+    def __init__(self, data: SwimLane, now: datetime) -> None:
         ended = [bar.finished_at for bar in data.bars if bar.finished_at is not None]
         self._first = min(ended, default=now)
-        self._last = now if running else max(ended, default=now)
+        self._last = now if data.running else max(ended, default=now)
         self._span = max((self._last - self._first).total_seconds(), 1.0)
-        self.now_x = self._x(now) if running else None
+        self.now_x = self._x(now) if data.running else None
 
     def of(self, _version: int | None, moment: datetime | None) -> float | None:
         return None if moment is None else self._x(moment)

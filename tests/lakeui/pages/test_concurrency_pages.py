@@ -277,9 +277,10 @@ def test_thousands_of_versions_are_summed_and_each_cell_opens_its_own(as_, lake)
     client = as_("viewer")
     body = client.get(f"/tables/{table.pk}/concurrency/?span=3000").content.decode()
     assert "v0 to v2999" in body
-    assert "3,000 versions; 1 lost" in body
+    assert "3,000 versions, by 75; 1 attempt lost" in body
     assert "others" in body
-    assert 'href="?last=1499"' in body
+    assert 'href="?span=120&amp;last=1499"' in body
+    assert "writer=writer-7" in body
     twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)[1].replace("&amp;", "&")
     found = client.get(twin).json()
     assert found["all"]["commits"] == 3000

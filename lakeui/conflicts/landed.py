@@ -1,0 +1,52 @@
+"""The versions that landed around a span: when, and whether blind. What a transaction met is these."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from lakeui.catalog.models import Table
+
+_BEFORE = 1_000  # how far before the span a read version is followed
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """Moment and blindness by version, as far as the mirror holds them."""
+
+    moments: Mapping[int, datetime | None]
+    blind: Mapping[int, bool]
+
+    def moment(self, version: int | None) -> datetime | None:
+        """When a version was committed."""
+        return None if version is None else self.moments.get(version)
+
+    def between(
+        self, read_version: int | None, end: int | None, *, relaxed: bool
+    ) -> tuple[int | None, int | None]:
+        """How many versions after the one read, up to `end`, were met, and how many are exempt.
+
+        Exempt are blind appends, where the level is `relaxed`: below Serializable. None: what was
+        read, or what landed, is not recorded.
+        """
+        if read_version is None or end is None:
+            return None, None
+        met = range(read_version + 1, end + 1)
+        if not relaxed:
+            return len(met), 0
+        known = [self.blind[version] for version in met if version in self.blind]
+        return len(met), sum(known) if len(known) == len(met) else None
+
+
+def landed_around(table: Table, read: Iterable[int | None], first: int, last: int) -> Landed:
+    """The versions from the earliest that was read, within bounds, to `last`: one query."""
+    known = {version for version in read if version is not None}
+    low = max(min({*known, first}), first - _BEFORE)
+    far = {version for version in known if version < low}
+    rows = table.commits.filter(Q(version__range=(low, last)) | Q(version__in=far))
+    found = list(rows.order_by().values_list("version", "committed_at", "is_blind_append"))
+    return Landed(
+        {version: moment for version, moment, _ in found},
+        {version: bool(blind) for version, _, blind in found},
+    )

@@ -1,0 +1,95 @@
+"""What lies around the versions shown: commits and lost attempts by bucket of time."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+
+BUCKETS = 96
+MAX_VERSIONS = 3_000
+DAY = timedelta(hours=24)
+_SHORTEST = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A bucket of time from `start`: versions `first` to `last` landed; None where none did."""
+
+    start: datetime
+    first: int | None
+    last: int | None
+    commits: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Navigator:
+    """The last 24 hours where they hold the versions shown, else all that is recorded.
+
+    `passages` leaves empty buckets out. `is_capped`: more is recorded than the latest
+    `MAX_VERSIONS` versions that are counted.
+    """
+
+    start: datetime
+    end: datetime
+    is_day: bool
+    is_capped: bool
+    passages: tuple[Passage, ...]
+
+    @property
+    def width(self) -> timedelta:
+        """Of a bucket."""
+        return (self.end - self.start) / BUCKETS
+
+
+def navigator(table: Table, began: datetime | None, now: datetime) -> Navigator | None:
+    """`began` is when the first version shown landed. None where no version has a time."""
+    is_day = began is not None and began >= now - DAY
+    commits = table.commits.filter(committed_at__isnull=False)
+    commits = commits.filter(committed_at__gte=now - DAY) if is_day else commits
+    rows = list(
+        commits.order_by("-version").values_list("version", "committed_at")[: MAX_VERSIONS + 1]
+    )
+    moments = [(version, moment) for version, moment in rows[:MAX_VERSIONS] if moment is not None]
+    if not moments:
+        return None
+    earliest = min(moment for _, moment in moments)
+    start = now - DAY if is_day and len(rows) <= MAX_VERSIONS else earliest
+    end = now if is_day else max(max(moment for _, moment in moments), start + _SHORTEST)
+    lost = table.conflicts.filter(occurred_at__range=(start, end)).exclude(
+        kind=Conflict.Kind.ABSORBED
+    )
+    lost_at = lost.order_by("-occurred_at").values_list("occurred_at", flat=True)[:MAX_VERSIONS]
+    return Navigator(
+        start=start,
+        end=end,
+        is_day=is_day,
+        is_capped=len(rows) > MAX_VERSIONS,
+        passages=tuple(_passages(moments, lost_at, start, end)),
+    )
+
+
+def _passages(
+    moments: Iterable[tuple[int, datetime]],
+    lost_at: Iterable[datetime],
+    start: datetime,
+    end: datetime,
+) -> Iterable[Passage]:
+    width = (end - start) / BUCKETS
+    landed: dict[int, list[int]] = defaultdict(list)
+    lost: dict[int, int] = defaultdict(int)
+    for version, moment in moments:
+        landed[_place(moment, start, width)].append(version)
+    for moment in lost_at:
+        lost[_place(moment, start, width)] += 1
+    for place in sorted({*landed, *lost}):
+        inside = landed.get(place, [])
+        first, last = (min(inside), max(inside)) if inside else (None, None)
+        yield Passage(start + place * width, first, last, len(inside), lost.get(place, 0))
+
+
+def _place(moment: datetime, start: datetime, width: timedelta) -> int:
+    return min(max((moment - start) // width, 0), BUCKETS - 1)

@@ -1,0 +1,132 @@
+"""What a transaction of the swim-lane did and how it came out of what it met, in a few words.
+
+Only what was recorded is said: where nothing was, the words are "".
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lakeui.catalog.families import family_of
+from lakeui.catalog.models import Commit
+from lakeui.catalog.row_counts import rows_of
+from lakeui.conflicts.models import Conflict
+
+_CHANGED = {"metadata_changed": "metadata changed", "protocol_changed": "protocol changed"}
+_SHORT_NAMES = {
+    "delta.deletedFileRetentionDuration": "retention",
+    "delta.logRetentionDuration": "log retention",
+    "delta.isolationLevel": "level",
+    "delta.enableDeletionVectors": "deletion vectors",
+    "delta.enableRowTracking": "row tracking",
+    "delta.enableChangeDataFeed": "change data feed",
+}
+_AMOUNT = re.compile(r"^(?:interval )?(\d+) (\w+)$")
+_ENGINES = (
+    (re.compile(r"Databricks-Runtime/(\d+\.\d+)"), "Databricks"),
+    (re.compile(r"Delta-Lake/(\d+\.\d+)"), "delta-spark"),
+    (re.compile(r"delta-rs:(?:py-)?(\d+\.\d+)"), "delta-rs"),
+    (re.compile(r"[Kk]ernel\S*?[/:-](\d+\.\d+)"), "Delta Kernel"),
+)
+Properties = Mapping[str, str]
+
+
+def did(commit: Commit, before: Properties) -> str:
+    """47 k rows, 118 → 12 files, retention 7 → 14 days. `before`: properties as set earlier."""
+    family = family_of(commit.operation)
+    if family == "meta":
+        return _set(properties_of(commit.operation_parameters), before)
+    if family == "optimize" and (commit.files_added or commit.files_removed):
+        return f"{commit.files_removed:,} → {commit.files_added:,} files"
+    rows = rows_of(commit)
+    touched = sum(n for n in (rows.inserted, rows.updated, rows.deleted) if n)
+    return f"{short(touched)} {'row' if touched == 1 else 'rows'}" if touched else ""
+
+
+def met_where(conflict: Conflict) -> str:
+    """What a loser and its winner met at: 3 rows in 1 file, 17 new rows match, metadata changed."""
+    rows, files = conflict.row_count, conflict.file_count
+    if conflict.rule in _CHANGED:
+        return _CHANGED[conflict.rule]
+    if rows and conflict.rule == "data_added":
+        return f"{_counted(rows, 'new row')} {'matches' if rows == 1 else 'match'}"
+    where = _counted(files, "new file" if conflict.rule == "data_added" else "file")
+    if rows:
+        return f"{_counted(rows, 'row')} in {where}" if files else _counted(rows, "row")
+    return where if files else ""
+
+
+def why_lost(conflict: Conflict) -> str:
+    """ConcurrentDeleteReadException: 3 rows in 1 file."""
+    parts = (conflict.exception, met_where(conflict) or conflict.rule.replace("_", " "))
+    return ": ".join(part for part in parts if part)
+
+
+def resolved(conflict: Conflict, how: str) -> str:
+    """v4807: row map, 2,377 rows."""
+    rows = _counted(conflict.row_count, "row") if conflict.row_count else ""
+    counted = "" if rows and rows in how else rows
+    words = ", ".join(part for part in (how or "told apart by rows", counted) if part)
+    return f"v{conflict.winning_version}: {words}"
+
+
+def would_meet(latest: int, met: int | None, exempt: int | None) -> str:
+    """What a running transaction would come to if it committed now."""
+    if not met:
+        return f"if it committed now: v{latest + 1}, it has met nothing"
+    if exempt == met:
+        return f"if it committed now: v{latest + 1}, nothing to resolve"
+    open_ones = met - (exempt or 0)
+    return f"{_counted(open_ones, 'version')} to be checked when it commits"
+
+
+def properties_of(parameters: object) -> Properties:
+    """The properties that a SET TBLPROPERTIES names; some engines write them as a text of JSON."""
+    said: Any = parameters.get("properties") if isinstance(parameters, Mapping) else None
+    if isinstance(said, str):
+        try:
+            said = json.loads(said)
+        except ValueError:
+            return {}
+    return {str(k): str(v) for k, v in said.items()} if isinstance(said, Mapping) else {}
+
+
+def engine_name(engine_info: str) -> str:
+    """As people call it: this engine, delta-spark 4.0, delta-rs 1.6; another one as it wrote itself."""
+    if engine_info.startswith("lakeui"):
+        return "this engine"
+    for pattern, name in _ENGINES:
+        found = pattern.search(engine_info)
+        if found:
+            return f"{name} {found[1]}"
+    return engine_info
+
+
+def short(number: int) -> str:
+    """1,871, 47 k, 1.18 M."""
+    if number < 10_000:
+        return f"{number:,}"
+    if number < 1_000_000:
+        return f"{number / 1000:.0f} k"
+    return f"{number / 1_000_000:.3g} M" if number < 1_000_000_000 else f"{number / 10**9:,.3g} G"
+
+
+def _set(properties: Properties, before: Properties) -> str:
+    if not properties:
+        return ""
+    name, value = next(iter(properties.items()))
+    more = f", {len(properties) - 1} more" if len(properties) > 1 else ""
+    return f"{_SHORT_NAMES.get(name, name)} {_from_to(before.get(name), value)}{more}"
+
+
+def _from_to(old: str | None, new: str) -> str:
+    was, now = (_AMOUNT.match(text or "") for text in (old, new))
+    if was and now and was[2] == now[2]:
+        return f"{was[1]} → {now[1]} {now[2]}"
+    shown = new.removeprefix("interval ")
+    return shown if old is None or old == new else f"{old.removeprefix('interval ')} → {shown}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

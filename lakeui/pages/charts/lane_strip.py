@@ -1,0 +1,77 @@
+"""The strip above a swim-lane: what lies around the versions shown, a link each bucket."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from lakeui.conflicts.lane_navigator import BUCKETS, Navigator
+from lakeui.pages.units import format_duration
+
+_BASE, _HEIGHT, _LEAST = 26, 21, 2.0
+_STEP = 100 / BUCKETS
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A bucket: `last` is the version that the window ends with if it is followed."""
+
+    x: float
+    y: float
+    height: float
+    last: int | None
+    title: str
+    cross_x: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """`window_*` is the part of it that is shown below, None where that lies outside."""
+
+    ticks: tuple[Tick, ...]
+    tick_width: float
+    step: float
+    window_x: float | None
+    window_width: float
+    label: str
+    is_capped: bool
+    base: int
+
+
+def draw_strip(found: Navigator, first_at: datetime | None, last_at: datetime | None) -> Strip:
+    """`first_at` and `last_at` are when the first and the last version shown landed."""
+    highest = max((each.commits for each in found.passages), default=0) or 1
+    ticks = []
+    for each in found.passages:
+        x = _x(each.start, found)
+        height = max(_HEIGHT * each.commits / highest, _LEAST) if each.commits else 0.0
+        until = each.start + found.width
+        span = f"{_clock(each.start, found)} to {_clock(until, found)}"
+        lost = f", {each.lost} lost" if each.lost else ""
+        title = f"{span}: {each.commits} landed{lost}"
+        cross = x + _STEP / 2 if each.lost else None
+        ticks.append(Tick(x, _BASE - height, height, each.last, title, cross))
+    left = None if first_at is None else min(_x(first_at, found), 100 - _STEP)
+    right = 100.0 if last_at is None else _x(last_at, found)
+    return Strip(
+        ticks=tuple(ticks),
+        tick_width=_STEP * 0.78,
+        step=_STEP,
+        window_x=left,
+        window_width=max(right - (left or 0.0), _STEP),
+        label="24 h" if found.is_day else format_duration((found.end - found.start) / _MS),
+        is_capped=found.is_capped,
+        base=_BASE,
+    )
+
+
+_MS = timedelta(milliseconds=1)
+
+
+def _x(moment: datetime, found: Navigator) -> float:
+    return min(max(100 * ((moment - found.start) / (found.end - found.start)), 0.0), 100.0)
+
+
+def _clock(moment: datetime, found: Navigator) -> str:
+    local = timezone.localtime(moment)
+    return f"{local:%H:%M}" if found.is_day else f"{local.day} {local:%b %H:%M}"

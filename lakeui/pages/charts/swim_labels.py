@@ -1,0 +1,70 @@
+"""Where a bar's few words stand: above it, beside its end, or nowhere. They never overlap.
+
+A chart is drawn in per cent and shown at any width, so room is reckoned at the narrowest one that it
+can have; what would only fit on a wide screen is shown there alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_CHARACTER = 6.1  # px, at 11 px of the widest of the usual fonts
+_GAP, _BESIDE = 6.0, 11.0
+_ON_WIDE = 1_300
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """`place`: above (from the start), before (up to the end, above it) or beside the end.
+
+    `is_spare`: there is room for it on a wide screen only.
+    """
+
+    text: str
+    x: float
+    place: str
+    is_spare: bool
+
+
+def labels_for(bars: Sequence[tuple[float, float, str]], width: int) -> list[Label | None]:
+    """For the bars of one track, (start, end, text) from left to right, on a chart so wide in px."""
+    found: list[Label | None] = []
+    taken = 0.0  # up to where the track's room is used
+    for place, (start, end, text) in enumerate(bars):
+        until = bars[place + 1][0] if place + 1 < len(bars) else 100.0
+        label = _fitted(start, end, text, (taken, until), width) if text else None
+        found.append(label)
+        taken = max(end, _end_of(label, width)) if label else end
+    return found
+
+
+def _fitted(
+    start: float, end: float, text: str, room: tuple[float, float], width: int
+) -> Label | None:
+    for reckoned in (width, max(width, _ON_WIDE)):
+        place = _place(start, end, _length(text, reckoned), room, reckoned)
+        if place is not None:
+            x = start if place == "above" else end
+            return Label(text, x, place, is_spare=reckoned > width)
+    return None
+
+
+def _place(
+    start: float, end: float, length: float, room: tuple[float, float], width: int
+) -> str | None:
+    taken, until = room
+    gap, beside = _GAP * 100 / width, _BESIDE * 100 / width
+    if max(start, taken) == start and start + length + gap <= until:
+        return "above"
+    if end + beside + length + gap <= until:
+        return "beside"
+    return "before" if end - length - 2 * gap >= taken else None
+
+
+def _end_of(label: Label, width: int) -> float:
+    length = _length(label.text, max(width, _ON_WIDE) if label.is_spare else width)
+    return label.x + (0 if label.place == "before" else length + _BESIDE * 100 / width)
+
+
+def _length(text: str, width: int) -> float:
+    """In per cent of the chart."""
+    return len(text) * _CHARACTER * 100 / width

@@ -1,0 +1,103 @@
+"""What a swim-lane is drawn of. Positions across are in per cent, down in px."""
+
+from dataclasses import dataclass
+
+from lakeui.pages.charts.swim_axes import Column
+from lakeui.pages.charts.swim_labels import Label
+
+_GUESSED = 0.6  # how much of a bar whose start is estimated is dashed
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnBar:
+    """`shape`: solid, blind, lost or running. `key` names it in the address and in the table."""
+
+    key: str
+    family: str
+    shape: str
+    x: float
+    width: float
+    y: int
+    begins_before: bool
+    is_estimated: bool
+    text: str
+    title: str
+    end_x: float
+    label: Label | None = None
+
+    @property
+    def sure_x(self) -> float:
+        """Where the part begins that is drawn as sure."""
+        return self.x + (self.width * _GUESSED if self.is_estimated else 0)
+
+    @property
+    def sure_width(self) -> float:
+        return self.end_x - self.sure_x if self.is_estimated else self.width
+
+    @property
+    def guess_width(self) -> float:
+        return self.width * _GUESSED
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """`under` is the engine, or how many write there; `asks` what to narrow by to see it alone."""
+
+    name: str
+    family: str
+    tracks: int
+    y: int
+    hidden: int
+    under: str = ""
+    asks: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A line between two bars, upright across versions; across time it ends where the winner did."""
+
+    x: float
+    to_x: float
+    y1: int
+    y2: int
+    arrow_y: int
+    points_down: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    x1: float
+    x2: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A version that changed the metadata: every write that was open then lost."""
+
+    x: float
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SwimChart:
+    lanes: tuple[Lane, ...]
+    bars: tuple[DrawnBar, ...]
+    joints: tuple[tuple[float, int, str], ...]
+    lost_links: tuple[Link, ...]
+    joint_links: tuple[Link, ...]
+    columns: tuple[Column, ...]
+    bands: tuple[Band, ...]
+    times: tuple[Column, ...]
+    swaps: tuple[Swap, ...]
+    now_x: float | None
+    band_width: float
+    height: int
+    bottom: int
+    hidden: int
+    min_width_class: str
+
+    @property
+    def band_left(self) -> float:
+        """Half of it stands before its line."""
+        return -self.band_width / 2

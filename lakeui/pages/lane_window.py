@@ -1,0 +1,82 @@
+"""What an address asks a swim-lane for: which versions, which transactions, drawn how."""
+
+from dataclasses import dataclass
+
+from django.http import Http404, HttpRequest
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.lane_filter import OUTCOMES, LaneFilter
+
+SPANS = (15, 30, 60, 120)
+SUMMED_SPANS = (600, 3000)  # too many to draw one by one
+ALL_SPANS = (*SPANS, *SUMMED_SPANS)
+_USUAL_SPAN = 30
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The versions looked at, and the ones beside them."""
+
+    first: int
+    last: int
+    span: int
+    earlier_last: int | None
+    later_last: int | None
+
+    @property
+    def is_summed(self) -> bool:
+        return self.span in SUMMED_SPANS
+
+    @property
+    def is_latest(self) -> bool:
+        return self.later_last is None
+
+
+def window_of(request: HttpRequest, table: Table) -> Window:
+    """The window asked for, kept to what is mirrored.
+
+    Raises:
+        Http404: it is no number, or no span that there is.
+    """
+    latest, earliest = table.version or 0, table.earliest_version or 0
+    span = _number(request, "span", _USUAL_SPAN)
+    if span not in ALL_SPANS:
+        msg = "There is no such number of versions to look at."
+        raise Http404(msg)
+    last = min(_number(request, "last", latest), latest)
+    first = max(last - span + 1, earliest, 0)
+    return Window(
+        first,
+        last,
+        span,
+        first - 1 if first > earliest else None,
+        min(last + span, latest) if last < latest else None,
+    )
+
+
+def filter_of(request: HttpRequest) -> LaneFilter:
+    """Which transactions are asked for.
+
+    Raises:
+        Http404: there is no such outcome.
+    """
+    outcome = request.GET.get("outcome", "")
+    if outcome and outcome not in OUTCOMES:
+        msg = "There is no such outcome."
+        raise Http404(msg)
+    writer, operation, partition = (
+        request.GET.get(name, "").strip()[:_LONGEST]
+        for name in ("writer", "operation", "partition")
+    )
+    return LaneFilter(outcome, writer, operation, partition)
+
+
+def _number(request: HttpRequest, name: str, preset: int) -> int:
+    text = request.GET.get(name, "")
+    if not text:
+        return preset
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        msg = f"{name} is not a number."
+        raise Http404(msg)
+    return int(text)
