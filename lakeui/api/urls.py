@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path, re_path
 
+from lakeui.api.views.attention import AttentionView, MuteDetail, MuteList
 from lakeui.api.views.audit import AuditList
 from lakeui.api.views.concurrency import (
     Concurrency,
@@ -44,6 +45,9 @@ app_name = "api"
 urlpatterns: list[URLPattern] = [
     path("search/", Search.as_view(), name="search"),
     path("overview/", Overview.as_view(), name="overview"),
+    path("attention/", AttentionView.as_view(), name="attention"),
+    path("attention/mutes/", MuteList.as_view(), name="mutes"),
+    path("attention/mutes/<int:mute_id>/", MuteDetail.as_view(), name="mute"),
     path("tables/", TableList.as_view(), name="tables"),
     path("tables/<int:table_id>/", TableDetail.as_view(), name="table"),
     path("tables/<int:table_id>/versions/", VersionList.as_view(), name="versions"),

@@ -19,14 +19,14 @@ class Health(TextChoices):
 
 
 FEW_FILES = 10  # a table with fewer small files than this has nothing to compact
-_MANY_SMALL = Q(small_file_count__gte=FEW_FILES, small_file_count__gt=F("file_count") / 2)
-_VACUUM_DUE = Q(vacuum_from__lte=Now(), dead_bytes__gt=F("size_bytes") / 2)
+MANY_SMALL = Q(small_file_count__gte=FEW_FILES, small_file_count__gt=F("file_count") / 2)
+VACUUM_DUE = Q(vacuum_from__lte=Now(), dead_bytes__gt=F("size_bytes") / 2)
 
 HEALTH = Case(
     When(~Q(mirror_error_code=""), then=Value(Health.UNREACHABLE)),
     When(version__isnull=True, then=Value(Health.PENDING)),
-    When(_MANY_SMALL, then=Value(Health.SMALL_FILES)),
-    When(_VACUUM_DUE, then=Value(Health.VACUUM_DUE)),
+    When(MANY_SMALL, then=Value(Health.SMALL_FILES)),
+    When(VACUUM_DUE, then=Value(Health.VACUUM_DUE)),
     default=Value(Health.HEALTHY),
     output_field=CharField(),
 )

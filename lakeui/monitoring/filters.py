@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table, TableGrant, TableKey
 from lakeui.jobs.models import Job, Schedule
+from lakeui.monitoring.models import Mute
 
 THINGS = {
     "job": "job",
@@ -20,6 +21,7 @@ THINGS = {
     "tablekey": "key",
     "schedule": "schedule",
     "apitoken": "token",
+    "mute": "muted check",
     "user": "person",
 }
 ACTS = {
@@ -29,10 +31,11 @@ ACTS = {
     LogEntry.Action.ACCESS: "was refused",
 }
 ACT_CHOICES = [(str(act), said) for act, said in ACTS.items()]
-OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule]] = {
+OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute]] = {
     "tablegrant": TableGrant,
     "tablekey": TableKey,
     "schedule": Schedule,
+    "mute": Mute,
 }
 """Things that name their table in a row of their own."""
 

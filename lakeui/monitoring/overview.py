@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Case, Count, Max, Min, Q, QuerySet, Sum, Value, When
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, TruncHour
 
 from lakeui.catalog.access import Person, visible_tables
-from lakeui.catalog.commit_hours import commits_since
+from lakeui.catalog.commit_hours import commits_since, growth_since
 from lakeui.catalog.health import Health, with_health
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.filters import visible_conflicts
@@ -24,14 +24,6 @@ from lakeui.jobs.models import Job
 
 DAY = timedelta(hours=24)
 _LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
-_WORST_FIRST = (
-    Case(
-        When(health=Health.UNREACHABLE, then=Value(0)),
-        When(health=Health.SMALL_FILES, then=Value(1)),
-        default=Value(2),
-    ),
-    "name",
-)
 Hours = Mapping[datetime, int]
 
 
@@ -109,10 +101,11 @@ class AllNews:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What happened since a moment."""
+    """What happened since a moment; `growth_bytes` in whole hours, None where not theirs to sum."""
 
     since: datetime
     commit_count: int
+    growth_bytes: int | None
     conflicts: Sums
     job_count: int
     failed_job_count: int
@@ -140,6 +133,7 @@ def activity(user: Person, since: datetime) -> Activity:
     return Activity(
         since=since,
         commit_count=commits_since(user, since),
+        growth_bytes=growth_since(user, since),
         conflicts=conflict_sums(user, since),
         job_count=counted["all"],
         failed_job_count=counted["failed"],
@@ -184,18 +178,6 @@ def day_of(user: Person, now: datetime) -> Day:
     return day
 
 
-def leading_tables(user: Person, day: Day, count: int) -> list[Any]:
-    """The tables that lost most in the day, then the others by name; each with its health."""
-    lost = {pk: each.escaped for pk, each in day.by_table.items() if each.escaped and pk}
-    worst = sorted(lost, key=lambda pk: (-lost[pk], pk))[:count]
-    tables = with_health(visible_tables(user))
-    found = sorted(tables.filter(pk__in=worst), key=lambda t: (-lost[t.pk], t.name))
-    if len(found) < count:
-        others = tables.exclude(pk__in=worst).order_by("name")
-        found += list(others[: count - len(found)])
-    return found
-
-
 def with_absorbed(day: Day, tables: list[Table], now: datetime) -> dict[int, Losses]:
     """The day's losses of a few tables, and beside them how often rows kept writes apart."""
     met = _met_by(tables, now - DAY)
@@ -217,18 +199,6 @@ def commits_by_hour(tables: list[Table], now: datetime) -> Mapping[int, Hours]:
     found: dict[int, dict[datetime, int]] = defaultdict(dict)
     for table_id, hour, n in grouped:
         found[table_id][hour] = n
-    return found
-
-
-def troubled_tables(user: Person, quiet_since: datetime, count: int) -> list[Any]:
-    """Tables that are not healthy, unreachable ones first, then some that no mirror looked at."""
-    tables = with_health(visible_tables(user))
-    ill = tables.exclude(health__in=(Health.HEALTHY, Health.PENDING))
-    found = list(ill.order_by(*_WORST_FIRST)[:count])
-    if len(found) < count:
-        seen = [table.pk for table in found]
-        quiet = tables.filter(mirrored_at__lt=quiet_since).exclude(pk__in=seen)
-        found += list(quiet.order_by("mirrored_at")[: count - len(found)])
     return found
 
 

@@ -17,6 +17,7 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
+from lakeui.monitoring.worker_count import Workers, worker_count
 from lakeui.pages.preferences import theme_of, watched_ids, zone_of
 
 
@@ -37,6 +38,7 @@ class Frame:
         self._request = request
         self.theme = theme_of(request)
         self.read_only = settings.READ_ONLY
+        self.installation = settings.INSTALLATION_NAME
 
     @cached_property
     def zone_name(self) -> str:
@@ -84,6 +86,11 @@ class Frame:
         tables = visible_tables(self._request.user).order_by()
         newest: datetime | None = tables.aggregate(at=Max("mirrored_at"))["at"]
         return newest
+
+    @cached_property
+    def workers(self) -> Workers:
+        """How many workers said lately that they are there, of those that did within a day."""
+        return worker_count()
 
     @cached_property
     def extras(self) -> tuple[Entry, ...]:

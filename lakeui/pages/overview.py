@@ -1,90 +1,104 @@
 """The first page: what happened since the reader last looked, and what needs them."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import F
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from lakeui.jobs.filters import visible_jobs
-from lakeui.jobs.models import Job
+from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
-from lakeui.pages.attention import QUIET_MIRROR, matters
+from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_lost
+from lakeui.monitoring.overview import Day
+from lakeui.monitoring.partition_costs import partition_costs
+from lakeui.monitoring.running import running_now
+from lakeui.pages.attention_list import told
 from lakeui.pages.charts.heat import draw_heat
+from lakeui.pages.charts.partition_heat import draw_partition_heat
 from lakeui.pages.charts.sparkline import draw_sparkline
 
 RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
+HEATS = ("hour", "partition")
 _A_LOOK = timedelta(minutes=30)  # pages within it belong to the same look
-_ROWS, _MATTERS, _PAIRS, _NEWS = 25, 6, 8, 8
+_ROWS, _MATTERS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 6, 3, 8, 8
 
 
 @login_required
 def overview(request: HttpRequest) -> HttpResponse:
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
-        return render(request, "overview/_running.html", _running(request))
+        context = {"at_work": running_now(request.user)}
+        return render(request, "overview/_running.html", context)
     looks = _Looks(request)
     now = timezone.now()
     since = now - RANGES[looks.range_name] if looks.range_name in RANGES else looks.previous
-    context = _happened(request, since, now) | _running(request)
-    context |= {
+    day = lake.day_of(request.user, now)
+    context = _happened(request, since, now) | _listed(request, day, now)
+    context |= _heat(request, day, now) | told(request, now, day, _OF_A_CHECK)[1]
+    page: dict[str, Any] = {
+        "at_work": running_now(request.user),
         "looks": looks,
         "since": since,
         "ranges": RANGES,
+        "matters_shown": _MATTERS,
         "twin": f"/api/v1/overview/?since={since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
     }
-    response = render(request, "overview/overview.html", context)
+    response = render(request, "overview/overview.html", context | page)
     looks.remember(response)
     return response
 
 
 def _happened(request: HttpRequest, since: datetime, now: datetime) -> dict[str, Any]:
-    user = request.user
-    day = lake.day_of(user, now)
-    tables = lake.leading_tables(user, day, _ROWS)
-    commits = lake.commits_by_hour(tables, now)
-    sums = lake.lake_of(user)
-    failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since)
-    ill = lake.troubled_tables(user, now - QUIET_MIRROR, 2 * _MATTERS)
-    recent = failed.select_related("table").order_by("-finished_at")[:3]
-    known = {table.pk: table for table in (*ill, *tables)}
-    losses = lake.with_absorbed(day, tables, now)
-    found = matters(known.values(), losses, recent, now)
-    happened = lake.activity(user, since)
+    happened = lake.activity(request.user, since)
     is_day = request.GET.get("range") == "24h"
     return {
-        "tables": tables,
-        "lake": sums,
+        "lake": lake.lake_of(request.user),
         "activity": happened,
+        "day": happened.conflicts if is_day else lake.conflict_sums(request.user, now - lake.DAY),
+        "pairs_shown": _PAIRS,
+        "news": lake.news(request.user, since, _NEWS),
+    }
+
+
+def _listed(request: HttpRequest, day: Day, now: datetime) -> dict[str, Any]:
+    """The tables, each with its day."""
+    show = _one_of(request, "show", SHOWS, "")
+    sort = _one_of(request, "sort", SORTS, "-escaped")
+    found = leading_tables(request.user, day, _ROWS, show=show, sort=sort)
+    commits = lake.commits_by_hour(found.tables, now)
+    return {
+        "tables": found.tables,
+        "show": show,
+        "shows": found.counts,
+        "sort": sort,
+        "to_look_at": many_lost(day),
+        "losses": lake.with_absorbed(day, found.tables, now),
+        "day_commits": commits_since(request.user, now - lake.DAY),
         "sparks": {
             t.pk: draw_sparkline(
                 commits.get(t.pk, {}), day.lost_by_hour.get(t.pk, {}), now.astimezone(UTC)
             )
-            for t in tables
+            for t in found.tables
         },
-        "losses": losses,
-        "day": happened.conflicts if is_day else lake.conflict_sums(user, now - lake.DAY),
-        "pairs_shown": _PAIRS,
-        "heat": draw_heat(day.cost_by_hour, now),
-        "news": lake.news(user, since, _NEWS),
-        "matters": found[:_MATTERS],
-        "matter_count": len(found),
-        "more_unhealthy": max(sums.unhealthy_count - len(ill), 0),
     }
 
 
-def _running(request: HttpRequest) -> dict[str, Any]:
-    visible = visible_jobs(request.user).select_related("table")
-    active = visible.filter(state__in=Job.ACTIVE).select_related("requested_by")
-    jobs = list(active.order_by(F("started_at").asc(nulls_last=True), "created_at")[:12])
-    recent = visible.filter(state__in=Job.ENDED, finished_at__isnull=False)
-    return {
-        "running": [job for job in jobs if job.state != Job.State.QUEUED],
-        "queued": [job for job in jobs if job.state == Job.State.QUEUED],
-        "recent": recent.order_by("-finished_at")[:4],
-    }
+def _heat(request: HttpRequest, day: Day, now: datetime) -> dict[str, Any]:
+    by = _one_of(request, "heat", HEATS, "hour")
+    if by == "hour":
+        return {"heat_by": by, "heat": draw_heat(day.cost_by_hour, now)}
+    costs = partition_costs(request.user, now)
+    return {"heat_by": by, "heat": draw_partition_heat(costs.rows), "costs": costs}
+
+
+def _one_of(request: HttpRequest, name: str, known: Collection[str], preset: str) -> str:
+    given = request.GET.get(name, "")
+    if given and given not in known:
+        msg = f"There is no such {name} of this page."
+        raise Http404(msg)
+    return given or preset
 
 
 class _Looks:

@@ -5,66 +5,21 @@ from typing import Any
 
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema
-from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.caller import caller
-from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.filtering import asked
+from lakeui.api.serializers.overview import OverviewRequestSerializer, OverviewSerializer
+from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
+from lakeui.monitoring.attention import attention
+from lakeui.monitoring.mutes import muted, mutes_now
+from lakeui.monitoring.partition_costs import partition_costs
+from lakeui.monitoring.running import running_now
 
-_NEWS = 50
-
-
-class OverviewRequestSerializer(serializers.Serializer[Any]):
-    """From when on."""
-
-    since = serializers.DateTimeField(required=False, help_text="24 hours ago, if not given.")
-
-
-class LosingPairSerializer(serializers.Serializer[Any]):
-    """Operations that met, the loser's first."""
-
-    loser = RecordedField()
-    winner = RecordedField()
-    times = serializers.IntegerField()
-    wasted_ms = Int64Field()
-
-
-class NewsSerializer(serializers.Serializer[Any]):
-    """What is new on one table. `first` and `last` are its new versions."""
-
-    table_id = serializers.IntegerField(source="table.pk")
-    table = serializers.CharField(source="table.name")
-    commits = serializers.IntegerField()
-    first = serializers.IntegerField(allow_null=True)
-    last = serializers.IntegerField(allow_null=True)
-    escaped = serializers.IntegerField()
-    absorbed = serializers.IntegerField()
-    failed_jobs = serializers.IntegerField()
-
-
-class OverviewSerializer(serializers.Serializer[Any]):
-    """Sums over the tables you may see, and what happened on them since."""
-
-    since = serializers.DateTimeField()
-    table_count = serializers.IntegerField()
-    unhealthy_count = serializers.IntegerField()
-    eligible_count = serializers.IntegerField()
-    file_count = serializers.IntegerField()
-    size_bytes = Int64Field()
-    commit_count = serializers.IntegerField()
-    job_count = serializers.IntegerField()
-    failed_job_count = serializers.IntegerField()
-    escaped = serializers.IntegerField()
-    absorbed = serializers.IntegerField()
-    wasted_ms = Int64Field()
-    wasted_bytes = Int64Field()
-    pairs = LosingPairSerializer(many=True)
-    changed_table_count = serializers.IntegerField()
-    news = NewsSerializer(many=True, help_text="The first 50 tables, what went wrong first.")
+_NEWS, _OF_A_CHECK, _PARTITIONS = 50, 3, 200
 
 
 class Overview(GenericAPIView[Any]):
@@ -80,6 +35,9 @@ class Overview(GenericAPIView[Any]):
         whole, happened = lake.lake_of(user), lake.activity(user, since)
         news = lake.news(user, since, _NEWS)
         met = happened.conflicts
+        now = timezone.now()
+        day, at_work = lake.day_of(user, now), running_now(user)
+        told = attention(user, now, day, muted(mutes_now(now)), _OF_A_CHECK)
         body = {
             "since": since,
             "table_count": whole.table_count,
@@ -88,6 +46,7 @@ class Overview(GenericAPIView[Any]):
             "file_count": whole.file_count,
             "size_bytes": whole.size_bytes,
             "commit_count": happened.commit_count,
+            "growth_bytes": happened.growth_bytes,
             "job_count": happened.job_count,
             "failed_job_count": happened.failed_job_count,
             "escaped": met.escaped,
@@ -97,5 +56,18 @@ class Overview(GenericAPIView[Any]):
             "pairs": met.pairs,
             "changed_table_count": news.table_count,
             "news": news.first,
+            "attention_count": told.count,
+            "attention": told.matters,
+            "running_count": at_work.running_count,
+            "running": at_work.running,
+            "queued_count": at_work.queued_count,
+            "queued": at_work.queued,
+            "due": at_work.due,
+            "commit_count_24_hours": commits_since(user, now - lake.DAY),
+            "cost_by_hour": [
+                {"pair": pair, "hour": hour, "wasted_ms": cost}
+                for (pair, hour), cost in day.cost_by_hour.items()
+            ],
+            "cost_by_partition": partition_costs(user, now).rows[:_PARTITIONS],
         }
         return Response(OverviewSerializer(body).data)

@@ -11,6 +11,7 @@ from lakeui.pages.units import format_duration
 
 HOURS, _ROW = 24, 24
 _MAX_ROWS = 8
+_MAX_TOLD = 100  # cells in the table twin
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
+    """`costs` are the cells that cost something, the latest first: pair, hour, milliseconds."""
+
     names: tuple[str, ...]
     cells: tuple[Cell, ...]
     labels: tuple[tuple[float, str], ...]
     height: int
     label_y: int
+    costs: tuple[tuple[str, datetime, int], ...]
 
 
 def draw_heat(cost_ms: Mapping[tuple[str, datetime], int], end: datetime) -> HeatMap | None:
@@ -51,7 +55,12 @@ def draw_heat(cost_ms: Mapping[tuple[str, datetime], int], end: datetime) -> Hea
         if timezone.localtime(hour).hour % 3 == 0
     )
     cells = tuple(_cells(names, hours, cost_ms, highest))
-    return HeatMap(names, cells, labels, height + 20, height + 14)
+    told = sorted(
+        ((pair, hour, cost) for (pair, hour), cost in cost_ms.items() if cost),
+        key=lambda each: (each[1], each[2]),
+        reverse=True,
+    )
+    return HeatMap(names, cells, labels, height + 20, height + 14, tuple(told[:_MAX_TOLD]))
 
 
 def _cells(

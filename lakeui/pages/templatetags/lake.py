@@ -1,6 +1,7 @@
 """What templates say with one word: marks, times, sizes, operations."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -100,6 +101,34 @@ def clock(moment: datetime | None) -> SafeString:
         units.format_ago(moment, timezone.now()),
         clock_text(moment),
     )
+
+
+@register.simple_tag
+def clock_short(moment: datetime) -> SafeString:
+    """When something is due: the time of day, with its day where that is not today."""
+    local, today = timezone.localtime(moment), timezone.localtime()
+    day = "" if local.date() == today.date() else f"{local.day} {local:%b} "
+    return format_html(
+        '<time class="mono" datetime="{}" title="{} {}, {}">{}</time>',
+        _rfc3339(moment),
+        clock_text(moment),
+        local.tzname(),
+        units.format_ago(moment, timezone.now()),
+        f"{day}{local:%H:%M}",
+    )
+
+
+@register.filter
+def left_of(expected_at: datetime, runs: int) -> str:
+    """How long until then, coarsely: it is what earlier runs took, no promise."""
+    seconds = (expected_at - timezone.now()).total_seconds()
+    if seconds < 0:
+        return f"longer than {runs} before"
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 100:
+        return f"about {round(seconds / 10) * 10} s"
+    return f"about {units.format_duration(round(seconds / 60) * 60_000)}"
 
 
 @register.simple_tag
@@ -263,7 +292,11 @@ def after(text: str, position: int) -> str:
     return text[max(position, 0) :]
 
 
-_SHORT_REASONS = {"partitioned": "partitioned", "identity": "identity", "eletionVectors": "DVs off"}
+_SHORT_REASONS = {
+    "partitioned": "partitioned",
+    "identity": "identity",
+    "eletionVectors": "DVs off",
+} | {"eletion vectors off": "DVs off"}
 
 
 @register.filter
@@ -324,3 +357,59 @@ def curl(context: Mapping[str, Any], address: str, body: object = None) -> str:
 def as_json(value: object) -> str:
     """JSON text, for a hidden field."""
     return json.dumps(value, default=dict)
+
+
+_SQL = re.compile(
+    r"(?P<s>'(?:[^']|'')*')|(?P<c>--[^\n]*|…)|\b(?P<k>ADD|ALTER|AND|AS|BETWEEN|BY|CLUSTER|COLUMNS?"
+    r"|DELETE|DROP|EXISTS|FROM|IN|INSERT|INTO|IS|LIKE|MATCHED|MERGE|NOT|NULL|OF|ON|OPTIMIZE|OR|ORDER"
+    r"|OVERWRITE|REORG|REPLACE|RESTORE|SELECT|SET|SOURCE|TABLE|TBLPROPERTIES|THEN|TO|TRUNCATE|UNSET"
+    r"|UPDATE|USING|VACUUM|VALUES|VERSION|WHEN|WHERE|ZORDER)\b"
+)
+
+
+@register.filter
+def sql(text: str) -> SafeString:
+    """A statement with its keywords, texts and comments told apart."""
+    parts, end = [], 0
+    for match in _SQL.finditer(text):
+        parts.append(("", text[end : match.start()]))
+        parts.append((match.lastgroup or "", match[0]))
+        end = match.end()
+    parts.append(("", text[end:]))
+    return format_html_join(
+        "",
+        "{}",
+        ((format_html('<span class="{}">{}</span>', c, p) if c else p,) for c, p in parts),
+    )
+
+
+@register.filter
+def place(number: float) -> str:
+    """A position without its unit, for a path."""
+    return f"{number:.2f}"
+
+
+@register.filter
+def file_head(path: str) -> str:
+    """The start of a file's name, where a column is narrow: part-00017."""
+    name = path.rpartition("/")[2]
+    head = "-".join(name.split("-")[:2])
+    return head if 4 < len(head) < 16 else name[:12]
+
+
+@register.filter
+def linked(text: str, conflict: Any) -> SafeString:  # noqa: ANN401 - a conflict of a known table
+    """A sentence of the engine, its versions linked to their pages and its table to its own."""
+    table = getattr(conflict, "table", None)
+    if table is None:
+        return format_html("{}", text)
+    parts = re.split(rf"([Vv]ersion \d+|{re.escape(table.name)})", text)
+    return format_html_join("", "{}", ((_linked(part, table),) for part in parts))
+
+
+def _linked(part: str, table: Any) -> str:  # noqa: ANN401
+    if part == table.name:
+        return format_html('<a href="{}">{}</a>', reverse("table", args=[table.pk]), part)
+    if re.fullmatch(r"[Vv]ersion \d+", part):
+        return ver(table.pk, int(part.split()[1]))
+    return part

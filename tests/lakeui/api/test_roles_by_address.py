@@ -1,6 +1,9 @@
 """Every address, every role: one table, read as a row an address."""
 
+from datetime import timedelta
+
 import pytest
+from django.utils import timezone
 
 from lakeui.api.urls import urlpatterns
 from tests.lakeui.api.problem import problem
@@ -15,6 +18,7 @@ NIGHTLY = {"name": "nightly", "cron": "0 3 * * *", **OPTIMIZE}
 CREATE = {"name": "new.one", "create": {"schema": SCHEMA}}
 VIEWER = {"role": "viewer"}
 KEY = {"kind": "primary", "columns": ["no_such_column"]}
+MUTE = {"check_name": "small_files", "until": f"{timezone.now() + timedelta(days=7):%Y-%m-%dT%H:%MZ}"}
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets
@@ -62,6 +66,9 @@ ROWS = [
     ("post", "tables/{table}/preview/?version=9", None, (401, 404, 404, 404, 404, 404)),
     ("get", "search/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "overview/", None, (401, 200, 200, 200, 200, 200)),
+    ("get", "attention/", None, (401, 200, 200, 200, 200, 200)),
+    ("post", "attention/mutes/", MUTE, (401, 403, 403, 403, 201, 201)),
+    ("delete", "attention/mutes/1/", None, (401, 404, 404, 404, 404, 404)),
     ("get", "audit/", None, (401, 403, 403, 403, 200, 200)),
     ("get", "jobs/", None, (401, 200, 200, 200, 200, 200)),
     ("get", "jobs/{job}/", None, (401, 404, 200, 200, 200, 200)),
@@ -111,6 +118,7 @@ def test_every_address_has_a_row():
         .replace("<int:older>", "1")
         .replace("<int:newer>", "2")
         .replace("<int:key_id>", "1")
+        .replace("<int:mute_id>", "1")
         .replace("<int:conflict_id>", "1")
         .replace("<uuid:token_id>", "t")
         .replace("<int:schedule_id>", "1")

@@ -33,6 +33,7 @@ class SmallLake:
         table, job = f"/tables/{self.table.pk}/", f"/jobs/{self.job.pk}/"
         return {
             "overview": "/",
+            "attention": "/attention/",
             "tables": "/tables/",
             "table": table,
             "schema": f"{table}schema/",

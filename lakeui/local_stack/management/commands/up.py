@@ -1,5 +1,6 @@
 """`manage.py up`: everything on this machine, embedded, with a demo lake."""
 
+import os
 from typing import cast
 
 from django.conf import settings
@@ -45,6 +46,8 @@ class Command(BaseCommand):
         if found := list(problems(port, spark=spark)):
             raise CommandError("\n".join(found))
         call_command("migrate", verbosity=0, interactive=False)
+        if demo:
+            os.environ.setdefault("INSTALLATION_NAME", "demo lake")
         link = reverse("login-link", args=[make_link_token(_admin())])
         stack = Stack(programs(port, spark=spark, demo=demo), report=self._say)
         try:

@@ -1,0 +1,73 @@
+"""What needs a person, the checks behind it, and what is muted."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import ObjectField, RecordedField
+from lakeui.monitoring.checks import Check
+from lakeui.monitoring.models import Mute
+
+
+class MatterSerializer(serializers.Serializer[Any]):
+    """One matter. `facts` holds the figures of its check by name; bytes and times as in the pages."""
+
+    check_name = serializers.ChoiceField(Check.choices, source="check")
+    table_id = serializers.IntegerField(source="table.pk", allow_null=True, default=None)
+    table = serializers.CharField(source="table.name", allow_null=True, default=None)
+    job_id = serializers.UUIDField(source="job.pk", allow_null=True, default=None)
+    version = serializers.IntegerField(allow_null=True)
+    since = serializers.DateTimeField(allow_null=True)
+    facts = ObjectField()
+
+
+class CheckSerializer(serializers.Serializer[Any]):
+    """A check: from when on it tells, where that figure is set, and how many matters it tells now."""
+
+    name = serializers.CharField()
+    looks_for = serializers.CharField()
+    tells = serializers.CharField()
+    set_by = serializers.CharField(help_text="A setting or a table property; fixed: neither.")
+    count = serializers.IntegerField()
+
+
+class MuteSerializer(serializers.ModelSerializer[Mute]):
+    """A check that says nothing until then; of every table where none is named."""
+
+    check_name = serializers.ChoiceField(Check.choices, source="about")
+    table = serializers.CharField(source="table.name", allow_null=True, default=None)
+    reason = RecordedField(allow_null=True)
+    muted_by = serializers.CharField(source="muted_by.username", allow_null=True, default=None)
+
+    class Meta:
+        model = Mute
+        fields = [
+            "id",
+            "check_name",
+            "table_id",
+            "table",
+            "until",
+            "reason",
+            "muted_by",
+            "muted_at",
+        ]
+
+
+class MuteRequestSerializer(serializers.Serializer[Any]):
+    """What to mute, and until when: 90 days at most."""
+
+    check_name = serializers.ChoiceField(Check.choices)
+    table_id = serializers.IntegerField(
+        required=False, allow_null=True, default=None, min_value=1, max_value=2**63 - 1
+    )
+    until = serializers.DateTimeField()
+    reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=500)
+
+
+class AttentionSerializer(serializers.Serializer[Any]):
+    """Everything told now: of each check the first 50, in the order of checks."""
+
+    count = serializers.IntegerField()
+    matters = MatterSerializer(many=True)
+    checks = CheckSerializer(many=True)
+    mutes = MuteSerializer(many=True)

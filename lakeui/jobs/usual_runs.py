@@ -1,0 +1,93 @@
+"""How long runs of one kind usually take on a table, and so when one that runs may end."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+from uuid import UUID
+
+from django.db.models import F, OuterRef, Subquery, Window
+from django.db.models.functions import RowNumber
+
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job, JobAttempt
+
+_LATEST = 200
+_OF_A_KIND = 20
+ENOUGH = 3  # runs, before anything is expected of the next
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """Of the latest runs that ended well: their last attempts' median, and the median distance to it."""
+
+    median_ms: int
+    spread_ms: int
+    runs: int
+
+    def end_after(self, started_at: datetime) -> datetime:
+        """When one that began then would end."""
+        return started_at + timedelta(milliseconds=self.median_ms)
+
+
+def usual_run(table: Table, kind: str) -> Usual | None:
+    """Of one kind on one table; None where too few ended well."""
+    return _usual(took for _, took in _spans(_ended(table).filter(kind=kind)[:_OF_A_KIND]))
+
+
+def usual_runs(table: Table) -> Mapping[str, Usual]:
+    """Of every kind that ran lately on a table: one query."""
+    by_kind: defaultdict[str, list[int]] = defaultdict(list)
+    for kind, took in _spans(_ended(table)[:_LATEST]):
+        by_kind[kind].append(took)
+    found = {kind: _usual(spans[:_OF_A_KIND]) for kind, spans in by_kind.items()}
+    return {kind: usual for kind, usual in found.items() if usual is not None}
+
+
+def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, Usual]:
+    """For each of a few jobs, on whatever tables they are: one query."""
+    wanted = [job for job in jobs if not job.dry_run]
+    tables, kinds = {job.table_id for job in wanted}, {job.kind for job in wanted}
+    place = Window(RowNumber(), [F("table_id"), F("kind")], F("finished_at").desc())
+    ended = _of_tables(tables).filter(kind__in=kinds).annotate(place=place)
+    rows: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in ended.filter(place__lte=_OF_A_KIND):
+        rows[row["table_id"], row["kind"]].append(row)
+    usual = {key: _usual(took for _, took in _spans(each)) for key, each in rows.items()}
+    found = {job.pk: usual.get((job.table_id, job.kind)) for job in wanted}
+    return {pk: each for pk, each in found.items() if each is not None}
+
+
+def _ended(table: Table) -> Any:  # noqa: ANN401 - a query of mappings
+    return _of_tables([table.pk])
+
+
+def _of_tables(tables: Iterable[int]) -> Any:  # noqa: ANN401 - a query of mappings
+    landed = JobAttempt.objects.filter(job=OuterRef("pk"), outcome=JobAttempt.Outcome.COMMITTED)
+    jobs = Job.objects.filter(table__in=tables, state=Job.State.SUCCEEDED, dry_run=False)
+    return (
+        jobs.filter(started_at__isnull=False, finished_at__isnull=False)
+        .order_by("-finished_at")
+        .values("table_id", "kind", "started_at", "finished_at")
+        .annotate(last_try_at=Subquery(landed.order_by("-number").values("started_at")[:1]))
+    )
+
+
+def _spans(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
+    for row in rows:
+        began = row["last_try_at"] or row["started_at"]
+        yield row["kind"], int((row["finished_at"] - began).total_seconds() * 1000)
+
+
+def _usual(spans: Iterable[int]) -> Usual | None:
+    known = list(spans)
+    if len(known) < ENOUGH:
+        return None
+    middle = median(known)
+    return Usual(
+        median_ms=round(middle),
+        spread_ms=round(median(abs(each - middle) for each in known)),
+        runs=len(known),
+    )

@@ -1,0 +1,48 @@
+"""What needs a person, worst first: facts, for the first page and for REST. Pages find the words.
+
+Each check asks a fixed number of queries and reads a few rows; how many there are beyond those is
+counted. What was muted is left out of both.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeui.catalog.access import Person
+from lakeui.monitoring.checks import ORDER, Check
+from lakeui.monitoring.conflict_matters import many_escaped, metadata_costs
+from lakeui.monitoring.job_matters import ended_jobs, failing_schedules, waiting_jobs
+from lakeui.monitoring.matters import Asked, Found, Matter
+from lakeui.monitoring.mutes import Muted
+from lakeui.monitoring.overview import Day
+from lakeui.monitoring.table_matters import table_matters
+
+_LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (
+    table_matters,
+    many_escaped,
+    metadata_costs,
+    ended_jobs,
+    waiting_jobs,
+    failing_schedules,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """The first matters of each check, in the order of checks; and how many there are of each."""
+
+    matters: list[Matter]
+    counts: Mapping[Check, int]
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts.values())
+
+
+def attention(user: Person, now: datetime, day: Day, muted: Muted, most: int) -> Attention:
+    """Everything that is told now, at most so many matters of each check."""
+    asked = Asked(user, now, day, muted, most)
+    found = [each for look in _LOOKS for each in look(asked)]
+    found.sort(key=lambda each: ORDER.index(each[0]))
+    counts = {check: count for check, count, _ in found if count}
+    return Attention([matter for _, _, some in found for matter in some], counts)

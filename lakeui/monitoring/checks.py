@@ -1,0 +1,83 @@
+"""What is looked at for people's attention, and from what figure on it is told."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import TextChoices
+
+from lakeui.catalog.health import FEW_FILES
+from lakeui.monitoring.alerts import MAX_WAIT
+
+QUIET_MIRROR = timedelta(minutes=15)
+COSTLY_CHANGE = 2  # writes that lost to one change of the metadata
+UNKNOWN_FOR = timedelta(days=7)
+
+
+class Check(TextChoices):
+    """In the order in which they are told."""
+
+    UNREACHABLE = "unreachable", "A log that cannot be read"
+    OUTCOME_UNKNOWN = "outcome_unknown", "A commit of unknown outcome"
+    REORDERED = "reordered", "An order that no reader should have seen"
+    ESCAPED = "escaped", "Conflicts that escaped"
+    METADATA_COST = "metadata_cost", "A change of the metadata that made writers lose"
+    FAILED_JOB = "failed_job", "A job that failed"
+    FAILING_SCHEDULE = "failing_schedule", "A schedule that fails"
+    JOBS_WAIT = "jobs_wait", "Jobs that wait"
+    WORKER_SILENT = "worker_silent", "A worker that fell silent"
+    SMALL_FILES = "small_files", "Small files"
+    VACUUM_DUE = "vacuum_due", "Files that VACUUM may delete"
+    MIRROR_QUIET = "mirror_quiet", "A mirror that stands still"
+
+
+ORDER = tuple(Check)
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """From when on a check tells, and where that figure is set."""
+
+    check: Check
+    tells: str
+    set_by: str
+
+
+def thresholds() -> tuple[Threshold, ...]:
+    """All of them, as they are in force here."""
+    small = settings.SMALL_FILE_BYTES // 1024**2
+    fixed = "fixed"
+    return (
+        Threshold(Check.UNREACHABLE, "at the first try in vain", fixed),
+        Threshold(Check.OUTCOME_UNKNOWN, "at once, for 7 days or until it is run again", fixed),
+        Threshold(Check.REORDERED, "a later write should have read an append, in 30 days", fixed),
+        Threshold(
+            Check.ESCAPED,
+            f"{settings.ATTENTION_ESCAPED} writes lost on one table in 24 h",
+            "ATTENTION_ESCAPED",
+        ),
+        Threshold(Check.METADATA_COST, f"{COSTLY_CHANGE} writes lost to one commit in 24 h", fixed),
+        Threshold(Check.FAILED_JOB, "failed in 24 h and not run again", fixed),
+        Threshold(Check.FAILING_SCHEDULE, "its last job failed, or it made none", fixed),
+        Threshold(Check.JOBS_WAIT, f"{_minutes(MAX_WAIT)} min in the queue", fixed),
+        Threshold(
+            Check.WORKER_SILENT,
+            f"no heartbeat for {settings.JOB_LEASE_SECONDS} s",
+            "JOB_LEASE_SECONDS",
+        ),
+        Threshold(
+            Check.SMALL_FILES,
+            f"{FEW_FILES} files under {small} MiB that are more than half of all",
+            "SMALL_FILE_BYTES",
+        ),
+        Threshold(
+            Check.VACUUM_DUE,
+            "past their retention, and more than half as many bytes as the table holds",
+            "delta.deletedFileRetentionDuration of the table",
+        ),
+        Threshold(Check.MIRROR_QUIET, f"not read for {_minutes(QUIET_MIRROR)} min", fixed),
+    )
+
+
+def _minutes(span: timedelta) -> int:
+    return int(span.total_seconds() // 60)

@@ -1,0 +1,111 @@
+"""Tables that lose many writes, and single commits that made several writers lose."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Min, Q, Sum
+
+from engine.conflicts.checker import FILE_RULES
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
+from lakeui.monitoring.checks import COSTLY_CHANGE, Check
+from lakeui.monitoring.matters import NONE, Asked, Found, Matter
+
+_DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
+_LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
+_METADATA_RULES = ("metadata_changed", "protocol_changed")
+
+
+def many_escaped(asked: Asked) -> Iterator[Found]:
+    many = settings.ATTENTION_ESCAPED
+    hidden = set(asked.muted.of(Check.ESCAPED))
+    losses = {
+        pk: loss
+        for pk, loss in asked.day.by_table.items()
+        if pk and loss.escaped >= many and pk not in hidden
+    }
+    if asked.muted.hides(Check.ESCAPED):
+        losses = {}
+    worst = sorted(losses, key=lambda pk: (-losses[pk].escaped, pk))[: asked.most]
+    tables = asked.named(worst)
+    month = _month_of(worst, asked.now)
+    some = [
+        Matter(
+            check=Check.ESCAPED,
+            table=tables[pk],
+            facts={"escaped": losses[pk].escaped, "wasted_ms": losses[pk].wasted_ms}
+            | month.get(pk, {}),
+        )
+        for pk in worst
+        if pk in tables
+    ]
+    yield Check.ESCAPED, len(losses), some
+
+
+def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, int]]:
+    """Of a few tables, what 30 days were lost to: over files, which rows might tell apart, or not."""
+    rows = (
+        Conflict.objects.filter(
+            table__in=tables or NONE, occurred_at__gte=now - _MONTH, kind__in=_LOST
+        )
+        .order_by()
+        .values_list("table_id")
+        .annotate(n=Count("pk"), by_files=Count("pk", Q(rule__in=FILE_RULES)))
+    )
+    return {pk: {"escaped_30_days": n, "by_files_30_days": by_files} for pk, n, by_files in rows}
+
+
+def metadata_costs(asked: Asked) -> Iterator[Found]:
+    """One commit that changed the metadata while others were writing."""
+    lost = visible_conflicts(asked.user).filter(
+        kind__in=_LOST, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
+    )
+    lost = lost.filter(table__isnull=False, winning_version__isnull=False).order_by()
+    counted = (
+        asked.unmuted(Check.METADATA_COST, lost, "table")
+        .values("table_id", "winning_version", "winner_operation", "winner_user_name")
+        .annotate(
+            lost=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"), at=Min("occurred_at")
+        )
+        .filter(lost__gte=COSTLY_CHANGE)
+    )
+    rows = sorted(counted, key=lambda row: -row["ms"])
+    shown = rows[: asked.most]
+    tables = asked.named({row["table_id"] for row in shown})
+    losers = _losers(shown)
+    some = [
+        Matter(
+            check=Check.METADATA_COST,
+            table=tables[row["table_id"]],
+            since=row["at"],
+            version=row["winning_version"],
+            facts={
+                "lost": row["lost"],
+                "losers": losers.get((row["table_id"], row["winning_version"]), []),
+                "winner_operation": row["winner_operation"],
+                "winner_user_name": row["winner_user_name"],
+                "wasted_ms": row["ms"],
+                "wasted_bytes": row["size"],
+            },
+        )
+        for row in shown
+        if row["table_id"] in tables
+    ]
+    yield Check.METADATA_COST, len(rows), some
+
+
+def _losers(rows: Iterable[Mapping[str, Any]]) -> Mapping[tuple[int, int], list[str]]:
+    """The operations that lost to each of a few commits."""
+    met = Q(pk__in=NONE)
+    for row in rows:
+        met |= Q(table=row["table_id"], winning_version=row["winning_version"])
+    named = Conflict.objects.filter(met, kind__in=_LOST).order_by("current_operation")
+    found: dict[tuple[int, int], list[str]] = {}
+    for table, version, name in named.values_list(
+        "table_id", "winning_version", "current_operation"
+    )[:100]:
+        if version is not None:
+            found.setdefault((table, version), []).append(name)
+    return found

@@ -1,0 +1,58 @@
+"""What the checks say to each other: who asks, and what one of them tells."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from lakeui.catalog.access import Person, visible_tables
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job
+from lakeui.monitoring.checks import Check
+from lakeui.monitoring.mutes import Muted
+from lakeui.monitoring.overview import Day
+
+NONE = (0,)  # of no row, so that a page asks as often whether there is something or not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matter:
+    """One thing. `since`: when it began, where that is known; `facts`: its figures by name."""
+
+    check: Check
+    table: Table | None = None
+    since: datetime | None = None
+    job: Job | None = None
+    version: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A person, now, and at most how many matters of each check."""
+
+    user: Person
+    now: datetime
+    day: Day
+    muted: Muted
+    most: int
+
+    def unmuted(self, check: Check, rows: "QuerySet[Any]", column: str) -> "QuerySet[Any]":
+        if self.muted.hides(check):
+            return rows.none()
+        return rows.exclude(**{f"{column}__in": self.muted.of(check)})
+
+    def first_of(self, rows: "QuerySet[Any]") -> tuple[list[Any], int]:
+        """The first rows, and how many there are; counted only where these are not all."""
+        first = list(rows[: self.most])
+        return first, len(first) if len(first) < self.most else rows.order_by().count()
+
+    def named(self, pks: Collection[int]) -> Mapping[int, Table]:
+        """A few tables by number, as far as this person may see them."""
+        return {row.pk: row for row in visible_tables(self.user).filter(pk__in=pks or NONE)}
+
+
+Found = tuple[Check, int, list[Matter]]
+"""A check, how many matters it has, and the first of them."""

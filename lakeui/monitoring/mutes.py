@@ -1,0 +1,83 @@
+"""Checks that are to say nothing for a while."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from engine.errors import RequestError
+from lakeui.catalog.access import Person, role_of, visible_tables
+from lakeui.catalog.models import Table
+from lakeui.monitoring.checks import Check
+from lakeui.monitoring.models import Mute
+
+LONGEST = timedelta(days=90)
+MOST = 500  # at once
+
+
+@dataclass(frozen=True, slots=True)
+class Muted:
+    """What is muted now: checks as a whole, and checks of single tables."""
+
+    checks: frozenset[str] = frozenset()
+    tables: dict[str, list[int]] = field(default_factory=dict)
+
+    def hides(self, check: Check) -> bool:
+        return check in self.checks
+
+    def of(self, check: Check) -> Collection[int]:
+        """The tables of which this check says nothing."""
+        return self.tables.get(check, [])
+
+
+def mutes_now(now: datetime) -> list[Mute]:
+    """Those in force; the first to end first."""
+    rows = Mute.objects.filter(until__gt=now).select_related("table", "muted_by")
+    return list(rows[:MOST])
+
+
+def visible_mutes(mutes: Iterable[Mute], user: Person) -> list[Mute]:
+    """Those of tables that a person may see, and those of all."""
+    rows = list(mutes)
+    if role_of(user) is not None:
+        return rows
+    named = {row.table_id for row in rows if row.table_id}
+    seen = set(visible_tables(user).filter(pk__in=named).values_list("pk", flat=True))
+    return [row for row in rows if row.table_id is None or row.table_id in seen]
+
+
+def muted(mutes: Iterable[Mute]) -> Muted:
+    """The same, to be asked check by check."""
+    tables: dict[str, list[int]] = {}
+    whole = set()
+    for row in mutes:
+        if row.table_id is None:
+            whole.add(row.about)
+        else:
+            tables.setdefault(row.about, []).append(row.table_id)
+    return Muted(frozenset(whole), tables)
+
+
+def mute(
+    check: Check, table: Table | None, until: datetime, *, by: User, now: datetime, reason: str = ""
+) -> Mute:
+    """Mute a check, or change until when; it is on record in the audit trail.
+
+    Raises:
+        RequestError: until a moment that is past or too far, or too much is muted.
+    """
+    if not now < until <= now + LONGEST:
+        msg = "A check is muted until a moment within the next 90 days."
+        raise RequestError(msg, "Choose one.", field="until")
+    with transaction.atomic():
+        Mute.objects.filter(until__lte=now).delete()
+        row = Mute.objects.filter(about=check, table=table).first()
+        if row is None and Mute.objects.count() >= MOST:
+            msg = f"{MOST} checks are muted already."
+            raise RequestError(msg, "Mute one on all tables instead.", field="check")
+        row = row or Mute(about=check, table=table)
+        row.until, row.reason, row.muted_by = until, reason.strip()[:500], by
+        row.save()
+    return row

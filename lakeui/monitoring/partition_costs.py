@@ -1,0 +1,70 @@
+"""What lost writes cost by partition, where a conflict says which partitions it was about."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakeui.catalog.access import Person
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
+
+DAY = timedelta(hours=24)
+MOST = 1_000
+"""So many lost writes are looked at, the latest of the day."""
+_LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCost:
+    """`partition` is empty where the conflict names none: the table has none, or it was not told."""
+
+    table_id: int | None
+    table: str
+    partition: str
+    loser: str
+    winner: str
+    times: int
+    wasted_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCosts:
+    """The costliest first. A write that lost in several partitions counts in each."""
+
+    rows: list[PartitionCost]
+    looked_at: int
+    is_cut: bool
+
+
+def partition_costs(user: Person, now: datetime) -> PartitionCosts:
+    """Of the last 24 hours, in one query."""
+    lost = visible_conflicts(user).filter(occurred_at__gte=now - DAY, kind__in=_LOST)
+    found = lost.order_by("-occurred_at", "-id").values_list(
+        "table_id",
+        "table__name",
+        "current_operation",
+        "winner_operation",
+        "partitions",
+        "wasted_ms",
+    )[: MOST + 1]
+    times: Counter[tuple[Any, ...]] = Counter()
+    cost: Counter[tuple[Any, ...]] = Counter()
+    rows = list(found)
+    for table_id, table, loser, winner, partitions, wasted_ms in rows[:MOST]:
+        for partition in _named(partitions):
+            key = (table_id, table or "", partition, loser, winner)
+            times[key] += 1
+            cost[key] += wasted_ms
+    costs = [PartitionCost(*key, n, cost[key]) for key, n in times.items()]
+    costs.sort(key=lambda each: (-each.wasted_ms, each.table, each.partition))
+    return PartitionCosts(costs, len(rows[:MOST]), len(rows) > MOST)
+
+
+def _named(partitions: object) -> Iterable[str]:
+    """As text, each once: event_date=2026-11-19, as it was recorded."""
+    listed = partitions if isinstance(partitions, list) else []
+    named = (each if isinstance(each, str) else json.dumps(each) for each in listed)
+    return dict.fromkeys(named) or ("",)

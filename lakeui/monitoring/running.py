@@ -1,0 +1,68 @@
+"""What runs, when it may end, what comes next, and what just ended."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import F, OuterRef, Subquery
+
+from lakeui.catalog.access import Person
+from lakeui.jobs.filters import visible_jobs, visible_schedules
+from lakeui.jobs.models import Job, JobAttempt, Schedule
+from lakeui.jobs.usual_runs import Usual, usual_runs_of
+
+MOST_RUNNING, MOST_NEXT = 12, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job at work. `expected_at` is None where too few runs like it ended well."""
+
+    job: Job
+    usual: Usual | None
+    expected_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The first of each, `ended` only where nothing comes next; the counts are of all."""
+
+    running: list[Running]
+    running_count: int
+    queued: list[Job]
+    queued_count: int
+    oldest_queued_at: datetime | None
+    due: list[Schedule]
+    ended: list[Job] = field(default_factory=list)
+
+
+def running_now(user: Person) -> Now:
+    """Of the tables that a person may see."""
+    visible = visible_jobs(user).select_related("table")
+    waiting = visible.filter(state=Job.State.QUEUED).order_by("created_at")
+    busy = visible.filter(state__in=[Job.State.RUNNING, Job.State.COMMITTING])
+    tries = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
+    began = busy.annotate(try_at=Subquery(tries.values("started_at")[:1]))
+    jobs = list(began.order_by(F("started_at").asc(nulls_last=True))[:MOST_RUNNING])
+    usual = usual_runs_of(jobs)
+    due = visible_schedules(user).filter(enabled=True, next_due_at__isnull=False)
+    ended = visible.filter(state__in=Job.ENDED, finished_at__isnull=False)
+    queued = list(waiting[:MOST_NEXT])
+    next_due = list(due.select_related("table", "owner").order_by("next_due_at", "pk")[:MOST_NEXT])
+    is_idle = not queued and not next_due
+    return Now(
+        running=[_running(job, usual) for job in jobs],
+        running_count=len(jobs) if len(jobs) < MOST_RUNNING else busy.count(),
+        queued=queued,
+        queued_count=len(queued) if len(queued) < MOST_NEXT else waiting.order_by().count(),
+        oldest_queued_at=queued[0].created_at if queued else None,
+        due=next_due,
+        ended=list(ended.order_by("-finished_at")[:MOST_NEXT]) if is_idle else [],
+    )
+
+
+def _running(job: Job, usual: Mapping[UUID, Usual]) -> Running:
+    began: datetime | None = getattr(job, "try_at", None) or job.started_at
+    known = usual.get(job.pk)
+    return Running(job, known, known.end_after(began) if known and began else None)

@@ -1,0 +1,83 @@
+"""What conflicts cost, a row each partition, a column each pair of operations: a table, in ink."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakeui.monitoring.partition_costs import PartitionCost
+from lakeui.pages.units import format_duration
+
+_MOST_ROWS, _MOST_PAIRS = 8, 6
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """`heat` from 0 to 5; `words` say all of it."""
+
+    heat: int
+    wasted_ms: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeatRow:
+    """One partition of one table; no partition: none was named."""
+
+    table_id: int | None
+    table: str
+    partition: str
+    cells: tuple[HeatCell, ...]
+    wasted_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHeat:
+    """The costliest rows and columns; how many were left out of either."""
+
+    pairs: tuple[tuple[str, str], ...]
+    rows: tuple[HeatRow, ...]
+    more_rows: int
+    more_pairs: int
+
+
+def draw_partition_heat(costs: Sequence[PartitionCost]) -> PartitionHeat | None:
+    """Of costs by table, partition and pair; None where there are none."""
+    rows: Counter[tuple[int | None, str, str]] = Counter()
+    pairs: Counter[tuple[str, str]] = Counter()
+    cells: Counter[tuple[tuple[int | None, str, str], tuple[str, str]]] = Counter()
+    times: Counter[tuple[tuple[int | None, str, str], tuple[str, str]]] = Counter()
+    for each in costs:
+        place, pair = (each.table_id, each.table, each.partition), (each.loser, each.winner)
+        rows[place] += each.wasted_ms
+        pairs[pair] += each.wasted_ms
+        cells[place, pair] += each.wasted_ms
+        times[place, pair] += each.times
+    if not rows:
+        return None
+    shown = tuple(pair for pair, _ in pairs.most_common(_MOST_PAIRS))
+    highest = max(cells.values()) or 1
+    drawn = tuple(
+        HeatRow(
+            *place,
+            cells=tuple(
+                _cell(cells[place, pair], times[place, pair], pair, highest) for pair in shown
+            ),
+            wasted_ms=total,
+        )
+        for place, total in rows.most_common(_MOST_ROWS)
+    )
+    return PartitionHeat(
+        shown, drawn, max(len(rows) - _MOST_ROWS, 0), max(len(pairs) - _MOST_PAIRS, 0)
+    )
+
+
+def _cell(cost: int, times: int, pair: tuple[str, str], highest: int) -> HeatCell:
+    if not times:
+        return HeatCell(0, 0, "")
+    loser, winner = (side or "?" for side in pair)
+    lost = "1 write" if times == 1 else f"{times:,} writes"
+    return HeatCell(
+        min(5, 1 + int(4 * cost / highest)),
+        cost,
+        f"{lost} lost, {loser} to {winner}: {format_duration(cost)}",
+    )

@@ -1,0 +1,199 @@
+"""What the first page asks people to look at, and how it is kept quiet."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from auditlog.models import LogEntry
+from django.utils import timezone
+
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job, Schedule
+from lakeui.monitoring.models import Mute
+from tests.lakeui.factories import make_conflict, make_job, make_table
+
+pytestmark = pytest.mark.django_db
+
+
+def body_of(client, path="/attention/"):
+    """The page's words, without markup."""
+    text = re.sub(r"<[^>]+>", " ", client.get(path).content.decode())
+    return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
+
+
+def test_an_unreachable_table_says_since_when_and_how_often_it_was_tried(as_):
+    began = timezone.now() - timedelta(hours=3)
+    make_table(
+        "ml.features", mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403 Forbidden.",
+        mirror_failed_at=began, mirror_tries=38, mirrored_at=began,
+    )  # fmt: skip
+    body = body_of(as_("viewer"))
+    assert "Storage of ml.features does not answer" in body
+    assert "38 tries. Pages show version 12 as mirrored 3 h ago." in body
+    assert "Try now" not in body
+    assert "Try now" in body_of(as_("owner"))
+
+
+def test_many_lost_writes_say_what_thirty_days_were_lost_to(as_):
+    table = make_table("sales.items", row_level_eligible=False, row_level_reason="partitioned")
+    for number in range(3):
+        make_conflict(table, occurred_at=timezone.now() - timedelta(hours=number))
+    make_conflict(table, rule="metadata_changed", occurred_at=timezone.now() - timedelta(days=9))
+    body = body_of(as_("viewer"))
+    assert "3 conflicts escaped in 24 h on sales.items" in body
+    assert "3 of the 4 in 30 days were lost over files" in body
+    assert "Eligibility" in body
+
+
+def test_one_metadata_change_that_cost_two_writes_is_told_once(as_):
+    table = make_table()
+    for operation in ("MERGE", "OPTIMIZE"):
+        make_conflict(
+            table, rule="metadata_changed", winning_version=9, current_operation=operation,
+            winner_operation="SET TBLPROPERTIES", winner_user_name="schema-bot", wasted_ms=60_000,
+            wasted_bytes=2**30,
+        )  # fmt: skip
+    make_conflict(table, rule="metadata_changed", winning_version=4)
+    response = as_("viewer").get("/attention/").content.decode()
+    assert f"/tables/{table.pk}/concurrency/?last=12" in response
+    body = body_of(as_("viewer"))
+    assert body.count("One SET TBLPROPERTIES cost 2 writes") == 1
+    assert "schema-bot committed v9 with a MERGE and an OPTIMIZE in flight: 2 min and 2 GiB" in body
+
+
+def test_a_failed_job_that_was_run_again_is_told_no_more(as_):
+    table = make_table()
+    ended = {"state": Job.State.FAILED, "finished_at": timezone.now()}
+    failed = make_job(table, "append", error_message="4 rows do not fit.", **ended)
+    assert "APPEND failed in sales.orders 4 rows do not fit." in body_of(as_("viewer"))
+    make_job(table, "append", retry_of=failed)
+    assert "Nothing needs you" in body_of(as_("viewer"))
+
+
+def test_an_unknown_outcome_is_told_apart_from_a_failure(as_):
+    make_job(
+        make_table(), "merge", state=Job.State.FAILED, finished_at=timezone.now() - timedelta(days=3),
+        error_code="LAKE_COMMIT_OUTCOME_UNKNOWN",
+    )  # fmt: skip
+    body = body_of(as_("viewer"))
+    assert "Outcome of MERGE unknown" in body
+    assert "MERGE failed" not in body
+
+
+def test_a_schedule_whose_last_job_lost_is_told_with_when_it_is_due_again(as_, people):
+    table = make_table()
+    job = make_job(table, "merge", state=Job.State.CONFLICTED, error_message="Version 9 landed.")
+    Schedule.objects.create(
+        name="nightly", table=table, cron="0 2 * * *", kind="merge", owner=people["owner"],
+        last_job=job, last_fired_at=timezone.now(), next_due_at=timezone.now() + timedelta(hours=1),
+    )  # fmt: skip
+    body = body_of(as_("viewer"))
+    assert "Schedule nightly fails on sales.orders Version 9 landed. It is due again at" in body
+
+
+def test_jobs_that_wait_long_and_workers_that_fell_silent_are_told(as_):
+    long_ago = timezone.now() - timedelta(hours=1)
+    table = make_table()
+    make_job(table, "optimize", state=Job.State.QUEUED, created_at=long_ago)
+    make_job(
+        table, "delete", state=Job.State.RUNNING, worker="spark-2", started_at=long_ago,
+        heartbeat_at=long_ago, lease_expires_at=long_ago,
+    )  # fmt: skip
+    body = body_of(as_("viewer"))
+    assert "1 job waits for a worker" in body
+    assert "The worker of DELETE fell silent" in body
+
+
+def test_small_files_say_when_they_were_packed_last(as_):
+    packed = timezone.now() - timedelta(days=11)
+    make_table("web.events", file_count=100, small_file_count=80, last_optimize_at=packed)
+    assert "80 of 100 files, last OPTIMIZE 11 d ago." in body_of(as_("viewer"))
+
+
+def test_a_check_muted_for_one_table_still_tells_of_the_others(as_):
+    first, second = (
+        make_table(name, file_count=100, small_file_count=80) for name in ("web.a", "web.b")
+    )
+    client = as_("owner")
+    posted = {"check": "small_files", "table": first.pk, "days": "7", "reason": "packed on Monday"}
+    assert client.post("/attention/mute/", posted).status_code == 302
+    body = body_of(client)
+    assert "are small in web.a" not in body
+    assert "are small in web.b" in body
+    assert "packed on Monday" in body
+    assert "1 muted" in body_of(client, "/")
+    entry = LogEntry.objects.get(content_type__model="mute")
+    assert entry.actor.username == "owner"
+    assert "packed on Monday" in entry.changes["reason"]
+    client.post(f"/attention/mutes/{Mute.objects.get().pk}/end/")
+    assert "are small in web.a" in body_of(client)
+    assert second.mutes.count() == 0
+
+
+def test_a_check_muted_for_all_tells_nothing_until_then(as_):
+    make_table("web.a", file_count=100, small_file_count=80)
+    as_("owner").post("/attention/mute/", {"check": "small_files", "days": "1"})
+    assert "Nothing needs you" in body_of(as_("viewer"))
+    Mute.objects.update(until=timezone.now() - timedelta(seconds=1))
+    assert "80 % of its files are small" in body_of(as_("viewer"))
+
+
+@pytest.mark.parametrize(
+    ("who", "posted", "status"),
+    [
+        ("viewer", {"check": "small_files", "days": "7"}, 403),
+        ("operator", {"check": "small_files", "days": "7"}, 403),
+        ("owner", {"check": "imagined", "days": "7"}, 404),
+        ("owner", {"check": "small_files", "days": "9999"}, 404),
+        ("owner", {"check": "small_files", "days": "7", "table": "x"}, 404),
+        ("owner", {"check": "small_files", "days": "7", "table": "99"}, 404),
+    ],
+)
+def test_muting_takes_a_maintainer_and_a_check_there_is(as_, who, posted, status):
+    assert as_(who).post("/attention/mute/", posted).status_code == status
+    assert not Mute.objects.exists()
+
+
+def test_nothing_is_muted_while_read_only(as_, settings):
+    settings.READ_ONLY = True
+    posted = {"check": "small_files", "days": "7"}
+    assert as_("owner").post("/attention/mute/", posted).status_code == 403
+
+
+def test_a_stranger_learns_of_no_table(as_):
+    table = make_table("secret.salaries", file_count=100, small_file_count=80)
+    for number in range(3):
+        make_conflict(table, winning_version=number)
+    assert "secret.salaries" not in body_of(as_("stranger"))
+    answer = as_("stranger").get("/api/v1/attention/").json()
+    assert answer["matters"] == []
+
+
+def test_rest_tells_the_same_and_mutes_the_same(as_):
+    table = make_table("web.a", file_count=100, small_file_count=80)
+    client = as_("owner")
+    (matter,) = client.get("/api/v1/attention/").json()["matters"]
+    assert (matter["check_name"], matter["table"]) == ("small_files", "web.a")
+    assert matter["facts"]["small_file_count"] == 80
+    wanted = {
+        "check_name": "small_files",
+        "table_id": table.pk,
+        "until": (timezone.now() + timedelta(days=3)).isoformat(),
+    }
+    muted = client.post("/api/v1/attention/mutes/", wanted, content_type="application/json")
+    assert muted.status_code == 201
+    answer = client.get("/api/v1/attention/").json()
+    assert answer["matters"] == []
+    assert [each["table"] for each in answer["mutes"]] == ["web.a"]
+    assert client.get("/api/v1/overview/").json()["attention_count"] == 0
+    far = wanted | {"until": (timezone.now() + timedelta(days=300)).isoformat()}
+    refused = client.post("/api/v1/attention/mutes/", far, content_type="application/json")
+    assert refused.status_code == 422
+    client.delete(f"/api/v1/attention/mutes/{answer['mutes'][0]['id']}/")
+    assert client.get("/api/v1/attention/").json()["count"] == 1
+
+
+def test_a_healthy_lake_needs_nobody(as_):
+    make_table()
+    Table.objects.create(name="not.yet", uri="memory://not-yet")
+    assert "Nothing needs you" in body_of(as_("viewer"), "/")

@@ -1,0 +1,135 @@
+"""The first page: what runs and until when, which tables, and what conflicts cost by where."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from lakeui.catalog.commit_hours import count_in
+from lakeui.jobs.models import Job, Schedule, WorkerReport
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
+
+pytestmark = pytest.mark.django_db
+
+
+def words(client, path="/"):
+    text = re.sub(r"<[^>]+>", " ", client.get(path).content.decode())
+    return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
+
+
+def rows(client, path):
+    body = client.get(path).content.decode()
+    listed = body.partition('<h2 id="tables">')[2].partition("</tbody>")[0]
+    return re.findall(r'<th scope="row"><a href="/tables/\d+/">([^<]+)</a>', listed)
+
+
+def ended_run(table, minutes, days):
+    at = timezone.now() - timedelta(days=days)
+    return make_job(table, "merge", started_at=at, finished_at=at + timedelta(minutes=minutes))
+
+
+def test_a_running_job_ends_when_runs_like_it_did(as_):
+    table = make_table()
+    for days, minutes in enumerate((9, 10, 30), 1):
+        ended_run(table, minutes, days)
+    began = timezone.now() - timedelta(minutes=4)
+    make_job(table, "merge", state=Job.State.RUNNING, started_at=began)
+    assert "about 6 min" in words(as_("viewer"))
+    (run,) = as_("viewer").get("/api/v1/overview/").json()["running"]
+    assert run["expected_from_runs"] == 3
+    assert run["expected_at"] == (began + timedelta(minutes=10)).isoformat().replace("+00:00", "Z")
+
+
+def test_of_too_few_runs_nothing_is_expected(as_):
+    table, other = make_table(), make_table("crm.customers")
+    ended_run(table, 9, 1)
+    ended_run(table, 9, 2)
+    ended_run(other, 9, 2)
+    make_job(table, "merge", state=Job.State.RUNNING, started_at=timezone.now())
+    assert "about" not in words(as_("viewer")).partition("Running")[2].partition("Next")[0]
+    (run,) = as_("viewer").get("/api/v1/overview/").json()["running"]
+    assert run["expected_at"] is None
+
+
+def test_what_comes_next_is_the_queue_then_the_schedules(as_, people):
+    table = make_table()
+    make_job(table, "optimize", state=Job.State.QUEUED)
+    due = timezone.now() + timedelta(hours=1)
+    Schedule.objects.create(
+        name="nightly", table=table, cron="0 2 * * *", kind="vacuum", owner=people["owner"],
+        next_due_at=due,
+    )  # fmt: skip
+    body = words(as_("viewer")).partition(" Next ")[2]
+    assert body.index("OPTIMIZE") < body.index("VACUUM") < body.index("nightly")
+    assert "1 in the queue, oldest" in body
+    answer = as_("viewer").get("/api/v1/overview/").json()
+    assert [each["name"] for each in answer["due"]] == ["nightly"]
+
+
+def test_costs_by_partition_name_table_partition_and_pair(as_):
+    table = make_table("sales.items")
+    for day in ("2026-11-19", "2026-11-19", "2026-11-20"):
+        make_conflict(table, partitions=[f"event_date={day}"], wasted_ms=120_000)
+    make_conflict(make_table("sales.plain"), wasted_ms=60_000)
+    body = words(as_("viewer"), "/?heat=partition").partition("Cost of conflicts by partition")[2]
+    assert "sales.items event_date=2026-11-19 4 min" in body
+    assert "sales.items event_date=2026-11-20 2 min" in body
+    assert "sales.plain no partition named 1 min" in body
+    costs = as_("viewer").get("/api/v1/overview/").json()["cost_by_partition"]
+    assert [(each["partition"], each["times"]) for each in costs] == [
+        ("event_date=2026-11-19", 2), ("event_date=2026-11-20", 1), (None, 1),
+    ]  # fmt: skip
+
+
+def test_costs_by_hour_have_a_table_beside_the_picture(as_):
+    make_conflict(make_table(), wasted_ms=120_000, occurred_at=timezone.now())
+    body = words(as_("viewer"))
+    hour = timezone.now().strftime("%H:00")
+    assert f"UPDATE × DELETE {hour}" in re.sub(r"\d+ \w{3} (?=\d\d:00)", "", body)
+
+
+def test_tables_are_narrowed_and_sorted_by_the_address(as_):
+    small = make_table("a.small", size_bytes=1, row_level_eligible=False)
+    make_table("b.large", size_bytes=10**12)
+    make_table("c.ill", size_bytes=10**6, mirror_error_code="X", mirror_error="gone")
+    make_conflict(small)
+    client = as_("viewer")
+    assert rows(client, "/") == ["a.small", "b.large", "c.ill"]
+    assert rows(client, "/?sort=-size") == ["b.large", "c.ill", "a.small"]
+    assert rows(client, "/?show=attention") == ["c.ill"]
+    assert rows(client, "/?show=escaped") == ["a.small"]
+    assert rows(client, "/?show=no_row_level&sort=name") == ["a.small"]
+    kept = client.get("/?show=attention&sort=-size").content.decode()
+    assert "?show=attention&amp;sort=-size&amp;heat=partition#cost" in kept
+    body = words(client)
+    assert "Attention 1" in body
+    assert "Escaped conflicts 1" in body
+    assert "No row-level 1" in body
+
+
+@pytest.mark.parametrize("path", ["/?show=all-of-it", "/?sort=colour", "/?heat=planet"])
+def test_an_address_that_names_no_order_is_told(as_, path):
+    assert as_("viewer").get(path).status_code == 404
+
+
+def test_the_data_says_how_it_grew_and_tables_who_wrote_last(as_):
+    table = make_table(last_writer="stream-orders")
+    count_in([make_commit(table, 12, bytes_added=3 * 2**30, bytes_removed=2**30)])
+    body = words(as_("viewer"), "/?range=24h")
+    assert "+2 GiB" in body
+    assert "stream-orders" in body
+    assert as_("viewer").get("/api/v1/overview/").json()["growth_bytes"] == str(2 * 2**30)
+
+
+def test_the_frame_counts_workers_by_what_they_reported(as_, settings):
+    settings.INSTALLATION_NAME = "blue lake"
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
+    now = timezone.now()
+    for name, ago in (("spark@a", 2), ("spark@b", 3600)):
+        WorkerReport.objects.create(
+            name=name, queue="spark", pid=1, started_at=now, seen_at=now - timedelta(seconds=ago)
+        )
+    body = words(as_("viewer"), "/tables/")
+    assert "1 of 2" in body
+    assert "blue lake" in body
