@@ -5,9 +5,11 @@ Losers left no commit: of them the recorded facts are judged. Where what is reco
 it, the answer is "undecidable", with the reason.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from django.db.models.fields.json import KeyTransform
 
 from engine.actions.codec import decode_lines
 from engine.actions.commit_info import CommitInfo
@@ -21,13 +23,14 @@ from engine.conflicts.replay_history import (
     unexplained_snapshots,
 )
 from engine.conflicts.transaction_info import WinningCommit
-from engine.errors import EngineError
+from engine.errors import ConflictFacts, EngineError
 from engine.schema.types import StructType, parse_schema
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.models import Conflict
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
+MAX_CONFLICTS = 2_000
 _DATA_ADDED = "data_added"
 
 
@@ -54,13 +57,17 @@ class CommitVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ConflictVerdict:
-    """A recorded conflict, lost or absorbed, under the other setting."""
+    """A recorded conflict, lost or absorbed, under the other setting.
+
+    `version` is what a write that absorbed it became, None where that is not recorded or it lost.
+    """
 
     conflict_id: int
     kind: str
     rule: str
     verdict: Verdict
     why: str
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +75,7 @@ class Answer:
     """Versions `first` to `last` under the setting that was asked for.
 
     `not_replayed` are versions whose commit is longer than the mirror keeps, or cannot be read.
+    `is_capped`: of the conflicts of that range only the latest `MAX_CONFLICTS` are judged.
     """
 
     level: str
@@ -77,6 +85,7 @@ class Answer:
     commits: tuple[CommitVerdict, ...]
     conflicts: tuple[ConflictVerdict, ...]
     not_replayed: tuple[int, ...]
+    is_capped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,33 +104,48 @@ def what_if(
     row_level: bool,
     versions: tuple[int, int] | None = None,
     history: History | None = None,
+    conflicts: Sequence[Conflict] | None = None,
 ) -> Answer:
     """Judge a range of versions, the latest hundred by default, under another setting.
 
-    `history` is that range where it has been read already.
+    `history` and `conflicts` are those of that range where they have been read already.
     """
     first, last = versions or latest_versions(table, DEFAULT_VERSIONS)
     history = history or recorded_history(table, first, last)
+    met = recorded_conflicts(table, first, last) if conflicts is None else conflicts
+    absorbed = _absorbed_by(met)
+    replayed = replay_history(history.commits, history.table, level)
+    landed = {each.version: each for each in history.commits}
     judged = [
-        _commit_verdict(each, _unseen(each, history), row_level=row_level)
-        for each in replay_history(history.commits, history.table, level)
-        if each.met or _unseen(each, history)
+        _Landed(each, landed[each.version], absorbed.get(each.version, ())).judged(
+            level,
+            row_level=row_level,
+            by_rows_now=table.row_level_eligible,
+            unseen=_unseen(landed[each.version], history),
+        )
+        for each in replayed
+        if each.met or _unseen(landed[each.version], history)
     ]
-    met = table.conflicts.filter(winning_version__range=(first, last)).exclude(
-        kind=Conflict.Kind.REPORTED
-    )
     return Answer(
         level=str(level),
         row_level=row_level,
         first=first,
         last=last,
         commits=tuple(judged),
-        conflicts=tuple(
-            _conflict_verdict(each, table, level, row_level=row_level)
-            for each in met.order_by("winning_version", "id")
-        ),
+        conflicts=tuple(_conflict_verdict(each, table, level, row_level=row_level) for each in met),
         not_replayed=tuple(sorted(history.missing)),
+        is_capped=len(met) == MAX_CONFLICTS,
     )
+
+
+def recorded_conflicts(table: Table, first: int, last: int) -> tuple[Conflict, ...]:
+    """The conflicts with a range of versions, in their order, the latest of them; without facts."""
+    met = table.conflicts.filter(winning_version__range=(first, last)).exclude(
+        kind=Conflict.Kind.REPORTED
+    )
+    blind = KeyTransform("is_blind_append", KeyTransform("winner", "facts"))
+    rows = met.select_related("job").defer("facts").annotate(winner_is_blind=blind)
+    return tuple(rows.order_by("-winning_version", "-id")[:MAX_CONFLICTS])[::-1]
 
 
 def unexplained(
@@ -147,10 +171,15 @@ def latest_versions(table: Table, count: int) -> tuple[int, int]:
     return max(0, last - min(count, MAX_VERSIONS) + 1), last
 
 
+def within(table: Table, first: int, last: int) -> tuple[int, int]:
+    """A range of versions cut to those there are, and to the latest `MAX_VERSIONS` of them."""
+    last = min(last, table.version or 0)
+    return max(first, last - MAX_VERSIONS + 1, 0), last
+
+
 def recorded_history(table: Table, first: int, last: int) -> History:
     """The commits of a range from the mirror's texts, decoded as the engine does it."""
-    last = min(last, table.version or 0)
-    first = max(first, last - MAX_VERSIONS + 1, 0)
+    first, last = within(table, first, last)
     rows = list(table.commits.filter(version__range=(first, last)).order_by("version"))
     read = {row.version: decoded(row) for row in rows}
     here = {version: commit for version, commit in read.items() if commit is not None}
@@ -184,33 +213,82 @@ def decoded(row: Commit) -> WinningCommit | None:
     return WinningCommit(version=row.version, actions=actions, info=info or CommitInfo())
 
 
-def _unseen(found: WhatIf, history: History) -> bool:
+def _unseen(commit: WinningCommit, history: History) -> bool:
     """Whether a version that landed meanwhile cannot be replayed."""
-    commit = next(each for each in history.commits if each.version == found.version)
     read_version = commit.info.read_version
-    if read_version is None:
+    if read_version is None or not history.missing:
         return False
-    return any(read_version < version < found.version for version in history.missing)
+    return any(read_version < version < commit.version for version in history.missing)
 
 
-def _commit_verdict(found: WhatIf, unseen: bool, *, row_level: bool) -> CommitVerdict:
-    facts = found.conflict
-    if facts is None:
-        verdict, why = Verdict.PASSES, "no check of the engine stops it"
-        if unseen:
-            verdict, why = Verdict.UNDECIDABLE, "a commit in between is not kept whole"
-        return CommitVerdict(found.version, found.operation, found.met, verdict, why)
-    verdict, why = Verdict.CONFLICT, facts.what
-    if not found.certain:
-        verdict = Verdict.UNDECIDABLE
-        why = "what it read is not recorded; had it read everything, it would conflict"
-    elif row_level and facts.rule in FILE_RULES:
-        verdict = Verdict.UNDECIDABLE
-        why = "it would conflict by files; which rows each side touched is not recorded"
-    winner = facts.winner.version
-    return CommitVerdict(
-        found.version, found.operation, found.met, verdict, why, facts.rule, winner
-    )
+def _absorbed_by(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
+    """The versions that a version absorbed a conflict with."""
+    found: dict[int, list[int]] = {}
+    for each in conflicts:
+        version = became(each)
+        if version is not None and each.winning_version is not None:
+            found.setdefault(version, []).append(each.winning_version)
+    return found
+
+
+def became(conflict: Conflict) -> int | None:
+    """The version that a write became which absorbed this conflict."""
+    if conflict.kind != Conflict.Kind.ABSORBED:
+        return None
+    committed = conflict.job.committed_version if conflict.job else None
+    return conflict.attempted_version if committed is None else committed
+
+
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """A commit, what its replay found, and the versions with which rows alone kept it apart."""
+
+    found: WhatIf
+    commit: WinningCommit
+    absorbed: Sequence[int]
+
+    def judged(
+        self, level: IsolationLevel, *, row_level: bool, by_rows_now: bool, unseen: bool
+    ) -> CommitVerdict:
+        """That it landed tells more than a replay can, where it was checked as strictly as asked."""
+        alike = row_level or not (by_rows_now or self.found.certain or self.absorbed)
+        if alike and _is_as_strict(self.commit.info.isolation_level, level):
+            why = "it landed at this level or a stricter one"
+            return self._verdict(Verdict.PASSES, why)
+        facts = self.found.conflict
+        if self.absorbed and not row_level:
+            why = "rows alone kept the two apart: by files they conflict"
+            return self._verdict(
+                Verdict.CONFLICT, why, min(self.absorbed), facts.rule if facts else None
+            )
+        if facts is None and unseen:
+            return self._verdict(Verdict.UNDECIDABLE, "a commit in between is not kept whole")
+        if facts is None:
+            return self._verdict(Verdict.PASSES, "no check of the engine stops it")
+        verdict, why = self._by_replay(facts, row_level=row_level)
+        return self._verdict(verdict, why, facts.winner.version, facts.rule)
+
+    def _by_replay(self, facts: ConflictFacts, *, row_level: bool) -> tuple[Verdict, str]:
+        if not self.found.certain:
+            why = "what it read is not recorded; had it read everything, it would conflict"
+            return Verdict.UNDECIDABLE, why
+        if row_level and facts.rule in FILE_RULES:
+            why = "it would conflict by files; which rows each side touched is not recorded"
+            return Verdict.UNDECIDABLE, why
+        return Verdict.CONFLICT, facts.what
+
+    def _verdict(
+        self, verdict: Verdict, why: str, winner: int | None = None, rule: str | None = None
+    ) -> CommitVerdict:
+        found = self.found
+        return CommitVerdict(found.version, found.operation, found.met, verdict, why, rule, winner)
+
+
+def _is_as_strict(recorded: str | None, asked: IsolationLevel) -> bool:
+    """Whether a commit passed checks as strict as asked. What moves no data has its own level."""
+    if recorded in (IsolationLevel.SERIALIZABLE, IsolationLevel.SNAPSHOT):
+        return True
+    return recorded == IsolationLevel.WRITE_SERIALIZABLE == asked
 
 
 def _conflict_verdict(
@@ -218,7 +296,9 @@ def _conflict_verdict(
 ) -> ConflictVerdict:
     judge = _of_absorbed if conflict.kind == Conflict.Kind.ABSORBED else _of_lost
     verdict, why = judge(conflict, table, level, row_level)
-    return ConflictVerdict(conflict.pk, conflict.kind, conflict.rule, verdict, why)
+    return ConflictVerdict(
+        conflict.pk, conflict.kind, conflict.rule, verdict, why, became(conflict)
+    )
 
 
 def _of_absorbed(
@@ -250,8 +330,7 @@ def _of_lost(
 
 def _of_blind_append(conflict: Conflict) -> tuple[Verdict, str]:
     """Lost at Serializable because data was added; asked for WriteSerializable."""
-    winner: Mapping[str, object] = conflict.facts.get("winner") or {}
-    blind = winner.get("is_blind_append")
+    blind = getattr(conflict, "winner_is_blind", None)
     if blind is None:
         return Verdict.UNDECIDABLE, "whether the winner was a blind append is not recorded"
     if blind:

@@ -1,51 +1,126 @@
 """A table's own history, held against another level or another granularity."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.core.paginator import EmptyPage, PageNotAnInteger, Paginator
+from django.http import Http404, HttpRequest, HttpResponseBase
 from django.shortcuts import render
 
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Table
 from lakeui.conflicts.level_impact import PROMISES
-from lakeui.conflicts.what_if import CommitVerdict, Verdict, latest_versions, what_if
+from lakeui.conflicts.overlaps import Overlap, PairChange, Replay, Was, pair_changes, replay
+from lakeui.conflicts.what_if import MAX_CONFLICTS, Verdict, latest_versions
+from lakeui.pages.exports import export
 from lakeui.pages.table_head import table_head, visible_table
 
 SPANS = (50, 100, 200)
+_PAGE_SIZE = 25
+_PAIRS_SHOWN = 12
+CHANGES = "changes"
+_EXPORTED: Mapping[str, Callable[[Overlap], Any]] = {
+    "version": lambda each: each.version,
+    "conflict_id": lambda each: each.conflict_id,
+    "operation": lambda each: each.operation,
+    "user": lambda each: each.user_name,
+    "at": lambda each: each.at,
+    "met": lambda each: each.met,
+    "was": lambda each: str(each.was),
+    "would_be": lambda each: str(each.verdict),
+    "why": lambda each: each.why,
+    "winning_version": lambda each: each.winning_version,
+    "winner_operation": lambda each: each.winner_operation,
+    "cost_ms": lambda each: each.cost_ms,
+    "cost_bytes": lambda each: each.cost_bytes,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A pair's lengths in per cent of the longest: now, then, and where the undecidable end."""
+
+    pair: PairChange
+    now: float
+    then: float
+    open: float
 
 
 @login_required
-def what_if_page(request: HttpRequest, pk: int) -> HttpResponse:
+def what_if_page(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
-    return render(request, "tables/what_if.html", _context(request, table))
-
-
-def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
     level, row_level = _asked(request, table)
-    span = _span(request)
-    answer = what_if(table, level, row_level=row_level, versions=latest_versions(table, span))
-    lost_now = [each for each in answer.conflicts if each.kind == "escaped"]
+    found = replay(
+        table, level, row_level=row_level, versions=latest_versions(table, _span(request))
+    )
+    rows = _filtered(request, found.overlaps)
+    if "export" in request.GET:
+        return export(rows, _EXPORTED, request.GET["export"], f"{table.name}-what-if")
+    return render(request, "tables/what_if.html", _context(request, table, found, rows))
+
+
+def _context(
+    request: HttpRequest, table: Table, found: Replay, rows: Sequence[Overlap]
+) -> dict[str, Any]:
+    level, row_level = found.answer.level, found.answer.row_level
+    pairs = pair_changes(found.overlaps)
+    words = str(row_level).lower()
     return {
         "table": table,
         "head": table_head(request, table, "what-if"),
-        "answer": answer,
+        "found": found,
+        "answer": found.answer,
+        "asked": found.asked,
         "levels": PROMISES,
-        "level": str(level),
+        "level": level,
         "row_level": row_level,
-        "is_as_it_is": str(level) == table.isolation_level
-        and row_level == table.row_level_eligible,
-        "span": span,
+        "own": (table.isolation_level, table.row_level_eligible),
+        "is_as_it_is": (level, row_level) == (table.isolation_level, table.row_level_eligible),
+        "span": _span(request),
         "spans": SPANS,
-        "met_commits": sorted((e for e in answer.commits if e.met), key=_worst_first),
-        "conflicts": sorted(answer.conflicts, key=lambda each: -each.conflict_id),
-        "commit_counts": _counts(each.verdict for each in answer.commits),
-        "conflict_counts": _counts(each.verdict for each in answer.conflicts),
-        "saved": sum(each.verdict == Verdict.PASSES for each in lost_now),
-        "twin": f"/api/v1/tables/{table.pk}/what-if/?level={level}&row_level={str(row_level).lower()}",
+        "bars": _bars(pairs[:_PAIRS_SHOWN]),
+        "pair_count": len(pairs),
+        "page": _page(request, rows),
+        "total": len(rows),
+        "verdicts": Counter(str(each.verdict) for each in found.overlaps),
+        "changes": sum(each.change != 0 for each in found.overlaps),
+        "endings": Counter(str(each.was) for each in found.overlaps),
+        "max_conflicts": MAX_CONFLICTS,
+        "twin": f"/api/v1/tables/{table.pk}/what-if/?level={level}&row_level={words}"
+        f"&first={found.answer.first}&last={found.answer.last}",
     }
+
+
+def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap]:
+    """Those of one verdict, ending or operation; 404 for a filter there is none of."""
+    verdict, was = request.GET.get("verdict", ""), request.GET.get("was", "")
+    if verdict not in ("", CHANGES, *Verdict) or was not in ("", *Was):
+        msg = "There is no such filter."
+        raise Http404(msg)
+    kept = [each for each in overlaps if was in ("", each.was)]
+    if verdict == CHANGES:
+        kept = [each for each in kept if each.change]
+    elif verdict:
+        kept = [each for each in kept if each.verdict == verdict]
+    operation = request.GET.get("operation", "").upper()
+    return [each for each in kept if operation in ("", each.operation.upper())]
+
+
+def _bars(pairs: Sequence[PairChange]) -> list[Bar]:
+    longest = max((max(each.now, each.then + each.open) for each in pairs), default=0) or 1
+    share = 100 / longest
+    return [Bar(each, each.now * share, each.then * share, each.open * share) for each in pairs]
+
+
+def _page(request: HttpRequest, rows: Sequence[Overlap]) -> Any:  # noqa: ANN401 - Django's page
+    try:
+        return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
+    except (EmptyPage, PageNotAnInteger) as error:
+        msg = "There is no such page of this list."
+        raise Http404(msg) from error
 
 
 def _asked(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:
@@ -64,13 +139,3 @@ def _span(request: HttpRequest) -> int:
         msg = "There is no such number of versions to look at."
         raise Http404(msg)
     return int(text or SPANS[1])
-
-
-def _worst_first(each: CommitVerdict) -> tuple[int, int]:
-    order = (Verdict.CONFLICT, Verdict.UNDECIDABLE, Verdict.PASSES)
-    return order.index(each.verdict), -each.version
-
-
-def _counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    found = Counter(map(str, verdicts))
-    return {name: found[name] for name in ("passes", "conflict", "undecidable")}

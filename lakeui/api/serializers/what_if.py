@@ -4,9 +4,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from lakeui.api.fields import RecordedField
+from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.serializers.concurrency import SwimLaneRequestSerializer
 from lakeui.api.serializers.isolation import LEVELS
+from lakeui.conflicts.overlaps import Was
 from lakeui.conflicts.what_if import Verdict
 
 
@@ -32,6 +33,50 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
     why = serializers.CharField()
 
 
+class OverlapSerializer(serializers.Serializer[Any]):
+    """A write that met others: how it ended, how it would. `version` is null where it lost."""
+
+    version = serializers.IntegerField(allow_null=True)
+    conflict_id = serializers.IntegerField(allow_null=True)
+    operation = RecordedField(allow_null=True)
+    user_name = RecordedField(allow_null=True)
+    at = serializers.DateTimeField(allow_null=True)
+    met = serializers.IntegerField(allow_null=True)
+    was = serializers.ChoiceField(choices=list(Was))
+    verdict = serializers.ChoiceField(choices=list(Verdict))
+    why = serializers.CharField()
+    winning_version = serializers.IntegerField(allow_null=True)
+    winner_operation = RecordedField(allow_null=True)
+    cost_ms = Int64Field(allow_null=True)
+    cost_bytes = Int64Field(allow_null=True)
+
+
+class PairChangeSerializer(serializers.Serializer[Any]):
+    """Two operations: how many lost, how many would for certain, how many perhaps."""
+
+    current_operation = RecordedField(allow_null=True)
+    winner_operation = RecordedField(allow_null=True)
+    now = serializers.IntegerField()
+    then = serializers.IntegerField()
+    open = serializers.IntegerField()
+
+
+class TotalsSerializer(serializers.Serializer[Any]):
+    """Writes under one of the four settings. `ms` and `size_bytes` against what was thrown away."""
+
+    level = serializers.CharField()
+    row_level = serializers.BooleanField()
+    writes = serializers.IntegerField()
+    lost = serializers.IntegerField(help_text="That would lose for certain.")
+    passed = serializers.IntegerField()
+    open = serializers.IntegerField(help_text="Undecidable.")
+    added = serializers.IntegerField(help_text="That landed and would lose.")
+    spared = serializers.IntegerField(help_text="That lost and would pass.")
+    ms = Int64Field()
+    size_bytes = Int64Field()
+    uncosted = serializers.IntegerField(help_text="Added ones whose time is not recorded.")
+
+
 class WhatIfSerializer(serializers.Serializer[Any]):
     """A range of versions under another setting."""
 
@@ -44,6 +89,11 @@ class WhatIfSerializer(serializers.Serializer[Any]):
     not_replayed = serializers.ListField(
         child=serializers.IntegerField(), help_text="Versions whose commit is not kept whole."
     )
+    is_capped = serializers.BooleanField(help_text="Only the latest 2,000 conflicts are judged.")
+    lost_now = serializers.IntegerField()
+    totals = TotalsSerializer(many=True)
+    pairs = PairChangeSerializer(many=True)
+    overlaps = OverlapSerializer(many=True)
 
 
 class WhatIfRequestSerializer(SwimLaneRequestSerializer):

@@ -8,7 +8,19 @@ from engine.conflicts.isolation import IsolationLevel
 from lakeui.api.filtering import asked
 from lakeui.api.serializers.what_if import WhatIfRequestSerializer, WhatIfSerializer
 from lakeui.api.views.of_table import OfTable
-from lakeui.conflicts.what_if import DEFAULT_VERSIONS, latest_versions, what_if
+from lakeui.conflicts.overlaps import pair_changes, replay
+from lakeui.conflicts.what_if import DEFAULT_VERSIONS, latest_versions, within
+
+_ANSWER = (
+    "level",
+    "row_level",
+    "first",
+    "last",
+    "commits",
+    "conflicts",
+    "not_replayed",
+    "is_capped",
+)
 
 
 class WhatIf(OfTable):
@@ -23,10 +35,18 @@ class WhatIf(OfTable):
         first, last = latest_versions(table, DEFAULT_VERSIONS)
         row_level = wanted["row_level"]
         level = wanted.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
-        answer = what_if(
+        found = replay(
             table,
             IsolationLevel(level),
             row_level=table.row_level_eligible if row_level is None else row_level,
-            versions=(wanted.get("first", first), wanted.get("last", last)),
+            versions=within(table, wanted.get("first", first), wanted.get("last", last)),
         )
-        return Response(WhatIfSerializer(answer).data)
+        answer = found.answer
+        body = {
+            **{name: getattr(answer, name) for name in _ANSWER},
+            "lost_now": found.lost_now,
+            "totals": found.totals,
+            "pairs": pair_changes(found.overlaps),
+            "overlaps": found.overlaps,
+        }
+        return Response(WhatIfSerializer(body).data)

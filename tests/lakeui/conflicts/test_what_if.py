@@ -4,10 +4,11 @@ import pytest
 
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Commit
+from lakeui.conflicts.overlaps import Was, pair_changes, replay
 from lakeui.conflicts.pairs import computed_matrix
 from lakeui.conflicts.what_if import Verdict, latest_versions, unexplained, what_if
 from tests.lakeui.conflicts.histories import replayable
-from tests.lakeui.people import make_conflict, make_table
+from tests.lakeui.people import make_conflict, make_job, make_table
 
 pytestmark = pytest.mark.django_db
 RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
@@ -136,3 +137,54 @@ def test_the_matrix_is_that_of_the_tables_own_level_and_features():
         (cell.current, cell.winner): cell.verdict for cell in computed_matrix(plain, RELAXED)
     }
     assert relaxed["UPDATE, DELETE, MERGE", "INSERT (blind)"] == "never"
+
+
+def strictly(table, **info):
+    """The delete of version 2 as a writer that recorded its level left it."""
+    return replayable(table, isolationLevel="Serializable", **info)
+
+
+def test_a_write_that_landed_at_the_level_asked_for_passes_there():
+    table = strictly(make_table(), operation="MERGE")
+    found = verdict(table, STRICT, row_level=True)
+    assert (found.verdict, "landed" in found.why) == (Verdict.PASSES, True)
+
+
+def test_by_files_a_commit_that_rows_kept_apart_loses(table):
+    job = make_job(table, committed_version=2)
+    made = make_conflict(table, job=job, kind="absorbed", winning_version=1)
+    answer = what_if(table, RELAXED, row_level=False)
+    assert answer.conflicts[0].version == 2
+    assert [(each.version, each.verdict, each.winning_version) for each in answer.commits] == [
+        (2, Verdict.CONFLICT, 1)
+    ]
+    [one] = replay(table, RELAXED, row_level=False, versions=(0, 2)).overlaps
+    assert (one.conflict_id, one.was, one.change) == (made.pk, Was.ABSORBED, 1)
+
+
+def test_the_four_settings_are_summed_with_what_they_would_cost(table):
+    table.commits.filter(version=2).update(
+        bytes_added=4096, operation_metrics={"executionTimeMs": "7000"}
+    )
+    found = replay(table, STRICT, row_level=False, versions=(0, 2))
+    sums = {(each.level, each.row_level): each for each in found.totals}
+    assert (found.asked.added, found.asked.ms, found.asked.size_bytes) == (1, 7000, 4096)
+    assert sums["WriteSerializable", False].added == 0
+    assert (sums["Serializable", True].added, sums["Serializable", True].open) == (0, 1)
+
+
+def test_a_lost_write_that_would_pass_saves_its_cost(table):
+    facts = {"winner": {"is_blind_append": True}}
+    make_conflict(
+        table, rule="data_added", isolation_level=STRICT, facts=facts, wasted_ms=900,
+        wasted_bytes=50, winning_version=1,
+    )  # fmt: skip
+    found = replay(table, RELAXED, row_level=False, versions=(0, 2))
+    assert (found.lost_now, found.asked.spared, found.asked.lost) == (1, 1, 0)
+    assert (found.asked.ms, found.asked.size_bytes) == (-900, -50)
+    [pair] = pair_changes(found.overlaps)
+    assert (pair.current_operation, pair.now, pair.then) == ("UPDATE", 1, 0)
+
+
+def test_of_a_write_without_times_no_cost_is_invented(table):
+    assert replay(table, STRICT, row_level=False, versions=(0, 2)).asked.uncosted == 1

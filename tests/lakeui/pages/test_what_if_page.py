@@ -1,0 +1,64 @@
+"""A table's history under another setting: the sums, the list, its filters and its export."""
+
+import json
+
+import pytest
+
+from tests.lakeui.conflicts.histories import replayable
+from tests.lakeui.factories import make_commit, make_conflict, make_table
+
+
+@pytest.fixture
+def page(db):
+    table = make_table(version=2, row_level_eligible=False)
+    for version in range(3):
+        make_commit(table, version, "WRITE", committed_at=None)
+    replayable(table)
+    table.commits.filter(version=2).update(operation="DELETE", user_name="gdpr-eraser")
+    make_conflict(table, winning_version=2, rule="metadata_changed")
+    return f"/tables/{table.pk}/what-if/"
+
+
+def test_the_sums_come_first_and_name_the_change(as_, page):
+    body = as_("viewer").get(page, {"level": "Serializable"}).content.decode()
+    assert "1 more write would lose" in body
+    assert "Landed that would lose" in body
+    as_it_is = as_("viewer").get(page).content.decode()
+    assert "1 write lost as the table is" in as_it_is
+
+
+def test_the_list_is_narrowed_by_address(as_, page):
+    query = {"level": "Serializable", "verdict": "changes"}
+    body = as_("viewer").get(page, query).content.decode()
+    assert "gdpr-eraser" in body
+    assert "price-fixer" not in body
+    lost = as_("viewer").get(page, query | {"verdict": "", "was": "lost"}).content.decode()
+    assert "price-fixer" in lost
+    assert 'nowrap">gdpr-eraser' not in lost
+    none = as_("viewer").get(page, query | {"operation": "MERGE"}).content.decode()
+    assert "Nothing matches" in none
+
+
+@pytest.mark.parametrize("query", ["verdict=maybe", "was=gone", "page=9", "span=7", "export=xlsx"])
+def test_what_there_is_none_of_is_not_found(as_, page, query):
+    assert as_("viewer").get(f"{page}?{query}").status_code == 404
+
+
+def test_what_is_filtered_is_exported_whole(as_, page):
+    query = {"level": "Serializable", "verdict": "conflict", "export": "json"}
+    response = as_("viewer").get(page, query)
+    rows = json.loads(b"".join(response.streaming_content))
+    assert [(row["version"], row["was"], row["would_be"]) for row in rows] == [
+        (2, "landed", "conflict"),
+        (None, "lost", "conflict"),
+    ]
+
+
+def test_all_four_settings_stand_side_by_side_over_rest_too(as_, page):
+    body = as_("viewer").get(f"/api/v1{page}", {"level": "Serializable"}).json()
+    assert len(body["totals"]) == 4
+    assert [(row["version"], row["was"]) for row in body["overlaps"]] == [
+        (2, "landed"),
+        (None, "lost"),
+    ]
+    assert body["pairs"][0]["then"] == 1
