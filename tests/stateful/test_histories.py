@@ -14,9 +14,9 @@ from tests.stateful.generator import generate
 from tests.stateful.history import History, Played, forget, play
 from tests.stateful.judge import is_sound, shrink
 
-COUNT = int(os.environ.get("HISTORIES", "1200"))
+COUNT = int(os.environ.get("HISTORIES", "1000"))
 FIRST = int(os.environ.get("FIRST_HISTORY", "0"))
-CHUNK, LONG_CHUNK = 100, 60
+CHUNK, LONG_CHUNK = 100, 40
 
 
 @pytest.mark.timeout(300)
