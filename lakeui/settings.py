@@ -11,7 +11,14 @@ import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from lakeui.task_names import FIRE_SCHEDULES, LIGHT_QUEUE, MIRROR_ALL, SWEEP_LEASES, TIDY_UPLOADS
+from lakeui.task_names import (
+    FIRE_SCHEDULES,
+    LIGHT_QUEUE,
+    LOOK_AT_ORDER,
+    MIRROR_ALL,
+    SWEEP_LEASES,
+    TIDY_UPLOADS,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -215,6 +222,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": TIDY_UPLOADS,
         "schedule": env.float("TIDY_SECONDS", default=3600.0),
         "options": {"queue": LIGHT_QUEUE, "expires": 600},
+    },
+    "look at order": {
+        "task": LOOK_AT_ORDER,
+        "schedule": env.float("MIRROR_SECONDS", default=15.0),
+        "options": {"queue": LIGHT_QUEUE, "expires": 30},
     },
     "mirror every table": {
         "task": MIRROR_ALL,

@@ -3,7 +3,8 @@
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.celery import app
-from lakeui.task_names import LIGHT_QUEUE, MIRROR_ALL, MIRROR_TABLE
+from lakeui.conflicts.erasures import look_at_order
+from lakeui.task_names import LIGHT_QUEUE, LOOK_AT_ORDER, MIRROR_ALL, MIRROR_TABLE
 
 _STALE_S = 60
 
@@ -21,3 +22,9 @@ def mirror_all() -> None:
     """Ask for every table; a request that waited too long is dropped, the next one follows."""
     for table_id in Table.objects.values_list("pk", flat=True):
         app.send_task(MIRROR_TABLE, [table_id], queue=LIGHT_QUEUE, expires=_STALE_S)
+
+
+@app.task(name=LOOK_AT_ORDER)
+def look_for_erasures() -> None:
+    """Keep which rows an erasure passed over, of the tables with new versions."""
+    look_at_order()

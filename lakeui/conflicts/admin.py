@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin
-from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.conflicts.models import Conflict, ConflictRows, Erasure, OrderLook
 
 
 @admin.register(Conflict)
@@ -34,3 +34,20 @@ class ConflictRowsAdmin(ReadOnlyAdmin):
     search_fields = ["path", "conflict__table__name"]
     list_select_related = ["conflict"]
     exclude = ["columns", "rows"]
+
+
+@admin.register(Erasure)
+class ErasureAdmin(ReadOnlyAdmin):
+    list_display = [
+        "at", "table", "append_version", "delete_version", "rows_at_most", "settled_by",
+    ]  # fmt: skip
+    list_filter = ["delete_writer"]
+    search_fields = ["table__name", "predicate"]
+    list_select_related = ["table"]
+
+
+@admin.register(OrderLook)
+class OrderLookAdmin(ReadOnlyAdmin):
+    list_display = ["table", "version"]
+    search_fields = ["table__name"]
+    list_select_related = ["table"]

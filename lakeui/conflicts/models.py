@@ -102,3 +102,46 @@ class ConflictRows(models.Model):
 
     def __str__(self) -> str:
         return f"{len(self.positions)} rows of {self.path}"
+
+
+class Erasure(models.Model):
+    """A DELETE that a blind append passed over: rows of the one may be left that the other matches.
+
+    `rows_at_most` are all rows of the append; null: not recorded. `settled_by` is the version of the
+    same DELETE that ran again and saw them.
+    """
+
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="erasures")
+    append_version = models.BigIntegerField()
+    delete_version = models.BigIntegerField()
+    predicate = models.TextField(blank=True)
+    append_writer = models.CharField(max_length=255, blank=True)
+    delete_writer = models.CharField(max_length=255, blank=True)
+    rows_at_most = models.BigIntegerField(null=True, blank=True)
+    at = models.DateTimeField(null=True, blank=True)  # when the DELETE landed
+    settled_by = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-at", "-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["table", "append_version", "delete_version"], name="one_row_an_erasure"
+            ),
+        ]
+        indexes = [models.Index(fields=["settled_by", "-at"], name="erasure_by_time")]
+
+    def __str__(self) -> str:
+        return f"v{self.append_version} outlived v{self.delete_version} of {self.table_id}"
+
+
+class OrderLook(models.Model):
+    """Up to which version a table was looked at for erasures that were passed over."""
+
+    table = models.OneToOneField(Table, on_delete=models.CASCADE, related_name="order_look")
+    version = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["table"]
+
+    def __str__(self) -> str:
+        return f"{self.table_id} up to v{self.version}"

@@ -10,7 +10,11 @@ from datetime import datetime
 
 from lakeui.catalog.access import Person
 from lakeui.monitoring.checks import ORDER, Check
-from lakeui.monitoring.conflict_matters import many_escaped, metadata_costs
+from lakeui.monitoring.conflict_matters import (
+    many_escaped,
+    metadata_costs,
+    passed_over_erasures,
+)
 from lakeui.monitoring.job_matters import ended_jobs, failing_schedules, waiting_jobs
 from lakeui.monitoring.matters import Asked, Found, Matter
 from lakeui.monitoring.mutes import Muted
@@ -19,6 +23,7 @@ from lakeui.monitoring.table_matters import table_matters
 
 _LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (
     table_matters,
+    passed_over_erasures,
     many_escaped,
     metadata_costs,
     ended_jobs,

@@ -17,9 +17,9 @@ UNKNOWN_FOR = timedelta(days=7)
 class Check(TextChoices):
     """In the order in which they are told."""
 
+    REORDERED = "reordered", "Rows that outlived an erasure"
     UNREACHABLE = "unreachable", "A log that cannot be read"
     OUTCOME_UNKNOWN = "outcome_unknown", "A commit of unknown outcome"
-    REORDERED = "reordered", "An order that no reader should have seen"
     ESCAPED = "escaped", "Conflicts that escaped"
     METADATA_COST = "metadata_cost", "A change of the metadata that made writers lose"
     FAILED_JOB = "failed_job", "A job that failed"
@@ -48,9 +48,13 @@ def thresholds() -> tuple[Threshold, ...]:
     small = settings.SMALL_FILE_BYTES // 1024**2
     fixed = "fixed"
     return (
+        Threshold(
+            Check.REORDERED,
+            "a DELETE was ordered before an append whose rows it may match, in 30 days",
+            fixed,
+        ),
         Threshold(Check.UNREACHABLE, "at the first try in vain", fixed),
         Threshold(Check.OUTCOME_UNKNOWN, "at once, for 7 days or until it is run again", fixed),
-        Threshold(Check.REORDERED, "a later write should have read an append, in 30 days", fixed),
         Threshold(
             Check.ESCAPED,
             f"{settings.ATTENTION_ESCAPED} writes lost on one table in 24 h",

@@ -1,4 +1,4 @@
-"""Tables that lose many writes, and single commits that made several writers lose."""
+"""Erasures that were passed over, tables that lose many writes, changes that made several lose."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -8,14 +8,40 @@ from django.conf import settings
 from django.db.models import Count, Min, Q, Sum
 
 from engine.conflicts.checker import FILE_RULES
+from lakeui.catalog.access import role_of, visible_tables
 from lakeui.conflicts.filters import visible_conflicts
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, Erasure
 from lakeui.monitoring.checks import COSTLY_CHANGE, Check
 from lakeui.monitoring.matters import NONE, Asked, Found, Matter
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
 _LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
 _METADATA_RULES = ("metadata_changed", "protocol_changed")
+
+
+def passed_over_erasures(asked: Asked) -> Iterator[Found]:
+    """As a worker found them: see `lakeui.conflicts.erasures`."""
+    recent = Erasure.objects.filter(settled_by__isnull=True, at__gte=asked.now - _MONTH)
+    seen = recent if role_of(asked.user) else recent.filter(table__in=visible_tables(asked.user))
+    told = asked.unmuted(Check.REORDERED, seen, "table")
+    first, count = asked.first_of(told.select_related("table").order_by("-at", "-id"))
+    some = [
+        Matter(
+            check=Check.REORDERED,
+            table=row.table,
+            since=row.at,
+            version=row.append_version,
+            facts={
+                "rows_at_most": row.rows_at_most,
+                "delete_version": row.delete_version,
+                "predicate": row.predicate,
+                "append_writer": row.append_writer,
+                "delete_writer": row.delete_writer,
+            },
+        )
+        for row in first
+    ]
+    yield Check.REORDERED, count, some
 
 
 def many_escaped(asked: Asked) -> Iterator[Found]:

@@ -68,6 +68,24 @@ def _shown(table: Table) -> str:
     return f"Pages show version {table.version} as mirrored {when}."
 
 
+def _reordered(matter: Matter) -> Said:
+    table, facts = _table(matter), matter.facts
+    rows = facts["rows_at_most"]
+    count = f"Up to {format_count(rows)} rows" if rows else "Rows"
+    condition = f" {facts['predicate']}" if facts["predicate"] else ""
+    return Said(
+        matter=matter,
+        mark="x",
+        label="critical",
+        before=f"{count} may have outlived an erasure",
+        text=f"appended them while {facts['delete_writer'] or 'another writer'} was deleting"
+        f"{condition}; WriteSerializable orders that append after v{facts['delete_version']}. Run "
+        "the DELETE again.",
+        step="Show order",
+        address=f"{reverse('table-isolation', args=[table.pk])}#reordered",
+    )
+
+
 def _outcome_unknown(matter: Matter) -> Said:
     return Said(
         matter=matter,
@@ -109,7 +127,7 @@ def _why_escaped(table: Table, facts: Mapping[str, int]) -> str:
 
 def _metadata_cost(matter: Matter) -> Said:
     table, facts = _table(matter), matter.facts
-    who = facts["winner_user_name"] or "A writer that left no name"
+    who = facts["winner_user_name"] or "a writer that left no name"
     losers = " and ".join(_each(facts["losers"])) or f"{facts['lost']} writes"
     return Said(
         matter=matter,
@@ -118,7 +136,7 @@ def _metadata_cost(matter: Matter) -> Said:
         before=f"One {facts['winner_operation'] or 'change of the metadata'} cost "
         f"{format_count(facts['lost'])} writes",
         joint="on",
-        text=f"{who} committed v{matter.version} with {losers} in flight: "
+        text=f"by {who} landed with {losers} in flight: "
         f"{format_duration(facts['wasted_ms'])} and {format_bytes(facts['wasted_bytes'])} "
         "thrown away. At a quiet hour nobody would have lost.",
         step="Swim-lane",
@@ -269,6 +287,7 @@ def _zone() -> str:
 
 
 _WORDS: Mapping[Check, Callable[[Matter], Said]] = {
+    Check.REORDERED: _reordered,
     Check.UNREACHABLE: _unreachable,
     Check.OUTCOME_UNKNOWN: _outcome_unknown,
     Check.ESCAPED: _escaped,

@@ -8,6 +8,7 @@ from auditlog.models import LogEntry
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Erasure
 from lakeui.jobs.models import Job, Schedule
 from lakeui.monitoring.models import Mute
 from tests.lakeui.factories import make_conflict, make_job, make_table
@@ -19,6 +20,20 @@ def body_of(client, path="/attention/"):
     """The page's words, without markup."""
     text = re.sub(r"<[^>]+>", " ", client.get(path).content.decode())
     return re.sub(r"\s+", " ", text).replace("&#x27;", "'")
+
+
+def test_rows_that_outlived_an_erasure_are_told_until_it_ran_again(as_):
+    table = make_table()
+    row = Erasure.objects.create(
+        table=table, append_version=9, delete_version=10, predicate="customer_id = 7",
+        delete_writer="gdpr-eraser", rows_at_most=5120, at=timezone.now(),
+    )  # fmt: skip
+    body = body_of(as_("viewer"))
+    assert "Up to 5,120 rows may have outlived an erasure in sales.orders" in body
+    assert "v9 appended them while gdpr-eraser was deleting customer_id = 7;" in body
+    assert "orders that append after v10" in body
+    Erasure.objects.filter(pk=row.pk).update(settled_by=12)
+    assert "Nothing needs you" in body_of(as_("viewer"))
 
 
 def test_an_unreachable_table_says_since_when_and_how_often_it_was_tried(as_):
@@ -58,7 +73,7 @@ def test_one_metadata_change_that_cost_two_writes_is_told_once(as_):
     assert f"/tables/{table.pk}/concurrency/?last=12" in response
     body = body_of(as_("viewer"))
     assert body.count("One SET TBLPROPERTIES cost 2 writes") == 1
-    assert "schema-bot committed v9 with a MERGE and an OPTIMIZE in flight: 2 min and 2 GiB" in body
+    assert "v9 by schema-bot landed with a MERGE and an OPTIMIZE in flight: 2 min and 2 GiB" in body
 
 
 def test_a_failed_job_that_was_run_again_is_told_no_more(as_):

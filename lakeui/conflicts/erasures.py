@@ -1,0 +1,76 @@
+"""Rows that outlived an erasure: kept, so that the first page can tell without replaying histories.
+
+At WriteSerializable a blind append that lands while a DELETE runs may be ordered after it, though it
+was recorded before. Its rows that the DELETE would have matched are then still there. A worker looks
+at the tables with new versions, some of them each time.
+"""
+
+from collections.abc import Iterable
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.meetings import meetings_of
+from lakeui.conflicts.models import Erasure, OrderLook
+from lakeui.conflicts.reordered import Told, reordered_versions, told
+from lakeui.conflicts.statement_kinds import DELETE
+
+TABLES_A_LOOK = 20
+MOST_A_TABLE = 20
+
+
+def look_at_order(count: int = TABLES_A_LOOK) -> int:
+    """Look at some tables whose newest version was not looked at yet; how many that were."""
+    seen = Q(order_look__version=F("version"))
+    fresh = Table.objects.filter(version__isnull=False).exclude(seen).order_by("-last_commit_at")
+    tables = list(fresh.select_related("order_look")[:count])
+    for table in tables:
+        _look_at(table)
+    return len(tables)
+
+
+def _look_at(table: Table) -> None:
+    look = getattr(table, "order_look", None)
+    since = look.version if look is not None and look.version < (table.version or 0) else -1
+    new = table.commits.filter(version__gt=since, operation="DELETE")
+    found = _passed_over(table) if new.exists() else []
+    with transaction.atomic():
+        Erasure.objects.bulk_create((_row(table, each) for each in found), ignore_conflicts=True)
+        _settle(table)
+        OrderLook.objects.update_or_create(table=table, defaults={"version": table.version})
+
+
+def _passed_over(table: Table) -> list[Told]:
+    """The pairs of an append and a DELETE that is known to match some of its rows."""
+    pairs = reordered_versions(table, meetings_of(table)).found
+    erased = [pair for pair in pairs if pair.kind == DELETE and pair.is_known]
+    return [each for each in told(table, erased[:MOST_A_TABLE]) if each.append and each.later]
+
+
+def _row(table: Table, each: Told) -> Erasure:
+    append, later = each.append, each.later
+    return Erasure(
+        table=table,
+        append_version=each.pair.version,
+        delete_version=each.pair.later,
+        predicate=later.predicate if later else "",
+        append_writer=append.user_name if append else "",
+        delete_writer=later.user_name if later else "",
+        rows_at_most=each.rows_at_most,
+        at=each.at,
+    )
+
+
+def _settle(table: Table) -> None:
+    """Where the same DELETE ran again and saw the append, the matter is over."""
+    for row in table.erasures.filter(settled_by__isnull=True)[:MOST_A_TABLE]:
+        again = table.commits.filter(
+            operation="DELETE",
+            predicate=row.predicate,
+            version__gt=row.delete_version,
+            read_version__gte=row.append_version,
+        )
+        later: Iterable[int] = again.order_by("version").values_list("version", flat=True)[:1]
+        for version in later:
+            Erasure.objects.filter(pk=row.pk).update(settled_by=version)
