@@ -39,8 +39,7 @@ def effects_of(table: Table, version: int) -> VersionEffects:
     lost = met.exclude(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
     passed = met.filter(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
     resolved = absorbed.filter(job__committed_version=version).order_by("winning_version")
-    found = [_some(each) for each in (lost, passed, resolved)]
-    return VersionEffects(*(value for pair in found for value in pair))
+    return VersionEffects(*_some(lost), *_some(passed), *_some(resolved))
 
 
 def lost_to(table: Table, low: int, high: int) -> dict[int, int]:

@@ -1,6 +1,5 @@
-"""All tables, and the facts of one."""
+"""All tables."""
 
-from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -12,16 +11,12 @@ from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
 
 from lakeui.catalog.access import may, visible_tables
-from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.filters import TableFilter
 from lakeui.catalog.health import with_health
-from lakeui.catalog.schema_rows import schema_rows
 from lakeui.celery import app
-from lakeui.pages.charts.histogram import draw_histogram
-from lakeui.pages.client_features import client_notes
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
-from lakeui.pages.table_head import table_head, visible_table
+from lakeui.pages.table_head import visible_table
 from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE
 
 COLUMNS = {
@@ -43,8 +38,6 @@ COLUMNS = {
     "mirror_error": lambda t: t.mirror_error,
 }
 
-_COLUMNS_SHOWN = 200
-
 
 @login_required
 def table_list(request: HttpRequest) -> HttpResponseBase:
@@ -61,26 +54,6 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
         "sort": request.GET.get("sort", "name"),
     }
     return render(request, "tables/list.html", context, status=listing.status)
-
-
-@login_required
-def table_page(request: HttpRequest, pk: int) -> HttpResponse:
-    table = visible_table(request, pk)
-    sizes = table.live_files.order_by().values_list("size_bytes", flat=True)
-    context = {
-        "table": table,
-        "head": table_head(request, table, "summary"),
-        "histogram": draw_histogram(sizes.iterator(), settings.SMALL_FILE_BYTES),
-        "columns": schema_rows(table)[:_COLUMNS_SHOWN],
-        "properties": sorted(table.properties.items()),
-        "notes": client_notes(table),
-        "constraints": check_constraints(table.properties),
-        "keys": table.keys.all(),
-        "recent": table.commits.order_by("-version")[:8],
-        "small_bytes": settings.SMALL_FILE_BYTES,
-        "twin": f"/api/v1/tables/{table.pk}/",
-    }
-    return render(request, "tables/summary.html", context)
 
 
 @require_POST

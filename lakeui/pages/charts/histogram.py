@@ -29,6 +29,11 @@ class Bin:
         return f"{low} to {format_bytes(self.high_bytes)}"
 
     @property
+    def last_byte(self) -> int | None:
+        """The largest size inside; None where it has no end."""
+        return None if self.high_bytes is None else self.high_bytes - 1
+
+    @property
     def middle(self) -> float:
         return self.x + self.width / 2
 

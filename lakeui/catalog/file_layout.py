@@ -1,0 +1,135 @@
+"""How a table's live files lie: sizes, partitions, rows marked deleted, what is not clustered yet."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db.models import Count, Sum
+
+from lakeui.catalog.models import Commit, Table
+
+PARTITIONS_SHOWN = 40
+_DENSITIES = (
+    (0.0, "none"),
+    (0.05, "under 5 %"),
+    (0.2, "5 to 20 %"),
+    (0.5, "20 to 50 %"),
+    (1.0, "over half"),
+)
+_UNKNOWN = "share not known"
+_Row = tuple[Mapping[str, str | None], int, int | None, int]
+
+
+@dataclass(slots=True)
+class Partition:
+    """Files of one partition; `small` are under the size that counts as small."""
+
+    name: str
+    values: Mapping[str, str | None] = field(default_factory=dict)
+    files: int = 0
+    size_bytes: int = 0
+    rows: int | None = 0
+    small: int = 0
+    share: float = 0.0  # of the largest, in per cent
+
+    @property
+    def path(self) -> str:
+        """As a history is narrowed by it."""
+        return "/".join(f"{column}={value}" for column, value in self.values.items())
+
+
+@dataclass(slots=True)
+class Density:
+    """Files of which such a share of rows is marked deleted."""
+
+    name: str
+    files: int = 0
+    marked_rows: int = 0
+
+
+@dataclass(slots=True)
+class Layout:
+    """Sums over the live files that are mirrored; the largest `PARTITIONS_SHOWN` partitions."""
+
+    sizes: list[int] = field(default_factory=list)
+    partitions: list[Partition] = field(default_factory=list)
+    partition_count: int = 0
+    densities: list[Density] = field(default_factory=list)
+    median_partition_bytes: int = 0
+
+    @property
+    def skew(self) -> float | None:
+        """How many times the median partition the largest one is."""
+        if not self.partitions or not self.median_partition_bytes:
+            return None
+        return self.partitions[0].size_bytes / self.median_partition_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unclustered:
+    """Live files written after the last OPTIMIZE that is mirrored; all of them if there was none."""
+
+    since: Commit | None
+    files: int
+    size_bytes: int
+
+
+def file_layout(table: Table) -> Layout:
+    """Of a table's mirrored live files."""
+    rows = table.live_files.order_by().values_list(
+        "partition_values", "size_bytes", "row_count", "deleted_row_count"
+    )
+    return _summed(rows.iterator())
+
+
+def unclustered(table: Table) -> Unclustered | None:
+    """Of a clustered table; None for any other."""
+    if not table.clustering_columns:
+        return None
+    optimized = table.commits.filter(operation="OPTIMIZE").defer("raw").order_by("-version").first()
+    files = table.live_files.order_by()
+    if optimized is not None and optimized.committed_at is not None:
+        files = files.filter(modified_at__gt=optimized.committed_at)
+    sums = files.aggregate(n=Count("pk"), size=Sum("size_bytes", default=0))
+    return Unclustered(optimized, sums["n"], sums["size"])
+
+
+def _summed(rows: Iterable[_Row]) -> Layout:
+    found: dict[str, Partition] = defaultdict(lambda: Partition(""))
+    layout, densities = Layout(), {name: Density(name) for name in _names()}
+    for values, size, count, deleted in rows:
+        name = ", ".join(f"{key}={value}" for key, value in (values or {}).items())
+        _count_in(found[name], name, values or {}, size, count)
+        layout.sizes.append(size)
+        density = densities[_density(count, deleted)]
+        density.files += 1
+        density.marked_rows += deleted
+    ranked = sorted(found.values(), key=lambda part: -part.size_bytes)
+    for part in ranked:
+        part.share = 100 * part.size_bytes / ranked[0].size_bytes if ranked[0].size_bytes else 0
+    layout.partitions, layout.partition_count = ranked[:PARTITIONS_SHOWN], len(ranked)
+    layout.densities = [each for each in densities.values() if each.files or each.name != _UNKNOWN]
+    layout.median_partition_bytes = ranked[len(ranked) // 2].size_bytes if ranked else 0
+    return layout
+
+
+def _count_in(
+    part: Partition, name: str, values: Mapping[str, str | None], size: int, count: int | None
+) -> None:
+    part.name, part.values = name, values
+    part.files += 1
+    part.size_bytes += size
+    part.rows = None if part.rows is None or count is None else part.rows + count
+    part.small += size < settings.SMALL_FILE_BYTES
+
+
+def _names() -> list[str]:
+    return [*(name for _, name in _DENSITIES), _UNKNOWN]
+
+
+def _density(count: int | None, deleted: int) -> str:
+    if deleted and not count:
+        return _UNKNOWN
+    share = min(deleted / count, 1.0) if count else 0.0
+    return next(name for bound, name in _DENSITIES if share <= bound)

@@ -1,0 +1,96 @@
+"""How a table's size and number of files came to be what they are, from what commits record."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeui.catalog.models import Table
+
+GROWTH_VERSIONS = 1000
+GROWTH_POINTS = 60
+_Row = tuple[int, datetime | None, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthPoint:
+    """The table after a version."""
+
+    version: int
+    committed_at: datetime | None
+    size_bytes: int
+    file_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Oldest first, at most `GROWTH_POINTS`. `is_estimated` where a removed file bears no size."""
+
+    points: tuple[GrowthPoint, ...]
+    version_count: int
+    is_estimated: bool
+
+    @property
+    def grown_bytes(self) -> int:
+        return self.points[-1].size_bytes - self.points[0].size_bytes if self.points else 0
+
+    @property
+    def grown_files(self) -> int:
+        return self.points[-1].file_count - self.points[0].file_count if self.points else 0
+
+
+def growth(table: Table) -> Growth:
+    """Back from what the table is now, as far as its newest versions are mirrored without a gap."""
+    rows = list(
+        table.commits.order_by("-version").values_list(
+            "version",
+            "committed_at",
+            "bytes_added",
+            "bytes_removed",
+            "files_added",
+            "files_removed",
+        )[:GROWTH_VERSIONS]
+    )
+    if not rows or rows[0][0] != table.version:
+        return Growth((), 0, is_estimated=False)
+    unbroken = list(_unbroken(rows))
+    points = list(_points(table, unbroken))[::-1]
+    silent = any(removed and not size for _, _, _, size, _, removed in unbroken)
+    return Growth(tuple(_some(points)), len(points), silent)
+
+
+def _unbroken(rows: Iterable[_Row]) -> Iterator[_Row]:
+    expected: int | None = None
+    for row in rows:
+        if expected is not None and row[0] != expected:
+            return
+        yield row
+        expected = row[0] - 1
+
+
+def _points(table: Table, rows: Iterable[_Row]) -> Iterator[GrowthPoint]:
+    """Newest first; what a commit added is taken off again on the way back."""
+    size, files = table.size_bytes, table.file_count
+    for version, at, added, removed, files_added, files_removed in rows:
+        yield GrowthPoint(version, at, max(size, 0), max(files, 0))
+        size -= added - removed
+        files -= files_added - files_removed
+
+
+def _some(points: Sequence[GrowthPoint]) -> Iterator[GrowthPoint]:
+    """The last point of each of equal spans of time; of versions where times are not recorded."""
+    if len(points) <= GROWTH_POINTS:
+        yield from points
+        return
+    places = [_place(point, points) for point in points]
+    for i, point in enumerate(points):
+        if i + 1 == len(points) or places[i + 1] != places[i]:
+            yield point
+
+
+def _place(point: GrowthPoint, points: Sequence[GrowthPoint]) -> int:
+    first, last = points[0].committed_at, points[-1].committed_at
+    if first is None or last is None or last <= first or point.committed_at is None:
+        of_all = (point.version - points[0].version) / len(points)
+    else:
+        of_all = (point.committed_at - first) / (last - first)
+    return min(int(max(of_all, 0) * GROWTH_POINTS), GROWTH_POINTS - 1)

@@ -1,0 +1,99 @@
+"""What a table may need: compaction, purging, cleaning up, clustering. In numbers, and whether it is due."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.conf import settings
+from django.utils import timezone
+
+from engine.commands.names import table_sql
+from lakeui.catalog.file_layout import Unclustered
+from lakeui.catalog.health import FEW_FILES
+from lakeui.catalog.models import Table
+
+_MUCH_MARKED, _MUCH_UNCLUSTERED = 0.1, 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chore:
+    """`count` of `of` are what it would do away with; `statement` is the job that does it.
+
+    `of` is 0 where it is not recorded.
+    `from_moment` is when it may begin, where it must wait.
+    """
+
+    name: str
+    is_due: bool
+    count: int
+    of: int
+    unit: str
+    size_bytes: int | None = None
+    from_moment: datetime | None = None
+    statement: str = ""
+
+    @property
+    def share(self) -> float:
+        """In per cent."""
+        return 100 * self.count / self.of if self.of else 0.0
+
+
+def chores(table: Table, not_clustered: Unclustered | None) -> list[Chore]:
+    """What there is to do, due or not; nothing of what a table has none of."""
+    found = [*_compact(table), *_cluster(table, not_clustered), *_purge(table), *_vacuum(table)]
+    return sorted(found, key=lambda chore: not chore.is_due)
+
+
+def _compact(table: Table) -> Iterator[Chore]:
+    if table.small_file_count > 1:
+        many = table.small_file_count >= FEW_FILES
+        yield Chore(
+            name="compact",
+            is_due=many and table.small_file_count > table.file_count / 2,
+            count=table.small_file_count,
+            of=table.file_count,
+            unit="files",
+            size_bytes=settings.SMALL_FILE_BYTES,
+            statement=f"OPTIMIZE {table_sql(table.name)}",
+        )
+
+
+def _cluster(table: Table, found: Unclustered | None) -> Iterator[Chore]:
+    if found is not None and found.files:
+        yield Chore(
+            name="cluster",
+            is_due=found.size_bytes > table.size_bytes * _MUCH_UNCLUSTERED,
+            count=found.files,
+            of=table.live_files_mirrored,
+            unit="files",
+            size_bytes=found.size_bytes,
+            statement=f"OPTIMIZE {table_sql(table.name)}",
+        )
+
+
+def _purge(table: Table) -> Iterator[Chore]:
+    if table.deleted_row_count:
+        stored = 0 if table.row_count is None else table.row_count + table.deleted_row_count
+        yield Chore(
+            name="purge",
+            is_due=bool(stored) and table.deleted_row_count > stored * _MUCH_MARKED,
+            count=table.deleted_row_count,
+            of=stored,
+            unit="rows",
+            statement=f"REORG TABLE {table_sql(table.name)} APPLY (PURGE)",
+        )
+
+
+def _vacuum(table: Table) -> Iterator[Chore]:
+    if table.dead_file_count:
+        may_begin = table.vacuum_from is not None and table.vacuum_from <= timezone.now()
+        yield Chore(
+            name="vacuum",
+            is_due=may_begin and table.dead_bytes > table.size_bytes / 2,
+            count=table.dead_file_count,
+            of=table.dead_file_count + table.file_count,
+            unit="files",
+            size_bytes=table.dead_bytes,
+            from_moment=table.vacuum_from,
+            statement=f"VACUUM {table_sql(table.name)}",
+        )
