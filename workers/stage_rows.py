@@ -59,10 +59,10 @@ class StageRows:
             )
 
     def _write_cost(self, attempt: int) -> None:
-        cost = self._stages.cost_of(attempt)
-        if not cost.total:
+        cost, row = self._stages.cost_of(attempt), self._attempt(attempt)
+        if row is None or not cost.total:
             return
-        JobAttempt.objects.filter(pk=self._attempt(attempt)).update(
+        JobAttempt.objects.filter(pk=row).update(
             core_ms=cost.core_ms,
             bytes_read=cost.bytes_read or None,
             bytes_shuffled=cost.bytes_shuffled,

@@ -128,7 +128,7 @@ class GroupTasks:
             attempt = None if stage is None else stage.attemptId()
         if attempt is None:
             return None
-        gateway = self._context._gateway
+        gateway: Any = self._context._gateway
         quantiles = gateway.new_array(gateway.jvm.double, 1)
         quantiles[0] = _MEDIAN
         summary = self._store.taskSummary(stage_id, attempt, quantiles)
@@ -151,7 +151,7 @@ def cluster_of(context: SparkContext) -> Cluster:
     working = [one for one in each if one.totalCores() > 0]
     return Cluster(
         version=context.version,
-        master=context.master,
+        master=context.master or "",
         executors=len(working),
         cores=sum(one.totalCores() for one in working),
         busy_cores=sum(one.activeTasks() for one in working),

@@ -15,9 +15,10 @@ from engine.errors import ConflictFacts, ConflictFile, ConflictSide, Remedy
 from lakeui.catalog.commit_hours import recount
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.conflicts.models import Conflict, ConflictRows, Erasure
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
 from tests.lakeui.story_decision import story_decision, story_rows
+from tests.lakeui.story_items import tell_items
 from tests.lakeui.story_lanes import ABSORBED, landed_job, tell_lanes, tell_losses
 
 MIB, GIB = 1024**2, 1024**3
@@ -270,6 +271,7 @@ class Story:
         self.others = self._others()
         self.running = self._jobs()
         self.conflict = self._conflicts()
+        tell_items(next(each for each in self.others if each.name.endswith("items")), self.now)
         loader = make_user("etl-nightly", Role.OPERATOR)
         tell_losses(self.orders, self.conflict, self.running, loader)
         self._schedules()
@@ -663,6 +665,11 @@ class Story:
                 )  # fmt: skip
 
     def _schedules(self) -> None:
+        Erasure.objects.create(
+            table=self.orders, append_version=4796, delete_version=4797, rows_at_most=5120,
+            predicate="customer_id IN (81204, 90311)", append_writer="stream-orders",
+            delete_writer="gdpr-eraser", at=self.ago(hours=1, minutes=23),
+        )  # fmt: skip
         for name, cron, statement, due in (
             (
                 "orders nightly",

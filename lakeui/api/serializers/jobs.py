@@ -6,7 +6,10 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.serializers.runs import JobStageSerializer, OutlookSerializer, RunCostSerializer
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.run_costs import RunCost, cost_of
+from lakeui.monitoring.outlook import Outlook, outlook_of
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
@@ -30,6 +33,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "dry_run",
             "state",
             "requested_by",
+            "schedule_id",
             "reason",
             "attempts",
             "progress",
@@ -50,6 +54,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
                 "done": {"type": "string", "format": "int64"},
                 "total": {"type": "string", "format": "int64"},
                 "unit": {"type": "string"},
+                "running": {"type": "string", "format": "int64"},
             },
         }
     )
@@ -59,13 +64,19 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "done": str(job.progress_done),
             "total": str(job.progress_total),
             "unit": job.progress_unit,
+            "running": str(job.progress_running),
         }
 
 
 class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
-    """One try at a job."""
+    """One try at a job. Times of cores and bytes are Spark's counts, null where it counted none."""
 
     bytes_written = Int64Field()
+    files_written = Int64Field(allow_null=True)
+    core_ms = Int64Field(allow_null=True)
+    bytes_read = Int64Field(allow_null=True)
+    bytes_shuffled = Int64Field(allow_null=True)
+    stages = JobStageSerializer(many=True, read_only=True)
 
     class Meta:
         model = JobAttempt
@@ -78,7 +89,12 @@ class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
             "read_version",
             "attempted_version",
             "bytes_written",
+            "files_written",
+            "core_ms",
+            "bytes_read",
+            "bytes_shuffled",
             "message",
+            "stages",
         ]
 
 
@@ -92,6 +108,12 @@ class JobDetailSerializer(JobSerializer):
     error_facts = ObjectField()
     attempt_rows = JobAttemptSerializer(many=True, read_only=True)
     conflicts = serializers.PrimaryKeyRelatedField[Any](many=True, read_only=True)
+    schedule = serializers.CharField(
+        source="schedule.name", default=None, allow_null=True, read_only=True
+    )
+    idempotency_key = RecordedField()
+    cost = serializers.SerializerMethodField()
+    outlook = serializers.SerializerMethodField()
 
     class Meta(JobSerializer.Meta):
         fields = [
@@ -109,7 +131,24 @@ class JobDetailSerializer(JobSerializer):
             "error_facts",
             "attempt_rows",
             "conflicts",
+            "schedule",
+            "idempotency_key",
+            "cost",
+            "outlook",
         ]
+
+    @extend_schema_field(RunCostSerializer)
+    def get_cost(self, job: Job) -> dict[str, Any]:
+        found: RunCost = cost_of(job.attempt_rows.all())
+        return dict(RunCostSerializer(found).data)
+
+    @extend_schema_field(OutlookSerializer(allow_null=True))
+    def get_outlook(self, job: Job) -> dict[str, Any] | None:
+        """Null of a job that has ended, or that changes nothing."""
+        attempts = list(job.attempt_rows.all())
+        latest = max(attempts, key=lambda each: each.number, default=None)
+        found: Outlook | None = outlook_of(job, latest)
+        return dict(OutlookSerializer(found).data) if found else None
 
 
 class JobRequestSerializer(serializers.Serializer[Any]):

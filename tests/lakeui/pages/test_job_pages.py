@@ -2,16 +2,20 @@
 
 import asyncio
 import json
+from datetime import timedelta
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import override_settings
+from django.utils import timezone
 
 from engine.commands.model import COMMANDS
 from lakeui.catalog.models import Table
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, JobAttempt, JobStage
 from lakeui.pages import streams
-from tests.lakeui.factories import make_job
+from lakeui.pages.metric_names import readable_metrics
+from lakeui.pages.run_steps import task_field
+from tests.lakeui.factories import make_conflict, make_job
 
 HTMX = {"headers": {"HX-Request": "true"}}
 
@@ -348,3 +352,122 @@ def test_a_form_shows_the_statement_of_its_table_and_its_earlier_dry_run(as_, la
     ).content.decode()
     assert statement in body
     assert "A dry run of exactly this" in body
+
+
+def run_of(lake, *, number=1, **attempt):
+    now = timezone.now()
+    fields = {"job": lake.job, "number": number, "read_version": 2, "started_at": now}
+    return JobAttempt.objects.create(**fields | attempt)
+
+
+def stage_of(attempt, place, name, **more):
+    fields = {"attempt": attempt, "place": place, "name": name, "started_at": timezone.now()}
+    return JobStage.objects.create(**fields | more)
+
+
+def test_the_steps_of_a_run_say_what_they_took_and_found(as_, lake):
+    attempt, now = lake.job.attempt_rows.get(), timezone.now()
+    stage_of(attempt, 0, "read the table", took_ms=900, finished_at=now, found="1 of 9 files")
+    stage_of(
+        attempt, 1, "write new rows", took_ms=4000, unit="tasks", done=3, running=2, total=10,
+        median_ms=810, slowest_ms=4100, slowest_task=7,
+    )  # fmt: skip
+    body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
+    assert "Read v2" in body
+    assert "900 ms, 1 of 9 files" in body
+    assert "3 of 10 tasks done, 2 running, 5 waiting" in body
+    assert body.count('class="task-') == 10 + 3  # and the legend
+    assert "slowest: task 7, 4.1 s" in body
+
+
+def test_thousands_of_tasks_are_drawn_as_hundreds():
+    field = task_field(done=1000, running=16, total=4001)
+    assert (field.each, len(field.cells)) == (11, 364)
+    assert [each.state for each in field.cells].count("done") == 91
+    assert max(cell.x for cell in field.cells) + field.width <= 100
+
+
+def test_what_was_thrown_away_stands_beside_what_was_of_use(as_, lake):
+    then = timezone.now() - timedelta(minutes=30)
+    lake.job.attempt_rows.update(number=2, core_ms=61_000, bytes_written=3 * 1024**2)
+    run_of(
+        lake, outcome="conflicted", started_at=then, finished_at=then + timedelta(minutes=3),
+        core_ms=122_000, bytes_written=2 * 1024**3, files_written=4,
+    )  # fmt: skip
+    body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
+    for said in ("1 min 1 s", "2 min 2 s", "3 MiB", "2 GiB", "4 files", "lost to v3"):
+        assert said in body, said
+    cost = as_("viewer").get(f"/api/v1/jobs/{lake.job.pk}/").json()["cost"]
+    assert cost["useful"]["core_ms"] == "61000"
+    assert (cost["thrown_away"]["core_ms"], cost["thrown_away"]["bytes_read"]) == ("122000", None)
+
+
+def test_an_earlier_attempt_keeps_its_steps(as_, lake):
+    lake.job.attempt_rows.update(number=2)
+    first = run_of(lake, outcome="conflicted", finished_at=timezone.now())
+    stage_of(
+        first, 0, "match rows", took_ms=1, finished_at=timezone.now(), found="71 files hold a match"
+    )
+    client = as_("viewer")
+    assert "71 files hold a match" in client.get(f"/jobs/{lake.job.pk}/?attempt=1").content.decode()
+    assert client.get(f"/jobs/{lake.job.pk}/?attempt=9").status_code == 404
+
+
+def test_earlier_runs_say_when_this_one_may_end(as_, lake):
+    now = timezone.now()
+    for minutes in (4, 5, 6, 30):
+        make_job(
+            lake.table, created_at=now - timedelta(days=1), finished_at=now - timedelta(days=1),
+            started_at=now - timedelta(days=1, minutes=minutes),
+        )  # fmt: skip
+    body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
+    assert "from 4 runs" in body
+    outlook = as_("viewer").get(f"/api/v1/jobs/{lake.job.pk}/").json()["outlook"]
+    assert outlook["usual"] == {"median_ms": "330000", "spread_ms": "60000", "runs": 4}
+
+
+def outlook_of_a_run(client, lake):
+    return client.get(f"/api/v1/jobs/{lake.job.pk}/").json()["outlook"]
+
+
+def test_a_change_of_the_definition_would_cost_the_run(as_, lake):
+    client = as_("viewer")
+    lake.table.commits.filter(version=3).update(is_blind_append=True)
+    found = outlook_of_a_run(client, lake)
+    assert (found["verdict"], found["next_version"]) == ("passes", 4)
+    lake.table.commits.filter(version=3).update(is_blind_append=False)
+    assert outlook_of_a_run(client, lake)["verdict"] == "by rows"
+    lake.table.commits.filter(version=3).update(changes_metadata=True)
+    found = outlook_of_a_run(client, lake)
+    assert found["verdict"] == found["landed"][0]["verdict"] == "loses"
+    assert "it would lose" in client.get(f"/jobs/{lake.job.pk}/").content.decode()
+
+
+def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
+    for number in range(17):
+        make_conflict(
+            lake.table, kind="absorbed", current_operation="OPTIMIZE", winner_operation="DELETE",
+            winning_version=number, file_count=9,
+        )  # fmt: skip
+    make_conflict(lake.table, current_operation="OPTIMIZE", winner_operation="DELETE", file_count=9)
+    lake.table.commits.filter(version=3).update(is_blind_append=False)
+    body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
+    assert "1 in 18 such pairs was lost" in body
+    assert "≈ 9" in body
+
+
+def test_metrics_are_named_in_words_with_units():
+    metrics = {"numTargetRowsUpdated": "694502", "numAddedBytes": 3 * 1024**2, "scanTimeMs": 61000}
+    found = {each.label: each.value for each in readable_metrics(metrics | {"numCopiedRows": 0})}
+    assert found == {
+        "Matched, updated": "694,502",
+        "Added bytes": "3 MiB",
+        "Finding rows took": "1 min 1 s",
+    }
+
+
+def test_a_run_that_ended_well_opens_the_form_with_its_statement(as_, lake):
+    Job.objects.filter(pk=lake.job.pk).update(state=Job.State.SUCCEEDED)
+    body = as_("owner").get(f"/jobs/{lake.job.pk}/").content.decode()
+    assert "Run again…" in body
+    assert "sql=OPTIMIZE%20sales.orders" in body

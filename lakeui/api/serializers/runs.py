@@ -1,0 +1,114 @@
+"""How a job runs: its steps, what they cost, what it is up against."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.jobs.models import JobStage
+
+
+class JobStageSerializer(serializers.ModelSerializer[JobStage]):
+    """A step of an attempt. Nulls: Spark had no part in it, or did not say."""
+
+    found = RecordedField(help_text="What it found, in words.")
+    took_ms = Int64Field()
+    done = Int64Field()
+    running = Int64Field()
+    total = Int64Field()
+    median_ms = Int64Field(allow_null=True)
+    slowest_ms = Int64Field(allow_null=True)
+    core_ms = Int64Field(allow_null=True)
+    bytes_read = Int64Field(allow_null=True)
+    bytes_shuffled = Int64Field(allow_null=True)
+
+    class Meta:
+        model = JobStage
+        fields = [
+            "name",
+            "found",
+            "started_at",
+            "finished_at",
+            "took_ms",
+            "unit",
+            "done",
+            "running",
+            "total",
+            "median_ms",
+            "slowest_ms",
+            "slowest_task",
+            "core_ms",
+            "bytes_read",
+            "bytes_shuffled",
+        ]
+
+
+class CostSerializer(serializers.Serializer[Any]):
+    """Sums over attempts; null where none of them recorded it."""
+
+    attempts = serializers.IntegerField()
+    wall_ms = Int64Field(allow_null=True)
+    core_ms = Int64Field(allow_null=True)
+    bytes_read = Int64Field(allow_null=True)
+    bytes_written = Int64Field(allow_null=True)
+    bytes_shuffled = Int64Field(allow_null=True)
+    files_written = Int64Field(allow_null=True)
+
+
+class RunCostSerializer(serializers.Serializer[Any]):
+    """`useful` is of the attempt that runs or landed."""
+
+    useful = CostSerializer()
+    thrown_away = CostSerializer()
+
+
+class UsualSerializer(serializers.Serializer[Any]):
+    """Of earlier runs of the kind on the table that ended well."""
+
+    median_ms = Int64Field()
+    spread_ms = Int64Field()
+    runs = serializers.IntegerField()
+
+
+class PairRecordSerializer(serializers.Serializer[Any]):
+    """How recorded meetings of the two operations ended on this table in 30 days."""
+
+    lost = serializers.IntegerField()
+    absorbed = serializers.IntegerField()
+    files = serializers.IntegerField(allow_null=True, help_text="Shared by the average pair.")
+
+
+class LandedSerializer(serializers.Serializer[Any]):
+    """A version that the job did not see."""
+
+    version = serializers.IntegerField(source="commit.version")
+    operation = RecordedField(source="commit.operation")
+    writer = RecordedField(source="commit.user_name")
+    committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
+    verdict = serializers.CharField()
+    record = PairRecordSerializer()
+
+
+class ComingSerializer(serializers.Serializer[Any]):
+    """A writer that may land before it: a job, or a schedule that is due."""
+
+    operation = serializers.CharField()
+    writer = RecordedField()
+    expected_at = serializers.DateTimeField(allow_null=True)
+    verdict = serializers.CharField()
+    record = PairRecordSerializer()
+    job_id = serializers.UUIDField(allow_null=True)
+    schedule = RecordedField()
+
+
+class OutlookSerializer(serializers.Serializer[Any]):
+    """What an active job is up against, as far as is known before it checks for itself."""
+
+    usual = UsualSerializer(allow_null=True)
+    expected_end_at = serializers.DateTimeField(allow_null=True)
+    read_version = serializers.IntegerField(allow_null=True)
+    next_version = serializers.IntegerField(allow_null=True)
+    verdict = serializers.CharField(help_text="loses, passes, by rows or by files: of all landed.")
+    landed_count = serializers.IntegerField()
+    landed = LandedSerializer(many=True, help_text="At most 10; what defines the table first.")
+    coming = ComingSerializer(many=True)

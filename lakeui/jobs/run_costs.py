@@ -1,0 +1,79 @@
+"""What a job cost: the attempt that counts, and those whose work was thrown away."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from django.utils import timezone
+
+from lakeui.jobs.models import Job, JobAttempt
+
+_USEFUL = frozenset(
+    {
+        JobAttempt.Outcome.RUNNING,
+        JobAttempt.Outcome.COMMITTED,
+        JobAttempt.Outcome.NOTHING_TO_DO,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Sums over attempts. None: none of them recorded it."""
+
+    attempts: int = 0
+    wall_ms: int | None = None
+    core_ms: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    bytes_shuffled: int | None = None
+    files_written: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """`useful` is of the attempt that runs or landed."""
+
+    useful: Cost = Cost()
+    thrown_away: Cost = Cost()
+
+
+def cost_of(attempts: Iterable[JobAttempt], now: datetime | None = None) -> RunCost:
+    """Of all attempts of one job."""
+    now = now or timezone.now()
+    by_use: dict[bool, list[Cost]] = {True: [], False: []}
+    for attempt in attempts:
+        by_use[attempt.outcome in _USEFUL].append(_of_attempt(attempt, now))
+    return RunCost(_sum(by_use[True]), _sum(by_use[False]))
+
+
+def costs_of(jobs: Iterable[Job]) -> dict[object, RunCost]:
+    """Of each job of a page, by its id: one query."""
+    attempts: defaultdict[object, list[JobAttempt]] = defaultdict(list)
+    for attempt in JobAttempt.objects.filter(job__in=[job.pk for job in jobs]).defer("message"):
+        attempts[attempt.job_id].append(attempt)
+    now = timezone.now()
+    return {key: cost_of(rows, now) for key, rows in attempts.items()}
+
+
+def _of_attempt(attempt: JobAttempt, now: datetime) -> Cost:
+    wall = ((attempt.finished_at or now) - attempt.started_at).total_seconds()
+    return Cost(
+        attempts=1,
+        wall_ms=int(wall * 1000),
+        core_ms=attempt.core_ms,
+        bytes_read=attempt.bytes_read,
+        bytes_written=attempt.bytes_written,
+        bytes_shuffled=attempt.bytes_shuffled,
+        files_written=attempt.files_written,
+    )
+
+
+def _sum(costs: list[Cost]) -> Cost:
+    def total(name: str) -> int | None:
+        known = [value for each in costs if (value := getattr(each, name)) is not None]
+        return sum(known) if known else None
+
+    names = [each.name for each in fields(Cost) if each.name != "attempts"]
+    return Cost(attempts=len(costs), **{name: total(name) for name in names})

@@ -1,0 +1,195 @@
+"""What the page of one job shows: its way, its attempts, what it costs, what it is up against."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count
+from django.http import Http404, HttpRequest
+from django.utils import timezone
+
+from engine.errors import EngineError
+from engine.protocol.properties import TableProperties
+from lakeui.catalog.access import action_for_kind, may
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
+from lakeui.jobs.run_costs import Cost, RunCost, cost_of
+from lakeui.monitoring.outlook import outlook_of
+from lakeui.pages.metric_names import readable_metrics
+from lakeui.pages.plans import plan_view
+from lakeui.pages.run_steps import field_of, steps_of
+
+LOG_LINES = 500
+_ATTEMPTS = 50
+_RETRYABLE = (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """`waited_ms` is from the end of the attempt before."""
+
+    attempt: JobAttempt
+    conflict: Conflict | None
+    waited_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """One kind of cost, by which filter to show it with."""
+
+    label: str
+    unit: str
+    useful: int | None
+    thrown_away: int | None
+
+
+def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
+    """Everything, in a number of queries that does not grow."""
+    conflicts = list(job.conflicts.defer("facts").order_by("attempt", "pk")[:_ATTEMPTS])
+    attempts = list(job.attempt_rows.order_by("-number")[:_ATTEMPTS])
+    picked = _picked(request, attempts)
+    stages = list(picked.stages.all()) if picked else []
+    steps = steps_of(job, picked, stages, _expected(job))
+    cost = cost_of(attempts)
+    return (
+        _log(request, job)
+        | _rights(request, job)
+        | {
+            "job": job,
+            "table": None,
+            "attempts": list(_rows(attempts, conflicts)),
+            "picked": picked,
+            "is_latest": not attempts or picked is attempts[0],
+            "steps": steps,
+            "field": field_of(job, steps) if picked and picked is attempts[0] else None,
+            "recorded_stages": stages,
+            "outlook": outlook_of(job, attempts[0] if attempts else None),
+            "absorbed": [c for c in conflicts if c.kind == Conflict.Kind.ABSORBED],
+            "cost": cost,
+            "cost_lines": _lines(cost),
+            "left_behind": _left_behind(job, attempts),
+            "worker": _worker(job),
+            "metrics": readable_metrics(job.metrics),
+            "plan": plan_view(job.plan),
+            "reruns": job.reruns.order_by("created_at")[:5],
+            "now": timezone.now(),
+            "twin": f"/api/v1/jobs/{job.pk}/",
+        }
+    )
+
+
+def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt | None:
+    """The attempt that the address names, else the latest."""
+    wanted = request.GET.get("attempt", "")
+    if not wanted:
+        return attempts[0] if attempts else None
+    found = [each for each in attempts if str(each.number) == wanted]
+    if not found:
+        msg = "There is no such attempt."
+        raise Http404(msg)
+    return found[0]
+
+
+def _rows(attempts: Sequence[JobAttempt], conflicts: Sequence[Conflict]) -> Iterator[AttemptRow]:
+    lost = {c.attempt: c for c in conflicts if c.kind == Conflict.Kind.ESCAPED}
+    for number, attempt in enumerate(attempts):
+        before = attempts[number + 1] if number + 1 < len(attempts) else None
+        ended = before.finished_at if before else None
+        waited = (attempt.started_at - ended).total_seconds() * 1000 if ended else None
+        yield AttemptRow(
+            attempt, lost.get(attempt.number), None if waited is None else max(int(waited), 0)
+        )
+
+
+def _expected(job: Job) -> list[str]:
+    """The steps that the last run of its kind on the table went through."""
+    if not job.is_active or job.dry_run:
+        return []
+    alike = Job.objects.filter(
+        table=job.table, kind=job.kind, state=Job.State.SUCCEEDED, dry_run=False
+    )
+    last = alike.order_by("-finished_at").values("pk")[:1]
+    rows = JobStage.objects.filter(
+        attempt__job__in=last, attempt__outcome=JobAttempt.Outcome.COMMITTED
+    )
+    return list(rows.order_by("place").values_list("name", flat=True))
+
+
+def _log(request: HttpRequest, job: Job) -> dict[str, Any]:
+    level = request.GET.get("level", "")
+    if level and level not in JobEvent.Level.values:
+        msg = "There is no such level of the log."
+        raise Http404(msg)
+    counted = job.events.order_by().values_list("level").annotate(n=Count("pk"))
+    levels = dict(counted)
+    events = job.events.order_by("-at", "-pk")
+    events = events.filter(level=level) if level else events
+    return {
+        "events": list(events[:LOG_LINES])[::-1],
+        "level": level,
+        "levels": levels,
+        "line_count": levels.get(level, 0) if level else sum(levels.values()),
+    }
+
+
+def _rights(request: HttpRequest, job: Job) -> dict[str, bool]:
+    mine = job.requested_by_id == request.user.pk
+    may_act = may(request.user, action_for_kind(job.kind, job.parameters), job.table)
+    may_retry = job.state in _RETRYABLE and may_act
+    return {
+        "may_cancel": job.is_active and not job.cancel_requested_at and (mine or may_act),
+        "may_retry": may_retry,
+        "may_again": may_act and not may_retry and bool(job.statement),
+    }
+
+
+def _lines(cost: RunCost) -> list[CostLine]:
+    def line(label: str, unit: str, name: str) -> CostLine:
+        return CostLine(label, unit, getattr(cost.useful, name), getattr(cost.thrown_away, name))
+
+    return [
+        line("Wall clock", "ms", "wall_ms"),
+        line("Core time", "ms", "core_ms"),
+        line("Read", "bytes", "bytes_read"),
+        line("Written", "bytes", "bytes_written"),
+        line("Shuffled", "bytes", "bytes_shuffled"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What attempts that came to nothing wrote; `vacuum_from` where their worker fell silent."""
+
+    cost: Cost
+    vacuum_from: datetime | None
+
+
+def _left_behind(job: Job, attempts: Sequence[JobAttempt]) -> LeftBehind | None:
+    thrown = cost_of(attempts).thrown_away
+    if not thrown.bytes_written:
+        return None
+    silent = [
+        each.finished_at
+        for each in attempts
+        if each.outcome == JobAttempt.Outcome.LOST and each.finished_at is not None
+    ]
+    kept = _retention(job)
+    return LeftBehind(thrown, max(silent) + kept if silent and kept else None)
+
+
+def _retention(job: Job) -> timedelta | None:
+    try:
+        properties = TableProperties.parse(
+            {str(name): str(value) for name, value in (job.table.properties or {}).items()}
+        )
+    except EngineError:
+        return None
+    return timedelta(milliseconds=properties.deleted_file_retention_ms)
+
+
+def _worker(job: Job) -> WorkerReport | None:
+    """What the job's worker said of itself last, while the job runs there."""
+    if not job.is_active or not job.worker:
+        return None
+    return WorkerReport.objects.filter(name=job.worker.partition("/")[0]).first()

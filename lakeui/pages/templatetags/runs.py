@@ -1,0 +1,75 @@
+"""What pages of jobs say with one word: SQL with its words marked, the field of tasks, costs."""
+
+import re
+from datetime import datetime
+
+from django import template
+from django.utils import timezone
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from lakeui.pages import units
+from lakeui.pages.run_steps import TaskField, label_of
+from lakeui.pages.templatetags.lake import NOT_RECORDED
+
+register = template.Library()
+
+_SQL = re.compile(r"('(?:[^']|'')*')|(\b[A-Z]{2,}\b)")
+_PLAIN_WORDS = frozenset({"NULL", "TRUE", "FALSE", "UTC"})
+
+
+@register.filter
+def sql(statement: str) -> SafeString:
+    """A statement with its keywords and texts apart, as our own rendering spells them."""
+    parts, end = [], 0
+    for found in _SQL.finditer(statement):
+        parts.append(escape(statement[end : found.start()]))
+        kind = "s" if found[1] else "k"
+        plain = found[0] in _PLAIN_WORDS
+        parts.append(
+            escape(found[0]) if plain else format_html('<span class="{}">{}</span>', kind, found[0])
+        )
+        end = found.end()
+    parts.append(escape(statement[end:]))
+    return format_html_join("", "{}", ((part,) for part in parts))
+
+
+@register.simple_tag
+def task_cells(field: TaskField) -> SafeString:
+    """The rectangles of a field of tasks."""
+    return format_html_join(
+        "",
+        '<rect class="task-{}" x="{}%" y="{}" width="{}%" height="10"/>',
+        ((each.state, f"{each.x:.2f}", each.y, field.width) for each in field.cells),
+    )
+
+
+@register.simple_tag
+def amount(value: int | None, unit: str) -> SafeString | str:
+    """A cost in its unit, "ms" or "bytes"."""
+    if value is None:
+        return NOT_RECORDED
+    if unit == "ms":
+        return units.format_duration(value)
+    exact = f"{units.format_count(value)} bytes"
+    return format_html('<span title="{}">{}</span>', exact, units.format_bytes(value))
+
+
+@register.filter
+def until(moment: datetime | None) -> str:
+    """The span from now to a moment: 4 min."""
+    if moment is None:
+        return ""
+    left = (moment - timezone.now()).total_seconds()
+    return units.format_duration(round(abs(left)) * 1000).replace(".0 s", " s")
+
+
+@register.filter
+def is_over(moment: datetime | None) -> bool:
+    """It has passed."""
+    return moment is not None and moment < timezone.now()
+
+
+@register.filter
+def stage_label(name: str, read_version: int | None = None) -> str:
+    return label_of(name, read_version)
