@@ -3,6 +3,11 @@
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.serializers.conflict_sides import (
+    AdviceSerializer,
+    AlikeConflictSerializer,
+    SideSerializer,
+)
 from lakeui.conflicts.models import Conflict
 
 
@@ -61,9 +66,34 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
 
 
 class ConflictDetailSerializer(ConflictSerializer):
-    """A conflict with both sides: files, rows and ranked remedies are in `facts`."""
+    """A conflict with both sides, what would have helped, and losses like it.
+
+    `facts` is what the engine recorded: files and rows both met at, its remedies, and under
+    `decision` the verdict of every check on every winner, both sides' files, and the counts and
+    positions of the rows that were compared.
+    """
 
     facts = ObjectField()
+    current = SideSerializer(source="sides.current")
+    winner = SideSerializer(source="sides.winner")
+    advice = AdviceSerializer(many=True)
+    alike = AlikeConflictSerializer(many=True, source="alike.conflicts")
+    alike_is_capped = serializers.BooleanField(source="alike.is_capped")
+    previous_id = serializers.IntegerField(source="neighbours.previous", allow_null=True)
+    next_id = serializers.IntegerField(source="neighbours.next", allow_null=True)
 
     class Meta(ConflictSerializer.Meta):
-        fields = [*ConflictSerializer.Meta.fields, "facts"]
+        fields = [
+            *ConflictSerializer.Meta.fields,
+            "order_column",
+            "shared_low",
+            "shared_high",
+            "facts",
+            "current",
+            "winner",
+            "advice",
+            "alike",
+            "alike_is_capped",
+            "previous_id",
+            "next_id",
+        ]

@@ -1,12 +1,27 @@
 """Conflicts: lost, absorbed and reported."""
 
-from django.db.models import QuerySet
-from rest_framework.generics import ListAPIView, RetrieveAPIView
+from typing import Any
 
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from kombu.exceptions import OperationalError
+from rest_framework import status
+from rest_framework.exceptions import NotFound
+from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.errors import StorageError
+from lakeui.api.serializers.conflict_sides import ConflictRowsSerializer
 from lakeui.api.serializers.conflicts import ConflictDetailSerializer, ConflictSerializer
 from lakeui.api.views.of_table import OfTable
+from lakeui.conflicts.advice import advice
+from lakeui.conflicts.alike import alike, neighbours
+from lakeui.conflicts.both_sides import both_sides
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.conflicts.row_values import ask_for_rows
 
 
 def conflicts_to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
@@ -44,4 +59,49 @@ class ConflictDetail(RetrieveAPIView[Conflict]):
     lookup_url_kwarg = "conflict_id"
 
     def get_queryset(self) -> QuerySet[Conflict]:
-        return visible_conflicts(self.request.user).select_related("table")
+        return visible_conflicts(self.request.user).select_related("table", "job")
+
+    def get_object(self) -> Any:  # a conflict with what is told beside it
+        conflict, visible = super().get_object(), visible_conflicts(self.request.user)
+        sides, like = both_sides(conflict), alike(visible, conflict)
+        vars(conflict).update(
+            sides=sides,
+            alike=like,
+            advice=advice(conflict, sides, like),
+            neighbours=neighbours(visible, conflict),
+        )
+        return conflict
+
+
+class ConflictRowValues(GenericAPIView[ConflictRows]):
+    """The rows that both sides touched, as a worker read them; kept for an hour."""
+
+    queryset = ConflictRows.objects.none()
+    serializer_class = ConflictRowsSerializer
+    pagination_class = None
+    changes_nothing = True
+
+    def get(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002 - from the address
+        """404 where nobody asked within the hour: POST asks a worker to read them."""
+        found = ConflictRows.objects.filter(conflict=self._conflict()).first()
+        if found is None:
+            detail = "Nobody asked for these rows within the hour. POST here to have them read."
+            raise NotFound(detail)
+        return Response(ConflictRowsSerializer(found).data)
+
+    @extend_schema(request=None, responses={202: ConflictRowsSerializer})
+    def post(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002
+        """Has a worker read the rows; nothing in the table changes. 404 without recorded positions."""
+        try:
+            rows = ask_for_rows(self._conflict())
+        except (OperationalError, OSError) as error:
+            msg = "The broker cannot be reached, so no worker was asked."
+            raise StorageError(msg, "Try again once it is back.") from error
+        if rows is None:
+            detail = "No positions of rows are recorded of this conflict."
+            raise NotFound(detail)
+        return Response(ConflictRowsSerializer(rows).data, status.HTTP_202_ACCEPTED)
+
+    def _conflict(self) -> Conflict:
+        visible = visible_conflicts(self.request.user).select_related("table")
+        return get_object_or_404(visible, pk=self.kwargs["conflict_id"])

@@ -390,6 +390,13 @@ def place(number: float) -> str:
 
 
 @register.filter
+def check_head(operation: str) -> str:
+    """An operation over a narrow column of checks: the first word tells it."""
+    first, _, rest = operation.partition(" ")
+    return operation if len(operation) <= 9 or not rest else first
+
+
+@register.filter
 def file_head(path: str) -> str:
     """The start of a file's name, where a column is narrow: part-00017."""
     name = path.rpartition("/")[2]

@@ -41,9 +41,9 @@ MORE = {
     "error": "/tables/?health=splendid",
 }
 QUERIES = {
-    "overview": 52, "attention": 24, "tables": 10, "table": 24, "schema": 17, "history": 21, "version": 25, "diff": 20, "concurrency": 23,
-    "isolation": 23, "eligibility": 16, "what-if": 17, "files": 18, "jobs": 10, "job": 15, "schedules": 8,
-    "lanes": 18, "monitoring": 18, "conflicts": 10, "conflict": 14, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
+    "overview": 52, "attention": 24, "tables": 10, "table": 24, "schema": 17, "history": 21, "version": 25, "diff": 20, "concurrency": 29,
+    "isolation": 23, "eligibility": 18, "what-if": 17, "files": 18, "jobs": 10, "job": 15, "schedules": 8,
+    "lanes": 18, "monitoring": 18, "conflicts": 10, "conflict": 21, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
 
 TWIN_QUERIES = {"overview": 40}
@@ -195,6 +195,7 @@ NOT_PAGES = frozenset(
         "job-log",
         "job-cancel",
         "job-retry",
+        "conflict-rows",
         "key-remove",
         "schedule-change",
         "token-revoke",

@@ -1,0 +1,123 @@
+"""Both sides of a conflict, what would have helped, losses like it, and the rows both touched."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.conflicts.models import ConflictRows
+from lakeui.conflicts.row_values import is_waiting
+
+
+class SideChangesSerializer(serializers.Serializer[Any]):
+    """What a side did to the table's files; null: the log does not say."""
+
+    files_changed = serializers.IntegerField()
+    files_masked = serializers.IntegerField(help_text="Of them, those with a new deletion vector.")
+    files_added = serializers.IntegerField()
+    rows_changed = Int64Field(allow_null=True)
+    rows_added = Int64Field(allow_null=True)
+
+
+class SideJobSerializer(serializers.Serializer[Any]):
+    """The job of this installation that a side was, and the try at it."""
+
+    id = serializers.UUIDField()
+    kind = serializers.CharField()
+    attempt = serializers.IntegerField()
+    attempts = serializers.IntegerField()
+    schedule_id = serializers.IntegerField(allow_null=True)
+
+
+class AbsorbedSerializer(serializers.Serializer[Any]):
+    """A conflict that the winner itself had met and passed."""
+
+    id = serializers.IntegerField(source="pk")
+    winning_version = serializers.IntegerField(allow_null=True)
+    winner_operation = serializers.CharField()
+    file_count = serializers.IntegerField()
+    how = RecordedField(source="passed_by")
+
+
+class SideSerializer(serializers.Serializer[Any]):
+    """One side. `statement_is_whole`: the job's own, not put together from the log entry."""
+
+    operation = serializers.CharField()
+    user = RecordedField()
+    engine = RecordedField()
+    statement = RecordedField()
+    statement_is_whole = serializers.BooleanField()
+    predicate = RecordedField()
+    read_version = serializers.IntegerField(allow_null=True)
+    read_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    isolation_level = RecordedField()
+    changes = SideChangesSerializer(allow_null=True)
+    txn_id = RecordedField()
+    job = SideJobSerializer(allow_null=True)
+    absorbed = AbsorbedSerializer(many=True)
+    absorbed_count = serializers.IntegerField()
+
+
+class AdviceSerializer(serializers.Serializer[Any]):
+    """One way out: its verdict on this conflict, and how often it would have helped in 30 days."""
+
+    kind = serializers.CharField(allow_blank=True)
+    title = serializers.CharField()
+    text = serializers.CharField(allow_blank=True)
+    verdict = serializers.CharField(allow_blank=True)
+    helped = serializers.IntegerField(allow_null=True, help_text="Of `of` losses like it.")
+    of = serializers.IntegerField(allow_null=True)
+    undecidable = serializers.IntegerField(help_text="Losses like it of which it cannot be told.")
+    condition = RecordedField(help_text="What to add to the write's own condition.")
+    sql = RecordedField(help_text="The statement with that condition.")
+    is_advised = serializers.BooleanField()
+
+
+class AlikeConflictSerializer(serializers.Serializer[Any]):
+    """A loss of the same write."""
+
+    id = serializers.IntegerField(source="pk")
+    occurred_at = serializers.DateTimeField()
+    winning_version = serializers.IntegerField(allow_null=True)
+    winner_operation = serializers.CharField()
+    winner_user_name = RecordedField()
+    row_count = Int64Field(allow_null=True)
+    wasted_ms = Int64Field()
+    passed_again = serializers.BooleanField(
+        allow_null=True, help_text="Whether its next attempt committed; null: there was none."
+    )
+
+
+class ConflictRowsSerializer(serializers.ModelSerializer[ConflictRows]):
+    """`state`: waiting, read, failed, or lost where no worker answered in time."""
+
+    state = serializers.SerializerMethodField()
+    positions = serializers.ListField(child=serializers.IntegerField())
+    columns = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
+    rows = serializers.ListField(
+        child=serializers.ListField(child=serializers.CharField(allow_null=True))
+    )
+    error_code = RecordedField()
+    error_message = RecordedField()
+
+    class Meta:
+        model = ConflictRows
+        fields = [
+            "path",
+            "version",
+            "state",
+            "asked_at",
+            "read_at",
+            "positions",
+            "columns",
+            "rows",
+            "omitted_columns",
+            "error_code",
+            "error_message",
+        ]
+
+    def get_state(self, rows: ConflictRows) -> str:
+        if rows.read_at is not None:
+            return "failed" if rows.error_code else "read"
+        return "waiting" if is_waiting(rows) else "lost"

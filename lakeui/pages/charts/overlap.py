@@ -1,0 +1,243 @@
+"""Where two writes met, twice: the files of both sides, and the rows of the first file they share."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from engine.conflict_facts import Decision, SharedFile, SideFile
+from lakeui.pages.units import format_count
+
+_LABELS_APART = 14.0  # per cent, so that labels under a strip do not touch
+_BEAM = 0.25
+_NEW = "added"  # by the loser: never in the table, so nobody met there
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    x: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A place that is both sides'. `is_conflict` is a cross, otherwise the two passed there."""
+
+    x: float
+    title: str
+    is_conflict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Text under a strip; its anchor keeps it inside."""
+
+    x: float
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """This write's ticks above, the winner's below, both sides' on the line."""
+
+    above: tuple[Tick, ...]
+    below: tuple[Tick, ...]
+    base: tuple[float, ...]
+    joints: tuple[Joint, ...]
+    labels: tuple[Label, ...]
+    first: str
+    last: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileLine:
+    """A file of either side, for the table twin."""
+
+    path: str
+    here: str
+    there: str
+    low: str | None
+    high: str | None
+    rows_here: int | None
+    rows_there: int | None
+    shared: SharedFile | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapChart:
+    """`beam` leads from the first shared file, at a per cent, to its rows; None where none is compared."""
+
+    files: Strip | None
+    rows: Strip | None
+    file: SharedFile | None
+    beam: tuple[float, float] | None
+    lines: tuple[FileLine, ...]
+    shared_count: int
+
+
+def draw_overlap(decision: Decision, met: Iterable[str]) -> OverlapChart | None:
+    """`met` are the paths at which the rule fired; None where no file was recorded."""
+    lines = _lines(decision)
+    if not lines:
+        return None
+    conflicting = _conflicting(decision, set(met))
+    place = {line.path: 100 * (n + 0.5) / len(lines) for n, line in enumerate(lines)}
+    first = first_shared(decision.shared_files)
+    return OverlapChart(
+        files=_file_strip(lines, place, conflicting),
+        rows=_row_strip(first) if first and first.current_rows + first.winner_rows else None,
+        file=first,
+        beam=_beam(place.get(first.path)) if first else None,
+        lines=tuple(lines),
+        shared_count=sum(bool(line.here and line.there) for line in lines),
+    )
+
+
+def first_shared(files: Sequence[SharedFile]) -> SharedFile | None:
+    """The first file with rows of both, or else the first that was compared."""
+    return next((each for each in files if each.common_count), files[0] if files else None)
+
+
+def _lines(decision: Decision) -> list[FileLine]:
+    ours = {file.path: file for file in decision.current_files if file.did != _NEW}
+    theirs = {file.path: file for file in decision.winner_files}
+    compared = {file.path: file for file in decision.shared_files}
+    lines = [
+        _line(path, ours.get(path), theirs.get(path), compared.get(path))
+        for path in dict.fromkeys([*ours, *theirs])
+    ]
+    return sorted(lines, key=_in_order)
+
+
+def _line(
+    path: str, ours: SideFile | None, theirs: SideFile | None, shared: SharedFile | None
+) -> FileLine:
+    known = ours if ours is not None and ours.low is not None else theirs or ours
+    return FileLine(
+        path=path,
+        here=ours.did if ours else "",
+        there=theirs.did if theirs else "",
+        low=known.low if known else None,
+        high=known.high if known else None,
+        rows_here=shared.current_count if shared else ours.row_count if ours else None,
+        rows_there=shared.winner_count if shared else theirs.row_count if theirs else None,
+        shared=shared,
+    )
+
+
+def _conflicting(decision: Decision, met: set[str]) -> set[str]:
+    compared = {file.path for file in decision.shared_files if file.common_count}
+    return compared or met
+
+
+def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str]) -> Strip:
+    joints = [
+        Joint(place[line.path], _joint_title(line, conflicting), line.path in conflicting)
+        for line in lines
+        if line.here and line.there
+    ]
+    labels = _labelled(
+        (joint.x, _short(line.path) + ("" if joint.is_conflict else ", passed"))
+        for joint, line in zip(joints, (n for n in lines if n.here and n.there), strict=True)
+    )
+    known = [line for line in lines if line.low is not None]
+    return Strip(
+        above=tuple(_tick(place, line, line.here, line.rows_here) for line in lines if line.here),
+        below=tuple(
+            _tick(place, line, line.there, line.rows_there) for line in lines if line.there
+        ),
+        base=(),
+        joints=tuple(sorted(joints, key=lambda joint: joint.is_conflict)),
+        labels=labels,
+        first=known[0].low or "" if known else "",
+        last=max((line.high or "" for line in known), default="", key=_value),
+    )
+
+
+def _row_strip(file: SharedFile) -> Strip:
+    drawn = (*file.current_rows, *file.winner_rows, *file.gone_before_rows, *file.common_rows)
+    count = max(file.file_row_count or 0, max(drawn, default=0) + 1)
+
+    def at(row: int) -> float:
+        return 100 * (row + 0.5) / count
+
+    labels = _labelled((at(row), format_count(row)) for row in file.common_rows)
+    common = [Joint(at(row), f"row {format_count(row)}, both", True) for row in file.common_rows]
+    return Strip(
+        above=tuple(Tick(at(row), f"row {format_count(row)}") for row in file.current_rows),
+        below=tuple(Tick(at(row), f"row {format_count(row)}") for row in file.winner_rows),
+        base=tuple(at(row) for row in file.gone_before_rows),
+        joints=tuple(_apart(common)),
+        labels=labels,
+        first="" if any(label.x < _LABELS_APART for label in labels) else "row 0",
+        last=""
+        if any(label.x > 100 - _LABELS_APART for label in labels)
+        else format_count(count - 1),
+    )
+
+
+def _apart(joints: Iterable[Joint]) -> Iterable[Joint]:
+    """Of crosses that would lie on each other, the first."""
+    last = -1.0
+    for joint in joints:
+        if joint.x - last >= 1.0:
+            yield joint
+            last = joint.x
+
+
+def _labelled(places: Iterable[tuple[float, str]]) -> tuple[Label, ...]:
+    """Labels that do not touch; what lies close together shares one."""
+    labels: list[tuple[float, list[str]]] = []
+    for x, text in places:
+        if labels and x - labels[-1][0] < _LABELS_APART:
+            labels[-1][1].append(text)
+        else:
+            labels.append((x, [text]))
+    return tuple(Label(x, _joined(texts), _anchor(x)) for x, texts in labels)
+
+
+def _joined(texts: Sequence[str]) -> str:
+    if len(texts) <= 2:
+        return " and ".join(texts)
+    return f"{texts[0]} and {len(texts) - 1} more"
+
+
+def _anchor(x: float) -> str:
+    return "start" if x < 8 else "end" if x > 92 else "middle"
+
+
+def _tick(place: dict[str, float], line: FileLine, did: str, rows: int | None) -> Tick:
+    counted = "" if rows is None else f", {format_count(rows)} rows"
+    return Tick(place[line.path], f"{_short(line.path)}: {did}{counted}{_bounds(line)}")
+
+
+def _joint_title(line: FileLine, conflicting: set[str]) -> str:
+    how = "both" if line.path in conflicting else "both, no row in common"
+    return f"{_short(line.path)}: {how}{_bounds(line)}"
+
+
+def _bounds(line: FileLine) -> str:
+    if line.low is None:
+        return ""
+    return f", {line.low}" if line.low == line.high else f", {line.low} to {line.high}"
+
+
+def _short(path: str) -> str:
+    """What tells a file from others at a glance: the start of its name."""
+    name = path.rpartition("/")[2]
+    head = "-".join(name.split("-")[:2])
+    return head if 4 < len(head) < 24 else name[:20]
+
+
+def _beam(x: float | None) -> tuple[float, float] | None:
+    return None if x is None else (max(0.0, x - _BEAM), min(100.0, x + _BEAM))
+
+
+def _in_order(line: FileLine) -> tuple[bool, tuple[bool, float, str], str]:
+    return line.low is None, _value(line.low or ""), line.path
+
+
+def _value(text: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(text), ""
+    except ValueError:
+        return True, 0.0, text
