@@ -4,14 +4,11 @@ from django.urls import URLPattern, path, re_path
 
 from lakeui.api.views.attention import AttentionView, MuteDetail, MuteList
 from lakeui.api.views.audit import AuditList
-from lakeui.api.views.concurrency import (
-    Concurrency,
-    ConcurrencyLanes,
-    Eligibility,
-)
+from lakeui.api.views.concurrency import Concurrency, ConcurrencyLanes
 from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
 from lakeui.api.views.definitions import Diff, KeyDetail, KeyList, TableSchema
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
+from lakeui.api.views.eligibility import Eligibility
 from lakeui.api.views.explain import ConflictExplain
 from lakeui.api.views.grants import GrantDetail, GrantList
 from lakeui.api.views.health import HealthView

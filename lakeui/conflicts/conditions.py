@@ -5,7 +5,7 @@ cannot be understood is left out: what is left then selects more rows than the w
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,7 +16,7 @@ from engine.expressions.possible import possible
 from engine.expressions.ranges import UNKNOWN, Range, constant
 from engine.expressions.ranges_of_values import cast_ranges
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.traits import split_conjuncts
+from engine.expressions.traits import relations_of, split_conjuncts
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.expressions.types import common_type
 from engine.schema.types import StructType, parse_schema
@@ -26,6 +26,7 @@ SUBQUERY = "its condition contains a subquery"
 _NUMBERED = re.compile(r"(?<=\w)#\d{1,12}L?\b")
 _SUBQUERY = re.compile(r"\(\s*SELECT\b|\bEXISTS\s*\(|scalar-subquery|\bListQuery\b", re.IGNORECASE)
 _TARGETS = ("t", "target", "tgt")
+_SOURCE, _SOURCES = "source", ("s", "source", "src", "u", "updates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class Condition:
     obstacle: str | None = None
     is_whole: bool = False
 
+    @property
+    def target_parts(self) -> tuple[Expression, ...]:
+        """The parts that concern the table alone, not the source of a MERGE."""
+        return tuple(part for part in self.parts if _SOURCE not in relations_of(part))
+
 
 @lru_cache(maxsize=4096)
 def understood(text: str, schema_json: str) -> Condition:
@@ -47,11 +53,11 @@ def understood(text: str, schema_json: str) -> Condition:
     clean = _NUMBERED.sub("", text[:MAX_CHARACTERS])
     if _SUBQUERY.search(clean):
         return Condition(text, obstacle=SUBQUERY, is_whole=True)
-    scope = _scope(schema_json)
-    whole = _parsed(clean, scope) if len(text) <= MAX_CHARACTERS else None
+    scopes = _scopes(schema_json)
+    whole = _parsed(clean, scopes) if len(text) <= MAX_CHARACTERS else None
     if whole is not None:
         return Condition(text, split_conjuncts(whole), row_obstacle(whole), is_whole=True)
-    parts = [found for part in _conjuncts(clean) if (found := _parsed(part, scope)) is not None]
+    parts = [found for part in _conjuncts(clean) if (found := _parsed(part, scopes)) is not None]
     obstacle = next((why for part in parts if (why := row_obstacle(part))), None)
     return Condition(text, tuple(parts), obstacle)
 
@@ -63,14 +69,14 @@ def certainly_apart(one_text: str, other_text: str, schema_json: str) -> bool:
     return any(
         not possible(part, _bounds(against)).true
         for mine, against in ((one, other), (other, one))
-        for part in mine.parts
+        for part in mine.target_parts
     )
 
 
 def _bounds(condition: Condition) -> Callable[[Column], Range]:
     """What a column can be in rows that a condition selects."""
     known: dict[tuple[str, ...], Range] = {}
-    for part in condition.parts:
+    for part in condition.target_parts:
         match part:
             case Call(function, (Column() as column, *options)):
                 found = _range(function, column, options)
@@ -123,19 +129,23 @@ def _narrowed(one: Range, other: Range) -> Range:
 
 
 @lru_cache(maxsize=256)
-def _scope(schema_json: str) -> Scope:
+def _scopes(schema_json: str) -> tuple[Scope, ...]:
+    """The table alone; else as the target of a MERGE whose source has its columns."""
     try:
         schema = parse_schema(schema_json)
     except EngineError:
         schema = StructType(())
-    return Scope((Relation(schema, names=_TARGETS),))
+    table = Relation(schema, names=_TARGETS)
+    return Scope((table,)), Scope((table, Relation(schema, side=_SOURCE, names=_SOURCES)))
 
 
-def _parsed(text: str, scope: Scope) -> Expression | None:
-    try:
-        return parse_condition(text, scope)
-    except EngineError:
-        return None
+def _parsed(text: str, scopes: Iterable[Scope]) -> Expression | None:
+    for scope in scopes:
+        try:
+            return parse_condition(text, scope)
+        except EngineError:
+            continue
+    return None
 
 
 def _conjuncts(text: str) -> Iterator[str]:

@@ -68,7 +68,7 @@ def eligibility_of(table: Table) -> TableEligibility:
         ),
     )
     known = bool(table.schema) and table.version is not None
-    found = _asked(table) if known else None
+    found = asked(table) if known else None
     return TableEligibility(
         eligible=found.eligible if found else None,
         obstacle=(found.obstacle or "") if found else "Its log was not read yet.",
@@ -105,7 +105,8 @@ def protocol_of(table: Table) -> Protocol:
     )
 
 
-def _asked(table: Table) -> Eligibility:
+def asked(table: Table) -> Eligibility:
+    """The engine's own conditions, asked of the mirror's row."""
     metadata = metadata_of(table, table.properties)
     return table_eligibility(metadata, protocol_of(table), table.clustering_columns)
 

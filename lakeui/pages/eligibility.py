@@ -1,33 +1,118 @@
 """Whether a table takes part in row-level concurrency, condition by condition."""
 
-import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
-from lakeui.conflicts.eligibility import AVOIDED_DAYS, eligibility_of
-from lakeui.conflicts.models import Conflict
+from lakeui.catalog.models import Table
+from lakeui.conflicts.eligibility_lines import ConditionLine
+from lakeui.conflicts.eligibility_report import EligibilityReport, eligibility_report
+from lakeui.conflicts.runtime_matrix import RuntimeCell, RuntimeColumn
+from lakeui.jobs.reading_streams import streams_reading
+from lakeui.jobs.throughput import throughput_of
 from lakeui.pages.table_head import table_head, visible_table
+
+FIXED = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of the bar, from `x` on, in per cent; `mark` stands before it in the table."""
+
+    label: str
+    mark: str
+    css: str
+    count: int
+    x: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class FixLine:
+    """A condition, and where a rewrite that mends it is planned."""
+
+    line: ConditionLine
+    plan: str = ""
 
 
 @login_required
 def eligibility(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
-    found = eligibility_of(table)
-    escaped = table.conflicts.filter(kind=Conflict.Kind.ESCAPED)
+    head = table_head(request, table, "eligibility")
+    readers = streams_reading(table, request.user)
+    report = eligibility_report(table, throughput_of(table), readers)
     context = {
         "table": table,
-        "head": table_head(request, table, "eligibility"),
-        "found": found,
-        "steps": [
-            (step, json.dumps(step.job["parameters"]) if step.job else "")
-            for step in found.conditions
-        ],
-        "holding": sum(step.holds for step in found.conditions),
-        "escaped": escaped.count(),
-        "by_file": escaped.filter(row_count=None, file_count__gt=0).count(),
-        "days": AVOIDED_DAYS,
+        "head": head,
+        "report": report,
         "twin": f"/api/v1/tables/{table.pk}/eligibility/",
     }
+    if report is not None:
+        context |= _context(request, table, report)
     return render(request, "tables/eligibility.html", context)
+
+
+def _context(request: HttpRequest, table: Table, report: EligibilityReport) -> dict[str, Any]:
+    is_fixed = request.GET.get("state") == FIXED and not report.eligibility.eligible
+    shown = report.mended if is_fixed else report.runtimes
+    return {
+        "groups": (
+            ("The table", [_fix_line(line, table) for line in report.of_table]),
+            (_writes_title(report), [_fix_line(line, table) for line in report.of_writes]),
+        ),
+        "bar": list(_bar(report)),
+        "bar_total": sum(count for *_, count in _counts(report)),
+        "is_fixed": is_fixed,
+        "columns": shown,
+        "rows": [_row(cells, shown) for cells in zip(*(c.cells for c in shown), strict=True)],
+        "later": report.mended,
+        "table_holding": sum(line.state == "holds" for line in report.of_table),
+    }
+
+
+def _row(
+    cells: Sequence[RuntimeCell], columns: Sequence[RuntimeColumn]
+) -> tuple[str, list[tuple[RuntimeCell, bool]]]:
+    """A condition on every runtime, each with whether that runtime wrote here."""
+    used = [column.writes > 0 for column in columns]
+    return cells[0].condition, list(zip(cells, used, strict=True))
+
+
+def _writes_title(report: EligibilityReport) -> str:
+    return f"The writes that met others, 30 days: {report.met:,} of {report.writes:,}"
+
+
+def _fix_line(line: ConditionLine, table: Table) -> FixLine:
+    if not line.statement:
+        return FixLine(line)
+    asked = urlencode({"table": table.pk, "sql": line.statement})
+    return FixLine(line, f"{reverse('job-new')}?{asked}")
+
+
+def _bar(report: EligibilityReport) -> Iterator[Segment]:
+    counts = _counts(report)
+    total, at = sum(count for *_, count in counts), 0.0
+    for label, mark, css, count in counts:
+        width = 100 * count / total if total else 0.0
+        yield Segment(label, mark, css, count, at, width)
+        at += width
+
+
+def _counts(report: EligibilityReport) -> list[tuple[str, str, str, int]]:
+    losses = report.losses
+    if report.eligibility.eligible:
+        return [
+            ("absorbed", "joint", "seg-pass", report.eligibility.avoided_lately),
+            ("lost", "x", "seg-lost", losses.lost),
+        ]
+    return [
+        ("would pass by rows", "joint", "seg-pass", losses.passes),
+        ("would still be lost", "x", "seg-lost", losses.still_lost),
+        ("undecidable", "what", "seg-what", losses.undecidable),
+    ]

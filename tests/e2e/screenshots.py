@@ -55,6 +55,12 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "job-form": f"/jobs/new/?table={number}&kind=optimize",
         "job-merge": f"/jobs/new/?table={number}&kind=merge",
     }
+    page.goto(f"{base}/tables/?q=order_items")
+    items = page.locator("table[data-rows] tbody th a").first.get_attribute("href") or "/"
+    found |= {
+        "eligibility-items": f"{items}eligibility/",
+        "eligibility-fixed": f"{items}eligibility/?state=fixed",
+    }
     page.goto(f"{base}{table}history/")
     found["version"] = page.locator("table[data-rows] a.ver").nth(4).get_attribute("href") or "/"
     found["job"] = _first(page, f"{base}/jobs/?state=running&kind=merge&table={number}")

@@ -1,44 +1,11 @@
-"""Eligibility and the swim-lane of a table."""
+"""The swim-lane of a table."""
 
 from typing import Any
 
 from rest_framework import serializers
 
-from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.conflicts.lane_filter import OUTCOMES
-
-
-class StepSerializer(serializers.Serializer[Any]):
-    """A condition of row-level concurrency. `job` is what to POST to the table's jobs to mend it."""
-
-    name = serializers.CharField()
-    holds = serializers.BooleanField()
-    evidence = serializers.CharField()
-    fix = RecordedField(allow_null=True)
-    cost = RecordedField(allow_null=True)
-    job = ObjectField(allow_null=True)
-
-
-class RuntimeSerializer(serializers.Serializer[Any]):
-    """What another engine does with this table."""
-
-    runtime = serializers.CharField()
-    takes_part = serializers.BooleanField()
-    reason = serializers.CharField()
-    limits = RecordedField(allow_null=True)
-
-
-class EligibilitySerializer(serializers.Serializer[Any]):
-    """Whether the table takes part in row-level concurrency, and why. null: not mirrored yet."""
-
-    eligible = serializers.BooleanField(allow_null=True)
-    obstacle = RecordedField(allow_null=True)
-    traces_moves = serializers.BooleanField(help_text="OPTIMIZE can be followed row by row.")
-    conditions = StepSerializer(many=True)
-    runtimes = RuntimeSerializer(many=True)
-    locked_out = serializers.ListField(child=serializers.CharField())
-    avoided = serializers.IntegerField(help_text="Conflicts that rows resolved so far.")
-    avoided_lately = serializers.IntegerField(help_text="The same, in the last 30 days.")
 
 
 class BarSerializer(serializers.Serializer[Any]):

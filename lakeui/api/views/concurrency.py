@@ -1,4 +1,4 @@
-"""Who may write at once, and who did: eligibility and the swim-lane."""
+"""Who wrote at once: the swim-lane."""
 
 from typing import Any
 
@@ -10,29 +10,18 @@ from rest_framework.response import Response
 from lakeui.api.filtering import asked
 from lakeui.api.serializers.concurrency import (
     ConcurrencyRequestSerializer,
-    EligibilitySerializer,
     LaneSumsRequestSerializer,
     LaneSumsSerializer,
     SwimLaneSerializer,
 )
 from lakeui.api.views.of_table import OfTable
 from lakeui.catalog.models import Table
-from lakeui.conflicts.eligibility import eligibility_of
 from lakeui.conflicts.lane_filter import LaneFilter, narrowed
 from lakeui.conflicts.lane_navigator import navigator
 from lakeui.conflicts.lane_path import lane_path
 from lakeui.conflicts.lane_sums import lane_sums
 from lakeui.conflicts.other_settings import other_settings
 from lakeui.conflicts.swim_lane import SwimLane, swim_lane
-
-
-class Eligibility(OfTable):
-    """Row-level concurrency: each condition with evidence, the fix and what it costs."""
-
-    serializer_class = EligibilitySerializer
-
-    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
-        return Response(EligibilitySerializer(eligibility_of(self.table)).data)
 
 
 class Concurrency(OfTable):

@@ -146,17 +146,6 @@ def test_a_setting_posted_from_its_page_is_understood(as_, lake):
     assert "delta.isolationLevel" in body
 
 
-def test_eligibility_names_what_fails_and_the_fix(as_, lake):
-    Table.objects.update(
-        partition_columns=["order_date"], clustering_columns=[], reader_features=[],
-        writer_features=[], properties={}, deletion_vectors=False,
-    )  # fmt: skip
-    body = as_("owner").get(f"/tables/{lake.table.pk}/eligibility/").content.decode()
-    assert "Two writers of one file always collide here" in body
-    assert "partitioned by order_date" in body
-    assert "Fix by a job" in body
-
-
 def test_files_are_summed_by_partition_with_the_largest_first(as_, lake):
     Table.objects.update(partition_columns=["day"])
     LiveFile.objects.all().delete()

@@ -1,0 +1,113 @@
+"""The writes of a table's last 30 days, by the narrow columns of the mirror: who wrote, how, behind whom."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
+
+from engine.conflicts.runtimes import RUNTIMES
+from lakeui.catalog.models import Table
+from lakeui.conflicts.clients import Client, client_of
+from lakeui.conflicts.conditions import Condition, understood
+
+DAYS = 30
+MAX_WRITES = 2_000
+_BY_FILES = frozenset(runtime.name for runtime in RUNTIMES if not runtime.supported)
+_CONDITIONED = frozenset({"UPDATE", "DELETE", "MERGE"})
+
+
+class RecentWrite(NamedTuple):
+    """A commit. `orders_by` is how a compaction ordered rows anew, empty where it did not."""
+
+    version: int
+    read_version: int | None
+    operation: str
+    predicate: str
+    user_name: str
+    engine_info: str
+    orders_by: str
+
+    @property
+    def met_others(self) -> bool:
+        """Whether versions landed between the one it read and its own."""
+        return self.read_version is not None and self.version - self.read_version > 1
+
+    @property
+    def client(self) -> Client:
+        """The program that wrote it."""
+        return client_of(self.engine_info)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionUse:
+    """A condition, who used it in which operation, and how often."""
+
+    user_name: str
+    operation: str
+    condition: Condition
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecentWrites:
+    """At most the latest `MAX_WRITES`; `is_capped`: there were more."""
+
+    writes: tuple[RecentWrite, ...]
+    is_capped: bool
+    schema_json: str
+
+    @property
+    def met(self) -> tuple[RecentWrite, ...]:
+        """Those with a condition that met others on their way."""
+        return tuple(w for w in self.writes if w.met_others and w.operation in _CONDITIONED)
+
+    def conditions(self) -> list[ConditionUse]:
+        """The conditions of the writes that met others, the most used first."""
+        uses = Counter((w.user_name, w.operation, w.predicate) for w in self.met if w.predicate)
+        return [
+            ConditionUse(user, operation, understood(text, self.schema_json), times)
+            for (user, operation, text), times in uses.most_common()
+        ]
+
+    def by_client(self) -> list[tuple[Client, int]]:
+        """Programs that wrote, those with most commits first."""
+        return Counter(write.client for write in self.writes).most_common()
+
+    def by_files(self) -> list[tuple[str, int]]:
+        """Who wrote by programs that compare files whatever the table is, the busiest first."""
+        users = (w.user_name for w in self.writes if w.client.runtime in _BY_FILES)
+        return Counter(users).most_common()
+
+
+def recent_writes(table: Table) -> RecentWrites:
+    """The writes of the last days, in one query."""
+    since = timezone.now() - timedelta(days=DAYS)
+    rows = (
+        table.commits.filter(committed_at__gte=since)
+        .order_by("-committed_at")
+        .annotate(
+            z_order=KeyTextTransform("zOrderBy", "operation_parameters"),
+            cluster=KeyTextTransform("clusterBy", "operation_parameters"),
+        )
+        .values_list(
+            "version", "read_version", "operation", "predicate", "user_name", "engine_info",
+            "z_order", "cluster",
+        )[: MAX_WRITES + 1]
+    )  # fmt: skip
+    found = tuple(_writes(rows))
+    return RecentWrites(found[:MAX_WRITES], len(found) > MAX_WRITES, json.dumps(table.schema))
+
+
+def _writes(rows: Iterable[tuple[Any, ...]]) -> Iterator[RecentWrite]:
+    for row in rows:
+        *_, z_order, cluster = row
+        orders = next((each for each in (z_order, cluster) if each not in {None, "", "[]"}), "")
+        version, read_version, operation, predicate, user_name, engine_info = row[:6]
+        yield RecentWrite(
+            version, read_version, operation, predicate, user_name, engine_info, str(orders)
+        )

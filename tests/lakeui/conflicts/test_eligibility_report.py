@@ -1,0 +1,216 @@
+"""What was lost for lack of row-level concurrency, what mends it and what that costs, from the record."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from engine.commands.sql import parse_statement
+from lakeui.catalog.models import Commit
+from lakeui.conflicts.eligibility_report import eligibility_report
+from lakeui.conflicts.row_verdicts import row_verdicts
+from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.throughput import throughput_of
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
+
+pytestmark = pytest.mark.django_db
+OLD = {
+    "partition_columns": ["order_date"], "clustering_columns": [], "properties": {}, "version": 9,
+    "reader_features": [], "writer_features": [], "min_reader_version": 1, "min_writer_version": 4,
+    "deletion_vectors": False, "row_tracking": False, "row_level_eligible": False,
+}  # fmt: skip
+FILES = {"row_count": None, "subclass": "WITHOUT_HINT", "rule": "read_file_removed"}
+DAY_19 = "order_date = DATE '2026-11-19'"
+
+
+@pytest.fixture
+def table():
+    return make_table(**OLD)
+
+
+def verdict(table, winner="DELETE", theirs="order_date = '2026-11-18'", **loss):
+    """What is said of one loss to version 5."""
+    parameters = loss.pop("winner_parameters", {})
+    make_commit(table, 5, winner, predicate=theirs, operation_parameters=parameters)
+    fields = FILES | {"current_predicate": DAY_19, "current_operation": "UPDATE"} | loss
+    make_conflict(table, winning_version=5, winner_operation=winner, **fields)
+    [found] = row_verdicts(table).losses
+    return str(found.verdict)
+
+
+@pytest.mark.parametrize(
+    ("expected", "loss"),
+    [
+        ("passes", {}),
+        ("passes", {"current_operation": "OPTIMIZE", "current_predicate": ""}),
+        ("passes", {"winner": "OPTIMIZE", "theirs": ""}),
+        ("passes", {"rule": "", "exception": "ConcurrentDeleteReadException"}),
+        ("conflict", {"rule": "metadata_changed"}),
+        ("conflict", {"rule": "", "exception": "ProtocolChangedException"}),
+        ("conflict", {"subclass": "ROW_LEVEL_CHANGES"}),
+        ("conflict", {"row_count": 3}),
+        ("conflict", {"subclass": "WHOLE_TABLE_READ"}),
+        ("conflict", {"current_predicate": "order_id IN (SELECT 1)"}),
+        ("conflict", {"current_predicate": "size(lines) > 1"}),
+        ("undecidable", {"theirs": "order_date = '2026-11-19'"}),
+        ("undecidable", {"theirs": ""}),
+        ("undecidable", {"current_predicate": ""}),
+        ("undecidable", {"winner": "UPDATE"}),
+        ("undecidable", {"winner": "MERGE"}),
+        ("undecidable", {"current_operation": "MERGE"}),
+        ("undecidable", {"winner": "OPTIMIZE", "theirs": "",
+                         "winner_parameters": {"zOrderBy": '["order_id"]'}}),
+    ],
+)  # fmt: skip
+def test_rows_are_said_to_decide_only_where_the_record_proves_it(table, expected, loss):
+    assert verdict(table, **loss) == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [("MERGE … WHEN MATCHED", "passes"), ("… NOT MATCHED BY SOURCE", "undecidable")],
+)
+def test_a_merge_reads_beyond_its_condition_only_by_source(table, statement, expected):
+    job = make_job(table, "merge", statement=statement)
+    assert verdict(table, current_operation="MERGE", job=job) == expected
+
+
+def test_what_would_pass_is_summed_and_old_losses_are_left_out(table):
+    make_commit(table, 5, "DELETE", predicate="order_date = '2026-11-18'")
+    common = {"current_predicate": DAY_19, "winning_version": 5, "winner_operation": "DELETE"}
+    for _ in range(2):
+        make_conflict(table, **FILES, **common, wasted_ms=1_000, wasted_bytes=2**30)
+    make_conflict(table, **(FILES | common | {"rule": "metadata_changed"}))
+    make_conflict(table, **FILES, **common, occurred_at=timezone.now() - timedelta(days=31))
+    make_conflict(table, kind="absorbed")
+    losses = eligibility_report(table).losses
+    assert (losses.lost, losses.passes, losses.still_lost, losses.undecidable) == (3, 2, 1, 0)
+    assert (losses.saved_ms, losses.saved_bytes) == (2_000, 2**31)
+
+
+def line(lines, name):
+    return next(each for each in lines if name in each.name)
+
+
+def test_a_layout_that_fails_comes_with_the_statement_that_mends_it(table):
+    layout = line(eligibility_report(table).of_table, "clustered")
+    assert (layout.state, layout.raw) == ("fails", 'partitionColumns = ["order_date"]')
+    command = parse_statement(layout.statement)
+    assert (command.clustering_columns, command.replace) == (("order_date",), True)
+    assert command.properties["delta.enableDeletionVectors"] == "true"
+    assert layout.cost.rewrites_bytes == table.size_bytes
+
+
+def attempt(job, size, seconds):
+    now = timezone.now()
+    JobAttempt.objects.create(
+        job=job, number=1, started_at=now, finished_at=now + timedelta(seconds=seconds),
+        outcome="committed", bytes_written=size,
+    )  # fmt: skip
+
+
+def test_the_time_of_a_rewrite_is_told_by_earlier_runs_on_the_table_before_others(table):
+    assert throughput_of(table) is None
+    assert line(eligibility_report(table).of_table, "clustered").cost.duration_ms is None
+    attempt(make_job(make_table("other"), "optimize"), 10 * 2**20, 1)
+    assert throughput_of(table).is_own is False
+    for seconds in (1, 2, 4):
+        attempt(make_job(table, "optimize"), 2**20, seconds)
+    speed = throughput_of(table)
+    assert (speed.bytes_per_second, speed.runs, speed.is_own) == (2**19, 3, True)
+    cost = line(eligibility_report(table, speed).of_table, "clustered").cost
+    assert cost.duration_ms == table.size_bytes / 2**19 * 1000
+    assert (cost.runs, cost.runs_are_own) == (3, True)
+
+
+def test_a_run_too_small_to_tell_is_not_counted(table):
+    attempt(make_job(table, "optimize"), 900, 1)
+    assert throughput_of(table) is None
+
+
+def test_vectors_name_the_protocol_after_and_the_writers_they_lock_out(table):
+    now = timezone.now()
+    for version, engine in ((7, "delta-rs:0.15.3"), (8, "delta-rs:0.15.3"), (9, "delta-rs:1.6")):
+        make_commit(table, version, engine_info=engine, committed_at=now)
+    old = now - timedelta(days=40)
+    make_commit(table, 6, engine_info="delta-rs:0.1", committed_at=old)
+    report = eligibility_report(table, readers=("to-kafka",))
+    supported = line(report.of_table, "supported")
+    assert supported.cost.protocol == (3, 7)
+    assert supported.cost.locked_out == ("delta-rs 0.15.3 (2 commits)",)
+    enabled = line(report.of_table, "enabled")
+    assert enabled.job["parameters"] == {"properties": {"delta.enableDeletionVectors": "true"}}
+    assert enabled.cost.streams == 1
+
+
+def test_open_writes_are_counted_among_what_a_fix_costs(table):
+    make_job(table, "merge", state=Job.State.RUNNING)
+    assert line(eligibility_report(table).of_table, "enabled").cost.losing_jobs == 1
+
+
+def test_a_table_that_has_all_needs_no_fix():
+    found = eligibility_report(make_table())
+    assert {each.state for each in found.of_table} == {"holds"}
+    assert all(each.fix == "" and each.job is None for each in found.of_table)
+
+
+def writes(table, *rows):
+    now = timezone.now()
+    for version, (operation, predicate, behind) in enumerate(rows, start=20):
+        make_commit(
+            table, version, operation, predicate=predicate, read_version=version - 1 - behind,
+            committed_at=now, user_name="dbt", operation_parameters={},
+        )  # fmt: skip
+
+
+def test_writes_that_met_others_are_asked_for_their_conditions(table):
+    writes(
+        table,
+        ("UPDATE", "order_id IN (SELECT id FROM b)", 1),
+        ("DELETE", "order_id IN (SELECT id FROM b)", 2),
+        ("UPDATE", "order_id = 5", 1),
+        ("UPDATE", "rand() > 0.5", 0),
+        ("WRITE", "", 3),
+    )
+    report = eligibility_report(table)
+    assert (report.writes, report.met) == (5, 3)
+    subquery = line(report.of_writes, "subquery")
+    assert (subquery.state, subquery.affected, subquery.asked) == ("some fall back", 2, 3)
+    assert subquery.evidence == "dbt, UPDATE"
+    assert "USING (SELECT DISTINCT id FROM b) s\nON t.order_id = s.id" in subquery.rewrite
+    assert line(report.of_writes, "deterministic").state == "holds"
+
+
+def test_compactions_are_traced_by_this_engines_tags_or_by_row_ids(table):
+    writes(table, ("OPTIMIZE", "", 0), ("OPTIMIZE", "", 0))
+    Commit.objects.filter(version=21).update(engine_info="Apache-Spark/3.5.1 Delta-Lake/3.2.0")
+    traced = line(eligibility_report(table).of_writes, "traced")
+    assert (traced.state, traced.affected, traced.asked) == ("some fall back", 1, 2)
+    table.row_tracking = True
+    assert line(eligibility_report(table).of_writes, "traced").state == "holds"
+
+
+def test_runtimes_are_told_as_it_is_and_once_it_is_mended(table):
+    writes(table, ("MERGE", "t.order_id = s.order_id", 2), ("UPDATE", "order_id IN (SELECT 1)", 2))
+    report = eligibility_report(table)
+    assert [column.takes_part for column in report.runtimes] == [False] * 6
+    assert [column.takes_part for column in report.mended] == [True] * 5 + [False]
+    ours, _, fourteen_two, *_, open_source = report.runtimes
+    assert [cell.state for cell in ours.cells] == ["fails", "fails", "holds", "some", "holds"]
+    assert fourteen_two.cells[4].text == "1 join only"
+    assert {cell.state for cell in open_source.cells} == {"not offered"}
+    assert (ours.writes, open_source.writes) == (2, 0)
+    assert report.mended[4].by_rows == "UPDATE, DELETE, MERGE with Photon"
+    assert [cell.state for cell in report.mended[4].cells][:3] == ["holds"] * 3
+
+
+def test_a_table_never_read_has_no_report():
+    assert eligibility_report(make_table(version=None, schema={})) is None
+
+
+def test_the_number_of_queries_does_not_grow(table, django_assert_max_num_queries):
+    writes(table, *[("UPDATE", f"order_id = {n}", 2) for n in range(40)])
+    for n in range(30):
+        make_conflict(table, **FILES, winning_version=20 + n, current_predicate=f"order_id = {n}")
+    with django_assert_max_num_queries(14):
+        eligibility_report(table)

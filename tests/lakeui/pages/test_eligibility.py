@@ -1,0 +1,102 @@
+"""The page of eligibility: what was lost, what stands in the way, where it would apply."""
+
+import html
+import re
+
+import pytest
+from django.utils import timezone
+
+from lakeui.catalog.models import Table
+from tests.lakeui.factories import make_commit, make_conflict
+
+OLD = {
+    "partition_columns": ["order_date"], "clustering_columns": [], "properties": {},
+    "reader_features": [], "writer_features": [], "min_reader_version": 1, "min_writer_version": 4,
+    "deletion_vectors": False, "row_tracking": False, "row_level_eligible": False,
+}  # fmt: skip
+
+
+@pytest.fixture
+def partitioned(lake):
+    Table.objects.update(**OLD)
+    make_commit(
+        lake.table, 4, "UPDATE", predicate="order_id IN (SELECT id FROM b)", read_version=1,
+        committed_at=timezone.now(), engine_info="Apache-Spark/3.5.1 Delta-Lake/3.2.0",
+    )  # fmt: skip
+    make_conflict(
+        lake.table, current_operation="OPTIMIZE", row_count=None, subclass="", wasted_ms=90_000,
+        rule="removed_file_removed", winning_version=4,
+    )  # fmt: skip
+    return f"/tables/{lake.table.pk}/eligibility/"
+
+
+def shown(client, path):
+    return html.unescape(client.get(path).content.decode())
+
+
+def test_what_was_lost_and_what_rows_would_have_saved_head_the_page(as_, partitioned):
+    body = shown(as_("viewer"), partitioned)
+    assert "Not eligible for row-level concurrency" in body
+    assert 'aria-label="1 would pass by rows, 1 would still be lost, 0 undecidable"' in body
+    assert "1 min 30 s" in body
+    assert re.search(r'class="seg-pass" x="0%" y="0" width="50%"', body)
+
+
+def test_what_fails_is_named_with_its_evidence_and_its_fix(as_, partitioned):
+    body = shown(as_("owner"), partitioned)
+    assert '<code>partitionColumns = ["order_date"]</code>' in body
+    assert "<code>delta.enableDeletionVectors absent</code>" in body
+    assert "protocol 1, 4" in body
+    assert "Protocol becomes 3, 7." in body
+    assert body.count("Set as a job…") == 2
+    plan = re.search(r'href="(/jobs/new/\?[^"]+)">Plan the rewrite', body)[1]
+    assert "CLUSTER+BY" in plan
+    assert "Create" in shown(as_("owner"), plan)
+
+
+def test_who_may_only_look_is_offered_no_job(as_, partitioned):
+    body = shown(as_("viewer"), partitioned)
+    assert "Set as a job" not in body
+    assert "Plan the rewrite" not in body
+    assert "Check again" not in body
+
+
+def test_nothing_is_offered_while_the_installation_is_read_only(as_, partitioned, settings):
+    settings.READ_ONLY = True
+    assert "Set as a job" not in shown(as_("owner"), partitioned)
+
+
+def test_a_condition_that_falls_back_is_shown_with_its_writer_and_a_rewrite(as_, partitioned):
+    body = shown(as_("viewer"), partitioned)
+    assert "1 of 1 fall back" in body
+    assert "MERGE INTO … t\nUSING (SELECT DISTINCT id FROM b) s" in body
+
+
+def test_runtimes_that_wrote_here_are_marked_and_the_state_is_in_the_address(as_, partitioned):
+    as_is = shown(as_("viewer"), partitioned)
+    fixed = shown(as_("viewer"), f"{partitioned}?state=fixed")
+    table = re.compile(r'<table class="data runtimes">(.*?)</table>', re.DOTALL)
+    assert "by rows</span>" not in table.search(as_is)[1].partition("<tfoot>")[0]
+    assert table.search(fixed)[1].partition("<tfoot>")[0].count("by rows</span>") == 5
+    heads = re.findall(r'<th scope="col"( class="is-used")?>(\w[^<]*)<span', as_is)
+    assert [name for used, name in heads if used] == ["This engine", "delta-spark, delta-rs"]
+
+
+def test_an_eligible_table_shows_what_it_absorbed(as_, lake):
+    make_conflict(lake.table, kind="absorbed")
+    body = shown(as_("viewer"), f"/tables/{lake.table.pk}/eligibility/")
+    assert "Eligible for row-level concurrency" in body
+    assert 'aria-label="1 absorbed, 1 lost"' in body
+    assert "After the fixes" not in body
+
+
+def test_the_same_is_told_over_rest(as_, lake, partitioned):
+    found = as_("viewer").get(f"/api/v1/tables/{lake.table.pk}/eligibility/").json()
+    evidence = found["evidence"]
+    assert (evidence["losses"]["passes"], evidence["losses"]["saved_ms"]) == (1, "90000")
+    assert [line["state"] for line in evidence["of_table"]] == [
+        "fails", "fails", "fails", "holds", "optional",
+    ]  # fmt: skip
+    assert evidence["of_table"][1]["cost"]["protocol"] == [3, 7]
+    assert [column["takes_part"] for column in evidence["mended"]] == [True] * 5 + [False]
+    assert evidence["of_writes"][0]["affected"] == 1
