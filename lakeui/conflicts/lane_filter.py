@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from django.db.models import Q
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.json import KeyTransform
 
 from lakeui.catalog.models import CommitFile, Table
 from lakeui.conflicts.lane_bars import Bar
@@ -72,11 +72,9 @@ def touching_versions(table: Table, lane: SwimLane, partition: str) -> frozenset
         column, _, value = part.partition("=")
         if column not in table.partition_columns:
             return frozenset()
-        key = KeyTextTransform(_physical(table, column), "partition_values")
-        wanted = Q(**{f"part_{number}": value})
-        if value == NULL:
-            wanted |= Q(**{f"part_{number}__isnull": True})
-        files = files.annotate(**{f"part_{number}": key}).filter(wanted)
+        name = f"part_{number}"
+        files = files.alias(**{name: KeyTransform(_physical(table, column), "partition_values")})
+        files = files.filter(Q(**{name: None if value == NULL else value}))
     return frozenset(files.order_by().values_list("commit__version", flat=True).distinct())
 
 

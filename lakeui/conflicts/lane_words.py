@@ -65,8 +65,8 @@ def why_lost(conflict: Conflict) -> str:
 
 def resolved(conflict: Conflict, how: str) -> str:
     """v4807: row map, 2,377 rows."""
-    rows = _counted(conflict.row_count, "row") if conflict.row_count else ""
-    counted = "" if rows and rows in how else rows
+    rows = conflict.row_count
+    counted = _counted(rows, "row") if rows and f"{rows:,}" not in how else ""
     words = ", ".join(part for part in (how or "told apart by rows", counted) if part)
     return f"v{conflict.winning_version}: {words}"
 

@@ -25,7 +25,7 @@ from lakeui.pages.charts.lane_strip import Strip, draw_strip
 from lakeui.pages.charts.lanes import draw_lanes
 from lakeui.pages.charts.swim import draw_swim_lane
 from lakeui.pages.exports import export
-from lakeui.pages.lane_window import ALL_SPANS, Window, filter_of, window_of
+from lakeui.pages.lane_window import ALL_SPANS, Window, filter_of, prefix, window_of
 from lakeui.pages.table_head import table_head, visible_table
 from lakeui.pages.what_if import SPANS as WHAT_IF_SPANS
 
@@ -126,6 +126,8 @@ def _context(
         "page": _page(request, _newest_first(data)),
         "now": now,
         "picked_key": picked_key,
+        "pick": prefix(request, "pick", ("page", "seen")),
+        "goto": prefix(request, "last", ("pick", "page", "seen")),
         "picked": lane_path(table, whole, picked_key) if picked_key else None,
         "state": f"{table.version}.{counts.running}.{counts.lost}.{counts.absorbed}",
         "twin": _address(table, "concurrency/", window, asdict(by) | {"pick": picked_key}),
@@ -141,6 +143,8 @@ def _summed(request: HttpRequest, table: Table, window: Window, by: LaneFilter) 
         return export(rows, SUM_COLUMNS, request.GET["export"], f"{table.name}-concurrency")
     buckets = sums.all.buckets
     by_lane = list(zip(*(lane.buckets for lane in sums.lanes), strict=True)) or [()] * len(buckets)
+    chart = draw_lanes(sums)
+    goto = prefix(request, "last", (), span=chart.span)
     asked = {"by": "operation" if by_operation else "writer"}
     asked |= {"writer": by.writer, "operation": by.operation}
     context = {
@@ -151,7 +155,8 @@ def _summed(request: HttpRequest, table: Table, window: Window, by: LaneFilter) 
         "by": by,
         "by_operation": by_operation,
         "sums": sums,
-        "chart": draw_lanes(sums),
+        "chart": chart,
+        "goto": goto,
         "took": sums.took,
         "buckets": list(zip(buckets, by_lane, strict=True))[::-1],
         "twin": _address(table, "concurrency/lanes/", window, asked),

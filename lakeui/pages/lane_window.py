@@ -72,6 +72,15 @@ def filter_of(request: HttpRequest) -> LaneFilter:
     return LaneFilter(outcome, writer, operation, partition)
 
 
+def prefix(request: HttpRequest, name: str, without: tuple[str, ...], **given: object) -> str:
+    """This address up to the value of one parameter: many links differ in that alone."""
+    query = request.GET.copy()
+    for each in (*without, name, *given):
+        query.pop(each, None)
+    query.update({each: str(value) for each, value in given.items()})
+    return f"?{query.urlencode()}&{name}=" if query else f"?{name}="
+
+
 def _number(request: HttpRequest, name: str, preset: int) -> int:
     text = request.GET.get(name, "")
     if not text:

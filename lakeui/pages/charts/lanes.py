@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import quote
 
 from django.utils import timezone
 
@@ -17,7 +18,7 @@ _HEATS = 5
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`asks` is the lane that it opens alone, "" for all of them."""
+    """`asks` is the lane that it opens alone, as an address has it; "" for all of them."""
 
     x: float
     y: int
@@ -108,7 +109,7 @@ def _cells(row: int, lane: Lane, highest: int, asks: str) -> Iterator[Cell]:
             lost=bucket.lost,
             title=f"{lane.name}, v{bucket.first} to v{bucket.last}: {bucket.commits} landed{lost}",
             last=bucket.last,
-            asks=asks,
+            asks=quote(asks),
         )
 
 

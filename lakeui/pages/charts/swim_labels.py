@@ -53,11 +53,14 @@ def _place(
 ) -> str | None:
     taken, until = room
     gap, beside = _GAP * 100 / width, _BESIDE * 100 / width
-    if max(start, taken) == start and start + length + gap <= until:
+    is_free, fits = start >= taken, start + length + gap <= until
+    if is_free and fits and length <= end - start:
         return "above"
     if end + beside + length + gap <= until:
         return "beside"
-    return "before" if end - length - 2 * gap >= taken else None
+    if is_free and fits:
+        return "above"
+    return "before" if end - length - 3 * gap >= taken else None
 
 
 def _end_of(label: Label, width: int) -> float:
