@@ -5,42 +5,70 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('catalog', '0009_last_writer_tries_and_growth'),
-        ('conflicts', '0003_rows_and_bounds'),
+        ("catalog", "0009_last_writer_tries_and_growth"),
+        ("conflicts", "0003_rows_and_bounds"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='OrderLook',
+            name="OrderLook",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('version', models.BigIntegerField(blank=True, null=True)),
-                ('table', models.OneToOneField(on_delete=django.db.models.deletion.CASCADE, related_name='order_look', to='catalog.table')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("version", models.BigIntegerField(blank=True, null=True)),
+                (
+                    "table",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="order_look",
+                        to="catalog.table",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['table'],
+                "ordering": ["table"],
             },
         ),
         migrations.CreateModel(
-            name='Erasure',
+            name="Erasure",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('append_version', models.BigIntegerField()),
-                ('delete_version', models.BigIntegerField()),
-                ('predicate', models.TextField(blank=True)),
-                ('append_writer', models.CharField(blank=True, max_length=255)),
-                ('delete_writer', models.CharField(blank=True, max_length=255)),
-                ('rows_at_most', models.BigIntegerField(blank=True, null=True)),
-                ('at', models.DateTimeField(blank=True, null=True)),
-                ('settled_by', models.BigIntegerField(blank=True, null=True)),
-                ('table', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='erasures', to='catalog.table')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("append_version", models.BigIntegerField()),
+                ("delete_version", models.BigIntegerField()),
+                ("predicate", models.TextField(blank=True)),
+                ("append_writer", models.CharField(blank=True, max_length=255)),
+                ("delete_writer", models.CharField(blank=True, max_length=255)),
+                ("rows_at_most", models.BigIntegerField(blank=True, null=True)),
+                ("at", models.DateTimeField(blank=True, null=True)),
+                ("settled_by", models.BigIntegerField(blank=True, null=True)),
+                (
+                    "table",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="erasures",
+                        to="catalog.table",
+                    ),
+                ),
             ],
             options={
-                'ordering': ['-at', '-id'],
-                'indexes': [models.Index(fields=['settled_by', '-at'], name='erasure_by_time')],
-                'constraints': [models.UniqueConstraint(fields=('table', 'append_version', 'delete_version'), name='one_row_an_erasure')],
+                "ordering": ["-at", "-id"],
+                "indexes": [models.Index(fields=["settled_by", "-at"], name="erasure_by_time")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("table", "append_version", "delete_version"),
+                        name="one_row_an_erasure",
+                    )
+                ],
             },
         ),
     ]

@@ -18,6 +18,10 @@ class HeatCell:
     wasted_ms: int
     words: str
 
+    @property
+    def text(self) -> str:
+        return minutes(self.wasted_ms) if self.words else ""
+
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
@@ -28,6 +32,10 @@ class HeatRow:
     partition: str
     cells: tuple[HeatCell, ...]
     wasted_ms: int
+
+    @property
+    def text(self) -> str:
+        return minutes(self.wasted_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,11 @@ def draw_partition_heat(costs: Sequence[PartitionCost]) -> PartitionHeat | None:
     return PartitionHeat(
         shown, drawn, max(len(rows) - _MOST_ROWS, 0), max(len(pairs) - _MOST_PAIRS, 0)
     )
+
+
+def minutes(cost_ms: int) -> str:
+    """In whole minutes, as the chart by hour has them."""
+    return f"{round(cost_ms / 60_000):,}" if cost_ms >= 60_000 else "<1"
 
 
 def _cell(cost: int, times: int, pair: tuple[str, str], highest: int) -> HeatCell:

@@ -73,9 +73,9 @@ def test_costs_by_partition_name_table_partition_and_pair(as_):
         make_conflict(table, partitions=[f"event_date={day}"], wasted_ms=120_000)
     make_conflict(make_table("sales.plain"), wasted_ms=60_000)
     body = words(as_("viewer"), "/?heat=partition").partition("Cost of conflicts by partition")[2]
-    assert "sales.items event_date=2026-11-19 4 min" in body
-    assert "sales.items event_date=2026-11-20 2 min" in body
-    assert "sales.plain no partition named 1 min" in body
+    assert "sales.items event_date=2026-11-19 4 4" in body
+    assert "sales.items event_date=2026-11-20 2 2" in body
+    assert "sales.plain no partition named 1 1" in body
     costs = as_("viewer").get("/api/v1/overview/").json()["cost_by_partition"]
     assert [(each["partition"], each["times"]) for each in costs] == [
         ("event_date=2026-11-19", 2), ("event_date=2026-11-20", 1), (None, 1),
