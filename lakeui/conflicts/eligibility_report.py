@@ -5,18 +5,13 @@ from dataclasses import dataclass
 
 from lakeui.catalog.models import Table
 from lakeui.conflicts.eligibility import TableEligibility, asked, eligibility_of
-from lakeui.conflicts.eligibility_lines import (
-    FAILS,
-    ConditionLine,
-    Speed,
-    locked_out_by,
-    table_lines,
-    write_lines,
-)
+from lakeui.conflicts.eligibility_lines import FAILS, ConditionLine
 from lakeui.conflicts.recent_writes import recent_writes
 from lakeui.conflicts.row_verdicts import RowVerdicts, row_verdicts
 from lakeui.conflicts.runtime_matrix import RuntimeColumn, mended, other_writers, runtime_columns
+from lakeui.conflicts.table_conditions import Speed, locked_out_by, table_lines
 from lakeui.conflicts.what_if import Verdict
+from lakeui.conflicts.write_conditions import write_lines
 
 
 @dataclass(frozen=True, slots=True)
