@@ -1,0 +1,149 @@
+"""What would have helped: verdicts only where the record proves them, and how often before."""
+
+from dataclasses import asdict
+from datetime import timedelta
+
+import pytest
+
+from engine.commands.sql import parse_statement
+from lakeui.conflicts.advice import advice
+from lakeui.conflicts.alike import alike, neighbours
+from lakeui.conflicts.both_sides import both_sides
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.narrowing import narrowing
+from lakeui.jobs.models import JobAttempt
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
+from tests.lakeui.story_decision import story_decision
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def lost():
+    """price-fixer's UPDATE, with the files of both sides on record, and its second try."""
+    table = make_table(version=4799)
+    make_commit(table, 4797, "DELETE", predicate="customer_id IN (81204)", files_removed=7)
+    job = make_job(
+        table,
+        "update",
+        attempts=2,
+        committed_version=4799,
+        statement="UPDATE sales.orders SET discount = 0.15 WHERE status = 'open' OR channel = 'web'",
+        parameters={
+            "assignments": {"discount": "0.15"},
+            "where": "status = 'open' OR channel = 'web'",
+        },
+    )
+    found = make_conflict(table, job=job, **_bounds("2026-09-01", "2026-09-28"))
+    found.facts |= {"decision": asdict(story_decision())}
+    found.save()
+    for number, outcome in ((1, "conflicted"), (2, "committed")):
+        JobAttempt.objects.create(
+            job=job, number=number, outcome=outcome, started_at=found.occurred_at
+        )
+    return found
+
+
+def _bounds(low: str, high: str) -> dict[str, str]:
+    return {"order_column": "order_date", "shared_low": low, "shared_high": high}
+
+
+def _before(lost: Conflict, days: int, **fields) -> Conflict:
+    at = lost.occurred_at - timedelta(days=days)
+    return make_conflict(lost.table, occurred_at=at, facts={}, **fields)
+
+
+def _advised(lost: Conflict) -> dict[str, object]:
+    like = alike(Conflict.objects.all(), lost)
+    return {each.kind: each for each in advice(lost, both_sides(lost), like)}
+
+
+def test_a_condition_beyond_the_shared_files_passes_and_is_ready_to_run(lost):
+    found = _advised(lost)["narrow"]
+    assert (found.verdict, found.condition) == ("passes", "order_date > '2026-09-28'")
+    assert "46 become 20" in found.text
+    command = parse_statement(found.sql)
+    assert command.where == "(status = 'open' OR channel = 'web') AND order_date > '2026-09-28'"
+
+
+def test_losses_before_are_judged_by_the_bounds_of_their_files(lost):
+    _before(lost, 1, **_bounds("2026-01-01", "2026-02-01"))
+    _before(lost, 2, **_bounds("2026-10-01", "2026-11-01"))
+    _before(lost, 3)
+    found = _advised(lost)["narrow"]
+    assert (found.helped, found.of, found.undecidable) == (2, 3, 1)
+
+
+def test_no_condition_is_advised_where_bounds_are_not_recorded(lost):
+    lost.shared_high = ""
+    assert narrowing(lost, story_decision()) is None
+    lost.shared_high, lost.order_column = "2026-09-28", "no_such_column"
+    assert narrowing(lost, story_decision()) is None
+    assert narrowing(lost, None) is None
+
+
+def test_a_retry_passes_only_where_one_has(lost):
+    assert (_advised(lost)["retry"].helped, _advised(lost)["retry"].verdict) == (1, "passes")
+    lost.job = None
+    lost.save()
+    assert (_advised(lost)["retry"].of, _advised(lost)["retry"].verdict) == (None, "may pass")
+    lost.can_retry = False
+    assert not _advised(lost)["retry"].is_advised
+
+
+def test_moving_in_time_would_have_avoided_the_losses_to_that_writer_alone(lost):
+    winner = make_job(lost.table, "delete", committed_version=4797, attempts=1)
+    JobAttempt.objects.create(
+        job=winner, number=1, outcome="committed", started_at=lost.occurred_at
+    )
+    _before(lost, 1, winner_operation="MERGE", winner_user_name="cdc-merge")
+    _before(lost, 2)
+    found = _advised(lost)["apart_in_time"]
+    assert (found.helped, found.of) == (2, 3)
+
+
+def test_what_is_on_already_is_not_advised(lost):
+    found = _advised(lost)
+    assert (found["vectors_on"].verdict, found["vectors_on"].is_advised) == ("on already", False)
+    assert "46 files" in found["vectors_on"].text
+    order = [each.is_advised for each in found.values()]
+    assert order == sorted(order, reverse=True), "what is not advised comes last"
+
+
+def test_other_writers_other_tables_and_older_losses_are_not_alike(lost):
+    _before(lost, 31)
+    _before(lost, 1, current_user_name="somebody-else")
+    _before(lost, 1, kind=Conflict.Kind.ABSORBED)
+    make_conflict(make_table("crm.customers"), occurred_at=lost.occurred_at)
+    assert [each.pk for each in alike(Conflict.objects.all(), lost).conflicts] == [lost.pk]
+
+
+def test_the_neighbours_are_of_the_same_kind_and_table(lost):
+    earlier, absorbed = _before(lost, 2), _before(lost, 1, kind=Conflict.Kind.ABSORBED)
+    found = neighbours(Conflict.objects.all(), lost)
+    assert (found.previous, found.next) == (earlier.pk, None)
+    assert neighbours(Conflict.objects.all(), earlier).next == lost.pk != absorbed.pk
+
+
+def test_the_winner_is_told_by_its_job_or_else_by_its_log_entry(lost):
+    by_log = both_sides(lost).winner
+    assert (by_log.job, by_log.statement_is_whole) == (None, False)
+    assert by_log.statement.startswith("DELETE FROM sales.orders\nWHERE customer_id IN")
+    make_job(lost.table, "delete", committed_version=4797, statement="DELETE FROM x")
+    by_job = both_sides(lost).winner
+    assert (by_job.statement, by_job.statement_is_whole) == ("DELETE FROM x", True)
+
+
+def test_a_step_of_a_job_is_found_by_its_transaction_id(lost):
+    job = make_job(lost.table, "optimize", attempts=3)
+    lost.facts["winner"]["txn_id"] = f"{job.txn_id}:9f"
+    winner = both_sides(lost).winner
+    assert winner.job is not None
+    assert (winner.job.id, winner.job.attempts) == (job.pk, 3)
+
+
+def test_facts_of_another_shape_are_not_recorded_rather_than_an_error(lost):
+    lost.facts = {"decision": {"reads": 7}}
+    sides = both_sides(lost)
+    assert sides.decision is None
+    assert sides.winner.changes.files_changed == 7, "from the mirrored commit"

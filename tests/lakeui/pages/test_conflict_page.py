@@ -1,0 +1,146 @@
+"""One conflict: what happened, why, what to do, the evidence; and where it was not recorded."""
+
+from dataclasses import asdict, replace
+
+import pytest
+from django.utils import timezone
+
+from engine.conflict_facts import Decision, SharedFile, SideChanges, SideFile, SideReads
+from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.pages.charts.overlap import draw_overlap
+from tests.lakeui.factories import make_conflict
+from tests.lakeui.story_decision import FILE, MET, story_decision, story_rows
+
+SAID = {
+    "the arithmetic of the first overlap": (
+        "4,118",
+        "∩ 212",
+        "gone before both",
+        "1,006<",
+        "= 3 rows",
+    ),
+    "what either side changed": ("812,406 rows in 46 files, as deletion vectors",),
+    "what this write read": ("1 condition, deterministic, no subquery: by rows",),
+    "each check against each winner": ("row map", "exempt", "no new rows", "not reached"),
+    "what resolution took": ("812 ms", "of its 10 s", "2 files were opened"),
+    "the other shared file": ("612 and 88 rows with none in common",),
+    "where it stands in the swim-lane": ("?pick=c-",),
+    "its versions as links": ('<a class="ver"',),
+}
+
+
+@pytest.fixture
+def told(lake):
+    """The small lake's conflict with how it was decided."""
+    lake.conflict.facts |= {"decision": asdict(story_decision())}
+    lake.conflict.save()
+    return lake.conflict
+
+
+def _page(client, conflict) -> str:
+    return client.get(f"/conflicts/{conflict.pk}/").content.decode()
+
+
+@pytest.mark.parametrize("claim", SAID)
+def test_the_page_tells(as_, told, claim):
+    body = _page(as_("viewer"), told)
+    for text in SAID[claim]:
+        assert text in body
+
+
+def test_what_was_not_recorded_is_said_so(as_, lake):
+    body = _page(as_("viewer"), lake.conflict)
+    assert "not recorded of this one" in body
+    assert "Which other rows each side changed was not recorded" in body
+    assert "4,118" not in body
+
+
+def test_rows_are_read_when_asked_and_shown_with_what_each_side_did(as_, told):
+    assert "Read the rows" in _page(as_("viewer"), told)
+    told.job.kind, told.job.parameters = "update", {"assignments": {"discount": "0.15"}}
+    told.job.save()
+    now = timezone.now()
+    ConflictRows.objects.create(conflict=told, asked_at=now, read_at=now, **story_rows())
+    body = _page(as_("viewer"), told)
+    assert "discount 0.10 → 0.15" in body
+    assert "deleted, customer_id = 81204" in body
+    assert "1,007,318" in body
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "A worker is reading"),
+        ({"error_code": "X", "error_message": "Gone.", "read_at": timezone.now()}, "Gone."),
+        ({"read_at": timezone.now()}, "No such rows"),
+    ],
+)
+def test_every_state_of_reading_rows_is_told(as_, told, fields, said):
+    ConflictRows.objects.create(conflict=told, asked_at=timezone.now(), **fields)
+    assert said in _page(as_("viewer"), told)
+
+
+def test_the_fragment_stops_asking_once_the_rows_are_there(as_, told):
+    rows = ConflictRows.objects.create(conflict=told, asked_at=timezone.now())
+    client, address = as_("viewer"), f"/conflicts/{told.pk}/"
+    assert client.get(address, headers={"HX-Request": "true"}).status_code == 200
+    rows.read_at = timezone.now()
+    rows.save()
+    answer = client.get(address, headers={"HX-Request": "true"})
+    assert answer.status_code == 286
+    assert "<html" not in answer.content.decode()
+
+
+def test_a_stranger_learns_nothing_of_it(as_, told):
+    assert as_("stranger").get(f"/conflicts/{told.pk}/").status_code == 404
+    assert as_("stranger").post(f"/conflicts/{told.pk}/rows/").status_code == 404
+
+
+def test_the_twin_has_what_the_page_shows(as_, told):
+    found = as_("viewer").get(f"/api/v1/conflicts/{told.pk}/").json()
+    assert found["facts"]["decision"]["shared_files"][0]["common_rows"] == list(MET)
+    assert found["current"]["changes"]["rows_changed"] == "812406"
+    assert found["advice"][0]["kind"] == "retry"
+    assert found["alike"][0]["id"] == told.pk
+
+
+def test_an_absorbed_conflict_is_drawn_with_joints(as_, lake):
+    decision = story_decision()
+    passed = tuple(replace(each, common_count=0, common_rows=()) for each in decision.shared_files)
+    facts = {"decision": asdict(replace(decision, shared_files=passed)), "files": [FILE]}
+    absorbed = make_conflict(
+        lake.table, kind=Conflict.Kind.ABSORBED, winning_version=3, row_count=212, facts=facts
+    )
+    body = _page(as_("viewer"), absorbed)
+    assert "both landed" in body
+    assert "= 0 rows" in body
+    chart = draw_overlap(replace(decision, shared_files=passed), ())
+    assert chart is not None
+    assert [joint.is_conflict for joint in chart.files.joints] == [False, False]
+
+
+def _decision(**fields) -> Decision:
+    return Decision(SideReads(), SideChanges(), SideChanges(), **fields)
+
+
+def test_files_stand_in_the_order_of_their_bounds_and_the_rest_by_path():
+    ours = (SideFile("z", "changed", "9", "9"), SideFile("y", "changed", "10", "12"))
+    theirs = (SideFile("b", "changed"), SideFile("a", "changed"))
+    chart = draw_overlap(_decision(current_files=ours, winner_files=theirs), ())
+    assert chart is not None
+    assert [line.path for line in chart.lines] == ["z", "y", "a", "b"]
+    assert (chart.files.first, chart.files.last, chart.rows) == ("9", "12", None)
+
+
+def test_rows_that_both_touch_are_crossed_where_they_lie():
+    shared = SharedFile("f", "changed", 2, 2, 1, 1, 100, (10, 50), (50, 90), (70,), (50,))
+    files = (SideFile("f", "changed"),)
+    chart = draw_overlap(
+        _decision(shared_files=(shared,), current_files=files, winner_files=files), ()
+    )
+    assert chart is not None
+    assert chart.rows is not None
+    assert [tick.x for tick in chart.rows.above] == [10.5, 50.5]
+    assert [(joint.x, joint.is_conflict) for joint in chart.rows.joints] == [(50.5, True)]
+    assert chart.rows.base == (70.5,)
+    assert draw_overlap(_decision(), ()) is None
