@@ -9,6 +9,7 @@ to what the log does not say.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from engine.conflicts.candidates import is_exempt, matching_reads
 from engine.conflicts.checker import find_conflict
@@ -151,9 +152,15 @@ def _recorded_reads(
     if commit.operation not in {"DELETE", "UPDATE"} or texts is None:
         return (read_predicate(None),), False
     try:
-        return tuple(read_predicate(parse_condition(text, schema)) for text in texts), True
+        return tuple(_read(text, schema) for text in texts), True
     except ExpressionError:
         return (read_predicate(None),), False
+
+
+@lru_cache(maxsize=256)
+def _read(text: str, schema: StructType) -> ReadPredicate:
+    """A recorded condition, parsed once: replays at several levels meet the same ones."""
+    return read_predicate(parse_condition(text, schema))
 
 
 def _predicates(commit: WinningCommit) -> list[str] | None:

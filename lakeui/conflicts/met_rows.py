@@ -91,7 +91,10 @@ def _absorbed(table: Table, met: Sequence[Meeting]) -> Mapping[tuple[int, int], 
         became, kind=Conflict.Kind.ABSORBED, winning_version__in=winners
     )
     found: dict[tuple[int, int], Conflict] = {}
-    for row in joints.select_related("job").defer("facts"):
+    narrow = joints.select_related("job").only(
+        "table", "row_count", "attempted_version", "winning_version", "job__committed_version"
+    )
+    for row in narrow:
         version = row.job.committed_version if row.job else None
         version = row.attempted_version if version is None else version
         if version is not None and row.winning_version is not None:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from django.db.models.fields.json import KeyTextTransform
 
 from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.replay_history import replay_history
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.what_if import (
@@ -25,11 +26,8 @@ from lakeui.conflicts.what_if import (
     what_if,
 )
 
-SETTINGS = tuple(
-    (level, by_rows)
-    for level in (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
-    for by_rows in (True, False)
-)
+LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
+SETTINGS = tuple((level, by_rows) for level in LEVELS for by_rows in (True, False))
 
 
 class Was(StrEnum):
@@ -123,17 +121,16 @@ def replay(
     first, last = versions
     history, met = recorded_history(table, first, last), recorded_conflicts(table, first, last)
     sides = _Sides(table, first, last, met)
-    answers = {
-        setting: what_if(
-            table,
-            setting[0],
-            row_level=setting[1],
-            versions=versions,
-            history=history,
-            conflicts=met,
-        )
-        for setting in SETTINGS
+    replayed = {
+        each: tuple(replay_history(history.commits, history.table, each)) for each in LEVELS
     }
+    answers = {
+        (each, by_rows): what_if(
+            table, each, row_level=by_rows, versions=versions, history=history, conflicts=met,
+            replayed=replayed[each],
+        )
+        for each, by_rows in SETTINGS
+    }  # fmt: skip
     all_of_them = {setting: list(sides.overlaps(each)) for setting, each in answers.items()}
     asked = answers[level, row_level]
     return Replay(

@@ -19,7 +19,7 @@ from lakeui.conflicts.meetings import Landed, Meetings
 from lakeui.conflicts.statement_kinds import DELETE, UPDATE
 from lakeui.conflicts.what_if import decoded, recorded_table
 
-MAX_TEXTS = 300
+MAX_TEXTS = 200
 MAX_BYTES = 2 * 1024**2
 _SAY_WHAT_THEY_READ = frozenset({UPDATE, DELETE})
 
@@ -138,7 +138,7 @@ class _Judge:
         self._recorded = recorded_table(table)
         wanted = dict.fromkeys(each.version for pair in pairs for each in pair)
         self._commits = _texts(table, list(wanted)[:MAX_TEXTS])
-        self._readers: dict[int, tuple[CurrentTransaction, bool]] = {}
+        self._readers: dict[tuple[str, str, bool], tuple[CurrentTransaction, bool]] = {}
 
     def passes(self, later: Landed, append: Landed) -> bool | None:
         """Whether it may have to; None where a text is not there to tell."""
@@ -154,13 +154,16 @@ class _Judge:
         return reader is not None and reader[1]
 
     def _reader(self, version: int) -> tuple[CurrentTransaction, bool] | None:
+        """What a write read; those of one condition read the same, and it is parsed once."""
         commit = self._commits.get(version)
         if commit is None:
             return None
-        if version not in self._readers:
+        parameters = commit.info.operation_parameters or {}
+        key = commit.operation, str(parameters.get("predicate")), commit.changes_data
+        if key not in self._readers:
             level = IsolationLevel.WRITE_SERIALIZABLE
-            self._readers[version] = as_current(commit, self._recorded, level)
-        return self._readers[version]
+            self._readers[key] = as_current(commit, self._recorded, level)
+        return self._readers[key]
 
 
 def _texts(table: Table, versions: Sequence[int]) -> Mapping[int, WinningCommit]:

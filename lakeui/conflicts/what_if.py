@@ -32,6 +32,22 @@ DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
 MAX_CONFLICTS = 2_000
 _DATA_ADDED = "data_added"
+_JUDGED_BY = (
+    "table",
+    "kind",
+    "rule",
+    "isolation_level",
+    "occurred_at",
+    "read_version",
+    "attempted_version",
+    "winning_version",
+    "current_operation",
+    "current_user_name",
+    "winner_operation",
+    "wasted_ms",
+    "wasted_bytes",
+    "job__committed_version",
+)
 
 
 class Verdict(StrEnum):
@@ -97,7 +113,7 @@ class History:
     missing: frozenset[int]
 
 
-def what_if(
+def what_if(  # noqa: PLR0913 - what is given spares a query
     table: Table,
     level: IsolationLevel,
     *,
@@ -105,16 +121,19 @@ def what_if(
     versions: tuple[int, int] | None = None,
     history: History | None = None,
     conflicts: Sequence[Conflict] | None = None,
+    replayed: Sequence[WhatIf] | None = None,
 ) -> Answer:
     """Judge a range of versions, the latest hundred by default, under another setting.
 
-    `history` and `conflicts` are those of that range where they have been read already.
+    `history` and `conflicts` are those of that range where they have been read already, `replayed`
+    its replay at that level.
     """
     first, last = versions or latest_versions(table, DEFAULT_VERSIONS)
     history = history or recorded_history(table, first, last)
     met = recorded_conflicts(table, first, last) if conflicts is None else conflicts
     absorbed = _absorbed_by(met)
-    replayed = replay_history(history.commits, history.table, level)
+    if replayed is None:
+        replayed = tuple(replay_history(history.commits, history.table, level))
     landed = {each.version: each for each in history.commits}
     judged = [
         _Landed(each, landed[each.version], absorbed.get(each.version, ())).judged(
@@ -144,7 +163,7 @@ def recorded_conflicts(table: Table, first: int, last: int) -> tuple[Conflict, .
         kind=Conflict.Kind.REPORTED
     )
     blind = KeyTransform("is_blind_append", KeyTransform("winner", "facts"))
-    rows = met.select_related("job").defer("facts").annotate(winner_is_blind=blind)
+    rows = met.select_related("job").only(*_JUDGED_BY).annotate(winner_is_blind=blind)
     return tuple(rows.order_by("-winning_version", "-id")[:MAX_CONFLICTS])[::-1]
 
 
