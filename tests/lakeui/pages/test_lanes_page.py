@@ -1,0 +1,189 @@
+"""The swim-lane's page: labels that never overlap, filters, the strip, the table and its files."""
+
+import csv
+import html
+import itertools
+import json
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from lakeui.catalog.models import Commit, CommitFile
+from lakeui.conflicts.lane_bars import Bar
+from lakeui.conflicts.lane_navigator import Navigator, Passage
+from lakeui.jobs.models import JobAttempt
+from lakeui.pages.charts.lane_strip import draw_strip
+from lakeui.pages.charts.swim_labels import labels_for
+from tests.lakeui.factories import make_commit, make_conflict
+
+NARROW = 900
+
+
+@pytest.fixture
+def path(lake):
+    return f"/tables/{lake.table.pk}/concurrency/"
+
+
+def _body(client, path, **query):
+    return client.get(path, query).content.decode()
+
+
+def _rows(body):
+    return re.findall(r"<tr.*?</tr>", body.partition('aria-labelledby="twin"')[2], re.DOTALL)[1:]
+
+
+def _extent(label, width):
+    length = len(label.text) * 6.1 * 100 / width
+    begin = {"above": label.x, "before": label.x - length, "beside": label.x + 1}[label.place]
+    return begin, begin + length
+
+
+@pytest.mark.parametrize("width", [NARROW, 2_200])
+def test_labels_of_a_track_never_overlap(width):
+    words = ("47 k rows", "3 rows in 1 file", "retention 7 → 14 days", "1,871 rows")
+    bars = [(n * 3.4, n * 3.4 + 3.4 * (n % 3 + 1) / 3, words[n % 4]) for n in range(28)]
+    shown = [label for label in labels_for(bars, width) if label and not label.is_spare]
+    assert shown
+    extents = [_extent(label, width) for label in shown]
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(extents))
+    assert all(begin >= 0 and end <= 100 for begin, end in extents)
+
+
+def test_a_label_without_room_is_left_to_the_wide_screen_or_out():
+    [tight, _] = labels_for([(0, 5, "47 k rows"), (5, 9, "")], NARROW)
+    [never, _] = labels_for([(0, 1, "a very long label indeed"), (1, 2, "")], NARROW)
+    assert tight.is_spare
+    assert never is None
+
+
+def test_the_window_on_the_strip_lies_where_the_versions_landed():
+    start = timezone.now()
+    found = Navigator(
+        start=start,
+        end=start + timedelta(hours=24),
+        is_day=True,
+        is_capped=False,
+        passages=(Passage(start + timedelta(hours=12), 5, 9, 5, 2),),
+    )
+    strip = draw_strip(found, start + timedelta(hours=12), start + timedelta(hours=18))
+    assert (strip.window_x, strip.window_width) == (50, 25)
+    [tick] = strip.ticks
+    assert (tick.last, tick.height) == (9, 21)
+    assert strip.window_x < tick.cross_x < strip.window_x + 2
+
+
+def test_chart_and_table_are_narrowed_alike_and_the_counts_stay(as_, lake, path):
+    body = _body(as_("viewer"), path, outcome="lost")
+    assert len(_rows(body)) == 1
+    assert body.count("lost to v3") >= 1
+    assert "Lost <small>1</small></a>" in body
+    assert "All <small>6</small></a>" in body
+    assert "outcome <b>lost</b>" in body
+    assert body.count('class="bar-lost"') == 2  # the bar, and the legend's
+
+
+def test_a_filter_that_nothing_matches_leads_back(as_, path):
+    body = _body(as_("viewer"), path, writer="nobody")
+    assert "None of these transactions matches" in body
+    assert 'class="pager"' in body
+
+
+@pytest.mark.parametrize("query", [{"outcome": "splendid"}, {"page": "99"}, {"export": "xlsx"}])
+def test_what_there_is_not_is_not_found(as_, path, query):
+    assert as_("viewer").get(path, query).status_code == 404
+
+
+def test_what_is_filtered_can_be_taken_away(as_, lake, path):
+    client = as_("viewer")
+    answer = client.get(path, {"export": "csv", "outcome": "lost"})
+    [row] = csv.DictReader(b"".join(answer.streaming_content).decode().splitlines())
+    assert (row["outcome"], row["winning_version"]) == ("escaped", "3")
+    answer = client.get(path, {"export": "json"})
+    rows = json.loads(b"".join(answer.streaming_content))
+    assert [each["outcome"] for each in rows][:2] == ["running", "escaped"]
+
+
+def test_running_ones_stand_on_top_with_what_they_would_meet(as_, lake, path):
+    first = _rows(_body(as_("viewer"), path))[0]
+    assert "running, 44 %" in first
+    assert "1 version to be checked when it commits" in first
+
+
+def test_a_long_window_is_paged(as_, lake, path):
+    for version in range(4, 100):
+        make_commit(lake.table, version)
+    lake.table.version = 99
+    lake.table.save()
+    client = as_("viewer")
+    body = _body(client, path, span=120)
+    assert "1 to 60 of 102 in this window" in body
+    assert len(_rows(_body(client, path, span=120, page=2))) == 42
+
+
+def test_a_bucket_of_the_strip_moves_the_window(as_, lake, path):
+    body = _body(as_("viewer"), path, by="operation")
+    assert 'href="?by=operation&amp;last=2"' in body
+
+
+def test_a_fragment_is_sent_only_when_something_changed(as_, lake, path):
+    client, asks = as_("viewer"), {"HX-Request": "true"}
+    address = html.unescape(re.search(r'hx-get="([^"]+)"', _body(client, path))[1])
+    assert client.get(path + address, headers=asks).status_code == 204
+    make_conflict(lake.table, winning_version=3)
+    fragment = client.get(path + address, headers=asks)
+    assert "<html" not in fragment.content.decode()
+    assert "2 lost" in fragment.content.decode()
+    JobAttempt.objects.all().delete()
+    assert "hx-get" not in _body(client, path).partition('id="lanes-now"')[2].partition(">")[0]
+
+
+def test_the_what_if_links_say_what_they_would_change(as_, lake, path):
+    commit = Commit.objects.get(table=lake.table, version=3)
+    commit.raw = commit.raw.replace('"readVersion": 2', '"readVersion": 1')
+    commit.save()
+    body = _body(as_("viewer"), path)
+    assert (
+        f"/tables/{lake.table.pk}/what-if/?level=Serializable&amp;row_level=true&amp;span=50"
+        in body
+    )
+    assert "undecidable" in body.partition("What if")[2].partition("</span>\n</div>")[0]
+
+
+def test_a_partitioned_table_can_be_narrowed_to_a_partition(as_, lake, path):
+    lake.table.partition_columns = ["day"]
+    lake.table.save()
+    CommitFile.objects.update(partition_values={"day": "1"})
+    body = _body(as_("viewer"), path, partition="day=1")
+    assert [re.search(r">v(\d)<", row)[1] for row in _rows(body)] == ["3"]
+    assert 'name="partition"' in body
+
+
+def test_the_twin_has_what_the_page_has(as_, lake, path):
+    client = as_("viewer")
+    lake.conflict.read_version = 1
+    lake.conflict.save()
+    query = {"outcome": "lost", "pick": f"c-{lake.conflict.pk}"}
+    body = _body(client, path, **query)
+    twin = html.unescape(re.search(r'href="([^"]+)" title="This page as JSON"', body)[1])
+    found = client.get(twin).json()
+    assert found["counts"]["all"] == 6
+    [lost] = found["bars"]
+    assert (lost["key"], lost["ending"]) == (
+        query["pick"], "ConcurrentDeleteReadException: 3 rows in 1 file",
+    )  # fmt: skip
+    assert found["picked"]["steps"][-1]["verdict"] == "lost"
+    assert {each["name"] for each in found["other_settings"]} == {"Serializable", "No row-level"}
+    assert sum(each["commits"] for each in found["around"]["passages"]) == 4
+
+
+def test_a_bar_is_named_by_what_it_became():
+    given = {
+        "lane": "a", "operation": "WRITE", "outcome": "running", "version": None,
+        "read_version": 1, "started_at": None, "started_is_estimated": False, "finished_at": None,
+        "isolation_level": "", "is_blind_append": None, "job_id": "x",
+    }  # fmt: skip
+    assert Bar(**given).key == "j-x"
+    assert Bar(**given | {"version": 4}).key == "v4"
+    assert Bar(**given | {"outcome": "reported", "conflict_id": 7}).key == "c-7"
