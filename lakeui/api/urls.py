@@ -5,13 +5,19 @@ from django.urls import URLPattern, path, re_path
 from lakeui.api.views.attention import AttentionView, MuteDetail, MuteList
 from lakeui.api.views.audit import AuditList
 from lakeui.api.views.concurrency import Concurrency, ConcurrencyLanes
-from lakeui.api.views.conflicts import ConflictDetail, ConflictList, TableConflictList
+from lakeui.api.views.conflicts import (
+    ConflictDetail,
+    ConflictList,
+    ConflictRowValues,
+    TableConflictList,
+)
 from lakeui.api.views.definitions import Diff, KeyDetail, KeyList, TableSchema
 from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.views.eligibility import Eligibility
 from lakeui.api.views.explain import ConflictExplain
 from lakeui.api.views.grants import GrantDetail, GrantList
 from lakeui.api.views.health import HealthView
+from lakeui.api.views.history import Growth, Layout, Timeline
 from lakeui.api.views.isolation import Isolation, Matrix, MeetingList, ReorderedList
 from lakeui.api.views.jobs import (
     JobCancel,
@@ -23,7 +29,12 @@ from lakeui.api.views.jobs import (
 )
 from lakeui.api.views.overview import Overview
 from lakeui.api.views.previews import TablePreview
-from lakeui.api.views.schedules import ScheduleDetail, ScheduleList, TableScheduleList
+from lakeui.api.views.schedules import (
+    ScheduleDetail,
+    ScheduleList,
+    ScheduleRun,
+    TableScheduleList,
+)
 from lakeui.api.views.search import Search
 from lakeui.api.views.tables import (
     LiveFileList,
@@ -55,6 +66,9 @@ urlpatterns: list[URLPattern] = [
         name="version-files",
     ),
     path("tables/<int:table_id>/files/", LiveFileList.as_view(), name="files"),
+    path("tables/<int:table_id>/timeline/", Timeline.as_view(), name="timeline"),
+    path("tables/<int:table_id>/growth/", Growth.as_view(), name="growth"),
+    path("tables/<int:table_id>/layout/", Layout.as_view(), name="layout"),
     path("tables/<int:table_id>/preview/", TablePreview.as_view(), name="preview"),
     path("tables/<int:table_id>/schema/", TableSchema.as_view(), name="table-schema"),
     path("tables/<int:table_id>/keys/", KeyList.as_view(), name="keys"),
@@ -81,9 +95,11 @@ urlpatterns: list[URLPattern] = [
     path("conflicts/", ConflictList.as_view(), name="conflicts"),
     path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
+    path("conflicts/<int:conflict_id>/rows/", ConflictRowValues.as_view(), name="conflict-rows"),
     path("uploads/", Uploads.as_view(), name="uploads"),
     path("schedules/", ScheduleList.as_view(), name="schedules"),
     path("schedules/<int:schedule_id>/", ScheduleDetail.as_view(), name="schedule"),
+    path("schedules/<int:schedule_id>:run", ScheduleRun.as_view(), name="schedule-run"),
     path("audit/", AuditList.as_view(), name="audit"),
     path("tokens/", TokenList.as_view(), name="tokens"),
     path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),
