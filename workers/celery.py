@@ -6,20 +6,19 @@ forks, and a fork beside running threads can hang.
 
 from typing import Any
 
-from celery.signals import worker_init, worker_ready, worker_shutdown
+from celery.signals import worker_init, worker_shutdown
 
 from lakeui.celery import app
 from lakeui.task_names import SPARK_QUEUE
 from workers import spark_session
-from workers.report import Reporter
 
-_reporters: list[Reporter] = []
 app.conf.imports = (
     "workers.jobs",
     "workers.mirror",
     "workers.maintenance",
     "workers.preview",
     "workers.conflict_rows",
+    "workers.report",
 )
 
 
@@ -30,17 +29,7 @@ def start_spark(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's wo
         spark_session.start()
 
 
-@worker_ready.connect
-def start_reporting(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's consumer
-    """Say from now on that this worker is there, also while it has nothing to do."""
-    queues = sorted(sender.app.amqp.queues.consume_from)
-    _reporters.append(Reporter(sender.hostname, ",".join(queues), slots=sender.pool.num_processes))
-    _reporters[-1].start()
-
-
 @worker_shutdown.connect
 def stop_spark(**_: object) -> None:
     """Leave no JVM behind."""
-    for reporter in _reporters:
-        reporter.stop()
     spark_session.stop()

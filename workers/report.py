@@ -1,11 +1,16 @@
-"""What a worker says of itself every few seconds, so that pages need not ask it."""
+"""What a worker says of itself every few seconds, so that pages need not ask it.
+
+Loaded with the tasks: the module of the Celery app comes before Django is set up.
+"""
 
 import logging
 import os
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
+from celery.signals import worker_ready, worker_shutdown
 from django.conf import settings
 from django.db import DatabaseError, connections
 from django.utils import timezone
@@ -75,3 +80,21 @@ class Reporter:
             act()
         except DatabaseError:
             logger.warning("The report of %s could not be written", self._name)
+
+
+_reporters: list[Reporter] = []
+
+
+@worker_ready.connect
+def start_reporting(sender: Any, **_: object) -> None:  # noqa: ANN401 - Celery's consumer
+    """Say from now on that this worker is there, also while it has nothing to do."""
+    queues = sorted(sender.app.amqp.queues.consume_from)
+    _reporters.append(Reporter(sender.hostname, ",".join(queues), slots=sender.pool.num_processes))
+    _reporters[-1].start()
+
+
+@worker_shutdown.connect
+def stop_reporting(**_: object) -> None:
+    """Take the row away before the process ends."""
+    for reporter in _reporters:
+        reporter.stop()

@@ -182,6 +182,12 @@ def test_two_jobs_that_are_made_to_meet_conflict_with_both_sides_recorded(table,
     assert conflict.exception == "MetadataChangedException"
     assert (conflict.read_version, conflict.winning_version) == (0, 1)
     assert (conflict.current_operation, conflict.winner_operation) == ("SET TBLPROPERTIES",) * 2
+    (met,) = conflict.facts["decision"]["winners"]
+    assert (met["version"], met["verdicts"]["protocol_changed"]) == (1, "none")
+    assert (met["verdicts"]["metadata_changed"], met["verdicts"]["data_added"]) == (
+        "conflict",
+        "not reached",
+    )
     assert loser.attempt_rows.get().outcome == JobAttempt.Outcome.CONFLICTED
 
 
