@@ -2,7 +2,7 @@
 
 import django_filters
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import by_table
@@ -14,6 +14,13 @@ def visible_jobs(user: Person) -> QuerySet[Job]:
     if role_of(user) is not None:  # all of them: no need to ask which
         return Job.objects.all()
     return Job.objects.filter(table__in=visible_tables(user))
+
+
+def state_counts(jobs: QuerySet[Job]) -> dict[str, int]:
+    """How many jobs are in which state; "active" has those that have not ended."""
+    rows = jobs.order_by().values_list("state").annotate(n=Count("state"))
+    found = {str(state): int(n) for state, n in rows}
+    return found | {"active": sum(found.get(state, 0) for state in Job.ACTIVE)}
 
 
 class JobFilter(django_filters.FilterSet):

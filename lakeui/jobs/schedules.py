@@ -12,7 +12,7 @@ from django.utils import timezone
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import statement_of
-from lakeui.jobs.models import Schedule
+from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import checked_command, request_job
 
 _CRON_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
@@ -50,13 +50,63 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
         owner=owner,
         next_due_at=next_due(cron, timezone.now()),
     )
-    try:
-        with transaction.atomic():
-            schedule.save(force_insert=True)
-    except IntegrityError as error:
-        msg = f"{table.name} has a schedule called {schedule.name} already."
-        raise RequestError(msg, "Choose another name.", field="name") from error
+    _save_named(schedule)
     return schedule
+
+
+def change_schedule(
+    schedule: Schedule,
+    by: User,
+    *,
+    name: str | None = None,
+    cron: str | None = None,
+    sql: str = "",
+    retries: int | None = None,
+) -> Schedule:
+    """Other words for a schedule; what is not given stays. It goes on as its owner.
+
+    A new statement is checked as the owner's, who will have to be allowed to run it, and as that of
+    whoever changes it.
+
+    Raises:
+        RequestError: see `create_schedule`.
+        NotPermittedError, ReadOnlyError, PathOutsideRootError: see `requests.request_job`.
+    """
+    if name is not None:
+        if not name.strip():
+            msg = "The schedule has no name."
+            raise RequestError(msg, "Give it one.", field="name")
+        schedule.name = name.strip()[:200]
+    if sql:
+        command = checked_command(schedule.table, by, sql=sql)
+        checked_command(schedule.table, schedule.owner, sql=sql)
+        schedule.kind, schedule.parameters = command.kind, command.parameters()
+        schedule.statement = statement_of(command, schedule.table)
+    if cron is not None:
+        schedule.cron = " ".join(cron.split())
+        due = next_due(cron, timezone.now())
+        schedule.next_due_at = due if schedule.enabled else None
+    if retries is not None:
+        schedule.max_retries = retries
+    _save_named(schedule)
+    return schedule
+
+
+def run_now(schedule: Schedule, by: User) -> Job:
+    """A job of the schedule at once, asked for by a person; when it fires next stays as it is.
+
+    Raises:
+        NotPermittedError, ReadOnlyError, RequestError, PathOutsideRootError: see `request_job`.
+    """
+    return request_job(
+        table=schedule.table,
+        kind=schedule.kind,
+        parameters=schedule.parameters,
+        requested_by=by,
+        retries=schedule.max_retries,
+        reason=f"Schedule {schedule.name}, run now",
+        schedule=schedule,
+    )
 
 
 def set_enabled(schedule: Schedule, *, enabled: bool) -> None:
@@ -120,6 +170,15 @@ def _fire(schedule: Schedule, now: datetime) -> bool:
             note = str(error)
     Schedule.objects.filter(pk=schedule.pk).update(note=note, last_job=job or schedule.last_job)
     return job is not None
+
+
+def _save_named(schedule: Schedule) -> None:
+    try:
+        with transaction.atomic():
+            schedule.save()
+    except IntegrityError as error:
+        msg = f"{schedule.table.name} has a schedule called {schedule.name} already."
+        raise RequestError(msg, "Choose another name.", field="name") from error
 
 
 def _fields(cron: str) -> dict[str, str]:

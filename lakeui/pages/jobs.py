@@ -1,9 +1,11 @@
 """Jobs: all of them, and one as it runs."""
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
@@ -13,9 +15,10 @@ from engine.commands.model import COMMANDS
 from engine.errors import EngineError
 from lakeui.catalog.access import may
 from lakeui.jobs.errors import NotPermittedError
-from lakeui.jobs.filters import JobFilter, visible_jobs
+from lakeui.jobs.filters import JobFilter, state_counts, visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import cancel_job, retry_job
+from lakeui.jobs.run_costs import costs_of
 from lakeui.pages.exports import export
 from lakeui.pages.job_context import job_context
 from lakeui.pages.list_table import one_table
@@ -41,6 +44,16 @@ COLUMNS = {
 STOP_POLLING = 286  # htmx: show this and ask no more
 
 
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A state to look at alone, with how many jobs are in it."""
+
+    state: str
+    label: str
+    count: int
+    is_picked: bool
+
+
 @login_required
 def job_list(request: HttpRequest) -> HttpResponseBase:
     # a join with the few people there are would make SQLite leave the index that has the order
@@ -49,8 +62,12 @@ def job_list(request: HttpRequest) -> HttpResponseBase:
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], "jobs")
     table = one_table(request)
+    counts = _counts(request, jobs)
+    listing.known_total = _total(request, counts) if listing.is_valid else None
     context = {
         "listing": listing,
+        "chips": _chips(request, counts),
+        "costs": costs_of(listing.page) if listing.is_valid else {},
         "table": table,
         "head": table_head(request, table, "jobs") if table and not _is_fragment(request) else None,
         "states": Job.State.choices,
@@ -110,6 +127,34 @@ def job_retry(request: HttpRequest, pk: UUID) -> HttpResponse:
         return redirect("job", pk)
     messages.success(request, "Queued again as this job.")
     return redirect("job", again.pk)
+
+
+def _counts(request: HttpRequest, jobs: QuerySet[Job]) -> dict[str, int]:
+    """By state, of what the other filters leave."""
+    others = request.GET.copy()
+    others.pop("state", None)
+    filters = JobFilter(others, jobs)
+    return state_counts(filters.qs) if filters.is_valid() else {}
+
+
+def _total(request: HttpRequest, counts: dict[str, int]) -> int:
+    wanted = {state for state in request.GET.getlist("state") if state}
+    if "active" in wanted:
+        wanted |= {*map(str, Job.ACTIVE)}
+    states = (wanted or counts.keys()) - {"active"}
+    return sum(counts.get(state, 0) for state in states)
+
+
+def _chips(request: HttpRequest, counts: dict[str, int]) -> list[Chip]:
+    """States that somebody asks for: all, what has not ended, then each way to end."""
+    picked = [state for state in request.GET.getlist("state") if state]
+    all_of_them = sum(n for state, n in counts.items() if state != "active")
+    ended = ((str(state), state.label) for state in Job.ENDED)
+    chips = [Chip("", "All", all_of_them, is_picked=not picked)]
+    for state, label in (("active", "Active"), *ended):
+        name = "Conflict" if state == Job.State.CONFLICTED else label.capitalize()
+        chips.append(Chip(state, name, counts.get(state, 0), is_picked=picked == [state]))
+    return chips
 
 
 def _visible_job(request: HttpRequest, pk: UUID) -> Job:

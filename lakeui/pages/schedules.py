@@ -1,4 +1,6 @@
-"""Jobs that recur: which, when next, what the last one did; making, resting and removing them."""
+"""Jobs that recur: which, when next, what the last ones did; making, changing and resting them."""
+
+from typing import Any
 
 from django import forms
 from django.contrib import messages
@@ -16,7 +18,8 @@ from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule
-from lakeui.jobs.schedules import create_schedule, set_enabled
+from lakeui.jobs.schedule_runs import latest_runs, neighbours
+from lakeui.jobs.schedules import change_schedule, create_schedule, run_now, set_enabled
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 
@@ -68,6 +71,8 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
         return export(listing.rows, COLUMNS, request.GET["export"], "schedules")
     context = {
         "listing": listing,
+        "runs": latest_runs(listing.page) if listing.is_valid else {},
+        "meets": neighbours(listing.page) if listing.is_valid else {},
         "mine": {each.pk: _is_theirs(request, each) for each in listing.page},
         "may_add": may(request.user, "write"),
         "twin": listing.twin("/api/v1/schedules/"),
@@ -102,15 +107,37 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
     return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
 
 
+@login_required
+def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
+    """Its words, to be changed by whoever may."""
+    schedule = _changeable(request, pk)
+    initial = {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "sql": schedule.statement,
+        "retries": schedule.max_retries,
+    }
+    form = ScheduleForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            change_schedule(schedule, request.user, **_changes(form))  # type: ignore[arg-type]
+        except EngineError as error:
+            _blame(form, error)
+        else:
+            messages.success(request, f"{schedule.name} is changed.")
+            return redirect("schedule-list")
+    context = {"form": form, "schedule": schedule, "twin": f"/api/v1/schedules/{pk}/"}
+    return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
+
+
 @require_POST
 @login_required
 def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
-    """Rest it, let it fire, or remove it."""
-    schedule = get_object_or_404(visible_schedules(request.user).select_related("table"), pk=pk)
-    if not _is_theirs(request, schedule):
-        msg = "Its owner may change it, or whoever may ask for such a job."
-        raise PermissionDenied(msg)
+    """Rest it, let it fire, run it once now, or remove it."""
+    schedule = _changeable(request, pk)
     act = request.POST.get("act", "")
+    if act == "run":
+        return _run(request, schedule)
     if act == "remove":
         schedule.delete()
         messages.success(request, f"{schedule.name} is removed; the jobs it made stay.")
@@ -118,6 +145,38 @@ def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
         set_enabled(schedule, enabled=act == "fire")
         messages.success(request, f"{schedule.name} {'rests' if act == 'rest' else 'fires again'}.")
     return redirect("schedule-list")
+
+
+def _run(request: HttpRequest, schedule: Schedule) -> HttpResponse:
+    try:
+        job = run_now(schedule, request.user)  # type: ignore[arg-type]  # signed in
+    except EngineError as error:
+        messages.error(request, str(error))
+        return redirect("schedule-list")
+    messages.success(request, f"Queued. {schedule.name} still fires when it is due.")
+    return redirect("job", job.pk)
+
+
+def _changeable(request: HttpRequest, pk: int) -> Schedule:
+    schedules = visible_schedules(request.user).select_related("table", "owner")
+    schedule = get_object_or_404(schedules, pk=pk)
+    if not _is_theirs(request, schedule):
+        msg = "Its owner may change it, or whoever may ask for such a job."
+        raise PermissionDenied(msg)
+    return schedule
+
+
+def _changes(form: ScheduleForm) -> dict[str, Any]:
+    """A statement that stayed as it was is not read again: it may be longer than people write."""
+    cleaned = dict(form.cleaned_data)
+    if "sql" not in form.changed_data:
+        cleaned.pop("sql")
+    return cleaned
+
+
+def _blame(form: ScheduleForm, error: EngineError) -> None:
+    field = str(getattr(error, "field", ""))
+    form.add_error(field if field in form.fields else None, str(error))
 
 
 def _writable(request: HttpRequest) -> QuerySet[Table]:
@@ -146,8 +205,7 @@ def _made(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | 
     try:
         return create_schedule(table=table, owner=request.user, **form.cleaned_data)  # type: ignore[arg-type]
     except EngineError as error:
-        field = str(getattr(error, "field", ""))
-        form.add_error(field if field in form.fields else None, str(error))
+        _blame(form, error)
         return None
 
 

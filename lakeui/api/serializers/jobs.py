@@ -20,6 +20,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
         source="requested_by.username", default=None, allow_null=True, read_only=True
     )
     progress = serializers.SerializerMethodField()
+    cost = serializers.SerializerMethodField()
     error_code = RecordedField()
 
     class Meta:
@@ -44,7 +45,13 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "cancel_requested_at",
             "committed_version",
             "error_code",
+            "cost",
         ]
+
+    @extend_schema_field(RunCostSerializer)
+    def get_cost(self, job: Job) -> dict[str, Any]:
+        found: RunCost = cost_of(job.attempt_rows.all())
+        return dict(RunCostSerializer(found).data)
 
     @extend_schema_field(
         {
@@ -112,7 +119,6 @@ class JobDetailSerializer(JobSerializer):
         source="schedule.name", default=None, allow_null=True, read_only=True
     )
     idempotency_key = RecordedField()
-    cost = serializers.SerializerMethodField()
     outlook = serializers.SerializerMethodField()
 
     class Meta(JobSerializer.Meta):
@@ -133,14 +139,8 @@ class JobDetailSerializer(JobSerializer):
             "conflicts",
             "schedule",
             "idempotency_key",
-            "cost",
             "outlook",
         ]
-
-    @extend_schema_field(RunCostSerializer)
-    def get_cost(self, job: Job) -> dict[str, Any]:
-        found: RunCost = cost_of(job.attempt_rows.all())
-        return dict(RunCostSerializer(found).data)
 
     @extend_schema_field(OutlookSerializer(allow_null=True))
     def get_outlook(self, job: Job) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import ObjectField, RecordedField
+from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.models import Schedule
 
 
@@ -16,6 +17,7 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
     parameters = ObjectField()
     note = RecordedField(allow_null=True)
     last_job_id = serializers.UUIDField(allow_null=True, read_only=True)
+    cron_words = serializers.SerializerMethodField(help_text="Null where the text is not plain.")
 
     class Meta:
         model = Schedule
@@ -25,6 +27,7 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
             "table",
             "name",
             "cron",
+            "cron_words",
             "kind",
             "parameters",
             "statement",
@@ -37,6 +40,9 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
             "last_job_id",
             "note",
         ]
+
+    def get_cron_words(self, schedule: Schedule) -> str | None:
+        return cron_in_words(schedule.cron) or None
 
 
 class ScheduleRequestSerializer(serializers.Serializer[Any]):
@@ -57,6 +63,16 @@ class ScheduleRequestSerializer(serializers.Serializer[Any]):
 
 
 class ScheduleChangeSerializer(serializers.Serializer[Any]):
-    """Let it rest, or fire again from now on; what it missed is not made up."""
+    """What is given changes. It rests or fires again from now on; what it missed is not made up."""
 
-    enabled = serializers.BooleanField()
+    enabled = serializers.BooleanField(required=False)
+    name = serializers.CharField(max_length=200, required=False)
+    cron = serializers.CharField(max_length=100, required=False)
+    sql = serializers.CharField(max_length=100_000, required=False)
+    retries = serializers.IntegerField(required=False, min_value=0, max_value=100)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if not attrs:
+            fault = "Say what is to change."
+            raise serializers.ValidationError({"enabled": [fault]})
+        return attrs

@@ -27,7 +27,8 @@ from lakeui.jobs.requests import cancel_job, request_job, retry_job
 
 def jobs_to_list(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """Newest first, with what a row shows."""
-    return jobs.select_related("table").prefetch_related("requested_by").order_by("-created_at")
+    related = ("requested_by", "attempt_rows")
+    return jobs.select_related("table").prefetch_related(*related).order_by("-created_at")
 
 
 def job_to_show(request: Request, job_id: Any) -> Job:

@@ -13,16 +13,18 @@ from rest_framework.reverse import reverse
 from lakeui.api.caller import caller
 from lakeui.api.idempotency import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
+from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.serializers.schedules import (
     ScheduleChangeSerializer,
     ScheduleRequestSerializer,
     ScheduleSerializer,
 )
+from lakeui.api.views.jobs import accepted
 from lakeui.api.views.of_table import OfTable, require
 from lakeui.catalog.access import action_for_kind
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
-from lakeui.jobs.models import Schedule
-from lakeui.jobs.schedules import create_schedule, set_enabled
+from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.schedules import change_schedule, create_schedule, run_now, set_enabled
 
 
 def schedules_to_list(schedules: QuerySet[Schedule]) -> QuerySet[Schedule]:
@@ -80,11 +82,16 @@ class ScheduleDetail(GenericAPIView[Schedule]):
 
     @extend_schema(request=ScheduleChangeSerializer, responses={200: ScheduleSerializer})
     def patch(self, request: Request, schedule_id: int) -> Response:
-        """Let it rest, or fire again."""
+        """Change its words, let it rest, or fire again."""
         schedule = _mine(request, schedule_id)
         wanted = ScheduleChangeSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        set_enabled(schedule, enabled=wanted.validated_data["enabled"])
+        words = dict(wanted.validated_data)
+        enabled = words.pop("enabled", None)
+        if words:
+            change_schedule(schedule, caller(request), **words)
+        if enabled is not None:
+            set_enabled(schedule, enabled=enabled)
         return Response(ScheduleSerializer(schedule).data)
 
     @extend_schema(responses={204: None})
@@ -92,6 +99,18 @@ class ScheduleDetail(GenericAPIView[Schedule]):
         """Remove it; jobs that it made stay."""
         _mine(request, schedule_id).delete()
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class ScheduleRun(GenericAPIView[Job]):
+    """Run a schedule's command once now, as you; when it fires next stays as it is."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobDetailSerializer
+
+    @extend_schema(request=None, responses={202: JobDetailSerializer}, parameters=[IDEMPOTENCY_KEY])
+    def post(self, request: Request, schedule_id: int) -> Response:
+        schedule = _mine(request, schedule_id)
+        return answer_once(request, lambda: accepted(request, run_now(schedule, caller(request))))
 
 
 def _seen(request: Request, schedule_id: int) -> Schedule:

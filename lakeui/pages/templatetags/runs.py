@@ -8,9 +8,10 @@ from django.utils import timezone
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from lakeui.jobs.cron_words import cron_in_words
 from lakeui.pages import units
 from lakeui.pages.run_steps import TaskField, label_of
-from lakeui.pages.templatetags.lake import NOT_RECORDED
+from lakeui.pages.templatetags.lake import NOT_RECORDED, clock_text
 
 register = template.Library()
 
@@ -73,3 +74,15 @@ def is_over(moment: datetime | None) -> bool:
 @register.filter
 def stage_label(name: str, read_version: int | None = None) -> str:
     return label_of(name, read_version)
+
+
+@register.filter
+def cron_words(cron: str) -> str:
+    """When a schedule fires, in words where they are plain."""
+    return cron_in_words(cron)
+
+
+@register.filter
+def clock_words(moment: datetime) -> str:
+    """A moment as text, for a title."""
+    return f"{clock_text(moment)} {timezone.localtime(moment).tzname()}"

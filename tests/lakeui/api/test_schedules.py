@@ -72,3 +72,20 @@ def test_a_schedule_rests_and_fires_again(as_, schedule):
 )
 def test_schedules_are_narrowed(as_, schedule, query, found):
     assert len(as_("viewer").get("/api/v1/schedules/", query).json()["items"]) == found
+
+
+def test_a_schedule_changes_its_words(as_, schedule):
+    path = f"/api/v1/schedules/{schedule.pk}/"
+    changed = as_("maintainer").patch(path, {"cron": "0 4 * * *", "retries": 3}, format="json")
+    assert changed.json()["cron_words"] == "every day at 04:00 UTC"
+    assert changed.json()["max_retries"] == 3
+    [fault] = problem(as_("maintainer").patch(path, {"cron": "?"}, format="json"), 422)["errors"]
+    assert fault["field"] == "cron"
+
+
+def test_a_schedule_runs_once_now(as_, schedule):
+    path = f"/api/v1/schedules/{schedule.pk}:run"
+    answer = as_("maintainer").post(path)
+    assert answer.status_code == 202
+    assert answer.json()["schedule_id"] == schedule.pk
+    problem(as_("viewer").post(path), 403)

@@ -8,9 +8,18 @@ from django.utils import timezone
 
 from engine.errors import RequestError
 from lakeui.catalog.models import Table
+from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.schedules import create_schedule, fire_due, next_due, set_enabled
+from lakeui.jobs.schedule_runs import SHOWN, latest_runs, neighbours
+from lakeui.jobs.schedules import (
+    change_schedule,
+    create_schedule,
+    fire_due,
+    next_due,
+    run_now,
+    set_enabled,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -113,3 +122,84 @@ def test_a_schedule_is_checked_like_a_job(table, owner, nightly):
         request = {"name": "other", "cron": "0 3 * * *", "kind": "optimize", **fault}
         with pytest.raises(RequestError):
             create_schedule(table=table, owner=owner, **request)
+
+
+@pytest.mark.parametrize(
+    ("cron", "words"),
+    [
+        ("0 2 * * *", "every day at 02:00 UTC"),
+        ("*/15 * * * *", "every 15 min"),
+        ("30 */6 * * *", "every 6 h at :30"),
+        ("5 * * * *", "every hour at :05"),
+        ("0 4 * * 0", "Sundays at 04:00 UTC"),
+        ("0 4 * * 7", "Sundays at 04:00 UTC"),
+        ("15 1 1 * *", "on day 1 of each month at 01:15 UTC"),
+        ("0 0 1 1 *", ""),
+        ("0 1,2 * * *", ""),
+    ],
+)
+def test_a_plain_cron_text_is_said_in_words(cron, words):
+    assert cron_in_words(cron) == words
+
+
+def test_a_job_knows_the_schedule_that_made_it(nightly):
+    make_due(nightly)
+    fire_due()
+    assert Job.objects.get().schedule == nightly
+
+
+def test_a_schedule_run_now_still_fires_when_it_is_due(nightly, owner):
+    due = nightly.next_due_at
+    job = run_now(nightly, owner)
+    nightly.refresh_from_db()
+    assert (job.schedule, job.kind, nightly.next_due_at) == (nightly, "optimize", due)
+
+
+def test_a_changed_schedule_fires_by_its_new_words(nightly, owner):
+    before = nightly.next_due_at
+    change_schedule(nightly, owner, cron="0 4 * * *", sql="VACUUM sales.orders")
+    nightly.refresh_from_db()
+    assert (nightly.kind, nightly.statement, nightly.name) == (
+        "vacuum",
+        "VACUUM sales.orders",
+        "nightly",
+    )
+    assert nightly.next_due_at != before
+    set_enabled(nightly, enabled=False)
+    change_schedule(nightly, owner, cron="0 5 * * *")
+    assert nightly.next_due_at is None
+    with pytest.raises(RequestError):
+        change_schedule(nightly, owner, name="  ")
+
+
+def test_what_the_owner_may_not_do_is_not_scheduled_by_another(nightly, owner):
+    operator = User.objects.create_user("operator")
+    operator.groups.add(Group.objects.get(name="operator"))
+    nightly.owner = operator
+    with pytest.raises(NotPermittedError):
+        change_schedule(nightly, owner, sql="VACUUM sales.orders")
+
+
+def test_the_last_runs_of_each_schedule_are_shown_oldest_first(nightly, table, owner):
+    other = create_schedule(table=table, name="b", cron="0 3 * * *", owner=owner, sql="OPTIMIZE t")
+    now = timezone.now()
+    for hours in range(SHOWN + 3):
+        job = Job.objects.create(table=table, kind="optimize", schedule=nightly)
+        Job.objects.filter(pk=job.pk).update(created_at=now - timedelta(hours=hours))
+    found = latest_runs([nightly, other])
+    moments = [job.created_at for job in found[nightly.pk]]
+    assert (len(moments), moments) == (SHOWN, sorted(moments))
+    assert moments[-1] == now
+    assert other.pk not in found
+
+
+def test_schedules_of_one_table_meet_within_the_hour(nightly, table, owner):
+    def another(name: str, cron: str) -> Schedule:
+        return create_schedule(
+            table=table, name=name, cron=cron, owner=owner, sql="OPTIMIZE sales.orders"
+        )
+
+    near, far = another("near", "20 3 * * *"), another("far", "0 9 * * *")
+    met = neighbours([nightly, near, far])
+    assert [each.name for each in met[nightly.pk]] == ["near"]
+    assert met[far.pk] == []

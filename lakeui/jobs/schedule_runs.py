@@ -1,0 +1,59 @@
+"""What became of the jobs that schedules made, and whom their next ones would meet."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
+from django.utils import timezone
+
+from lakeui.jobs.models import Job, Schedule
+
+SHOWN = 14
+DAYS = 30
+MEETS_WITHIN = timedelta(hours=1)
+
+
+def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
+    """The last jobs of each schedule, oldest first, by its id: one query of the last days."""
+    numbered = Job.objects.filter(
+        schedule__in=[each.pk for each in schedules],
+        created_at__gte=timezone.now() - timedelta(days=DAYS),
+    ).annotate(
+        place=Window(RowNumber(), partition_by=F("schedule_id"), order_by=F("created_at").desc())
+    )
+    wanted = numbered.filter(place__lte=SHOWN).only(
+        "schedule_id",
+        "state",
+        "dry_run",
+        "committed_version",
+        "created_at",
+        "started_at",
+        "finished_at",
+        "cancel_requested_at",
+    )
+    found: defaultdict[int, list[Job]] = defaultdict(list)
+    for job in sorted(wanted, key=lambda each: each.created_at):
+        if job.schedule_id is not None:
+            found[job.schedule_id].append(job)
+    return found
+
+
+def neighbours(schedules: Iterable[Schedule]) -> Mapping[int, list[Schedule]]:
+    """Other schedules of the same table whose next firing is within the hour: one query."""
+    known = [each for each in schedules if each.enabled and each.next_due_at is not None]
+    others = Schedule.objects.filter(table__in={each.table_id for each in known}, enabled=True)
+    by_table: defaultdict[int, list[Schedule]] = defaultdict(list)
+    for other in others.order_by("next_due_at", "name"):
+        by_table[other.table_id].append(other)
+    return {
+        each.pk: [other for other in by_table[each.table_id] if _meet(each, other)]
+        for each in known
+    }
+
+
+def _meet(one: Schedule, other: Schedule) -> bool:
+    if one.pk == other.pk or one.next_due_at is None or other.next_due_at is None:
+        return False
+    return abs(one.next_due_at - other.next_due_at) < MEETS_WITHIN
