@@ -44,6 +44,20 @@ def is_exempt(current: CurrentTransaction, winner: WinningCommit) -> bool:
     return not current.replaces_state and _may_be_ordered_later(current, winner)
 
 
+def exempt_after(
+    current: CurrentTransaction, winner: WinningCommit, exempted: Sequence[WinningCommit]
+) -> tuple[WinningCommit, ...]:
+    """The appends that current stays ordered before once it has passed this winner.
+
+    Those whose exemption the winner ended have been tested now: what they added matches no read.
+    """
+    if is_exempt(current, winner):
+        return (*exempted, winner)
+    if winner.is_blind_append or not winner.changes_data:
+        return tuple(exempted)
+    return tuple(each for each in exempted if not ends_exemption(winner, each))
+
+
 def ends_exemption(winner: WinningCommit, append: WinningCommit) -> bool:
     """Whether this winner may have read what a blind append before it added."""
     if winner.is_blind_append or not winner.changes_data:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.conflicts.candidates import is_exempt, matching_reads
+from engine.conflicts.candidates import exempt_after, matching_reads
 from engine.conflicts.checker import find_conflict
 from engine.conflicts.isolation import IsolationLevel, level_used
 from engine.conflicts.meeting import Meeting
@@ -125,8 +125,7 @@ def _first_conflict(
         conflict = find_conflict(meeting)
         if conflict is not None:
             return conflict.conflict
-        if is_exempt(current, winner):
-            exempted = (*exempted, winner)
+        exempted = exempt_after(current, winner, exempted)
     return None
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from engine.actions.codec import Action
 from engine.actions.table import DomainMetadata
 from engine.conflict_facts import WinnerVerdicts
-from engine.conflicts.candidates import is_exempt
+from engine.conflicts.candidates import exempt_after
 from engine.conflicts.decision import remembered
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.rebase import NOTHING_PENDING, Pending, refreshed
@@ -47,7 +47,6 @@ class Contender:
 
     def past(self, winner: WinningCommit, met: WinnerVerdicts | None = None) -> "Contender":
         """The contender on the state that a winner left, once every check let it pass."""
-        exempt = is_exempt(self.current, winner)
         return replace(
             self,
             current=refreshed(self.current, winner),
@@ -56,7 +55,7 @@ class Contender:
             row_id_high_water_mark=max(
                 self.row_id_high_water_mark, high_water_mark(winner.domains)
             ),
-            exempted=(*self.exempted, winner) if exempt else self.exempted,
+            exempted=exempt_after(self.current, winner, self.exempted),
             trail=remembered(self.trail, met) if met else self.trail,
         )
 

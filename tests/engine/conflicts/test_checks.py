@@ -6,6 +6,7 @@ import pytest
 
 from engine.actions.files import AddCDCFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.conflicts.candidates import exempt_after
 from engine.conflicts.checker import CHECKS, Check, find_conflict
 from engine.conflicts.meeting import Meeting
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
@@ -424,6 +425,20 @@ def test_checks_stand_in_deltas_order():
         found = find_conflict(Meeting(now, everything), tuple(left))
         assert found is not None
         assert found.conflict.rule == left.pop(0).name
+
+
+@pytest.mark.parametrize(
+    ("met", "left"),
+    [
+        (winner(add("n"), version=7, blind=True), [6, 7]),
+        (winner(remove("q"), version=7, read=6), []),
+        (winner(remove("q"), version=7, read=5), [6]),
+        (winner(remove("q", data_change=False), version=7, read=6), [6]),
+    ],
+    ids=["another append", "a reader", "one that read before", "a compaction"],
+)
+def test_an_append_is_tested_once_however_many_writers_come_after_it(met, left):
+    assert [each.version for each in exempt_after(READS_A_WS, met, (APPEND,))] == left
 
 
 def test_an_append_that_reads_an_exempt_one_is_named_in_the_message():
