@@ -14,6 +14,7 @@ from engine.operations.execution import Execution, removal
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import supported_features, upgrade
+from engine.schema.column_mapping import MAX_ID_KEY
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.identity import with_latest_marks
 
@@ -62,7 +63,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
 def _terms(current: Snapshot, wanted: Snapshot) -> Iterator[Action]:
     """Metadata and domains of then; the protocol never loses a feature; times stay as they are.
 
-    Identity columns go on from their last number.
+    Identity columns go on from their last number, and ids of columns from the last one given.
     """
     missing = supported_features(wanted.protocol) - supported_features(current.protocol)
     if missing:
@@ -70,6 +71,9 @@ def _terms(current: Snapshot, wanted: Snapshot) -> Iterator[Action]:
     now = current.metadata.configuration
     configuration = {k: v for k, v in wanted.metadata.configuration.items() if k not in _TIMES}
     configuration.update({key: now[key] for key in _TIMES if key in now})
+    if MAX_ID_KEY in configuration:
+        highest = max(int(each.get(MAX_ID_KEY, 0)) for each in (configuration, now))
+        configuration[MAX_ID_KEY] = str(highest)
     schema = with_latest_marks(wanted.schema, current.schema)
     metadata = msgspec.structs.replace(wanted.metadata, configuration=configuration)
     if schema != wanted.schema:

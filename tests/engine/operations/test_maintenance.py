@@ -17,6 +17,7 @@ from engine.errors import (
 )
 from engine.operations.active import running
 from engine.operations.execution import removal, with_vector
+from engine.schema.column_mapping import ID_KEY
 from engine.snapshot.upkeep import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.footer_statistics import with_loose_bounds
@@ -158,6 +159,21 @@ def test_restore_brings_an_earlier_version_back(do_lightly, table, rows_elsewher
     assert found["engine"] == found["deltalake"] == found["duckdb"] == [(1, "a"), (2, "b")]
     do_lightly(Restore(version=3))
     assert rows_elsewhere(table)["engine"] == [(4, "d")]
+
+
+def test_a_restore_does_not_give_the_id_of_a_column_to_another(do_lightly, empty_table):
+    do_lightly(
+        "CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ('delta.columnMapping.mode' = 'id')"
+    )
+    do_lightly("ALTER TABLE t ADD COLUMNS (n INT)")
+    do_lightly(Restore(version=0))
+    do_lightly("ALTER TABLE t ADD COLUMNS (s STRING)")
+    ids = {
+        field.metadata[ID_KEY]
+        for version in (1, 3)
+        for field in empty_table.snapshot(version=version).schema
+    }
+    assert ids == {1, 2, 3}
 
 
 def test_a_version_whose_files_are_gone_cannot_be_restored(do_lightly, table):
