@@ -9,6 +9,7 @@ from engine.expressions.render import quote_string
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _STATEMENT_WORDS = frozenset(
     [
+        "TABLE",
         "WITH",
         "WHEN",
         "THEN",
