@@ -19,6 +19,7 @@ from lakeui.catalog.definitions import (
     said_in,
     section,
 )
+from lakeui.catalog.file_differences import FileDifference, file_difference
 from lakeui.catalog.models import Commit, Table
 
 _CUT = "Its commit is longer than the mirror keeps: what it changed is not known here."
@@ -49,6 +50,7 @@ class Difference:
     metadata_versions: tuple[int, ...]
     sections: tuple[Section, ...] | None
     effects: tuple[str, ...]
+    files: FileDifference
 
     @property
     def net_bytes(self) -> int:
@@ -123,6 +125,7 @@ def difference(table: Table, older: int, newer: int) -> Difference | None:
         metadata_versions=metadata,
         sections=sections,
         effects=tuple(effects_of_sections(sections or (), metadata)),
+        files=file_difference(table, older, newer),
     )
 
 

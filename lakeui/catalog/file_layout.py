@@ -1,5 +1,6 @@
 """How a table's live files lie: sizes, partitions, rows marked deleted, what is not clustered yet."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ _DENSITIES = (
     (1.0, "over half"),
 )
 _UNKNOWN = "share not known"
+_SMALLEST, _DOUBLINGS = 64 * 1024, 15
 _Row = tuple[Mapping[str, str | None], int, int | None, int]
 
 
@@ -66,6 +68,16 @@ class Layout:
         return self.partitions[0].size_bytes / self.median_partition_bytes
 
 
+@dataclass(slots=True)
+class SizeBin:
+    """Files from `from_bytes` up to, not including, `below_bytes`; None: no end."""
+
+    from_bytes: int
+    below_bytes: int | None
+    files: int = 0
+    size_bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Unclustered:
     """Live files written after the last OPTIMIZE that is mirrored; all of them if there was none."""
@@ -81,6 +93,17 @@ def file_layout(table: Table) -> Layout:
         "partition_values", "size_bytes", "row_count", "deleted_row_count"
     )
     return _summed(rows.iterator())
+
+
+def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
+    """From 64 KiB to 2 GiB, each twice the one before; the first and the last are open."""
+    bounds = [_SMALLEST << n for n in range(_DOUBLINGS + 1)]
+    bins = [SizeBin(low, high) for low, high in zip([0, *bounds], [*bounds, None], strict=True)]
+    for size in sizes:
+        found = bins[bisect_right(bounds, size)]
+        found.files += 1
+        found.size_bytes += size
+    return bins
 
 
 def unclustered(table: Table) -> Unclustered | None:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from django.db.models import Count, Q
 from django.utils import timezone
@@ -29,12 +30,19 @@ RANGES: Mapping[str, Range] = {
 }
 
 
+class OperationCommits(NamedTuple):
+    """An operation as logged, and how many commits did it."""
+
+    operation: str
+    commits: int
+
+
 @dataclass(frozen=True, slots=True)
 class TimeBucket:
-    """`operations` are (name as logged, commits), the most frequent first."""
+    """`operations`: the most frequent first."""
 
     start: datetime
-    operations: tuple[tuple[str, int], ...]
+    operations: tuple[OperationCommits, ...]
     lost: int
 
     @property
@@ -63,12 +71,12 @@ class CommitTimeline:
         return self.start + self.width * self.places
 
     @property
-    def operations(self) -> list[tuple[str, int]]:
+    def operations(self) -> list[OperationCommits]:
         """All buckets together, the most frequent first."""
         total: Counter[str] = Counter()
         for bucket in self.buckets:
             total.update(dict(bucket.operations))
-        return total.most_common()
+        return _ranked(total)
 
     @property
     def commit_count(self) -> int:
@@ -108,8 +116,7 @@ def timeline_of(
     lost = Counter((moment - start) // chosen.width for moment in lost_at)
     inside = [i for i in sorted({*counts, *lost}) if 0 <= i < places]
     buckets = (
-        TimeBucket(start + i * chosen.width, tuple(counts[i].most_common()), lost[i])
-        for i in inside
+        TimeBucket(start + i * chosen.width, tuple(_ranked(counts[i])), lost[i]) for i in inside
     )
     return CommitTimeline(
         name=name,
@@ -129,6 +136,10 @@ def usual_range(table: Table, now: datetime) -> str:
         return "24h"
     fitting = (n for n, r in RANGES.items() if n != "6h" and table.last_commit_at > now - r.span)
     return next(fitting, "30d")
+
+
+def _ranked(counts: Counter[str]) -> list[OperationCommits]:
+    return [OperationCommits(*pair) for pair in counts.most_common()]
 
 
 def _start(chosen: Range, now: datetime) -> datetime:

@@ -1,5 +1,7 @@
 """What changed between two versions of a table: schema, properties, protocol, files, rows."""
 
+from typing import Any
+
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
@@ -7,6 +9,8 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 
 from lakeui.catalog.differences import difference, versions_between
+from lakeui.catalog.file_differences import FILES_COMPARED
+from lakeui.catalog.models import Table
 from lakeui.pages.exports import export
 from lakeui.pages.history import COLUMNS
 from lakeui.pages.table_head import table_head, visible_table
@@ -40,11 +44,22 @@ def diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpResponseB
     if "export" in request.GET:
         name = f"{table.name}-v{older}-v{newer}"
         return export(between, COLUMNS, request.GET["export"], name)
-    context = {
+    context: dict[str, Any] = {
         "table": table,
         "head": table_head(request, table, "history", here=newer),
         "found": found,
+        "compared": FILES_COMPARED,
+        "earlier": _beside(table, older, newer, -1),
+        "later": _beside(table, older, newer, +1),
         "versions": Paginator(between, _VERSIONS_A_PAGE).get_page(request.GET.get("page")),
         "twin": f"/api/v1/tables/{table.pk}/diff/{older}...{newer}/",
     }
     return render(request, "tables/diff.html", context)
+
+
+def _beside(table: Table, older: int, newer: int, direction: int) -> tuple[int, int] | None:
+    """The span of as many versions right before or after; None where it is not mirrored."""
+    width = newer - older
+    first, last = older + direction * width, newer + direction * width
+    inside = first >= (table.earliest_version or 0) and last <= (table.version or 0)
+    return (first, last) if inside else None

@@ -113,6 +113,7 @@ class DefinitionChangeSerializer(serializers.Serializer[Any]):
     operation = RecordedField(source="commit.operation")
     user_name = RecordedField(source="commit.user_name")
     protocol = RecordedField()
+    gap = RecordedField(help_text="Why what changed is not known.")
     sections = DefinitionSectionSerializer(many=True, allow_null=True)
 
 
@@ -134,6 +135,36 @@ class OperationCountSerializer(serializers.Serializer[Any]):
     versions = serializers.IntegerField()
 
 
+class ChangedFileSerializer(serializers.Serializer[Any]):
+    """A file, as the last version that touched it left it."""
+
+    path = serializers.CharField()
+    size_bytes = Int64Field(allow_null=True)
+    row_count = Int64Field(allow_null=True)
+    deleted_row_count = Int64Field()
+
+
+class FileSumsSerializer(serializers.Serializer[Any]):
+    """All of them in numbers, and the largest 25."""
+
+    count = serializers.IntegerField()
+    size_bytes = Int64Field()
+    row_count = Int64Field(allow_null=True)
+    files = ChangedFileSerializer(many=True)
+
+
+class FileDifferenceSerializer(serializers.Serializer[Any]):
+    """Files that came, went, or got another deletion vector; `passing` came and went in between."""
+
+    is_whole = serializers.BooleanField(
+        help_text="false: more files were touched than are mirrored or compared one by one."
+    )
+    came = FileSumsSerializer()
+    gone = FileSumsSerializer()
+    changed = FileSumsSerializer()
+    passing = serializers.IntegerField()
+
+
 class DifferenceSerializer(serializers.Serializer[Any]):
     """What changed after `older`, up to `newer`. `sections` is null where it is not known."""
 
@@ -148,7 +179,13 @@ class DifferenceSerializer(serializers.Serializer[Any]):
     rows_added = Int64Field(allow_null=True, help_text="null: not recorded by every version.")
     rows_deleted_by_vectors = Int64Field()
     operations = serializers.SerializerMethodField()
+    data_versions = serializers.IntegerField(help_text="Versions that changed rows.")
     protocol_versions = serializers.ListField(child=serializers.IntegerField())
+    metadata_versions = serializers.ListField(child=serializers.IntegerField())
+    effects = serializers.ListField(
+        child=serializers.CharField(), help_text="What it means for those who read and write."
+    )
+    files = FileDifferenceSerializer()
     sections = DefinitionSectionSerializer(many=True, allow_null=True)
 
     @extend_schema_field(OperationCountSerializer(many=True))

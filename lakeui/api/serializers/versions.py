@@ -1,9 +1,23 @@
 """Versions of a table and the files they changed."""
 
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.serializers.definitions import DefinitionChangeSerializer
+from lakeui.api.serializers.history import StoppedStreamSerializer, VersionEffectsSerializer
 from lakeui.catalog.models import Commit, CommitFile
+from lakeui.catalog.row_counts import rows_of
+
+
+class RowCountsSerializer(serializers.Serializer[Any]):
+    """As the writer counted them. null: it did not; all 0: no row changed."""
+
+    inserted = Int64Field(allow_null=True)
+    updated = Int64Field(allow_null=True)
+    deleted = Int64Field(allow_null=True)
 
 
 class VersionSerializer(serializers.ModelSerializer[Commit]):
@@ -19,6 +33,17 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
     bytes_removed = Int64Field()
     rows_added = Int64Field(allow_null=True)
     rows_deleted_by_vectors = Int64Field()
+    rows = serializers.SerializerMethodField()
+    lost_to_it = serializers.IntegerField(
+        default=0, help_text="Attempts on record here that lost to this version."
+    )
+    resolved = serializers.IntegerField(
+        default=0, help_text="Conflicts it met on its way in and resolved."
+    )
+
+    @extend_schema_field(RowCountsSerializer)
+    def get_rows(self, commit: Commit) -> dict[str, Any]:
+        return dict(RowCountsSerializer(rows_of(commit)).data)
 
     class Meta:
         model = Commit
@@ -44,6 +69,9 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
             "changes_data",
             "changes_metadata",
             "changes_protocol",
+            "rows",
+            "lost_to_it",
+            "resolved",
         ]
 
 
@@ -53,6 +81,14 @@ class VersionDetailSerializer(VersionSerializer):
     operation_parameters = ObjectField()
     operation_metrics = ObjectField()
     user_metadata = RecordedField()
+    change = DefinitionChangeSerializer(
+        allow_null=True, help_text="What it changed of schema, properties, layout, protocol."
+    )
+    effects = VersionEffectsSerializer()
+    stopped_streams = StoppedStreamSerializer(many=True)
+    job_id = serializers.UUIDField(
+        allow_null=True, help_text="The job of this installation that committed it."
+    )
     raw_bytes = Int64Field(help_text="The commit's true size: more than `raw` holds if it was cut.")
 
     class Meta(VersionSerializer.Meta):
@@ -61,6 +97,10 @@ class VersionDetailSerializer(VersionSerializer):
             "operation_parameters",
             "operation_metrics",
             "user_metadata",
+            "change",
+            "effects",
+            "stopped_streams",
+            "job_id",
             "files_mirrored",
             "raw",
             "raw_bytes",

@@ -1,5 +1,6 @@
 """Tables, their versions and files: the mirror, read."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -29,10 +30,13 @@ from lakeui.api.serializers.versions import (
 )
 from lakeui.api.views.jobs import accepted
 from lakeui.api.views.of_table import OfTable, annotated_tables, require
+from lakeui.catalog.differences import change_of
 from lakeui.catalog.filters import CommitFilter, LiveFileFilter, TableFilter
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 from lakeui.catalog.registration import register_table
+from lakeui.conflicts.version_effects import effects_of, lost_to, resolved_by
 from lakeui.jobs.requests import request_create
+from lakeui.jobs.stopped_streams import streams_stopped_by
 
 
 class TableList(ListAPIView[Table]):
@@ -119,6 +123,11 @@ class VersionList(OfTable, ListAPIView[Commit]):
     def get_queryset(self) -> QuerySet[Commit]:
         return self.table.commits.defer("raw").order_by("-version")
 
+    def paginate_queryset(self, queryset: Any) -> Any:
+        commits = super().paginate_queryset(queryset)
+        _count_met(self.table, commits or ())
+        return commits
+
 
 class VersionDetail(OfTable, RetrieveAPIView[Commit]):
     """One version with its parameters, metrics and raw lines."""
@@ -129,6 +138,26 @@ class VersionDetail(OfTable, RetrieveAPIView[Commit]):
 
     def get_queryset(self) -> QuerySet[Commit]:
         return self.table.commits.all()
+
+    def get_object(self) -> Commit:
+        commit: Any = super().get_object()
+        table = self.table
+        _count_met(table, [commit])
+        commit.change, commit.effects = change_of(commit), effects_of(table, commit.version)
+        commit.stopped_streams = streams_stopped_by(commit, self.request.user)
+        jobs = table.jobs.filter(committed_version=commit.version).order_by("-created_at")
+        commit.job_id = jobs.values_list("pk", flat=True).first()
+        return commit  # type: ignore[no-any-return]  # with what its serializer shows beside it
+
+
+def _count_met(table: Table, commits: Sequence[Any]) -> None:
+    """Give each commit how many lost to it and how many conflicts it resolved."""
+    if commits:
+        low, high = min(c.version for c in commits), max(c.version for c in commits)
+        beaten, resolved = lost_to(table, low, high), resolved_by(table, low, high)
+        for commit in commits:
+            commit.lost_to_it = beaten.get(commit.version, 0)
+            commit.resolved = resolved.get(commit.version, 0)
 
 
 class VersionFileList(OfTable, ListAPIView[CommitFile]):

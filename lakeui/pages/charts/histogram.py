@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lakeui.catalog.file_layout import SizeBin, size_bins
 from lakeui.pages.units import format_bytes
 
-_HEIGHT, _BASE = 88, 112
-_SMALLEST, _LARGEST = 1024 * 64, 1024**3 * 2
+_HEIGHT, _BASE, _LOWEST = 88, 112, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +59,23 @@ class Histogram:
 
 
 def draw_histogram(sizes: Iterable[int], small_bytes: int) -> Histogram:
-    """Bins from 64 KiB to 2 GiB, each twice the one before; the first and last are open."""
-    bounds = [_SMALLEST]
-    while bounds[-1] < _LARGEST:
-        bounds.append(bounds[-1] * 2)
-    counts, bytes_in = [0] * (len(bounds) + 1), [0] * (len(bounds) + 1)
-    for size in sizes:
-        place = next((i for i, bound in enumerate(bounds) if size < bound), len(bounds))
-        counts[place] += 1
-        bytes_in[place] += size
-    step, highest = 100 / len(counts), max(counts)
-    bins = []
-    for i, count in enumerate(counts):
-        height = _HEIGHT * count / highest if highest else 0
-        bins.append(
-            Bin(
-                low_bytes=bounds[i - 1] if i else 0,
-                high_bytes=bounds[i] if i < len(bounds) else None,
-                count=count,
-                size_bytes=bytes_in[i],
-                x=i * step,
-                width=step * 0.86,
-                y=_BASE - max(height, 2 if count else 0),
-                height=max(height, 2 if count else 0),
-                is_small=i < len(bounds) and bounds[i] <= small_bytes,
-            )
-        )
-    small_x = step * sum(1 for b in bins if b.is_small)
-    return Histogram(tuple(bins), small_x, highest)
+    """A bar each bin of sizes, the highest as high as the chart."""
+    found = size_bins(sizes)
+    step, highest = 100 / len(found), max(each.files for each in found)
+    bins = tuple(_bin(each, i * step, step, highest, small_bytes) for i, each in enumerate(found))
+    return Histogram(bins, step * sum(each.is_small for each in bins), highest)
+
+
+def _bin(found: SizeBin, x: float, step: float, highest: int, small_bytes: int) -> Bin:
+    height = max(_HEIGHT * found.files / highest, _LOWEST) if found.files else 0
+    return Bin(
+        low_bytes=found.from_bytes,
+        high_bytes=found.below_bytes,
+        count=found.files,
+        size_bytes=found.size_bytes,
+        x=x,
+        width=step * 0.86,
+        y=_BASE - height,
+        height=height,
+        is_small=found.below_bytes is not None and found.below_bytes <= small_bytes,
+    )

@@ -1,0 +1,100 @@
+"""A table over time: its commits by bucket, its growth, what a version did to other writes."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.conflicts.commit_timeline import RANGES
+
+
+class TimelineRequestSerializer(serializers.Serializer[Any]):
+    """How far back; a day if not given."""
+
+    range = serializers.ChoiceField(choices=list(RANGES), required=False, default="24h")
+
+
+class OperationCommitsSerializer(serializers.Serializer[Any]):
+    """How many commits did this."""
+
+    operation = RecordedField()
+    commits = serializers.IntegerField()
+
+
+class TimeBucketSerializer(serializers.Serializer[Any]):
+    """Commits from `start` on, for as long as a bucket is; empty ones are left out."""
+
+    start = serializers.DateTimeField()
+    operations = OperationCommitsSerializer(many=True)
+    lost = serializers.IntegerField(help_text="Attempts of this installation's jobs that lost.")
+
+
+class TimelineSerializer(serializers.Serializer[Any]):
+    """Commits, lost attempts and absorbed conflicts of a span, by bucket of time."""
+
+    range = serializers.CharField(source="name")
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+    bucket_seconds = serializers.SerializerMethodField()
+    commit_count = serializers.IntegerField()
+    absorbed = serializers.IntegerField()
+    lost = serializers.IntegerField()
+    beaten = serializers.IntegerField(help_text="Versions that made others lose.")
+    operations = OperationCommitsSerializer(many=True)
+    buckets = TimeBucketSerializer(many=True)
+
+    def get_bucket_seconds(self, timeline: Any) -> int:
+        return int(timeline.width.total_seconds())
+
+
+class GrowthPointSerializer(serializers.Serializer[Any]):
+    """The table after a version."""
+
+    version = serializers.IntegerField()
+    committed_at = serializers.DateTimeField(allow_null=True)
+    size_bytes = Int64Field()
+    file_count = serializers.IntegerField()
+
+
+class GrowthSerializer(serializers.Serializer[Any]):
+    """Oldest first, at most 60 points over the newest 1,000 versions without a gap."""
+
+    version_count = serializers.IntegerField()
+    is_estimated = serializers.BooleanField(
+        help_text="Some commit removed files without their size: sizes before it are too small."
+    )
+    points = GrowthPointSerializer(many=True)
+
+
+class MetWriteSerializer(serializers.Serializer[Any]):
+    """A conflict that a version was part of, from the other side."""
+
+    conflict_id = serializers.IntegerField(source="pk")
+    kind = serializers.CharField()
+    operation = RecordedField(source="current_operation")
+    user_name = RecordedField(source="current_user_name")
+    read_version = serializers.IntegerField(allow_null=True)
+    winning_version = serializers.IntegerField(allow_null=True)
+    winner_operation = RecordedField()
+    row_count = Int64Field(allow_null=True)
+    wasted_ms = serializers.IntegerField()
+
+
+class StoppedStreamSerializer(serializers.Serializer[Any]):
+    """A stream that ran as a job here and stopped at a version."""
+
+    job_id = serializers.UUIDField(source="pk")
+    stream_name = serializers.CharField(source="parameters.stream_name", default="")
+    target = serializers.CharField(source="table.name")
+    stopped_at = serializers.DateTimeField(source="finished_at")
+
+
+class VersionEffectsSerializer(serializers.Serializer[Any]):
+    """What a version did to others; at most 20 of each kind, with how many there are."""
+
+    lost_count = serializers.IntegerField()
+    lost = MetWriteSerializer(many=True, help_text="Attempts that lost to it.")
+    passed_count = serializers.IntegerField()
+    passed = MetWriteSerializer(many=True, help_text="Writes that met it and got past.")
+    resolved_count = serializers.IntegerField()
+    resolved = MetWriteSerializer(many=True, help_text="What it met itself and resolved.")

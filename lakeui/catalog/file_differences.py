@@ -1,0 +1,90 @@
+"""Which files came, went or got another deletion vector from one version of a table to another."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from lakeui.catalog.models import CommitFile, Table
+
+FILES_COMPARED = 5000
+FILES_SHOWN = 25
+_GONE_FIRST = {CommitFile.Action.REMOVE.value: 0, CommitFile.Action.ADD.value: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class FileSums:
+    """The largest of them, and all of them in numbers. Rows are None where some file has none."""
+
+    files: tuple[CommitFile, ...] = ()
+    count: int = 0
+    size_bytes: int = 0
+    row_count: int | None = 0
+
+    @property
+    def more(self) -> int:
+        return self.count - len(self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """`passing` files came and went in between.
+
+    `is_whole` is False where commits touched more files than the mirror holds one by one, or more
+    than are compared here.
+    """
+
+    came: FileSums = field(default_factory=FileSums)
+    gone: FileSums = field(default_factory=FileSums)
+    changed: FileSums = field(default_factory=FileSums)
+    passing: int = 0
+    is_whole: bool = True
+
+
+def file_difference(table: Table, older: int, newer: int) -> FileDifference:
+    """After `older`, up to `newer`, from the mirrored files of the commits between."""
+    between = table.commits.filter(version__gt=older, version__lte=newer)
+    counted = between.values_list("files_added", "files_removed", "files_mirrored")
+    whole = all(added + removed <= mirrored for added, removed, mirrored in counted.order_by())
+    touched = CommitFile.objects.filter(
+        commit__in=between.order_by().values("pk"), action__in=_GONE_FIRST
+    )
+    found = list(
+        touched.select_related("commit")
+        .only("action", "path", "size_bytes", "row_count", "deleted_row_count", "commit__version")
+        .order_by("commit__version")[: FILES_COMPARED + 1]
+    )
+    return _compared(found[:FILES_COMPARED], is_whole=whole and len(found) <= FILES_COMPARED)
+
+
+def _compared(touched: Iterable[CommitFile], *, is_whole: bool) -> FileDifference:
+    first: dict[str, CommitFile] = {}
+    last: dict[str, CommitFile] = {}
+    for file in sorted(touched, key=_order):
+        first.setdefault(file.path, file)
+        last[file.path] = file
+    by_fate: dict[tuple[str, str], list[CommitFile]] = {}
+    for path, file in last.items():
+        by_fate.setdefault((first[path].action, file.action), []).append(file)
+    return FileDifference(
+        came=_sums(by_fate.get(("add", "add"), [])),
+        gone=_sums(by_fate.get(("remove", "remove"), [])),
+        changed=_sums(by_fate.get(("remove", "add"), [])),
+        passing=len(by_fate.get(("add", "remove"), [])),
+        is_whole=is_whole,
+    )
+
+
+def _order(file: CommitFile) -> tuple[int, int]:
+    """By version; within one, a file that only got another vector goes before it comes."""
+    return file.commit.version, _GONE_FIRST[file.action]
+
+
+def _sums(files: list[CommitFile]) -> FileSums:
+    ranked = sorted(files, key=lambda each: (-(each.size_bytes or 0), each.path))
+    rows = [each.row_count for each in files]
+    known = [count for count in rows if count is not None]
+    return FileSums(
+        tuple(ranked[:FILES_SHOWN]),
+        len(files),
+        sum(each.size_bytes or 0 for each in files),
+        sum(known) if len(known) == len(rows) else None,
+    )

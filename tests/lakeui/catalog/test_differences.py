@@ -1,0 +1,96 @@
+"""What versions changed, read from mirrored commits, and what it means for clients."""
+
+import json
+
+import pytest
+
+from lakeui.catalog.definitions import section
+from lakeui.catalog.differences import change_of, difference
+from tests.lakeui.factories import SCHEMA, make_commit, make_table
+
+READER_3 = {"minReaderVersion": 3, "minWriterVersion": 7}
+
+
+@pytest.fixture
+def table(db):
+    return make_table(version=3)
+
+
+def defined(table, version, *, properties=None, schema=SCHEMA, features=None):
+    """A commit whose raw lines define the table, as a writer would leave it."""
+    lines = [{"commitInfo": {}}]
+    if properties is not None:
+        metadata = {"id": "x", "schemaString": json.dumps(schema), "configuration": properties}
+        lines.append({"metaData": metadata})
+    if features is not None:
+        lines.append(
+            {"protocol": READER_3 | {"readerFeatures": features, "writerFeatures": features}}
+        )
+    raw = "".join(json.dumps(line) + "\n" for line in lines)
+    return make_commit(
+        table, version, "SET TBLPROPERTIES", raw=raw, raw_bytes=len(raw), files_added=0,
+        changes_metadata=properties is not None, changes_protocol=features is not None,
+        changes_data=False,
+    )  # fmt: skip
+
+
+def test_a_protocol_upgrade_locks_out_readers_and_says_whom(table):
+    defined(table, 1, properties={}, features=["timestampNtz"])
+    defined(table, 2, features=["timestampNtz", "deletionVectors"])
+    defined(table, 3, features=["timestampNtz", "deletionVectors", "v2Checkpoint"])
+    found = difference(table, 1, 2)
+    assert found.protocol_versions == (2,)
+    assert "do not know deletionVectors can no longer read" in found.effects[0]
+    assert "v2Checkpoint" not in found.effects[0]
+
+
+def test_a_dropped_column_breaks_queries_that_name_it(table):
+    fewer = SCHEMA | {"fields": [f for f in SCHEMA["fields"] if f["name"] != "channel"]}
+    defined(table, 1, properties={})
+    defined(table, 2, properties={}, schema=fewer)
+    defined(table, 3, properties={}, schema=SCHEMA)
+    assert "Queries that name channel fail from then on." in difference(table, 1, 2).effects
+    assert any("hold null in channel" in each for each in difference(table, 2, 3).effects)
+
+
+def test_a_property_that_matters_is_explained_and_open_writes_are_warned_of(table):
+    defined(table, 1, properties={})
+    defined(table, 2, properties={"delta.appendOnly": "true", "colour": "mauve"})
+    defined(table, 3, properties={})
+    effects = difference(table, 1, 2).effects
+    assert any("DELETE, UPDATE and MERGE are refused" in each for each in effects)
+    assert any("Writes that were open across v2" in each for each in effects)
+
+
+def test_a_span_that_changed_no_definition_has_no_effects(table):
+    defined(table, 1, properties={})
+    make_commit(table, 2, "OPTIMIZE", changes_data=False)
+    found = difference(table, 1, 2)
+    assert (found.effects, found.data_versions) == ((), 0)
+
+
+def test_one_version_is_compared_with_the_definition_before_it(table):
+    defined(table, 1, properties={"keep": "7 days"})
+    make_commit(table, 2)
+    commit = defined(table, 3, properties={"keep": "14 days"})
+    [changed] = change_of(commit).changed
+    assert [(line.sign, line.text) for line in changed.lines] == [
+        ("-", "keep = 7 days"), ("+", "keep = 14 days"),
+    ]  # fmt: skip
+    assert change_of(table.commits.get(version=2)) is None
+
+
+def test_what_a_version_changed_is_not_guessed_where_nothing_before_it_is_kept(table):
+    change = change_of(defined(table, 2, properties={"keep": "7 days"}))
+    assert change.sections is None
+    assert "is not mirrored" in change.gap
+
+
+def test_lines_far_from_a_change_are_left_out_and_counted():
+    before = [f"column_{n} long" for n in range(20)]
+    after = [*before[:10], "column_10 string", *before[11:]]
+    near = [(line.sign, line.text) for line in section("Schema", before, after).near]
+    assert near[0] == ("…", "8 unchanged")
+    assert ("-", "column_10 long") in near
+    assert near[-1] == ("…", "7 unchanged")
+    assert len(near) == 8
