@@ -15,6 +15,7 @@ from engine.expressions.parse import parse_condition
 from engine.expressions.render import quote_string
 from engine.expressions.scope import Scope
 from engine.expressions.tree import Expression
+from engine.schema.text_lengths import TEXT_TYPE, has_limits
 from engine.schema.types import DataType, StructType
 
 
@@ -55,6 +56,9 @@ class AddColumns(_Alter):
             what = "FIRST and AFTER exclude one another."
             raise RequestError(what, "Choose one.", field="first")
         check_new_columns(self.columns, "columns")
+        if self.parent and any(TEXT_TYPE in each.metadata for each in self.columns):
+            what = f"A field of {self.parent} cannot be CHAR or VARCHAR once the column is there."
+            raise RequestError(what, "Make it STRING.", field="columns")
         if schema is not None and self.parent:
             Scope.of(schema).resolve(column_path(self.parent))
 
@@ -143,12 +147,21 @@ class ChangeColumn(_Alter):
         self.wanted_type()
 
     def wanted_type(self) -> DataType | None:
-        """The new type, None where the type stays."""
+        """The new type, None where the type stays.
+
+        Raises:
+            RequestError: it is none that a column can be changed to.
+        """
         if not self.new_type:
             return None
         cursor = StatementCursor.over(self.new_type)
         found = type_definition(cursor)
         cursor.end()
+        if has_limits(found):
+            what = (
+                f"{self.column} cannot become {self.new_type}: texts that are there may be longer."
+            )
+            raise RequestError(what, "Add a CHECK constraint on its length.", field="new_type")
         return found
 
     def _change(self) -> str:

@@ -13,6 +13,13 @@ from engine.commands.column_sql import (
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
 from engine.expressions.types import NAMED_TYPES
+from engine.schema.text_lengths import (
+    MAX_LENGTH,
+    TEXT_TYPE,
+    as_declared,
+    limited,
+    without_limits,
+)
 from engine.schema.types import (
     VARIANT,
     ArrayType,
@@ -77,8 +84,11 @@ def column_definition(cursor: StatementCursor) -> StructField:
         StatementError: something else is ahead.
     """
     name = cursor.name()
-    data_type = type_definition(cursor)
+    declared = type_definition(cursor)
+    data_type = without_limits(declared)
     nullable, metadata = True, dict[str, Any]()
+    if declared != data_type:
+        metadata[TEXT_TYPE] = as_declared(declared)
     while True:
         if cursor.take("NOT", "NULL"):
             nullable = False
@@ -124,7 +134,7 @@ def _identity(cursor: StatementCursor, *, explicit: bool) -> dict[str, Any]:
 
 
 def type_definition(cursor: StatementCursor, depth: int = 0) -> DataType:  # noqa: RET503
-    """Any type a column can have.
+    """Any type a column can have, texts of limited length as `engine.schema.text_lengths` has them.
 
     Raises:
         StatementError: something else is ahead.
@@ -140,6 +150,8 @@ def type_definition(cursor: StatementCursor, depth: int = 0) -> DataType:  # noq
             return _struct(cursor, depth)
         case "DECIMAL" | "DEC" | "NUMERIC":
             return _decimal(cursor)
+        case "CHAR" | "CHARACTER" | "VARCHAR":
+            return _limited(cursor, "varchar" if word == "VARCHAR" else "char")
         case _ if word in _NAMED:
             return _NAMED[word]
         case _:
@@ -190,6 +202,15 @@ def _struct(cursor: StatementCursor, depth: int) -> StructType:
         if not cursor.take(","):
             close_angle(cursor)
             return StructType(tuple(fields))
+
+
+def _limited(cursor: StatementCursor, kind: str) -> DataType:
+    cursor.need("(")
+    length = cursor.integer()
+    cursor.need(")")
+    if not 1 <= length <= MAX_LENGTH:
+        cursor.refuse(f"a text has 1 to {MAX_LENGTH} characters")
+    return limited(kind, length)
 
 
 def _decimal(cursor: StatementCursor) -> DecimalType:

@@ -7,9 +7,11 @@ from engine.errors import ExpressionError
 from engine.expressions.functions import ARITHMETIC, GROWING, MAX_REPLACEMENT, PADDING, find
 from engine.expressions.literals import decimal_type_of
 from engine.expressions.traits import conjunction, disjunction
-from engine.expressions.tree import Call, Expression, Literal, walk
+from engine.expressions.tree import Call, Column, Expression, Literal, walk
 from engine.expressions.types import INTEGRALS, is_complex, sql_name
-from engine.schema.types import DATE, STRING, DataType, DecimalType
+from engine.schema.types import DATE, INTEGER, STRING, DataType, DecimalType
+
+_COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "in"})
 
 
 def call(name: str, arguments: Sequence[Expression], position: int | None = None) -> Expression:
@@ -29,6 +31,8 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
     if not function.accepts_count(len(arguments)):
         what = f"{function.name} does not take {len(arguments)} arguments."
         raise ExpressionError(what, "Check its arguments.", position=position)
+    if function.name in _COMPARISONS:
+        arguments = _padded(arguments)
     types = [each.type for each in arguments]
     mismatch = function.mismatch(types)
     if mismatch:
@@ -50,6 +54,23 @@ def cast(
         what = f"{sql_name(operand.type)} cannot be cast to {sql_name(target)} here."
         raise ExpressionError(what, "Cast atomic values only.", position=position)
     return Call("try_cast" if lenient else "cast", (operand,), target)
+
+
+def _padded(arguments: Sequence[Expression]) -> Sequence[Expression]:
+    """Beside a CHAR column, literals and shorter CHAR columns are filled up with spaces, as in Spark."""
+    lengths = [each.char_length for each in arguments if isinstance(each, Column)]
+    length = max(lengths, default=0)
+    return [_filled_up(each, length) for each in arguments] if length else arguments
+
+
+def _filled_up(argument: Expression, length: int) -> Expression:
+    match argument:
+        case Literal(str(text), data_type) if data_type == STRING:
+            return Literal(text[:length].ljust(length) + text[length:].rstrip(" "), STRING)
+        case Column(char_length=shorter) if 0 < shorter < length:
+            return call("rpad", (argument, Literal(length, INTEGER), Literal(" ", STRING)))
+        case _:
+            return argument
 
 
 def _is_boolean(expression: Expression) -> bool:

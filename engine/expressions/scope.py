@@ -6,6 +6,7 @@ from difflib import get_close_matches
 
 from engine.errors import ExpressionError, UnknownColumnError
 from engine.expressions.tree import Column
+from engine.schema.text_lengths import char_length
 from engine.schema.types import DataType, StructField, StructType
 
 
@@ -84,13 +85,15 @@ class Scope:
 
 def _column(relation: Relation, path: Sequence[str]) -> Column | None:
     found: list[str] = []
+    field: StructField | None = None
     current: DataType = relation.schema
     for name in path:
         if not isinstance(current, StructType):
             return None
-        field: StructField | None = current.get(name)
+        field = current.get(name)
         if field is None:
             return None
         found.append(field.name)
         current = field.type
-    return Column(tuple(found), current, relation.side)
+    length = char_length(field) if field is not None and len(path) == 1 else 0
+    return Column(tuple(found), current, relation.side, length)

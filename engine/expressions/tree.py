@@ -5,7 +5,7 @@ allow-list, and nothing else exists: what has a tree is safe to render and to ru
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Protocol, TypeAlias
@@ -31,12 +31,14 @@ Value: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime 
 class Column:
     """A column, or a field inside a struct column, by its path in the schema.
 
-    `relation` is empty where there is one relation only, else the side: "target" or "source".
+    `relation` is empty where there is one relation only, else the side: "target" or "source". The
+    texts of a CHAR column all have `char_length` characters; 0 of other columns.
     """
 
     path: tuple[str, ...]
     type: DataType
     relation: str = ""
+    char_length: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

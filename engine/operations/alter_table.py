@@ -10,7 +10,7 @@ from engine.operations.result import OperationResult, Plan
 from engine.operations.write_rows import Terms, under
 from engine.protocol.features import supported_features, upgrade
 from engine.snapshot.new_table import clustering_domain
-from engine.spark.columns import is_true, to_column
+from engine.spark.columns import is_true
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_rules import CONSTRAINT_PREFIX
 
@@ -36,11 +36,10 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
     if files:
         with execution.spark_stage("check rows"):
             rows = scan(execution.spark, execution.files_of(snapshot), ScanRequest(files))
-            broken = rows.filter(~is_true(condition) & to_column(condition).isNotNull())
-            found = broken.limit(1).count()
+            found = rows.filter(~is_true(condition)).limit(1).count()
         if found:
-            msg = f"A row of {snapshot.table_uri} breaks {to_sql(condition)}."
-            raise InvariantViolationError(msg, "Correct the row first.")
+            msg = f"{to_sql(condition)} is false or null for a row of {snapshot.table_uri}."
+            raise InvariantViolationError(msg, "Correct the row, or say that null may be.")
     configuration = {**snapshot.metadata.configuration, key: to_sql(condition)}
     terms = under(Terms.of(snapshot), snapshot.schema, configuration)
     txn.stage(*terms.changes_from(snapshot))

@@ -4,6 +4,7 @@ The operations let Spark complete and check rows; Spark's writers of Python data
 What Arrow cannot check exactly as Spark would is refused by name, never let through.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_expression
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
+from engine.schema.text_lengths import TEXT_TYPE
 from engine.schema.types import (
     DataType,
     DecimalType,
@@ -33,6 +35,7 @@ from engine.schema.types import (
 from engine.snapshot.conform import target_type
 from engine.spark.columns import to_spark_type
 from engine.spark.identity import identity_columns
+from engine.spark.nested_rules import value_keeps
 from engine.spark.table_rules import DEFAULT, GENERATED, Rule, table_rules
 
 _WIDER = {
@@ -41,6 +44,7 @@ _WIDER = {
     "integer": {"long"},
     "float": {"double"},
 }
+_CHAR = re.compile(r"\bchar\(")
 _ANOTHER_WAY = "Write with the engine's append command, or its foreachBatch writer."
 
 
@@ -132,7 +136,10 @@ class IncomingRows:
 
     def _enforce(self, table: pa.Table) -> None:
         for rule in self.rules:
-            if rule.condition is None:
+            if rule.held is not None:
+                holds = _each_keeps(table.column(rule.not_null[0]), rule.held)
+                self._refuse(table, holds, rule.name, [rule.not_null[0]])
+            elif rule.condition is None:
                 holds = pc.is_valid(_nested(table, rule.not_null))
                 self._refuse(table, holds, rule.name, [rule.not_null[0]])
             else:
@@ -186,8 +193,8 @@ def _fits(data: DataType, table: DataType) -> bool:
 
 
 def _is_padded(each: StructField) -> bool:
-    """Whether it is a CHAR column, whose text has a fixed length."""
-    return str(each.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).startswith("char(")
+    """Whether a CHAR is in it, whose text has a fixed length."""
+    return bool(_CHAR.search(str(each.metadata.get(TEXT_TYPE, ""))))
 
 
 def _parsed(
@@ -232,6 +239,11 @@ def _nested(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     for name in path[1:]:
         found = pc.struct_field(found, name)
     return found
+
+
+def _each_keeps(values: pa.ChunkedArray, held: DataType) -> pa.ChunkedArray:
+    found = [value_keeps(each, held) for each in values.to_pylist()]
+    return pa.chunked_array([pa.array(found, pa.bool_())])
 
 
 def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -5,7 +5,6 @@ engine's own parser, and a table whose rules it does not understand is not writt
 """
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,9 +15,11 @@ from engine.actions.table import Metadata
 from engine.errors import ExpressionError, RequestError, UnsupportedFeatureError
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of
-from engine.expressions.tree import Expression
-from engine.schema.types import StructField, StructType
+from engine.expressions.tree import TRUE, Call, Expression
+from engine.schema.text_lengths import declared_type, has_limits, limit_of
+from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 from engine.spark.columns import column, quoted, to_column, to_spark_type
+from engine.spark.nested_rules import fitted, is_bounded, keeps, type_shown
 from engine.spark.row_checks import refuse_violations, shown_values
 
 CONSTRAINT_PREFIX = "delta.constraints."
@@ -26,17 +27,19 @@ GENERATED = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
 INVARIANT = "delta.invariants"
 IDENTITY = "delta.identity.start"
-TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
-_TEXT = re.compile(r"(char|varchar)\((\d{1,9})\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Something that must hold for every row: its name for people, and its condition."""
+    """Something that must hold for every row: its name for people, and its condition.
+
+    Or the path that is not null; or, with `held`, the column whose values are of that type inside.
+    """
 
     name: str
     condition: Expression | None = None
     not_null: tuple[str, ...] = ()
+    held: DataType | None = None
 
 
 def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[Rule]:
@@ -44,24 +47,29 @@ def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[Rule
 
     Raises:
         UnsupportedFeatureError: a rule that this engine cannot check.
+        InvalidSchemaError: a column whose CHAR or VARCHAR is no type.
     """
     rules = list(_required(table, schema))
     for key, text in metadata.configuration.items():
         if key.startswith(CONSTRAINT_PREFIX):
             name = key.removeprefix(CONSTRAINT_PREFIX)
             condition = _parsed(table, schema, text, f"constraint {name}")
-            rules.append(Rule(f"the constraint {name} ({text})", condition))
+            rules.append(Rule(f"the constraint {name} ({text})", _true(condition)))
     for each in schema:
-        kind, length = text_length(each)
+        declared = declared_type(each)
+        kind, length = limit_of(declared)
         if length:
             fits = _parsed(table, schema, f"length({quoted(each.name)}) <= {length}", each.name)
             rules.append(Rule(f"the length of {each.name} ({kind}({length}))", fits))
+        elif is_bounded(declared):
+            name = f"the type of {each.name} ({type_shown(declared)})"
+            rules.append(Rule(name, not_null=(each.name,), held=declared))
     for path, each in _every_field(schema):
         text = _invariant(each)
         if text:
             name = ".".join(path)
             condition = _parsed(table, schema, text, f"invariant of {name}")
-            rules.append(Rule(f"the invariant of {name} ({text})", condition))
+            rules.append(Rule(f"the invariant of {name} ({text})", _true(condition)))
     return rules
 
 
@@ -95,7 +103,9 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
     """
     frame = _padded(frame, schema)
     for rule in table_rules(table, schema, metadata):
-        if rule.condition is None:
+        if rule.held is not None:
+            holds, names = keeps(column(rule.not_null[0]), rule.held), [rule.not_null[0]]
+        elif rule.condition is None:
             holds, names = _nested(rule.not_null).isNotNull(), [rule.not_null[0]]
         else:
             holds = to_column(rule.condition)
@@ -110,12 +120,6 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
     return frame
 
 
-def text_length(each: StructField) -> tuple[str, int]:
-    """What a CHAR or VARCHAR column is, and how long its text may be; 0 where it is neither."""
-    found = _TEXT.fullmatch(str(each.metadata.get(TEXT_TYPE, "")))
-    return (found[1], int(found[2])) if found else ("", 0)
-
-
 def generated_value(table: str, schema: StructType, each: StructField) -> Column:
     """The value of a generated column, from the columns beside it."""
     text = str(each.metadata[GENERATED])
@@ -128,14 +132,9 @@ def generated_value(table: str, schema: StructType, each: StructField) -> Column
 def _padded(frame: DataFrame, schema: StructType) -> DataFrame:
     """Text as Spark stores it: spaces beyond a limit cut off, CHAR filled up with spaces."""
     for each in schema:
-        kind, length = text_length(each)
-        if length:
-            whole = column(each.name)
-            fits = (F.length(whole) <= length) | (F.length(F.rtrim(whole)) > length)
-            cut = F.when(fits, whole).otherwise(F.substring(whole, 1, length))
-            short = F.length(cut) < length
-            filled = F.when(short, F.rpad(cut, length, " ")).otherwise(cut)
-            frame = frame.withColumn(each.name, filled if kind == "char" else cut)
+        declared = declared_type(each)
+        if has_limits(declared):
+            frame = frame.withColumn(each.name, fitted(column(each.name), declared))
     return frame
 
 
@@ -151,6 +150,11 @@ def _default(table: str, each: StructField, now_ms: int) -> Column:
     except ExpressionError as error:
         raise _not_understood(table, f"default of {each.name} ({text})") from error
     return to_column(found).cast(to_spark_type(each.type))
+
+
+def _true(condition: Expression) -> Expression:
+    """Null is not enough (protocol: CHECK Constraints, Column Invariants)."""
+    return Call("<=>", (condition, TRUE), BOOLEAN)
 
 
 def _parsed(table: str, schema: StructType, text: str, what: str) -> Expression:

@@ -259,7 +259,7 @@ class Alter(Command):
             case "cluster":
                 return "clustered by", self.value
             case "constrain":
-                return CONSTRAINT, f"x < {self.value}"
+                return CONSTRAINT, f"x IS NULL OR x < {self.value}"
         return f"feature {self.value}", "supported"
 
     @property
@@ -277,5 +277,5 @@ def breaks_constraint(rows: Rows, terms: Mapping[str, str]) -> bool:
     text = terms.get(CONSTRAINT)
     if text is None:
         return False
-    limit = int(text.rpartition(" ")[2])
+    limit = int(text.rpartition(" ")[2].rstrip(")"))
     return any(row[1] is not None and row[1] >= limit for row in rows.values())

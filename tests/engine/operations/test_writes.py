@@ -115,8 +115,15 @@ def test_rules_of_the_table_hold_for_every_row(do, empty_table):
         do("INSERT INTO t VALUES (1, 1), (2, -5)")
     with pytest.raises(InvariantViolationError, match=r"NOT NULL of id: id = null\."):
         do("INSERT INTO t (n) VALUES (1)")
+    with pytest.raises(InvariantViolationError, match=r"positive \(n > 0\): n = null\."):
+        do("INSERT INTO t VALUES (1, NULL)")
+    do("ALTER TABLE t DROP CONSTRAINT positive")
     do("INSERT INTO t VALUES (1, NULL)")
-    assert empty_table.snapshot().row_count == 1
+    with pytest.raises(InvariantViolationError, match="false or null"):
+        do("ALTER TABLE t ADD CONSTRAINT positive CHECK (n > 0)")
+    do("ALTER TABLE t ADD CONSTRAINT positive CHECK (n IS NULL OR n > 0)")
+    do("INSERT INTO t VALUES (2, NULL)")
+    assert empty_table.snapshot().row_count == 2
 
 
 def test_fields_of_structs_and_lengths_of_text_are_held_to(do, spark, empty_table, tmp_path):
@@ -146,6 +153,42 @@ def test_fields_of_structs_and_lengths_of_text_are_held_to(do, spark, empty_tabl
     do("UPDATE t SET c = 'xyz ', v = '' WHERE s IS NULL")
     assert empty_table.snapshot().to_arrow().to_pylist() == [{"s": None, "v": "", "c": "xyz"}]
     assert empty_table.snapshot(1).to_arrow().to_pylist() == [{"s": None, "v": "abc", "c": "é  "}]
+
+
+def test_what_collections_hold_is_held_to(do, spark, empty_table, tmp_path):
+    do(
+        "CREATE TABLE t (id INT, tags ARRAY<CHAR(3)>, m MAP<VARCHAR(2), STRUCT<t: VARCHAR(2), n: INT NOT NULL>>)"
+    )
+    place = str(tmp_path / "in")
+    spark.range(1).selectExpr(
+        "1 id", "array('a', 'b  ', NULL) tags", "map('k  ', named_struct('t', 'x   ', 'n', 1)) m"
+    ).write.parquet(place)
+    do(Append(FileSource(place, "parquet")))
+    do("UPDATE t SET id = 2 WHERE id = 1")
+    (row,) = empty_table.snapshot().to_arrow().to_pylist()
+    assert row == {"id": 2, "tags": ["a  ", "b  ", None], "m": [("k ", {"t": "x ", "n": 1})]}
+    for number, wrong in enumerate(
+        (
+            "1 id, array('abcd') tags, NULL m",
+            "1 id, NULL tags, map('abc', named_struct('t', 'x', 'n', 1)) m",
+            "1 id, NULL tags, map('a', named_struct('t', 'x', 'n', CAST(NULL AS INT))) m",
+        )
+    ):
+        spark.sql(f"SELECT {wrong}").write.parquet(f"{place}{number}")
+        with pytest.raises(
+            InvariantViolationError, match=r"the type of (tags|m) \(.*\): (tags|m) ="
+        ):
+            do(Append(FileSource(f"{place}{number}", "parquet")))
+    assert empty_table.snapshot().row_count == 1
+
+
+def test_a_char_column_is_found_by_the_text_that_was_meant(do, empty_table):
+    do("CREATE TABLE t (id INT, c CHAR(4))")
+    do("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    assert do("DELETE FROM t WHERE c = 'a'").metrics["numDeletedRows"] == 1
+    assert empty_table.snapshot().to_arrow(condition="c IN ('b')").to_pylist() == [
+        {"id": 2, "c": "b   "}
+    ]
 
 
 def test_overwrite_replaces_every_row(do, table, rows_elsewhere):

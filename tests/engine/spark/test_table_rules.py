@@ -7,7 +7,8 @@ import pytest
 from engine.actions.table import Metadata
 from engine.errors import UnsupportedFeatureError
 from engine.expressions.evaluate import evaluate_arrow
-from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.schema.types import LONG, STRING, ArrayType, MapType, StructField, StructType
+from engine.spark.nested_rules import value_keeps
 from engine.spark.table_rules import Rule, table_rules
 
 TEXT = "__CHAR_VARCHAR_TYPE_STRING"
@@ -52,6 +53,48 @@ def rules(schema: StructType = SCHEMA) -> dict[str, Rule]:
     }
 
 
+def _column(kind, text=""):
+    return StructField("n", kind, metadata={TEXT: text} if text else {})
+
+
+PAIR = StructType((StructField("k", LONG, nullable=False), StructField("t", STRING)))
+NESTED = [
+    (_column(ArrayType(LONG, contains_null=False)), [[1], None, []], [[1, None], [None]]),
+    (_column(ArrayType(STRING), "array<varchar(2)>"), [["ab", None]], [["ab", "abc"]]),
+    (
+        _column(MapType(STRING, LONG, value_contains_null=False), "map<varchar(2),bigint>"),
+        [[("ab", 1)]],
+        [[("ab", None)], [("abc", 1)]],
+    ),
+    (
+        _column(ArrayType(PAIR), "array<struct<k:bigint,t:varchar(1)>>"),
+        [[{"k": 1, "t": "a"}, None]],
+        [[{"k": None, "t": "a"}], [{"k": 1, "t": "ab"}]],
+    ),
+    (
+        _column(StructType((StructField("t", STRING),)), "struct<T:varchar(1),gone:char(2)>"),
+        [{"t": "a"}, {"t": None}, None],
+        [{"t": "ab"}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("each", "kept", "broken"), NESTED, ids=range(len(NESTED)))
+def test_what_collections_hold_is_checked(each, kept, broken):
+    (rule,) = rules(StructType((each,))).values()
+    assert all(value_keeps(value, rule.held) for value in kept)
+    assert not any(value_keeps(value, rule.held) for value in broken)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [ArrayType(LONG), MapType(STRING, LONG), ArrayType(StructType((StructField("k", LONG),)))],
+    ids=str,
+)
+def test_collections_that_may_hold_anything_have_no_rule(kind):
+    assert rules(StructType((_column(kind),))) == {}
+
+
 def test_columns_and_fields_that_cannot_be_null_are_found_at_any_depth():
     found = rules()
     always = {name: each.not_null for name, each in found.items() if each.condition is None}
@@ -88,6 +131,6 @@ def test_an_invariant_of_a_field_is_held_to_or_refused_by_name():
 
     (rule,) = rules(schema("s.n > 3")).values()
     table = pa.table({"s": [{"n": 3}, {"n": 4}, None]})
-    assert evaluate_arrow(rule.condition, table).to_pylist() == [False, True, None]
+    assert evaluate_arrow(rule.condition, table).to_pylist() == [False, True, False]
     with pytest.raises(UnsupportedFeatureError, match=r"invariant of s\.n"):
         rules(schema("n > 3"))

@@ -63,7 +63,7 @@ class Layout:
         if self.mapping != "none":
             found["delta.columnMapping.mode"] = self.mapping
         if self.constraints:
-            found["delta.constraints.whole"] = "x >= 0"
+            found["delta.constraints.whole"] = "x IS NULL OR x >= 0"
         return found
 
 

@@ -1,0 +1,173 @@
+"""CHAR and VARCHAR: texts of limited length (Spark's own convention; the protocol has STRING alone).
+
+The schema says STRING. What was declared stands whole in the metadata of the column, as Spark writes
+types: `array<varchar(3)>`. Here a text of limited length is a primitive type named `varchar(3)`.
+"""
+
+import re
+
+from engine.errors import InvalidSchemaError
+from engine.schema.types import (
+    STRING,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
+
+TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+MAX_LENGTH = 10_000_000
+_LIMITED = re.compile(r"(char|varchar)\((\d{1,9})\)")
+_TOKEN = re.compile(r"[<>,:]|[^<>,:(]+(?:\([^)]*\))?")
+_MAX_DEPTH = 32
+
+
+def limited(kind: str, length: int) -> PrimitiveType:
+    """The type of a text of at most so many characters; `kind` is char or varchar."""
+    return PrimitiveType(f"{kind}({length})")
+
+
+def limit_of(data_type: DataType) -> tuple[str, int]:
+    """`char` or `varchar` and the length; "" and 0 for every other type."""
+    found = _LIMITED.fullmatch(data_type.name) if isinstance(data_type, PrimitiveType) else None
+    return (found[1], int(found[2])) if found else ("", 0)
+
+
+def declared_type(column: StructField) -> DataType:
+    """The type of a column with its limited texts; its own where none are declared.
+
+    Fields of structs are found by name: what came or went since has no limit.
+
+    Raises:
+        InvalidSchemaError: what is declared is no type.
+    """
+    text = column.metadata.get(TEXT_TYPE)
+    if not text:
+        return column.type
+    return _laid_over(column.type, _Reader(str(text)).whole())
+
+
+def char_length(column: StructField) -> int:
+    """The length that every text of a CHAR column has; 0 for other columns."""
+    found = _LIMITED.fullmatch(str(column.metadata.get(TEXT_TYPE, "")))
+    return int(found[2]) if found and found[1] == "char" else 0
+
+
+def has_limits(data_type: DataType) -> bool:
+    """Whether a text of limited length is in it."""
+    return without_limits(data_type) != data_type
+
+
+def without_limits(data_type: DataType) -> DataType:
+    """The type as a schema has it: STRING for every text."""
+    match data_type:
+        case ArrayType(element, nulls):
+            return ArrayType(without_limits(element), nulls)
+        case MapType(key, value, nulls):
+            return MapType(without_limits(key), without_limits(value), nulls)
+        case StructType(fields):
+            return StructType(
+                tuple(
+                    StructField(f.name, without_limits(f.type), f.nullable, f.metadata)
+                    for f in fields
+                )
+            )
+        case _:
+            return STRING if limit_of(data_type)[1] else data_type
+
+
+def as_declared(data_type: DataType) -> str:
+    """The type as Spark writes it into a column's metadata."""
+    match data_type:
+        case ArrayType(element):
+            return f"array<{as_declared(element)}>"
+        case MapType(key, value):
+            return f"map<{as_declared(key)},{as_declared(value)}>"
+        case StructType(fields):
+            return f"struct<{','.join(f'{f.name}:{as_declared(f.type)}' for f in fields)}>"
+        case DecimalType(precision, scale):
+            return f"decimal({precision},{scale})"
+        case PrimitiveType(name):
+            return _SPARK_NAMES.get(name, name)
+
+
+_SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+
+
+def _laid_over(data_type: DataType, declared: DataType) -> DataType:
+    """The type, with the limits that the declared one has at the same places."""
+    match data_type, declared:
+        case ArrayType(element, nulls), ArrayType(said):
+            return ArrayType(_laid_over(element, said), nulls)
+        case MapType(key, value, nulls), MapType(said_key, said_value):
+            return MapType(_laid_over(key, said_key), _laid_over(value, said_value), nulls)
+        case StructType(fields), StructType():
+            return StructType(tuple(_field_over(each, declared) for each in fields))
+        case _:
+            is_text = data_type == STRING and limit_of(declared)[1]
+            return declared if is_text else data_type
+
+
+def _field_over(each: StructField, declared: StructType) -> StructField:
+    said = declared.get(each.name)
+    kind = each.type if said is None else _laid_over(each.type, said.type)
+    return StructField(each.name, kind, each.nullable, each.metadata)
+
+
+class _Reader:
+    """One pass over a type as Spark writes it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _TOKEN.findall(text)
+
+    def whole(self) -> DataType:
+        found = self._type(0)
+        if self._tokens:
+            raise self._refused()
+        return found
+
+    def _type(self, depth: int) -> DataType:
+        word = self._take()
+        if depth > _MAX_DEPTH or word in "<>,:":
+            raise self._refused()
+        if word not in {"array", "map", "struct"}:
+            return PrimitiveType(word)
+        self._need("<")
+        found: DataType
+        if word == "array":
+            found = ArrayType(self._type(depth + 1))
+        elif word == "map":
+            key = self._type(depth + 1)
+            self._need(",")
+            found = MapType(key, self._type(depth + 1))
+        else:
+            found = self._struct(depth)
+        self._need(">")
+        return found
+
+    def _struct(self, depth: int) -> StructType:
+        fields: list[StructField] = []
+        while self._tokens and self._tokens[0] != ">":
+            if fields:
+                self._need(",")
+            name = self._take()
+            self._need(":")
+            fields.append(StructField(name, self._type(depth + 1)))
+        return StructType(tuple(fields))
+
+    def _take(self) -> str:
+        if not self._tokens:
+            raise self._refused()
+        return str(self._tokens.pop(0))
+
+    def _need(self, wanted: str) -> None:
+        if self._take() != wanted:
+            raise self._refused()
+
+    def _refused(self) -> InvalidSchemaError:
+        what = f"{self._text[:200]!r} is no type that CHAR or VARCHAR could be declared in."
+        return InvalidSchemaError(what, "Correct the table's schema with the engine that wrote it.")

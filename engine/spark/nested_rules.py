@@ -1,0 +1,137 @@
+"""What arrays, maps and structs may hold: texts of limited length, and values that cannot be null.
+
+Spark checks rows by columns of functions; where it hands over batches, values are looked at one by one.
+"""
+
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.schema.text_lengths import as_declared, has_limits, limit_of
+from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
+
+
+def is_bounded(data_type: DataType) -> bool:
+    """Whether values of the type must be looked into: what a struct's own fields may be is not meant."""
+    match data_type:
+        case ArrayType(element, nulls):
+            return not nulls or _is_bounded_inside(element)
+        case MapType(key, value, nulls):
+            return not nulls or _is_bounded_inside(key) or _is_bounded_inside(value)
+        case StructType(fields):
+            return any(is_bounded(each.type) or has_limits(each.type) for each in fields)
+        case _:
+            return False
+
+
+def _is_bounded_inside(data_type: DataType) -> bool:
+    required = isinstance(data_type, StructType) and any(
+        not each.nullable or _is_bounded_inside(each.type) for each in data_type
+    )
+    return required or has_limits(data_type) or is_bounded(data_type)
+
+
+def type_shown(data_type: DataType) -> str:
+    """The type for people: `array<varchar(3) not null>`."""
+    match data_type:
+        case ArrayType(element, nulls):
+            return f"array<{type_shown(element)}{'' if nulls else ' not null'}>"
+        case MapType(key, value, nulls):
+            return f"map<{type_shown(key)},{type_shown(value)}{'' if nulls else ' not null'}>"
+        case StructType(fields):
+            return f"struct<{','.join(map(_field_shown, fields))}>"
+        case _:
+            return as_declared(data_type)
+
+
+def _field_shown(each: StructField) -> str:
+    return f"{each.name}:{type_shown(each.type)}{'' if each.nullable else ' not null'}"
+
+
+def fitted(value: Column, data_type: DataType) -> Column:
+    """Texts as Spark stores them: spaces beyond a limit cut off, CHAR filled up with spaces."""
+    found = value
+    match data_type:
+        case _ if not has_limits(data_type):
+            pass
+        case ArrayType(element):
+            found = F.transform(value, lambda each: fitted(each, element))
+        case MapType(key, held):
+            keys = F.transform_keys(value, lambda each, _: fitted(each, key))
+            found = F.transform_values(keys, lambda _, each: fitted(each, held))
+        case StructType(fields):
+            parts = [fitted(value.getField(f.name), f.type).alias(f.name) for f in fields]
+            found = F.when(value.isNotNull(), F.struct(*parts))
+        case _:
+            found = _text(value, *limit_of(data_type))
+    return found
+
+
+def _text(value: Column, kind: str, length: int) -> Column:
+    fits = (F.length(value) <= length) | (F.length(F.rtrim(value)) > length)
+    cut = F.when(fits, value).otherwise(F.substring(value, 1, length))
+    if kind != "char":
+        return cut
+    return F.when(F.length(cut) < length, F.rpad(cut, length, " ")).otherwise(cut)
+
+
+def keeps(value: Column, data_type: DataType, *, inside: bool = False) -> Column:
+    """Whether a value is one of the type; null is one. Fields of structs are asked for `inside` alone."""
+    kind, length = limit_of(data_type)
+    holds = [F.length(value) <= length] if kind else list(_held(value, data_type, inside=inside))
+    return value.isNull() | reduce(lambda one, other: one & other, holds, F.lit(True))
+
+
+def _held(value: Column, data_type: DataType, *, inside: bool) -> Iterator[Column]:
+    match data_type:
+        case ArrayType(element, nulls):
+            yield _each(value, element, nulls=nulls)
+        case MapType(key, held, nulls):
+            yield _each(F.map_keys(value), key, nulls=True)
+            yield _each(F.map_values(value), held, nulls=nulls)
+        case StructType(fields):
+            for each in fields:
+                part = value.getField(each.name)
+                yield keeps(part, each.type, inside=inside)
+                if inside and not each.nullable:
+                    yield part.isNotNull()
+        case _:
+            return
+
+
+def _each(values: Column, data_type: DataType, *, nulls: bool) -> Column:
+    def holds(each: Column) -> Column:
+        found = keeps(each, data_type, inside=True)
+        return found if nulls else each.isNotNull() & found
+
+    return F.forall(values, holds)
+
+
+def value_keeps(value: Any, data_type: DataType, *, inside: bool = False) -> bool:  # noqa: ANN401
+    """The same of one value, as Arrow gives it to Python."""
+    kind, length = limit_of(data_type)
+    if value is None or kind:
+        return value is None or len(value) <= length
+    match data_type:
+        case ArrayType(element, nulls):
+            return all(_value_held(each, element, nulls=nulls) for each in value)
+        case MapType(key, held, nulls):
+            return all(
+                _value_held(k, key, nulls=True) and _value_held(v, held, nulls=nulls)
+                for k, v in value
+            )
+        case StructType(fields):
+            return all(
+                value_keeps(value[each.name], each.type, inside=inside)
+                and not (inside and not each.nullable and value[each.name] is None)
+                for each in fields
+            )
+        case _:
+            return True
+
+
+def _value_held(value: Any, data_type: DataType, *, nulls: bool) -> bool:  # noqa: ANN401
+    return (nulls or value is not None) and value_keeps(value, data_type, inside=True)
