@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser, User
-from django.db.models import Max, QuerySet, prefetch_related_objects
+from django.db.models import Max, Q, QuerySet, prefetch_related_objects
 
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
@@ -76,6 +76,12 @@ def tables_where(user: Person, action: str) -> QuerySet[Table]:
     if role is not None and role >= needed:
         return Table.objects.all()
     return Table.objects.filter(grants__user=user, grants__role__gte=needed)
+
+
+def admins() -> QuerySet[User]:
+    """Who can give roles on every table, by name."""
+    able = Q(is_superuser=True) | Q(groups__name=Role.ADMIN.label)
+    return User.objects.filter(able, is_active=True).distinct().order_by("username")
 
 
 def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:

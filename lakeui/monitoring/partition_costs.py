@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+
+from django.db.models import QuerySet
 
 from lakeui.catalog.access import Person
 from lakeui.conflicts.filters import visible_conflicts
@@ -15,6 +16,9 @@ DAY = timedelta(hours=24)
 MOST = 1_000
 """So many lost writes are looked at, the latest of the day."""
 _LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
+
+
+_Key = tuple[int | None, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,12 @@ class PartitionCosts:
 
 def partition_costs(user: Person, now: datetime) -> PartitionCosts:
     """Of the last 24 hours, in one query."""
-    lost = visible_conflicts(user).filter(occurred_at__gte=now - DAY, kind__in=_LOST)
+    return costs_by_partition(visible_conflicts(user), now)
+
+
+def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> PartitionCosts:
+    """The same of some conflicts, as a list is narrowed."""
+    lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=_LOST)
     found = lost.order_by("-occurred_at", "-id").values_list(
         "table_id",
         "table__name",
@@ -50,15 +59,19 @@ def partition_costs(user: Person, now: datetime) -> PartitionCosts:
         "partitions",
         "wasted_ms",
     )[: MOST + 1]
-    times: Counter[tuple[Any, ...]] = Counter()
-    cost: Counter[tuple[Any, ...]] = Counter()
+    times: Counter[_Key] = Counter()
+    cost: Counter[_Key] = Counter()
     rows = list(found)
     for table_id, table, loser, winner, partitions, wasted_ms in rows[:MOST]:
         for partition in _named(partitions):
             key = (table_id, table or "", partition, loser, winner)
             times[key] += 1
             cost[key] += wasted_ms
-    costs = [PartitionCost(*key, n, cost[key]) for key, n in times.items()]
+    costs = [
+        PartitionCost(table_id, table, partition, loser, winner, n, cost[key])
+        for key, n in times.items()
+        for table_id, table, partition, loser, winner in [key]
+    ]
     costs.sort(key=lambda each: (-each.wasted_ms, each.table, each.partition))
     return PartitionCosts(costs, len(rows[:MOST]), len(rows) > MOST)
 

@@ -1,5 +1,6 @@
 """Pages for what went wrong. They say what happened and the next step, never a stack."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -7,6 +8,9 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from structlog.contextvars import get_contextvars
 
+from lakeui.catalog.access import admins
+
+_NAMED = 5
 _DJANGOS = "matches the given query"  # of get_object_or_404: it names a model, not a reason
 
 
@@ -17,7 +21,12 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return render(request, "403.html", {"reason": _said(exception)}, status=403)
+    """Names who could give the role that is missing, to whoever is signed in."""
+    context: dict[str, Any] = {"reason": _said(exception)}
+    if request.user.is_authenticated:
+        names = list(admins().values_list("username", flat=True)[: _NAMED + 1])
+        context |= {"grantors": names[:_NAMED], "are_more": len(names) > _NAMED}
+    return render(request, "403.html", context, status=403)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -28,9 +37,13 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return render(request, "404.html", {"reason": _said(exception)}, status=404)
 
 
-def server_error(_request: HttpRequest) -> HttpResponse:
+def server_error(request: HttpRequest) -> HttpResponse:
     """Drawn without the frame, which asks the database that may be what failed."""
-    context = {"request_id": get_contextvars().get("request_id", "")}
+    context = {
+        "request_id": get_contextvars().get("request_id", ""),
+        "at": datetime.now(UTC),
+        "again": request.get_full_path() if request.method == "GET" else "",
+    }
     return HttpResponse(render_to_string("500.html", context), status=500)
 
 

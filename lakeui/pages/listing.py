@@ -11,8 +11,9 @@ from django.core.paginator import EmptyPage, Page, PageNotAnInteger, Paginator
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, QueryDict
 
+_MOST_COUNTED = 1_000
 PAGE_SIZES = (25, 50, 100, 200)
-_NOT_FILTERS = frozenset({"page", "page_size", "sort", "export", "range", "lost"})
+_NOT_FILTERS = frozenset({"page", "page_size", "sort", "export", "range", "lost", "heat"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,23 @@ class ActiveFilter:
     label: str
     value: str
     without: str
+
+
+@dataclass(frozen=True, slots=True)
+class Without:
+    """What would be left if one filter were removed, counted up to a cap."""
+
+    name: str
+    address: str
+    count: int
+
+    @property
+    def words(self) -> str:
+        return f"over {_MOST_COUNTED:,}" if self.count > _MOST_COUNTED else f"{self.count:,}"
+
+    @property
+    def verb(self) -> str:
+        return "is" if self.count == 1 else "are"
 
 
 class Listing:
@@ -68,6 +86,24 @@ class Listing:
     def is_filtered(self) -> bool:
         return bool(self.active)
 
+    @cached_property
+    def without(self) -> list[Without]:
+        """For each filter what is left without it, the most first: for a list that came out empty."""
+        found = [self._without(each) for each in self.active]
+        return sorted(found, key=lambda each: -each.count)
+
+    @cached_property
+    def unfiltered(self) -> Without:
+        """The list before it was narrowed."""
+        return Without("", self._request.path, _counted(self.filters.queryset))
+
+    def _without(self, one: ActiveFilter) -> Without:
+        data = self._request.GET.copy()
+        data.pop(one.name)
+        left = type(self.filters)(data, queryset=self.filters.queryset, request=self._request)
+        told = one.label.lower() if one.value in {"true", "false"} else one.value
+        return Without(told, one.without, _counted(left.qs) if left.is_valid() else 0)
+
     def twin(self, address: str) -> str:
         """The address of the same rows over REST; times with their zone, which it has no cookie for.
 
@@ -96,3 +132,8 @@ class Listing:
     def _page_size(self, preset: int) -> int:
         text = self._request.GET.get("page_size", "")
         return int(text) if text in map(str, PAGE_SIZES) else preset
+
+
+def _counted(rows: QuerySet[Any]) -> int:
+    """How many, but no more than one beyond the cap."""
+    return int(rows.order_by()[: _MOST_COUNTED + 1].count())

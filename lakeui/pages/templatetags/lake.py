@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from django import template
+from django.conf import settings
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
@@ -116,6 +117,14 @@ def clock_short(moment: datetime) -> SafeString:
         units.format_ago(moment, timezone.now()),
         f"{day}{local:%H:%M}",
     )
+
+
+@register.simple_tag
+def next_try(tried_at: datetime) -> str:
+    """When the mirror tries again, from how often it does."""
+    every: float = settings.CELERY_BEAT_SCHEDULE["mirror every table"]["schedule"]
+    left = (tried_at - timezone.now()).total_seconds() + every
+    return f", next in {round(left)} s" if left >= 1 else ", the next is due"
 
 
 @register.filter

@@ -187,6 +187,7 @@ def test_no_template_holds_what_the_policy_blocks():
 NOT_PAGES = frozenset(
     [
         "table-refresh",
+        "table-landed",
         "attention-mute",
         "attention-unmute",
         "table-diff-choose",

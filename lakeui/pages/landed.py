@@ -1,0 +1,44 @@
+"""Whether a table got versions since a page of it was drawn. The page itself stays as it is."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+
+from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.row_counts import rows_of
+from lakeui.pages.operations import rows_text
+from lakeui.pages.table_head import visible_table
+
+NOTHING_NEW = 204  # htmx leaves the page alone
+
+
+@never_cache
+@login_required
+def landed(request: HttpRequest, pk: int) -> HttpResponse:
+    """A notice of what landed after the version that the page showed; nothing where nothing did."""
+    table = visible_table(request, pk)
+    text = request.GET.get("after", "")
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
+        msg = "Say which version the page showed."
+        raise Http404(msg)
+    count = (table.version if table.version is not None else -1) - int(text)
+    if count <= 0:
+        return HttpResponse(status=NOTHING_NEW)
+    commit = table.commits.filter(version=table.version).defer("raw").first()
+    context = {
+        "table": table,
+        "count": count,
+        "commit": commit,
+        "rows": rows_text(rows_of(commit)) if commit else "",
+        "again": _again(request, pk),
+    }
+    return render(request, "states/_landed.html", context)
+
+
+def _again(request: HttpRequest, pk: int) -> str:
+    """The page that asked, as its browser names it; the table's own where it does not."""
+    asked: str = request.htmx.current_url_abs_path or ""  # type: ignore[attr-defined]  # by its middleware
+    safe = url_has_allowed_host_and_scheme(asked, {request.get_host()}, request.is_secure())
+    return asked if asked and safe else f"/tables/{pk}/"
