@@ -11,6 +11,7 @@ from lakeui.conflicts.lane_words import Properties, did, met_where, why_lost, wo
 from lakeui.conflicts.models import Conflict
 
 NOT_RECORDED = "not recorded"
+OURS = "lakeui"  # of an attempt of ours, which has not said its version
 LOST = frozenset({"escaped", "reported"})
 _REARRANGING = ("optimize", "reorg")
 _SERIALIZABLE = "Serializable"
@@ -141,6 +142,7 @@ def lost_bar(conflict: Conflict, around: Around) -> Bar:
         finished_at=conflict.occurred_at,
         isolation_level=conflict.isolation_level,
         is_blind_append=None,
+        engine=getattr(conflict, "engine", None) or (OURS if conflict.job_id else ""),
         conflict_id=conflict.pk,
         winning_version=winner,
         job_id=str(conflict.job_id) if conflict.job_id else None,
@@ -171,6 +173,7 @@ def running_bar(row: Mapping[str, Any], table: Table, landed: Landed) -> Bar:
         finished_at=None,
         isolation_level=level,
         is_blind_append=None,
+        engine=OURS,
         job_id=str(row["id"]),
         attempt=row["attempt_rows__number"],
         met=met,

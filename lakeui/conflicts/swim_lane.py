@@ -4,13 +4,14 @@ Logs do not record when a transaction began. Where a job of ours knows it, it is
 taken as the moment its read version was committed, the earliest it can have been, and marked so.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db.models import Q
-from django.db.models.fields.json import KeyTextTransform
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
 
 from lakeui.catalog.models import Table
 from lakeui.conflicts.landed import landed_around
@@ -46,7 +47,8 @@ class SwimLane:
     """Versions `first` to `last`; bars in the order in which they ended.
 
     `running` are attempts that have read and not ended; none where `last` is not the latest version.
-    `history` is what can be replayed of the range.
+    `engines` are what each writer committed with, as the log has it. `history` is what can be
+    replayed of the range.
     """
 
     first: int
@@ -56,6 +58,7 @@ class SwimLane:
     joints: tuple[Joint, ...]
     reordered: tuple[Reordered, ...]
     running: tuple[Bar, ...] = ()
+    engines: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
     history: History | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -79,6 +82,7 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
     bars = [landed_bar(commit, around) for commit in commits]
     bars += [lost_bar(conflict, around) for conflict in lost]
     bars.sort(key=lambda bar: bar.finished_at or _NOT_YET)
+    running = [running_bar(row, table, landed) for row in runs]
     history = recorded_history(table, start, end)
     return SwimLane(
         first=start,
@@ -90,9 +94,18 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
             Reordered(each.append_version, each.later_version)
             for each in unexplained(table, start, end, history)
         ),
-        running=tuple(running_bar(row, table, landed) for row in runs),
+        running=tuple(running),
+        engines=_engines([*bars, *running]),
         history=history,
     )
+
+
+def _engines(bars: Iterable[Bar]) -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for bar in bars:
+        if bar.engine:
+            found[bar.lane].add(bar.engine)
+    return {lane: frozenset(engines) for lane, engines in found.items()}
 
 
 def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]:
@@ -106,10 +119,11 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
     to_these = Q(winning_version__range=(start, end))
     of_these = Q(kind=Conflict.Kind.ABSORBED, job__committed_version__range=(start, end))
     rows = table.conflicts.filter(to_these | of_these).select_related("job").defer("facts")
-    how = KeyTextTransform("how", "facts")
-    met = list(
-        rows.prefetch_related("job__attempt_rows").annotate(how=how).order_by("occurred_at", "id")
+    said = rows.prefetch_related("job__attempt_rows").annotate(
+        how=KeyTextTransform("how", "facts"),
+        engine=KeyTextTransform("engine", KeyTransform("current", "facts")),
     )
+    met = list(said.order_by("occurred_at", "id"))
     absorbed = [each for each in met if each.kind == Conflict.Kind.ABSORBED]
     joints = [_joint(each, each.how or "") for each in absorbed]
     return [each for each in met if each.kind != Conflict.Kind.ABSORBED], joints

@@ -41,6 +41,11 @@ def tell_losses(table: Table, lost: Conflict, running: Job, loader: User) -> Non
         conflict.save(update_fields=["occurred_at", "winner_at"])
     Job.objects.filter(pk=running.pk).update(requested_by=loader)
     lost.refresh_from_db()
+    erased = JobAttempt.objects.filter(job__table=table, job__committed_version=4797)
+    erased.update(
+        started_at=_landed_at(table, 4794) + timedelta(seconds=4),
+        finished_at=_landed_at(table, 4797),
+    )
     ended = table.commits.get(version=4799).committed_at
     for number, began, finished, outcome in (
         (1, _landed_at(table, 4793), lost.occurred_at, JobAttempt.Outcome.CONFLICTED),

@@ -12,7 +12,7 @@ from lakeui.pages.lane_window import SPANS
 from lakeui.pages.operations import family_of
 
 _TOP, _ROW, _CELL, _INSET = 24, 36, 34, 0.08
-_EVERY, _LAST_TIME = 5, 92
+_EVERY, _LAST_VERSION, _LAST_TIME = 5, 95, 92
 _HEATS = 5
 
 
@@ -79,7 +79,7 @@ def draw_lanes(sums: LaneSums) -> LaneChart:
     return LaneChart(
         names=tuple(_name(lane) for lane in (sums.all, *sums.lanes)),
         cells=tuple(cells),
-        versions=tuple(Mark(x, str(each.first)) for x, each in marked),
+        versions=tuple(Mark(x, str(each.first)) for x, each in marked if x < _LAST_VERSION),
         times=tuple(
             Mark(x, _clock(each.began_at)) for x, each in marked if each.began_at and x < _LAST_TIME
         ),

@@ -53,7 +53,7 @@ def draw_swim_lane(
     placed = [_place(bar, axis, data) for bar in data.bars]
     placed += [_place_running(each, axis, data) for each in data.running]
     name = _by_operation if by_operation else _by_writer(placed)
-    lanes, tracks, hidden = _lanes(placed, name, by_operation=by_operation)
+    lanes, tracks, hidden = _lanes(placed, name, data, by_operation=by_operation)
     at = {each.name: each for each in lanes}
     drawn = [
         _drawn(each, at[name(each.bar)], tracks[each.key]) for each in placed if each.key in tracks
@@ -111,7 +111,7 @@ def _by_writer(placed: Sequence[_Placed]) -> Callable[[Bar], str]:
 
 
 def _lanes(
-    placed: Sequence[_Placed], name: Callable[[Bar], str], *, by_operation: bool
+    placed: Sequence[_Placed], name: Callable[[Bar], str], data: SwimLane, *, by_operation: bool
 ) -> tuple[list[Lane], dict[str, int], int]:
     inside: dict[str, list[_Placed]] = defaultdict(list)
     for each in placed:
@@ -126,7 +126,7 @@ def _lanes(
         tracks |= given
         hidden += left_over
         count = max(given.values(), default=0) + 1
-        under = _writers(inside[lane]) if by_operation else _engines(lane, inside[lane])
+        under = _writers(inside[lane]) if by_operation else _engines(lane, data)
         asks = "" if lane == REST else lane
         lanes.append(Lane(lane, families[lane], count, y, left_over, under, asks))
         y += _lane_height(count)
@@ -159,13 +159,13 @@ def _usual_family(bars: Iterable[_Placed]) -> str:
     return Counter(family_of(each.bar.operation) for each in bars).most_common(1)[0][0]
 
 
-def _engines(lane: str, bars: Iterable[_Placed]) -> str:
-    """The engines that a writer commits with; of a job of ours it is this one."""
-    names = {engine_name(each.bar.engine) for each in bars if each.bar.engine}
-    names |= {engine_name("lakeui") for each in bars if each.bar.job_id and not each.bar.engine}
-    if lane in {each.bar.engine for each in bars}:
+def _engines(lane: str, data: SwimLane) -> str:
+    """The engines that a writer commits with."""
+    engines = data.engines.get(lane, frozenset())
+    if lane in engines:
         return "writer not recorded"
-    return ", ".join(sorted(names)) or f"engine {NOT_RECORDED}"
+    names = sorted({engine_name(each) for each in engines})
+    return ", ".join(names) or f"engine {NOT_RECORDED}"
 
 
 def _writers(bars: Iterable[_Placed]) -> str:

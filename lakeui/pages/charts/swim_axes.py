@@ -36,10 +36,11 @@ class VersionAxis:
     def columns(self, metadata: frozenset[int]) -> Iterable[Column]:
         every = next(n for n in (1, 2, 5, 10, 20, 50) if self._places / n <= 30 or n == 50)
         for version in range(max(self._data.first - 1, 0), self._data.last + 1):
-            shown = version % every == 0 or version == self._data.last or version in metadata
+            shown = self._is_named(version, every, metadata)
             x = self._at(version - self._data.first + 1)
             text = str(version) if shown else ""
-            yield Column(x, text, version % 2 == 1, version in metadata, version)
+            is_spare = every == 1 and version % 2 == 1 and version not in metadata
+            yield Column(x, text, is_spare, version in metadata, version)
         if self.now_x is not None:
             yield Column(self.now_x, "now", False, False)
 
@@ -50,6 +51,16 @@ class VersionAxis:
             if moment is not None:
                 x = self._at(version - self._data.first + 1)
                 yield Column(x, f"{timezone.localtime(moment):%H:%M}", False, False)
+
+    def _is_named(self, version: int, every: int, metadata: frozenset[int]) -> bool:
+        """Those that changed the metadata always, the last one where now does not stand beside it."""
+        if every == 1 or version in metadata:
+            return True
+        if {version - 1, version + 1} & metadata:
+            return False
+        if version == self._data.last:
+            return self.now_x is None
+        return version % every == 0 and (self.now_x is not None or self._data.last - version > 1)
 
     def _at(self, place: int) -> float:
         return (place + 0.5) * self.step

@@ -23,7 +23,9 @@ def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Ite
     for joint in data.joints:
         bar, winner = ends.get(f"v{joint.version}"), ends.get(f"v{joint.winning_version}")
         x = _winner_x(joint.winning_version, axis, ends)
-        if bar is not None and winner is not None and x is not None and bar.y != winner.y:
+        if bar is None or winner is None or x is None or bar.y == winner.y:
+            continue
+        if bar.x <= x <= bar.end_x:
             yield Link(x, x, bar.y, winner.y, winner.y, points_down=winner.y > bar.y)
 
 
