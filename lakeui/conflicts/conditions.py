@@ -24,6 +24,7 @@ from engine.schema.types import StructType, parse_schema
 MAX_CHARACTERS = 4_000
 SUBQUERY = "its condition contains a subquery"
 _NUMBERED = re.compile(r"(?<=\w)#\d{1,12}L?\b")
+_DIGIT = re.compile(r"\d")
 _SUBQUERY = re.compile(r"\(\s*SELECT\b|\bEXISTS\s*\(|scalar-subquery|\bListQuery\b", re.IGNORECASE)
 _TARGETS = ("t", "target", "tgt")
 _SOURCE, _SOURCES = "source", ("s", "source", "src", "u", "updates")
@@ -60,6 +61,11 @@ def understood(text: str, schema_json: str) -> Condition:
     parts = [found for part in _conjuncts(clean) if (found := _parsed(part, scopes)) is not None]
     obstacle = next((why for part in parts if (why := row_obstacle(part))), None)
     return Condition(text, tuple(parts), obstacle)
+
+
+def shape_of(text: str) -> str:
+    """A condition with every digit alike: what it asks for, whatever the numbers and days in it."""
+    return _DIGIT.sub("1", text)
 
 
 @lru_cache(maxsize=8192)

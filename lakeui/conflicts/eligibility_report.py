@@ -72,7 +72,7 @@ def eligibility_report(
         runtimes=runtime_columns(found, writes, clustered=clustered),
         mended=runtime_columns(mended(found), writes, clustered=later),
         writes=len(writes.writes),
-        met=len(writes.met),
+        met=writes.met,
         unplaced=other_writers(writes),
         is_capped=writes.is_capped,
         locked_out_writers=locked_out_by(writes, "deletionVectors"),

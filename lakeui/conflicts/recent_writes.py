@@ -13,10 +13,10 @@ from django.utils import timezone
 from engine.conflicts.runtimes import RUNTIMES
 from lakeui.catalog.models import Table
 from lakeui.conflicts.clients import Client, client_of
-from lakeui.conflicts.conditions import Condition, understood
+from lakeui.conflicts.conditions import Condition, shape_of, understood
 
 DAYS = 30
-MAX_WRITES = 2_000
+MAX_WRITES = 1_000
 _BY_FILES = frozenset(runtime.name for runtime in RUNTIMES if not runtime.supported)
 _CONDITIONED = frozenset({"UPDATE", "DELETE", "MERGE"})
 
@@ -45,34 +45,27 @@ class RecentWrite(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConditionUse:
-    """A condition, who used it in which operation, and how often."""
+    """A condition, who used it in which operation, and how often; `condition` is of its shape."""
 
     user_name: str
     operation: str
+    text: str
     condition: Condition
     times: int
 
 
 @dataclass(frozen=True, slots=True)
 class RecentWrites:
-    """At most the latest `MAX_WRITES`; `is_capped`: there were more."""
+    """At most the latest `MAX_WRITES`; `is_capped`: there were more.
+
+    `met` are those of operations with a condition that met others on their way, `conditions` what
+    they asked for, the most used first.
+    """
 
     writes: tuple[RecentWrite, ...]
     is_capped: bool
-    schema_json: str
-
-    @property
-    def met(self) -> tuple[RecentWrite, ...]:
-        """Those with a condition that met others on their way."""
-        return tuple(w for w in self.writes if w.met_others and w.operation in _CONDITIONED)
-
-    def conditions(self) -> list[ConditionUse]:
-        """The conditions of the writes that met others, the most used first."""
-        uses = Counter((w.user_name, w.operation, w.predicate) for w in self.met if w.predicate)
-        return [
-            ConditionUse(user, operation, understood(text, self.schema_json), times)
-            for (user, operation, text), times in uses.most_common()
-        ]
+    met: int
+    conditions: tuple[ConditionUse, ...]
 
     def by_client(self) -> list[tuple[Client, int]]:
         """Programs that wrote, those with most commits first."""
@@ -100,7 +93,24 @@ def recent_writes(table: Table) -> RecentWrites:
         )[: MAX_WRITES + 1]
     )  # fmt: skip
     found = tuple(_writes(rows))
-    return RecentWrites(found[:MAX_WRITES], len(found) > MAX_WRITES, json.dumps(table.schema))
+    writes = found[:MAX_WRITES]
+    met = [each for each in writes if each.met_others and each.operation in _CONDITIONED]
+    return RecentWrites(writes, len(found) > MAX_WRITES, len(met), _uses(met, table))
+
+
+def _uses(met: Iterable[RecentWrite], table: Table) -> tuple[ConditionUse, ...]:
+    """Conditions that differ in their numbers alone are one, shown as the latest was."""
+    schema_json = json.dumps(table.schema)
+    uses: dict[tuple[str, str, str], list[str]] = {}
+    for each in met:
+        if each.predicate:
+            shape = shape_of(each.predicate)
+            uses.setdefault((each.user_name, each.operation, shape), []).append(each.predicate)
+    ranked = sorted(uses.items(), key=lambda item: -len(item[1]))
+    return tuple(
+        ConditionUse(user, operation, texts[0], understood(shape, schema_json), len(texts))
+        for (user, operation, shape), texts in ranked
+    )
 
 
 def _writes(rows: Iterable[tuple[Any, ...]]) -> Iterator[RecentWrite]:

@@ -18,12 +18,12 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.matrix import NEVER, conflict_matrix
 from engine.conflicts.sketch import Setting
 from lakeui.catalog.models import Table
-from lakeui.conflicts.conditions import Condition, certainly_apart, understood
+from lakeui.conflicts.conditions import certainly_apart, shape_of, understood
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.what_if import Verdict
 
 DAYS = 30
-MAX_LOSSES = 500
+MAX_LOSSES = 200
 _RULE_OF_ERROR = {check.error.__name__: check.name for check in reversed(CHECKS)}
 _FIELDS = (
     "pk", "occurred_at", "exception", "rule", "subclass", "row_count", "current_operation",
@@ -54,7 +54,7 @@ class Winner:
     """The commit that a write lost to, by what the mirror keeps of it."""
 
     operation: str
-    condition: Condition | None
+    predicate: str
     orders_rows: bool
 
 
@@ -87,24 +87,24 @@ def row_verdicts(table: Table) -> RowVerdicts:
     lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.ABSORBED)
     rows = list(lost.order_by("-occurred_at", "-pk").values(*_FIELDS)[: MAX_LOSSES + 1])
     schema = json.dumps(table.schema)
-    winners = _winners(table, {row["winning_version"] for row in rows} - {None}, schema)
+    winners = _winners(table, {row["winning_version"] for row in rows} - {None})
     judged = tuple(_judged(row, winners, schema) for row in rows[:MAX_LOSSES])
     return RowVerdicts(judged, is_capped=len(rows) > MAX_LOSSES)
 
 
-def _winners(table: Table, versions: Iterable[int], schema: str) -> Mapping[int, Winner]:
+def _winners(table: Table, versions: Iterable[int]) -> Mapping[int, Winner]:
     rows = table.commits.filter(version__in=list(versions)).values(
         "version", "operation", "predicate", "operation_parameters"
     )
-    return {row["version"]: _winner(row, schema) for row in rows}
+    return {row["version"]: _winner(row) for row in rows}
 
 
-def _winner(row: Mapping[str, Any], schema: str) -> Winner:
+def _winner(row: Mapping[str, Any]) -> Winner:
     parameters = row["operation_parameters"] or {}
     ordered = str(parameters.get("zOrderBy") or "[]") != "[]" or bool(parameters.get("clusterBy"))
     return Winner(
         operation=row["operation"],
-        condition=understood(row["predicate"], schema) if row["predicate"] else None,
+        predicate=row["predicate"],
         orders_rows=ordered,
     )
 
@@ -129,27 +129,31 @@ def _opinions(
     row: Mapping[str, Any], rule: str, winner: Winner | None, schema: str
 ) -> Iterator[tuple[Verdict, str]]:
     """What can be said, the surest first."""
-    current = understood(row["current_predicate"], schema) if row["current_predicate"] else None
     if rule and rule not in FILE_RULES:
         yield Verdict.CONFLICT, "it has nothing to do with rows"
     if row["subclass"] == "ROW_LEVEL_CHANGES" or row["row_count"] is not None:
         yield Verdict.CONFLICT, _SAME
     if row["subclass"] == "WHOLE_TABLE_READ":
         yield Verdict.CONFLICT, "it had read the whole table"
-    if current is not None and current.obstacle:
-        yield Verdict.CONFLICT, f"{current.obstacle}: files decide all the same"
+    if obstacle := _obstacle(row["current_predicate"], schema):
+        yield Verdict.CONFLICT, f"{obstacle}: files decide all the same"
     if _never(row["current_operation"], row["winner_operation"], winner):
         yield Verdict.PASSES, "a compaction moves rows and changes none"
-    yield _by_conditions(row, current, winner, schema)
+    yield _by_conditions(row, winner, schema)
+
+
+def _obstacle(predicate: str, schema: str) -> str | None:
+    return understood(shape_of(predicate), schema).obstacle if predicate else None
 
 
 def _by_conditions(
-    row: Mapping[str, Any], current: Condition | None, winner: Winner | None, schema: str
+    row: Mapping[str, Any], winner: Winner | None, schema: str
 ) -> tuple[Verdict, str]:
-    if current is None or winner is None or winner.condition is None:
-        whose = "its" if current is None else "the winner's"
+    current = row["current_predicate"]
+    if not current or winner is None or not winner.predicate:
+        whose = "the winner's" if current else "its"
         return Verdict.UNDECIDABLE, f"{whose} condition is not recorded"
-    if not certainly_apart(current.text, winner.condition.text, schema):
+    if not certainly_apart(current, winner.predicate, schema):
         return Verdict.UNDECIDABLE, "both conditions can select the same rows"
     statement = (row["job__statement"] or "").upper()
     if row["current_operation"] == "MERGE" and (not statement or "BY SOURCE" in statement):

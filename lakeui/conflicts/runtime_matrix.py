@@ -128,7 +128,7 @@ def _plain(name: str, holds: bool) -> RuntimeCell:
 
 
 def _conditions(writes: RecentWrites) -> RuntimeCell:
-    back = sum(use.times for use in writes.conditions() if use.condition.obstacle)
+    back = sum(use.times for use in writes.conditions if use.condition.obstacle)
     return (
         RuntimeCell(CONDITIONS, SOME, f"{back:,} fall back") if back else _plain(CONDITIONS, True)
     )
@@ -137,7 +137,7 @@ def _conditions(writes: RecentWrites) -> RuntimeCell:
 def _targets(runtime: Runtime, writes: RecentWrites) -> RuntimeCell:
     if runtime.name != _NEEDS_TARGET:
         return _plain(TARGETS, True)
-    merges = [use for use in writes.conditions() if use.operation == "MERGE"]
+    merges = [use for use in writes.conditions if use.operation == "MERGE"]
     bare = sum(use.times for use in merges if not _names_target(use.condition))
     return RuntimeCell(TARGETS, FAILS, f"{bare:,} join only") if bare else _plain(TARGETS, True)
 

@@ -28,7 +28,7 @@ _NO_COST = "None: the rows it selects are the same."
 
 def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:
     """The conditions of the writes that met others, and whether their winners can be followed."""
-    uses = writes.conditions()
+    uses = writes.conditions
     lines = (_about(name, obstacle, uses) for name, obstacle in _OBSTACLES)
     return (*lines, _traced(table, writes))
 
@@ -48,7 +48,7 @@ def _about(name: str, obstacle: str, uses: Sequence[ConditionUse]) -> ConditionL
     return ConditionLine(
         name=name,
         state=SOME,
-        raw=worst.condition.text[:200],
+        raw=worst.text[:200],
         evidence=f"{worst.user_name or 'not recorded'}, {worst.operation}",
         fix=_REMEDIES[obstacle],
         rewrite=_as_merge(worst) if obstacle == SUBQUERY else "",
@@ -60,7 +60,7 @@ def _about(name: str, obstacle: str, uses: Sequence[ConditionUse]) -> ConditionL
 
 def _as_merge(use: ConditionUse) -> str:
     """The write as a MERGE with the subquery as its source; empty where its form is another."""
-    found = _IN_QUERY.fullmatch(use.condition.text.strip())
+    found = _IN_QUERY.fullmatch(use.text.strip())
     action = {"DELETE": "DELETE", "UPDATE": "UPDATE SET …"}.get(use.operation)
     if found is None or action is None:
         return ""
