@@ -113,13 +113,17 @@ def list_segment(
     return _segment(store, files, version, checkpoint_before)
 
 
-def list_newer(store: Store, version: int) -> LogSegment | None:
-    """The commits after a version that is known already.
+def list_newer(store: Store, version: int, known_ms: int | None = None) -> LogSegment | None:
+    """The commits after a version that is known already, `known_ms` being its time by its file.
 
-    None if they do not follow it without a gap: then only `list_segment` can tell.
+    None if they do not follow it without a gap, or if the file was written after that time, as
+    where the table was deleted and made anew: then only `list_segment` can tell.
     """
     files = list_log_files(store, version)
     commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}
+    known = commits.get(version)
+    if known is not None and known_ms is not None and known.status.modified_ms > known_ms:
+        return None
     newest = max((each.name.end_version for each in files if _makes_version(each)), default=-1)
     if newest < version or any(v not in commits for v in range(version + 1, newest + 1)):
         return None

@@ -213,7 +213,7 @@ class Snapshot:
 
     def update(self) -> "Snapshot":
         """The newest version, read from this one on; itself if there is none newer."""
-        newer = list_newer(self.store, self.version)
+        newer = list_newer(self.store, self.version, self.state.file_time_ms)
         if newer is not None and newer.version == self.version:
             return self
         if newer is None:

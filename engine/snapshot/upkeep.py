@@ -100,8 +100,10 @@ def _compact_log(snapshot: Snapshot) -> None:
 
 def _at(store: Store, version: int, previous: Snapshot | None) -> Snapshot:
     """The snapshot of a version, from an earlier one and the commits since where that can be."""
-    newer = None if previous is None else list_newer(store, previous.version)
-    if previous is None or newer is None or not previous.version < version <= newer.version:
+    if previous is None:
+        return load_snapshot(store, version)
+    newer = list_newer(store, previous.version, previous.state.file_time_ms)
+    if newer is None or not previous.version < version <= newer.version:
         return load_snapshot(store, version)
     state = load_state(store, newer.until(version), previous.state)
     return Snapshot(store, state, previous.allowed_roots)

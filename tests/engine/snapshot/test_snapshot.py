@@ -1,4 +1,6 @@
 import json
+import os
+import shutil
 import uuid
 from datetime import UTC, datetime
 
@@ -20,6 +22,7 @@ from engine.log.paths import commit_path
 from engine.schema.types import DATE, INTEGER, LONG, STRING, StructField, StructType
 from engine.snapshot.snapshot import load_snapshot
 from engine.storage.base import Store
+from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from tests.engine.made_tables import (
@@ -245,6 +248,26 @@ def test_an_update_reads_only_what_came_after(store: Store):
     assert [each.path for each in second.add_files()] == ["b"]
     assert [each.path for each in first.add_files()] == ["a"]
     assert second.set_transactions["app"].version == 1
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3])
+def test_a_table_that_was_made_anew_is_not_read_on_from_the_old_one(tmp_path, commits):
+    def make(names, ms):
+        store = LocalStore(tmp_path / "t")
+        write_first(store)
+        for version, name in enumerate(names, 1):
+            write_commit(store, version, add(name))
+        for each in (tmp_path / "t" / "_delta_log").iterdir():
+            os.utime(each, ns=(ms * 10**6, ms * 10**6))
+        return store
+
+    known = load_snapshot(make(["old1", "old2"], 1_700_000_000_000))
+    assert known.update() is known
+    shutil.rmtree(tmp_path / "t")
+    make([f"new{each}" for each in range(commits)], 1_700_000_001_000)
+    assert set(known.update().files()["path"].to_pylist()) == {
+        f"new{each}" for each in range(commits)
+    }
 
 
 def test_clustering_columns_are_known_by_their_logical_names(store: Store):
