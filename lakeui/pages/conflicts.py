@@ -4,18 +4,25 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Count, Q, QuerySet, Sum
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils import timezone
 
 from engine.conflicts.checker import CHECKS
+from lakeui.conflicts.costs import DAYS, cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.models import Conflict
+from lakeui.monitoring.partition_costs import costs_by_partition
+from lakeui.pages.charts.heat import draw_heat
+from lakeui.pages.charts.partition_heat import draw_partition_heat
 from lakeui.pages.exports import export
 from lakeui.pages.list_table import one_table
 from lakeui.pages.listing import Listing
 from lakeui.pages.table_head import table_head
 
+HEATS = ("hour", "partition")
+_PAIRS = 6
 COLUMNS = {
     "id": lambda c: c.pk,
     "occurred_at": lambda c: c.occurred_at,
@@ -57,7 +64,9 @@ def conflict_list(request: HttpRequest) -> HttpResponseBase:
 
 def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
     table = one_table(request)
+    narrowed = ConflictFilter(request.GET, visible_conflicts(request.user)).qs
     sums = _sums(listing.rows)
+    sums["lost"] = sums["escaped"] + sums["reported"]
     listing.known_total = sums["absorbed"] + sums["escaped"] + sums["reported"]
     return {
         "listing": listing,
@@ -67,7 +76,27 @@ def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         "kinds": Conflict.Kind,
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
         "twin": listing.twin("/api/v1/conflicts/"),
+    } | _cost(request, narrowed if listing.is_valid else narrowed.none())
+
+
+def _cost(request: HttpRequest, conflicts: QuerySet[Conflict]) -> dict[str, Any]:
+    """What the listed ones cost: by pair, and by hour or partition as the address says."""
+    by, now = request.GET.get("heat", HEATS[0]), timezone.now()
+    if by not in HEATS:
+        msg = "Cost is shown by hour or by partition."
+        raise Http404(msg)
+    pairs = cost_by_pair(conflicts, now)
+    found: dict[str, Any] = {
+        "heat_by": by,
+        "pairs": pairs.pairs[:_PAIRS],
+        "more_pairs": pairs.more + max(0, len(pairs.pairs) - _PAIRS),
+        "days": DAYS,
+        "costs_twin": f"/api/v1/conflicts/costs/?{request.GET.urlencode()}",
     }
+    if by == "hour":
+        return found | {"heat": draw_heat(cost_by_hour(conflicts, now), now)}
+    costs = costs_by_partition(conflicts, now)
+    return found | {"heat": draw_partition_heat(costs.rows), "costs": costs}
 
 
 def _sums(conflicts: QuerySet[Conflict]) -> dict[str, int]:

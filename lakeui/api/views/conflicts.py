@@ -4,6 +4,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from kombu.exceptions import OperationalError
 from rest_framework import status
@@ -13,15 +14,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.errors import StorageError
+from lakeui.api.serializers.conflict_costs import ConflictCostsSerializer
 from lakeui.api.serializers.conflict_sides import ConflictRowsSerializer
 from lakeui.api.serializers.conflicts import ConflictDetailSerializer, ConflictSerializer
 from lakeui.api.views.of_table import OfTable
 from lakeui.conflicts.advice import advice
 from lakeui.conflicts.alike import alike, neighbours
 from lakeui.conflicts.both_sides import both_sides
+from lakeui.conflicts.costs import DAYS, cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.conflicts.row_values import ask_for_rows
+from lakeui.monitoring.partition_costs import costs_by_partition
+
+MAX_PARTITIONS = 200
 
 
 def conflicts_to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
@@ -38,6 +44,35 @@ class ConflictList(ListAPIView[Conflict]):
 
     def get_queryset(self) -> QuerySet[Conflict]:
         return conflicts_to_list(visible_conflicts(self.request.user))
+
+
+class ConflictCosts(GenericAPIView[Conflict]):
+    """What the conflicts cost that a list of them holds: by pair, by hour, by partition."""
+
+    queryset = Conflict.objects.none()
+    serializer_class = ConflictCostsSerializer
+    filterset_class = ConflictFilter
+    pagination_class = None
+
+    def get_queryset(self) -> QuerySet[Conflict]:
+        return visible_conflicts(self.request.user)
+
+    def get(self, request: Request) -> Response:  # noqa: ARG002 - narrowed by its query
+        conflicts, now = self.filter_queryset(self.get_queryset()), timezone.now()
+        found, partitions = cost_by_pair(conflicts, now), costs_by_partition(conflicts, now)
+        hours = [
+            {"pair": pair, "hour": hour, "wasted_ms": ms}
+            for (pair, hour), ms in sorted(cost_by_hour(conflicts, now).items())
+        ]
+        body = {
+            "days": DAYS,
+            "pairs": found.pairs,
+            "more_pairs": found.more,
+            "hours": hours,
+            "partitions": partitions.rows[:MAX_PARTITIONS],
+            "partitions_are_cut": partitions.is_cut or len(partitions.rows) > MAX_PARTITIONS,
+        }
+        return Response(ConflictCostsSerializer(body).data)
 
 
 class TableConflictList(OfTable, ListAPIView[Conflict]):

@@ -43,7 +43,7 @@ MORE = {
 QUERIES = {
     "overview": 52, "attention": 24, "tables": 10, "table": 24, "schema": 17, "history": 21, "version": 25, "diff": 22, "concurrency": 29,
     "isolation": 23, "eligibility": 20, "what-if": 17, "files": 18, "jobs": 10, "job": 15, "schedules": 8,
-    "lanes": 18, "monitoring": 18, "conflicts": 10, "conflict": 21, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
+    "lanes": 18, "monitoring": 18, "conflicts": 12, "conflict": 21, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
 
 TWIN_QUERIES = {"overview": 40}

@@ -1,0 +1,50 @@
+"""What conflicts cost."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from lakeui.api.fields import Int64Field
+
+
+class PairCostSerializer(serializers.Serializer[Any]):
+    """Two operations that met, the one that lost or gave way first."""
+
+    loser = serializers.CharField(allow_blank=True)
+    winner = serializers.CharField(allow_blank=True)
+    escaped = serializers.IntegerField()
+    reported = serializers.IntegerField()
+    absorbed = serializers.IntegerField()
+    wasted_ms = Int64Field()
+    wasted_bytes = Int64Field()
+
+
+class HourCostSerializer(serializers.Serializer[Any]):
+    """What a pair threw away in one full hour."""
+
+    pair = serializers.CharField()
+    hour = serializers.DateTimeField()
+    wasted_ms = Int64Field()
+
+
+class ConflictPartitionCostSerializer(serializers.Serializer[Any]):
+    """What a pair threw away in one partition; "" where the conflict names none."""
+
+    table_id = serializers.IntegerField(allow_null=True)
+    table = serializers.CharField(allow_blank=True)
+    partition = serializers.CharField(allow_blank=True)
+    loser = serializers.CharField(allow_blank=True)
+    winner = serializers.CharField(allow_blank=True)
+    times = serializers.IntegerField()
+    wasted_ms = Int64Field()
+
+
+class ConflictCostsSerializer(serializers.Serializer[Any]):
+    """By pair over so many `days`; by hour and by partition over 24 hours."""
+
+    days = serializers.IntegerField()
+    pairs = PairCostSerializer(many=True)
+    more_pairs = serializers.IntegerField()
+    hours = HourCostSerializer(many=True)
+    partitions = ConflictPartitionCostSerializer(many=True)
+    partitions_are_cut = serializers.BooleanField()

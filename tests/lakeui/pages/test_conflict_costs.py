@@ -1,0 +1,71 @@
+"""What conflicts cost, on their list: by pair, by hour or partition; escaped and absorbed apart."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from lakeui.conflicts.costs import DAYS, cost_by_hour, cost_by_pair
+from lakeui.conflicts.models import Conflict
+from tests.lakeui.factories import make_conflict, make_table
+
+NOW = timezone.now()
+
+
+@pytest.fixture
+def costs(lake):
+    """Beside the small lake's own loss: one by partition, one absorbed, one reported, one long ago."""
+    Conflict.objects.all().delete()
+    table = make_table("sales.order_items")
+    common = {"facts": {}, "current_operation": "MERGE", "winner_operation": "DELETE"}
+    make_conflict(
+        table,
+        occurred_at=NOW - timedelta(hours=2),
+        partitions=["day=2026-11-19"],
+        wasted_ms=120_000,
+        wasted_bytes=7,
+        **common,
+    )
+    make_conflict(table, occurred_at=NOW, kind=Conflict.Kind.ABSORBED, wasted_ms=999_999, **common)
+    make_conflict(
+        table, occurred_at=NOW, kind=Conflict.Kind.REPORTED, wasted_ms=0, wasted_bytes=0, **common
+    )
+    make_conflict(table, occurred_at=NOW - timedelta(days=DAYS + 1), wasted_ms=1, **common)
+    return table
+
+
+def test_a_pair_counts_what_escaped_and_what_was_absorbed_apart(costs):
+    (pair,) = cost_by_pair(Conflict.objects.all(), NOW + timedelta(seconds=9)).pairs
+    assert (pair.loser, pair.winner) == ("MERGE", "DELETE")
+    assert (pair.escaped, pair.reported, pair.absorbed) == (1, 1, 1)
+    assert (pair.wasted_ms, pair.wasted_bytes) == (120_000, 7), "what was absorbed cost nothing"
+
+
+def test_hours_are_of_the_last_day_and_of_what_was_lost(costs):
+    found = cost_by_hour(Conflict.objects.all(), NOW)
+    assert sum(found.values()) == 120_000
+    assert {pair for pair, _ in found} == {"MERGE × DELETE"}
+
+
+def test_the_list_shows_cost_by_hour_or_by_partition_as_its_address_says(as_, costs):
+    client = as_("viewer")
+    assert "Cost of conflicts by hour" in client.get("/conflicts/").content.decode()
+    body = client.get("/conflicts/?heat=partition").content.decode()
+    assert "Cost of conflicts by partition" in body
+    assert "day=2026-11-19" in body
+    assert client.get("/conflicts/?heat=colour").status_code == 404
+
+
+def test_costs_are_narrowed_as_the_list_is(as_, costs):
+    client = as_("viewer")
+    assert client.get("/api/v1/conflicts/costs/").json()["pairs"][0]["escaped"] == 1
+    narrowed = client.get("/api/v1/conflicts/costs/?pair=UPDATE,DELETE").json()
+    assert (narrowed["pairs"], narrowed["hours"], narrowed["partitions"]) == ([], [], [])
+    assert as_("stranger").get("/api/v1/conflicts/costs/").json()["pairs"] == []
+
+
+def test_the_twin_of_costs_has_hours_and_partitions(as_, costs):
+    found = as_("viewer").get("/api/v1/conflicts/costs/").json()
+    assert [each["wasted_ms"] for each in found["hours"]] == ["120000", "0"]
+    assert found["partitions"][0]["partition"] == "day=2026-11-19"
+    assert found["partitions_are_cut"] is False
