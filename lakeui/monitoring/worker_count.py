@@ -12,7 +12,7 @@ from lakeui.jobs.models import WorkerReport
 
 _KEY = "lakeui.monitoring.worker_count"
 _KEPT_S = 5
-_MISSED = 4  # reports that may fail to come
+MISSED = 4  # reports that may fail to come
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def worker_count() -> Workers:
 
 
 def _count() -> Workers:
-    silent = timedelta(seconds=_MISSED * settings.WORKER_REPORT_SECONDS)
+    silent = timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     lately = Q(seen_at__gte=timezone.now() - silent)
     found = WorkerReport.objects.aggregate(here=Count("pk", lately), known=Count("pk"))
     return Workers(**found)

@@ -23,13 +23,12 @@ def landed(request: HttpRequest, pk: int) -> HttpResponse:
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS):
         msg = "Say which version the page showed."
         raise Http404(msg)
-    count = (table.version if table.version is not None else -1) - int(text)
-    if count <= 0:
+    if table.version is None or table.version <= int(text):
         return HttpResponse(status=NOTHING_NEW)
     commit = table.commits.filter(version=table.version).defer("raw").first()
     context = {
         "table": table,
-        "count": count,
+        "count": table.version - int(text),
         "commit": commit,
         "rows": rows_text(rows_of(commit)) if commit else "",
         "again": _again(request, pk),
