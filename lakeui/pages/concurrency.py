@@ -88,7 +88,7 @@ def concurrency(request: HttpRequest, pk: int) -> HttpResponseBase:
     if not request.headers.get("HX-Request"):
         head = {"head": table_head(request, table, "concurrency")}
         return render(request, "tables/concurrency.html", context | head)
-    if request.GET.get("seen") == context["state"]:
+    if request.headers.get("X-Seen") == context["state"]:
         return HttpResponse(status=_UNCHANGED)
     return render(request, "tables/_lanes.html", context)
 
@@ -126,8 +126,8 @@ def _context(
         "page": _page(request, _newest_first(data)),
         "now": now,
         "picked_key": picked_key,
-        "pick": prefix(request, "pick", ("page", "seen")),
-        "goto": prefix(request, "last", ("pick", "page", "seen")),
+        "pick": prefix(request, "pick", ("page",)),
+        "goto": prefix(request, "last", ("pick", "page")),
         "picked": lane_path(table, whole, picked_key) if picked_key else None,
         "state": f"{table.version}.{counts.running}.{counts.lost}.{counts.absorbed}",
         "twin": _address(table, "concurrency/", window, asdict(by) | {"pick": picked_key}),

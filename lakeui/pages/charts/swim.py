@@ -117,7 +117,10 @@ def _lanes(
     for each in placed:
         inside[name(each.bar)].append(each)
     families = {lane: _usual_family(bars) for lane, bars in inside.items()}
-    order = sorted(inside, key=lambda lane: (lane == REST, _ORDER.index(families[lane]), lane))
+    order = sorted(
+        inside,
+        key=lambda lane: (lane == REST, _ORDER.index(families[lane]), -len(inside[lane]), lane),
+    )
     lanes: list[Lane] = []
     tracks: dict[str, int] = {}
     y, hidden = _TOP, 0

@@ -128,16 +128,25 @@ def test_a_bucket_of_the_strip_moves_the_window(as_, lake, path):
 
 
 def test_a_fragment_is_sent_only_when_something_changed(as_, lake, path):
-    client, asks = as_("viewer"), {"HX-Request": "true"}
+    client = as_("viewer")
     panel = _body(client, path).partition('id="lanes-now"')[2]
-    address = html.unescape(re.search(r'hx-get="([^"]+)"', panel)[1])
-    assert client.get(path + address, headers=asks).status_code == 204
+    assert f'hx-get="{path}"' in panel
+    seen = json.loads(re.search(r"hx-headers='([^']+)'", panel)[1])
+    asks = {"HX-Request": "true"} | seen
+    assert client.get(path, headers=asks).status_code == 204
     make_conflict(lake.table, winning_version=3)
-    fragment = client.get(path + address, headers=asks)
+    fragment = client.get(path, headers=asks)
     assert "<html" not in fragment.content.decode()
     assert "2 lost" in fragment.content.decode()
     JobAttempt.objects.all().delete()
     assert "hx-get" not in _body(client, path).partition('id="lanes-now"')[2].partition(">")[0]
+
+
+def test_without_times_one_still_moves_on(as_, lake, path):
+    Commit.objects.filter(table=lake.table).update(committed_at=None)
+    body = _body(as_("viewer"), path, span=15, last=2)
+    assert "No version here has a time" in body
+    assert 'data-key="next"' in body
 
 
 def test_the_what_if_links_say_what_they_would_change(as_, lake, path):
