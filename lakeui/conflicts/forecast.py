@@ -87,7 +87,7 @@ def forecast(
     return Forecast(
         days=DEFAULT_DAYS,
         now=sum(pair.escaped + pair.reported for pair in pairs),
-        more=dict(more.most_common()),
+        more={kind: count for kind, count in more.most_common() if count},
         fewer=fewer,
         undecided=tuple(undecided),
         unread=reordered.unread if strict else 0,

@@ -82,6 +82,16 @@ class Impact:
     irreversible: tuple[str, ...]
     warnings: tuple[str, ...]
 
+    @property
+    def stopped(self) -> tuple[SeenStream, ...]:
+        """Streams that read, and would stop."""
+        return tuple(each for each in self.streams if each.reads)
+
+    @property
+    def losing_streams(self) -> tuple[SeenStream, ...]:
+        """Streams that write, and may lose the batch that is open."""
+        return tuple(each for each in self.streams if not each.reads)
+
 
 def impact_of(
     table: Table,
