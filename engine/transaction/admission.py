@@ -33,7 +33,7 @@ def admit(
     after = TableTerms.after(table, before, staged)
     live = find_readded(snapshot, staged, reads_nothing=reads.is_empty)
     actions = with_known_identity(staged, live)
-    check_staged(actions, after)
+    check_staged(actions, after, before)
     check_iceberg_rules(actions, before, after)
     terms = before or after
     entirely = read_by_staging(actions, live) | reads.entirely

@@ -76,8 +76,13 @@ class TableTerms:
         return "rowTracking" in self.features and not suspended
 
 
-def check_staged(actions: Sequence[Action], after: TableTerms) -> None:
+def check_staged(
+    actions: Sequence[Action], after: TableTerms, before: TableTerms | None = None
+) -> None:
     """Check the actions of one commit against each other and against the table they lead to.
+
+    What is removed must not be of a table that only grows `before`, either: RESTORE and REPLACE
+    would take that property away with the rows.
 
     Raises:
         RequestError: actions that contradict each other, or that the protocol does not allow.
@@ -89,7 +94,9 @@ def check_staged(actions: Sequence[Action], after: TableTerms) -> None:
     _check_kinds(actions)
     _check_duplicates(actions)
     _check_table(actions, after)
-    _check_append_only(actions, after)
+    for terms in (before, after):
+        if terms is not None:
+            _check_append_only(actions, terms)
     partitions, gives_row_ids = after.partition_names, after.gives_row_ids
     for each in actions:
         if isinstance(each, AddFile):
@@ -157,11 +164,11 @@ def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
         raise _refused(msg)
 
 
-def _check_append_only(actions: Sequence[Action], after: TableTerms) -> None:
-    if not TableProperties.parse(after.metadata.configuration).append_only:
+def _check_append_only(actions: Sequence[Action], terms: TableTerms) -> None:
+    if not TableProperties.parse(terms.metadata.configuration).append_only:
         return
     if any(isinstance(each, RemoveFile) and each.data_change for each in actions):
-        what = f"{after.table} is append-only (delta.appendOnly): its data cannot be removed."
+        what = f"{terms.table} is append-only (delta.appendOnly): its data cannot be removed."
         raise AppendOnlyError(what, "Append only, or set delta.appendOnly to false.")
 
 

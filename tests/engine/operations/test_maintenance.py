@@ -10,6 +10,7 @@ import pytest
 from engine.commands.model import Restore, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import (
+    AppendOnlyError,
     DataFileError,
     InvalidPropertyError,
     RetentionTooShortError,
@@ -145,6 +146,16 @@ def test_files_of_running_jobs_are_spared_whatever_the_override(do_lightly, tabl
     assert staged not in _files(table)
 
 
+def test_files_of_running_jobs_are_spared_under_the_name_of_a_link_too(do_lightly, table, tmp_path):
+    staged = _stray(table, "staged.parquet", age_s=5)
+    started_ms = int((Path(table.uri) / staged).stat().st_mtime * 1000) - 1000
+    link = tmp_path / "link"
+    link.symlink_to(table.uri)
+    with running(str(link), started_ms):
+        do_lightly(NOW)
+    assert staged in _files(table)
+
+
 def test_a_table_inside_the_table_is_not_touched(do_lightly, table):
     inner = _stray(table, "inner/_delta_log/00000000000000000000.json", age_s=60)
     data = _stray(table, "inner/part-0.parquet", age_s=60)
@@ -159,6 +170,17 @@ def test_restore_brings_an_earlier_version_back(do_lightly, table, rows_elsewher
     assert found["engine"] == found["deltalake"] == found["duckdb"] == [(1, "a"), (2, "b")]
     do_lightly(Restore(version=3))
     assert rows_elsewhere(table)["engine"] == [(4, "d")]
+
+
+@pytest.mark.parametrize(
+    "command", [Restore(version=1), "CREATE OR REPLACE TABLE t (n INT) USING DELTA"], ids=str
+)
+def test_a_table_that_only_grows_loses_nothing_by_losing_the_property(do_lightly, table, command):
+    do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    with pytest.raises(AppendOnlyError):
+        do_lightly(command)
+    do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.appendOnly' = 'false')")
+    assert do_lightly(command).version == 6
 
 
 def test_a_restore_does_not_give_the_id_of_a_column_to_another(do_lightly, empty_table):
