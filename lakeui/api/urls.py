@@ -6,6 +6,7 @@ from lakeui.api.views.attention import AttentionView, MuteDetail, MuteList
 from lakeui.api.views.audit import AuditList
 from lakeui.api.views.concurrency import Concurrency, ConcurrencyLanes
 from lakeui.api.views.conflicts import (
+    ConflictCosts,
     ConflictDetail,
     ConflictList,
     ConflictRowValues,
@@ -27,6 +28,7 @@ from lakeui.api.views.jobs import (
     JobRetry,
     TableJobList,
 )
+from lakeui.api.views.monitoring import Monitoring
 from lakeui.api.views.overview import Overview
 from lakeui.api.views.previews import TablePreview
 from lakeui.api.views.schedules import (
@@ -93,6 +95,7 @@ urlpatterns: list[URLPattern] = [
     path("jobs/<uuid:job_id>:cancel", JobCancel.as_view(), name="job-cancel"),
     path("jobs/<uuid:job_id>:retry", JobRetry.as_view(), name="job-retry"),
     path("conflicts/", ConflictList.as_view(), name="conflicts"),
+    path("conflicts/costs/", ConflictCosts.as_view(), name="conflict-costs"),
     path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
     path("conflicts/<int:conflict_id>/rows/", ConflictRowValues.as_view(), name="conflict-rows"),
@@ -103,6 +106,7 @@ urlpatterns: list[URLPattern] = [
     path("audit/", AuditList.as_view(), name="audit"),
     path("tokens/", TokenList.as_view(), name="tokens"),
     path("tokens/<uuid:token_id>/", TokenDetail.as_view(), name="token"),
+    path("monitoring/", Monitoring.as_view(), name="monitoring"),
     path("health/", HealthView.as_view(), name="health"),
     path("schema/", SchemaView.as_view(), name="schema"),
     path("docs/", SwaggerPage.as_view(), name="swagger"),

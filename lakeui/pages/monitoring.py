@@ -1,34 +1,56 @@
-"""Workers, queues, the mirror and what is wrong now."""
+"""Workers, queues, Spark, the mirror and what is wrong now: also for a screen in the corner."""
+
+from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
 from lakeui.catalog.access import visible_tables
 from lakeui.monitoring.alerts import current_alerts
 from lakeui.monitoring.health import readiness
-from lakeui.monitoring.operations import queues, workers
+from lakeui.monitoring.operations import queues
+from lakeui.monitoring.worker_state import spark_sum, throughput, worker_states
+from lakeui.pages.charts.outcomes import draw_outcomes
 
 _LAGGING_SHOWN = 10
 
 
 @login_required
 def monitoring(request: HttpRequest) -> HttpResponse:
-    """What takes an answer from elsewhere comes as a fragment, so that the page never waits for it."""
-    if request.htmx or request.GET.get("ask") == "workers":  # type: ignore[attr-defined]
-        answers = {"workers": workers(), "parts": readiness(), "asked": True}
-    else:
-        answers = {"asked": False}
-    if request.htmx:  # type: ignore[attr-defined]  # by its middleware
-        return render(request, "monitoring/_answers.html", answers)
+    """What the broker must answer comes as a fragment of its own, so that nothing else waits for it."""
+    is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware
+    asks = request.GET.get("ask") == "workers"
+    parts = {"parts": readiness(), "asked": True} if asks else {"asked": False}
+    if is_fragment and asks:
+        return render(request, "monitoring/_answers.html", parts)
+    context = _now(request) | parts | {"twin": "/api/v1/monitoring/"}
+    template = "monitoring/_now.html" if is_fragment else "monitoring/monitoring.html"
+    return render(request, template, context)
+
+
+def _now(request: HttpRequest) -> dict[str, Any]:
+    now = timezone.now()
     tables = visible_tables(request.user)
-    context = answers | {
+    states = worker_states(request.user)
+    waiting = queues()
+    jobs = throughput(request.user, now)
+    mirrored = tables.filter(mirrored_at__isnull=False).order_by("mirrored_at")
+    lagging = list(mirrored.only("name", "version", "mirrored_at", "mirror_error")[:_LAGGING_SHOWN])
+    return {
+        "now": now,
         "alerts": current_alerts(request.user),
-        "queues": queues(),
-        "lagging": tables.filter(mirrored_at__isnull=False).order_by("mirrored_at")[
-            :_LAGGING_SHOWN
-        ],
+        "queues": waiting,
+        "waiting": sum(queue.waiting for queue in waiting),
+        "oldest": min((q.oldest_waiting_at for q in waiting if q.oldest_waiting_at), default=None),
+        "workers": states,
+        "here": sum(state.is_here for state in states),
+        "slots": sum(state.report.slots for state in states if state.is_here),
+        "busy": sum(state.busy for state in states if state.is_here),
+        "spark": spark_sum(states),
+        "throughput": jobs,
+        "chart": draw_outcomes(jobs.hours),
+        "lagging": lagging,
         "unread": tables.filter(mirrored_at__isnull=True).count(),
-        "twin": "/api/v1/health/",
     }
-    return render(request, "monitoring/monitoring.html", context)

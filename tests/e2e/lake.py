@@ -24,6 +24,7 @@ def lake_of_its_own() -> Iterator[str]:
             BROKER_URL="memory://",
             DATABASE_URL=f"sqlite:///{home}/lakeui.sqlite3",
             LOG_LEVEL="ERROR",
+            WORKER_REPORT_SECONDS="600",  # the workers of the story said something once
         )
         django.setup()
         call_command("migrate", verbosity=0)

@@ -17,9 +17,11 @@ from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGran
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict, ConflictRows, Erasure
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
-from tests.lakeui.story_decision import story_decision, story_rows
+from lakeui.jobs.schedules import next_due
+from tests.lakeui.story_decision import OTHER, absorbed_decision, story_decision, story_rows
 from tests.lakeui.story_items import tell_items
 from tests.lakeui.story_lanes import ABSORBED, landed_job, tell_lanes, tell_losses
+from tests.lakeui.story_tables import tell_tables
 
 MIB, GIB = 1024**2, 1024**3
 SCHEMA = {
@@ -276,6 +278,8 @@ class Story:
         tell_losses(self.orders, self.conflict, self.running, loader)
         self._schedules()
         self._workers()
+        by_name = {table.name: table for table in self.others}
+        tell_tables(self.orders, by_name["web.visits"], self.now)
         recount()
 
     def ago(self, **span: float) -> datetime:
@@ -665,24 +669,17 @@ class Story:
                 )  # fmt: skip
 
     def _schedules(self) -> None:
-        Erasure.objects.create(
-            table=self.orders, append_version=4796, delete_version=4797, rows_at_most=5120,
-            predicate="customer_id IN (81204, 90311)", append_writer="stream-orders",
-            delete_writer="gdpr-eraser", at=self.ago(hours=1, minutes=23),
-        )  # fmt: skip
-        for name, cron, statement, due in (
-            (
-                "orders nightly",
-                "0 2 * * *",
-                "MERGE INTO sales.orders t USING staging.orders_delta s …",
-                23.5,
-            ),
-            ("orders compaction", "30 */6 * * *", "OPTIMIZE sales.orders", 0.05),
-            ("orders weekly clean-up", "0 4 * * 0", "VACUUM sales.orders", 49.5),
-        ):
+        nightly, soon = self.ago(minutes=25, seconds=30), self.ago(minutes=-3)
+        for name, cron, statement in (
+            ("orders nightly", f"{nightly.minute} {nightly.hour} * * *",
+             "MERGE INTO sales.orders t USING staging.orders_delta s …"),
+            ("orders compaction", f"{soon.minute} * * * *", "OPTIMIZE sales.orders"),
+            ("orders clean-up", f"{soon.minute} {soon.hour} * * *", "VACUUM sales.orders"),
+            ("orders weekly purge", "0 4 * * 0", "REORG TABLE sales.orders APPLY (PURGE)"),
+        ):  # fmt: skip
             schedule = Schedule.objects.create(
                 name=name, table=self.orders, cron=cron, kind=statement.split()[0].lower(),
-                statement=statement, owner=self.owner, next_due_at=self.ago(hours=-due),
+                statement=statement, owner=self.owner, next_due_at=next_due(cron, self.now),
             )  # fmt: skip
             made = Job.objects.filter(table=self.orders, kind=schedule.kind, dry_run=False)
             made.filter(created_at__gte=self.ago(days=20)).update(schedule=schedule)
@@ -764,14 +761,20 @@ class Story:
     def _tell_whole(self, story: Conflict, lost: Job) -> None:
         """How it was decided, both sides' attempts, what the winner absorbed, and losses like it."""
         story.facts |= {"decision": asdict(story_decision())}
-        story.order_column, story.shared_low, story.shared_high = "order_date", "2026-09-01", "2026-09-28"
+        story.order_column, story.shared_low, story.shared_high = (
+            "order_date",
+            "2026-09-01",
+            "2026-09-28",
+        )
         story.save()
         lost.parameters = {
             "assignments": {"discount": "0.15"},
             "where": "status = 'open' AND channel = 'web'",
         }
         lost.save()
-        ConflictRows.objects.create(conflict=story, asked_at=self.now, read_at=self.now, **story_rows())
+        ConflictRows.objects.create(
+            conflict=story, asked_at=self.now, read_at=self.now, **story_rows()
+        )
         erasure = make_job(
             self.orders, "delete", committed_version=4797, attempts=1, requested_by=self.owner,
             statement="DELETE FROM sales.orders\nWHERE customer_id IN (81204, 90311, 117560)",
@@ -791,7 +794,8 @@ class Story:
             read_version=4794, winning_version=4795, attempted_version=None, row_count=88, wasted_ms=0,
             wasted_bytes=0, current_operation="DELETE", winner_operation="OPTIMIZE", file_count=1,
             current_user_name="gdpr-eraser", winner_user_name="opt-scheduler",
-            facts={"how": "row map", "duration_ms": 233, "files": ["part-00302.parquet"]},
+            facts={"how": "row map", "duration_ms": 233, "files": [OTHER],
+                   "decision": asdict(absorbed_decision())},
         )  # fmt: skip
         for days, winner, rows, wasted in ((2, "MERGE", 41, 1_070_000), (4, "MERGE", 12, 1_564_000), (8, "DELETE", 1, 1_351_000)):  # fmt: skip
             again = make_job(self.orders, "update", attempts=2, committed_version=4700 - days)

@@ -13,7 +13,7 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.delivery import send_job
-from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.models import Job, JobAttempt, WorkerReport
 from lakeui.jobs.requests import cancel_job, request_job
 from tests.services import point_celery_to, wait_until
 from workers.maintenance import sweep_leases
@@ -76,6 +76,15 @@ def test_a_job_commits_and_its_version_is_mirrored(table, start_worker):
     attempt = job.attempt_rows.get()
     assert (attempt.outcome, attempt.read_version, attempt.attempted_version) == ("committed", 0, 1)
     assert table.commits.get(version=1).txn_id == str(job.txn_id)
+    stages = attempt.stages.values_list("name", "core_ms")
+    assert list(stages) == [("read the table", None), ("check", None), ("commit", None)]
+
+
+def test_a_worker_that_ends_in_order_takes_its_report_away(table, start_worker):
+    worker = start_worker("light")
+    wait_until(WorkerReport.objects.filter(queue="light", cores=None).exists, "a report")
+    worker.signal(signal.SIGTERM)
+    wait_until(lambda: not WorkerReport.objects.exists(), "the report to go")
 
 
 def test_a_worker_killed_before_its_commit_leaves_a_job_that_runs_again_once(table, start_worker):

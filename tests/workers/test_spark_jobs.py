@@ -13,7 +13,7 @@ from engine.table import DeltaTable
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, WorkerReport
 from lakeui.jobs.requests import request_create, request_job
 from tests.services import wait_until
 from tests.workers.test_job_lifecycle import (
@@ -74,6 +74,39 @@ def ids(table: Table) -> list[int]:
     return sorted(DeltaTable.open(table.uri).snapshot().to_arrow().column("id").to_pylist())
 
 
+def compared(conflict: Conflict) -> list[tuple[int, int, int, int]]:
+    """Of each file that both touched: the rows of either side, those gone before, those of both."""
+    names = ("current_count", "winner_count", "gone_before_count", "common_count")
+    files = conflict.facts["decision"]["shared_files"]
+    return [tuple(each[name] for name in names) for each in files]
+
+
+def its_steps_and_cost_are_recorded(job: Job) -> None:
+    """Of a DELETE: each step once, in order, with what Spark counted of its tasks."""
+    attempt = job.attempt_rows.get()
+    steps = {each.name: each for each in attempt.stages.all()}
+    assert list(steps) == ["read the table", "find rows", "check", "commit"]
+    assert steps["read the table"].found == "1 of 1 files"
+    found = steps["find rows"]
+    assert (found.found, found.unit, found.running) == ("1 file holds a match", "tasks", 0)
+    assert 0 < found.done == found.total
+    assert found.slowest_ms is not None
+    assert all(each.finished_at for each in steps.values())
+    assert attempt.core_ms == found.core_ms > 0
+    assert attempt.bytes_read == found.bytes_read > 0
+    took = sum(each.took_ms for each in steps.values())
+    assert 0 < took <= (job.finished_at - job.started_at).total_seconds() * 1000
+    assert job.events.filter(message__startswith="Find rows: 1 file holds a match").exists()
+
+
+def its_worker_reports(queue: str) -> None:
+    """Also while it has nothing to do."""
+    wait_until(lambda: WorkerReport.objects.filter(queue=queue).exists(), "a report")
+    report = WorkerReport.objects.get(queue=queue)
+    assert (report.slots, report.executors) == (4, 1)
+    assert report.cores > 0
+
+
 def copies_in_a_stream(table: Table, copy: Table) -> None:
     """Of two runs of one stream one loses; a change of the source's schema stops it."""
     winner = stream(copy, table.name)
@@ -92,6 +125,7 @@ def copies_in_a_stream(table: Table, copy: Table) -> None:
 
 def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake):
     first = start_worker("spark", SPARK_START_S)
+    its_worker_reports("spark")
     succeeded(
         request_create(
             name="sales.orders", parameters={"schema": SCHEMA, "source": rows}, requested_by=None
@@ -104,7 +138,8 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     other_rows = delete(table, "id = 2", commit_after=winner)
     succeeded(winner)
     succeeded(other_rows)
-    assert Conflict.objects.get(job=other_rows).kind == Conflict.Kind.ABSORBED
+    absorbed = Conflict.objects.get(job=other_rows)
+    assert (absorbed.kind, compared(absorbed)) == (Conflict.Kind.ABSORBED, [(1, 1, 0, 0)])
     assert ids(table) == [3]
 
     copies_in_a_stream(table, empty_table(lake / "lake/copy", "sales.copy"))
@@ -117,6 +152,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
         Job.State.CONFLICTED,
         "DELTA_CONCURRENT_DELETE_READ",
     )
+    assert compared(Conflict.objects.get(job=lost)) == [(1, 1, 2, 1)]
 
     blocker = another_active_job(table)
     job = load(table, rows, commit_after=blocker)

@@ -86,3 +86,9 @@ def cron_words(cron: str) -> str:
 def clock_words(moment: datetime) -> str:
     """A moment as text, for a title."""
     return f"{clock_text(moment)} {timezone.localtime(moment).tzname()}"
+
+
+@register.simple_tag
+def clock_of(moment: datetime) -> str:
+    """An hour's beginning under a chart: 02:00."""
+    return f"{timezone.localtime(moment):%H:%M}"

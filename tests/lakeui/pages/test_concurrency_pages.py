@@ -221,11 +221,11 @@ def test_monitoring_tells_what_is_wrong(as_, lake):
     Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_failed_at=NOW)
     body = as_("viewer").get("/monitoring/").content.decode()
     assert "cannot be read" in body
-    assert "Asking the workers" in body
+    assert "Asking the database and the broker" in body
 
 
-def test_workers_are_asked_in_a_fragment(as_, lake):
-    response = as_("viewer").get("/monitoring/", headers={"HX-Request": "true"})
+def test_the_broker_is_asked_in_a_fragment(as_, lake):
+    response = as_("viewer").get("/monitoring/?ask=workers", headers={"HX-Request": "true"})
     assert "<html" not in response.content.decode()
     assert "Database" in response.content.decode()
 

@@ -1,0 +1,154 @@
+"""Workers as they reported, with what they are at; and what happened to jobs hour by hour."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Avg, Count, ExpressionWrapper, F, Max
+from django.db.models.fields import DurationField
+from django.db.models.functions import TruncHour
+from django.utils import timezone
+
+from lakeui.catalog.access import Person
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.models import Job, WorkerReport
+from lakeui.monitoring.worker_count import MISSED
+
+HOURS = 24
+_MAX_HELD = 200
+_HELD = (Job.State.RUNNING, Job.State.COMMITTING)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """`jobs` are those of its leases that the reader may see; `busy` counts all of them."""
+
+    report: WorkerReport
+    is_here: bool
+    busy: int
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSum:
+    """All Spark workers that are here. None: none of them has Spark."""
+
+    executors: int
+    cores: int
+    busy_cores: int
+    active_stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """Jobs that ended in an hour, by how; dry runs and what had nothing to do among the succeeded."""
+
+    start: datetime
+    succeeded: int = 0
+    conflicted: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    @property
+    def ended(self) -> int:
+        return self.succeeded + self.conflicted + self.failed + self.cancelled
+
+    @property
+    def lost(self) -> int:
+        return self.conflicted + self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """The last 24 hours, the running one last; how long its jobs waited for a worker."""
+
+    hours: tuple[Hour, ...]
+    mean_wait_ms: int | None
+    longest_wait_ms: int | None
+
+    @property
+    def total(self) -> Hour:
+        """All hours together."""
+        return Hour(
+            self.hours[0].start,
+            sum(each.succeeded for each in self.hours),
+            sum(each.conflicted for each in self.hours),
+            sum(each.failed for each in self.hours),
+            sum(each.cancelled for each in self.hours),
+        )
+
+
+def worker_states(user: Person) -> tuple[WorkerState, ...]:
+    """Those that are here first, by name."""
+    late = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
+    busy: defaultdict[str, int] = defaultdict(int)
+    for worker in Job.objects.filter(state__in=_HELD).values_list("worker", flat=True):
+        busy[worker.partition("/")[0]] += 1
+    jobs = _held(user)
+    states = (
+        WorkerState(
+            report,
+            is_here=report.seen_at >= late,
+            busy=busy[report.name],
+            jobs=tuple(jobs.get(report.name, ())),
+        )
+        for report in WorkerReport.objects.all()
+    )
+    return tuple(sorted(states, key=lambda each: (not each.is_here, each.report.name)))
+
+
+def spark_sum(states: tuple[WorkerState, ...]) -> SparkSum | None:
+    """Of the workers that are here."""
+    here = [each.report for each in states if each.is_here and each.report.cores is not None]
+    if not here:
+        return None
+    return SparkSum(
+        executors=sum(each.executors or 0 for each in here),
+        cores=sum(each.cores or 0 for each in here),
+        busy_cores=sum(each.busy_cores or 0 for each in here),
+        active_stages=sum(each.active_stages or 0 for each in here),
+    )
+
+
+def throughput(user: Person, now: datetime) -> Throughput:
+    """Two queries, whatever the number of jobs."""
+    first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
+    ended = visible_jobs(user).filter(finished_at__gte=first).order_by()
+    grouped = (
+        ended.annotate(hour=TruncHour("finished_at", tzinfo=UTC))
+        .values_list("hour", "state")
+        .annotate(n=Count("pk"))
+    )
+    counts: defaultdict[datetime, dict[str, int]] = defaultdict(dict)
+    for hour, state, n in grouped:
+        counts[hour][state] = n
+    hours = (_hour(first + timedelta(hours=place), counts) for place in range(HOURS))
+    span = ExpressionWrapper(F("started_at") - F("created_at"), output_field=DurationField())
+    waits = ended.filter(started_at__isnull=False).annotate(wait=span)
+    found = waits.aggregate(mean=Avg("wait"), longest=Max("wait"))
+    return Throughput(tuple(hours), _ms(found["mean"]), _ms(found["longest"]))
+
+
+def _hour(start: datetime, counts: Mapping[datetime, Mapping[str, int]]) -> Hour:
+    found = counts.get(start, {})
+    return Hour(
+        start,
+        found.get(Job.State.SUCCEEDED, 0),
+        found.get(Job.State.CONFLICTED, 0),
+        found.get(Job.State.FAILED, 0),
+        found.get(Job.State.CANCELLED, 0),
+    )
+
+
+def _held(user: Person) -> Mapping[str, list[Job]]:
+    held = visible_jobs(user).filter(state__in=_HELD).select_related("table")
+    by_worker: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in held.order_by("started_at").defer("plan", "metrics", "error_facts")[:_MAX_HELD]:
+        by_worker[job.worker.partition("/")[0]].append(job)
+    return by_worker
+
+
+def _ms(span: timedelta | None) -> int | None:
+    return None if span is None else max(round(span.total_seconds() * 1000), 0)
