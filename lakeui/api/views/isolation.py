@@ -109,9 +109,10 @@ class MeetingList(OfTable):
 
     @extend_schema(parameters=[MeetingsRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        table = self.table  # first: who may not see it learns nothing of it
         wanted = asked(request, MeetingsRequestSerializer)
         sides = wanted["current"], wanted["winner"]
-        found = latest_between(meetings_of(self.table), *sides, _MAX_MEETINGS)
+        found = latest_between(meetings_of(table), *sides, _MAX_MEETINGS)
         page: Sequence[Meeting] = self.paginate_queryset(found) or []
         return self.get_paginated_response(
             MetRowSerializer(met_rows(self.table, page), many=True).data
