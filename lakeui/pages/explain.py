@@ -18,7 +18,7 @@ from lakeui.conflicts.report_remedies import OF_EVERY_RETRY, VECTORS
 from lakeui.conflicts.report_verdict import verdict_of
 from lakeui.pages import units
 from lakeui.pages.pasted import fact_lines, missing_facts, pieces_of
-from lakeui.pages.samples import SAMPLES, sample_text
+from lakeui.pages.samples import HERE, SAMPLES, sample_text
 
 OPERATIONS = ("MERGE", "UPDATE", "DELETE", "WRITE", "OPTIMIZE", "STREAMING UPDATE")
 _MAX_VERSION = 2**53
@@ -32,22 +32,24 @@ class Advice:
     reason: str
     note: str = ""
     link: str = ""
+    link_words: str = ""
 
 
 @login_required
 def explain(request: HttpRequest) -> HttpResponse:
     """A POST that changes nothing, unless it asks to keep what was found."""
     sample = request.GET.get("sample", "")
-    text = request.POST.get("text", "") or sample_text(sample)
+    text = request.POST.get("text", "") or sample_text(sample, request.user)
     context: dict[str, Any] = {
         "text": text,
         "samples": SAMPLES,
         "sample": sample,
         "characters": len(text),
         "lines": len(text.splitlines()),
-        "act": {"address": "/api/v1/conflicts/explain/", "body": {"text": text or SAMPLES[0].text}},
+        "act": {"address": "/api/v1/conflicts/explain/", "body": {"text": text or SAMPLES[1].text}},
     }
     if not text and request.method != "POST":
+        context["nothing_here"] = sample == HERE
         return render(request, "conflicts/explain.html", context)
     chosen = _chosen(request)
     try:
@@ -88,18 +90,24 @@ def _guess(linked: LinkedReport) -> int | None:
 
 
 def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[Advice]:
-    found = linked.report.conflict
-    return [] if found is None else [_advised(each, linked, pair) for each in found.remedies]
+    """The remedies; one that the table has already goes last."""
+    found, table = linked.report.conflict, linked.table
+    if found is None:
+        return []
+    on_already = table is not None and table.row_level_eligible
+    ranked = sorted(found.remedies, key=lambda each: on_already and each == VECTORS)
+    return [_advised(each, linked, pair) for each in ranked]
 
 
 def _advised(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> Advice:
-    note = link = ""
+    note = link = words = ""
     if remedy in OF_EVERY_RETRY and pair is not None and pair.lost_lately:
         note = f"The pair lost {_times(pair.lost_lately)} here in 24 h, so this will come back."
     if remedy == VECTORS and linked.table is not None:
         link = reverse("table-eligibility", args=[linked.table.pk])
         note = _by_rows(linked.table, pair)
-    return Advice(remedy.action, remedy.reason, note, link)
+        words = "See eligibility" if linked.table.row_level_eligible else "See the cost"
+    return Advice(remedy.action, remedy.reason, note, link, words)
 
 
 def _by_rows(table: Table, pair: PairHistory | None) -> str:

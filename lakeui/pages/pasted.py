@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.clock import utc_from_ms
+from lakeui.catalog import log_values
 from lakeui.conflicts.report_links import LinkedReport
 from lakeui.conflicts.report_marks import Mark
 from lakeui.conflicts.report_signs import SUBCLASSES
@@ -118,8 +119,8 @@ def _of_winner(found: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[
         return
     if winner.timestamp_ms is not None and _is_a_moment(winner.timestamp_ms):
         yield "winner_at", str(winner.timestamp_ms), ""
-    predicate = f"where {winner.predicate}" if winner.predicate else ""
-    yield "winner_operation", found.winner_operation or "", predicate
+    condition = log_values.predicate({"predicate": winner.predicate})
+    yield "winner_operation", found.winner_operation or "", condition and f"where {condition}"
     yield "winner_user", winner.user or "", ""
     yield "winner_read_version", f"v{winner.read_version}", ""
     yield "isolation_level", winner.isolation_level or "", ""

@@ -1,6 +1,12 @@
 """Messages to try the page of pasted errors with, as each writer words them."""
 
+import json
 from dataclasses import dataclass
+
+from lakeui.catalog.access import Person
+from lakeui.catalog.models import Commit
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
 
 _COMMIT = (
     'Conflicting commit: {"timestamp":1795141491000,"operation":"MERGE","operationParameters":'
@@ -16,6 +22,20 @@ _ADDED = (
 )
 
 
+_AGAIN = "Please try the operation again."
+_SENTENCES = {  # of delta-spark
+    "ConcurrentAppendException": f"Files were added to {{where}} by a concurrent update. {_AGAIN}",
+    "ConcurrentDeleteReadException": "This transaction attempted to read one or more files that were"
+    f" deleted by a concurrent update. {_AGAIN}",
+    "ConcurrentDeleteDeleteException": "This transaction attempted to delete one or more files that"
+    f" were deleted by a concurrent update. {_AGAIN}",
+    "MetadataChangedException": "The metadata of the Delta table has been changed by a concurrent"
+    f" update. {_AGAIN}",
+}
+HERE = "here"
+_LOOKED_AT = 5
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """A message by the writer it is of; `key` names it in the address."""
@@ -26,6 +46,7 @@ class Sample:
 
 
 SAMPLES = (
+    Sample(HERE, "the latest of this lake", ""),
     Sample(
         "delta-spark",
         "delta-spark 2.x, 3.x",
@@ -71,6 +92,43 @@ SAMPLES = (
 )
 
 
-def sample_text(key: str) -> str:
+def sample_text(key: str, person: Person) -> str:
     """The text of a sample; empty where there is none of that key."""
+    if key == HERE:
+        return _of_this_lake(person)
     return next((each.text for each in SAMPLES if each.key == key), "")
+
+
+def _of_this_lake(person: Person) -> str:
+    """The latest loss on record, as delta-spark would have put it; empty where there is none."""
+    lost = visible_conflicts(person).filter(kind=Conflict.Kind.ESCAPED, exception__in=_SENTENCES)
+    for conflict in lost.exclude(winning_version=None).order_by("-occurred_at", "-pk")[:_LOOKED_AT]:
+        commits = Commit.objects.filter(
+            table=conflict.table_id, version=conflict.winning_version or 0
+        )
+        commit = commits.exclude(txn_id="").defer("raw").first()
+        if commit is not None and commit.committed_at is not None:
+            return _told(conflict, commit)
+    return ""
+
+
+def _told(conflict: Conflict, commit: Commit) -> str:
+    where = (
+        f"partition [{conflict.partitions[0]}]" if conflict.partitions else "the root of the table"
+    )
+    sentence = _SENTENCES[conflict.exception].format(where=where)
+    info = {
+        "timestamp": round(commit.committed_at.timestamp() * 1000) if commit.committed_at else None,
+        "operation": commit.operation,
+        "operationParameters": {"predicate": json.dumps([commit.predicate])}
+        if commit.predicate
+        else {},
+        "readVersion": commit.read_version,
+        "isolationLevel": commit.isolation_level or None,
+        "isBlindAppend": commit.is_blind_append,
+        "operationMetrics": commit.operation_metrics,
+        "engineInfo": commit.engine_info,
+        "txnId": commit.txn_id,
+    }
+    told = json.dumps({k: v for k, v in info.items() if v is not None}, separators=(",", ":"))
+    return f"io.delta.exceptions.{conflict.exception}: {sentence}\nConflicting commit: {told}"

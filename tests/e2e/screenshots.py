@@ -39,7 +39,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "schedule-new": "/schedules/new/",
         "monitoring": "/monitoring/?ask=workers",
         "explain": "/conflicts/explain/",
-        "explain-sample": "/conflicts/explain/?sample=delta-spark",
+        "explain-sample": "/conflicts/explain/?sample=here",
         "audit": "/audit/",
         "tokens": "/tokens/",
         "not-found": "/tables/999999/",
@@ -66,6 +66,9 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
     found["job"] = _first(page, f"{base}/jobs/?state=running&kind=merge&table={number}")
     found["conflict"] = _first(
         page, f"{base}/conflicts/?kind=escaped&pair=UPDATE,DELETE&table={number}"
+    )
+    found["conflict-absorbed"] = _first(
+        page, f"{base}/conflicts/?kind=absorbed&pair=DELETE,OPTIMIZE&table={number}"
     )
     key = "c-" + found["conflict"].strip("/").rpartition("/")[2]
     found |= {

@@ -76,6 +76,16 @@ def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
     assert "partition, not rows: the table is partitioned by order_date" in body
 
 
+def test_the_latest_loss_of_the_lake_is_a_sample_with_its_winner_found(as_, lake):
+    body = as_("viewer").get(PATH, {"sample": "here"}).content.decode()
+    assert "What your write had read is no longer there" in body
+    assert "found by its transaction id" in body
+    Conflict.objects.all().delete()
+    assert (
+        "Nothing was lost here yet" in as_("viewer").get(PATH, {"sample": "here"}).content.decode()
+    )
+
+
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda each: each.key)
 def test_each_sample_is_explained_by_its_link(as_, lake, sample):
     body = as_("viewer").get(PATH, {"sample": sample.key}).content.decode()
