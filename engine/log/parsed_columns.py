@@ -39,11 +39,12 @@ Path = tuple[str, ...]
 
 def parsed_statistics(
     stats: pa.ChunkedArray, metadata: Metadata, properties: TableProperties
-) -> pa.Array | None:
-    """`stats_parsed` of every row, null where there are no statistics; None if no column has any."""
+) -> pa.Array:
+    """`stats_parsed` of every row, null where there are no statistics.
+
+    The number of rows is in it where no column has any, too: deletion vectors and row ids ask for it.
+    """
     columns = indexed_columns(metadata, properties)
-    if not columns.fields:
-        return None
     batches = [_statistics(each.to_pylist(), columns) for each in _iter_batches(stats)]
     return pa.concat_arrays(batches) if batches else _statistics([], columns)
 
@@ -128,7 +129,8 @@ def _statistics(texts: Sequence[str | None], columns: StructType) -> pa.StructAr
     if bounded.fields:
         arrays["minValues"] = _struct(_under(rows, "minValues"), bounded)
         arrays["maxValues"] = _struct(_under(rows, "maxValues"), bounded)
-    arrays["nullCount"] = _struct(_under(rows, "nullCount"), _counted(columns))
+    if columns.fields:
+        arrays["nullCount"] = _struct(_under(rows, "nullCount"), _counted(columns))
     arrays["tightBounds"] = _leaf(_under(rows, "tightBounds"), PrimitiveType("boolean"))
     missing = pa.array([row is None for row in rows], pa.bool_())
     return pa.StructArray.from_arrays(list(arrays.values()), names=list(arrays), mask=missing)
