@@ -5,6 +5,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from engine.storage.uri import real_place
+
 _running: dict[str, dict[str, tuple[int, str]]] = {}
 _lock = threading.Lock()
 
@@ -12,25 +14,27 @@ _lock = threading.Lock()
 @contextmanager
 def running(uri: str, started_ms: int, what: str = "a write") -> Iterator[None]:
     """An operation that may write files of a table."""
-    key = uuid.uuid4().hex
+    key, place = uuid.uuid4().hex, real_place(uri)
     with _lock:
-        _running.setdefault(uri, {})[key] = started_ms, what
+        _running.setdefault(place, {})[key] = started_ms, what
     try:
         yield
     finally:
         with _lock:
-            _running[uri].pop(key)
-            if not _running[uri]:
-                del _running[uri]
+            _running[place].pop(key)
+            if not _running[place]:
+                del _running[place]
 
 
 def oldest_start_ms(uri: str) -> int | None:
     """When the oldest running operation on a table began, None where there is none."""
+    place = real_place(uri)
     with _lock:
-        return min((since for since, _ in _running.get(uri, {}).values()), default=None)
+        return min((since for since, _ in _running.get(place, {}).values()), default=None)
 
 
 def running_writers(uri: str) -> tuple[str, ...]:
     """The operations that are running on a table, the oldest first."""
+    place = real_place(uri)
     with _lock:
-        return tuple(what for _, what in sorted(_running.get(uri, {}).values()))
+        return tuple(what for _, what in sorted(_running.get(place, {}).values()))

@@ -23,6 +23,7 @@ from engine.spark.columns import is_true
 from engine.spark.query_frames import QueryFrames, with_outer_columns
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
+from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -130,7 +131,7 @@ class QueryTables:
         return self._newest[table.uri]
 
     def _is_target(self, table: DeltaTable) -> bool:
-        return table.uri == self._execution.table.uri
+        return is_same_place(table.uri, self._execution.table.uri)
 
 
 @contextmanager

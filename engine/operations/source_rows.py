@@ -25,6 +25,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import from_spark_schema, is_true, to_column, to_spark_type
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows, read_files
+from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -105,7 +106,8 @@ def _of_table(
     snapshot = _version(other, source, execution, txn)
     scope = Scope((Relation(snapshot.schema, "", _names(source)),))
     where = parse_condition(source.where, scope, now_ms=execution.now_ms) if source.where else None
-    if txn is not None and other.uri == execution.table.uri and source.version is None:
+    own = is_same_place(other.uri, execution.table.uri)
+    if txn is not None and own and source.version is None:
         txn.read_where(where)
     files = snapshot.add_files(where)
     table = other_files(execution, other, snapshot)
@@ -127,7 +129,8 @@ def _version(
     """The version read: of the transaction's own table, the one the transaction reads."""
     if source.version is not None:
         return other.snapshot(source.version)
-    if txn is not None and txn.snapshot is not None and other.uri == execution.table.uri:
+    own = is_same_place(other.uri, execution.table.uri)
+    if txn is not None and txn.snapshot is not None and own:
         return txn.snapshot
     return other.snapshot()
 

@@ -23,6 +23,7 @@ from engine.spark.columns import from_spark_schema
 from engine.spark.jobs import Progress
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.sources import SourceRows
+from engine.storage.uri import is_same_place
 from engine.table import DeltaTable
 
 APP_ID_PREFIX = "lake-stream:"
@@ -169,7 +170,7 @@ def _opened(command: Stream, execution: Execution) -> _Source:
         table = execution.resolve(name)
     else:
         table = DeltaTable.open(name, dict(execution.table.storage_options))
-    if table.uri == execution.table.uri:
+    if is_same_place(table.uri, execution.table.uri):
         msg = f"{table.uri} cannot be streamed into itself: it would never end."
         raise RequestError(msg, "Name another table.", field="source_table")
     _check_memory(execution.table.snapshot())

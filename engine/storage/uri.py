@@ -90,6 +90,17 @@ def normalise_uri(uri: str) -> str:
     return f"{scheme}://{authority}{_normal_absolute('/' + path)}".rstrip("/")
 
 
+def real_place(uri: str) -> str:
+    """The one name of a place under any name of it: on this machine symbolic links are followed."""
+    root = normalise_uri(uri)
+    return root if "://" in root else os.path.realpath(root)
+
+
+def is_same_place(uri: str, other: str) -> bool:
+    """Whether two URIs lead to one place."""
+    return uri == other or real_place(uri) == real_place(other)
+
+
 def _expanded(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()

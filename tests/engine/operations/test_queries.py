@@ -166,6 +166,17 @@ def test_what_a_query_reads_of_its_own_table_conflicts_with_what_changes_it(lake
             assert lake(first, observer=observer).version is not None
 
 
+def test_its_own_table_is_its_own_under_the_name_of_a_link_too(lake, tmp_path):
+    _people(lake)
+    (tmp_path / "link").symlink_to(lake.table("t").uri)
+    lake("ALTER TABLE t SET TBLPROPERTIES ('note' = 'x')", "link")
+    observer = _Meanwhile(lambda: lake("DELETE FROM t WHERE id = 4"))
+    with pytest.raises(ConflictError):
+        lake("INSERT INTO t SELECT max(id) + 1, 0.0 FROM link", observer=observer)
+    lake("INSERT INTO t SELECT max(id) + 1, 0.0 FROM link")
+    assert lake.table("t").history(1)[0].is_blind_append is False
+
+
 def test_clauses_of_a_merge_ask_other_tables(lake):
     _people(lake)
     lake(

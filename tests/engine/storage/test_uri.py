@@ -13,7 +13,13 @@ from engine.errors import (
     UnsupportedSchemeError,
 )
 from engine.storage.local import LocalStore
-from engine.storage.uri import local_path, normalise_uri, open_store, resolve_log_path
+from engine.storage.uri import (
+    is_same_place,
+    local_path,
+    normalise_uri,
+    open_store,
+    resolve_log_path,
+)
 
 
 @pytest.mark.parametrize(
@@ -155,3 +161,12 @@ def test_what_names_no_place_is_refused(uri: str):
 
 def test_a_local_uri_opens_a_directory(tmp_path: Path):
     assert isinstance(open_store(f"file://{tmp_path}"), LocalStore)
+
+
+def test_a_place_is_the_same_under_the_name_of_a_link(tmp_path: Path):
+    (tmp_path / "t").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    assert is_same_place(f"{tmp_path}/link", f"file://{tmp_path}/t")
+    assert not is_same_place(f"{tmp_path}/link", f"{tmp_path}/other")
+    assert is_same_place("s3a://b/t/", "s3://b/t")
+    assert not is_same_place("s3://b/t", "s3://c/t")
