@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
@@ -9,12 +10,16 @@ from django.db.models import Count, Min, Q, Sum
 
 from engine.conflicts.checker import FILE_RULES
 from lakeui.catalog.access import role_of, visible_tables
+from lakeui.catalog.models import Table
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
+from lakeui.conflicts.row_verdicts import row_verdicts
+from lakeui.conflicts.what_if import Verdict
 from lakeui.monitoring.checks import COSTLY_CHANGE, Check
 from lakeui.monitoring.matters import NONE, Asked, Found, Matter
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
+_JUDGED = 1  # tables, whose recorded losses are looked at one by one
 _LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
 _METADATA_RULES = ("metadata_changed", "protocol_changed")
 
@@ -57,17 +62,33 @@ def many_escaped(asked: Asked) -> Iterator[Found]:
     worst = sorted(losses, key=lambda pk: (-losses[pk].escaped, pk))[: asked.most]
     tables = asked.named(worst)
     month = _month_of(worst, asked.now)
+    judged = _by_rows(tables[pk] for pk in worst if pk in tables)
     some = [
         Matter(
             check=Check.ESCAPED,
             table=tables[pk],
             facts={"escaped": losses[pk].escaped, "wasted_ms": losses[pk].wasted_ms}
-            | month.get(pk, {}),
+            | month.get(pk, {})
+            | judged.get(pk, {}),
         )
         for pk in worst
         if pk in tables
     ]
     yield Check.ESCAPED, len(losses), some
+
+
+def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
+    """Of the first table without row-level concurrency, what would have passed had it been on."""
+    without = (table for table in tables if not table.row_level_eligible)
+    found = {}
+    for table in islice(without, _JUDGED):
+        verdicts = row_verdicts(table)
+        found[table.pk] = {
+            "judged_30_days": len(verdicts.losses),
+            "would_pass_30_days": len(verdicts.of(Verdict.PASSES)),
+            "undecidable_30_days": len(verdicts.of(Verdict.UNDECIDABLE)),
+        }
+    return found
 
 
 def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, int]]:

@@ -122,7 +122,16 @@ def _why_escaped(table: Table, facts: Mapping[str, int]) -> str:
     if table.row_level_eligible:
         return f"Row-level concurrency is on; {counted} were lost over files all the same."
     reason = (table.row_level_reason or "not eligible").rstrip(".")
+    if "judged_30_days" in facts:
+        return f"No row-level concurrency: {reason}. {_would_pass(facts)}"
     return f"No row-level concurrency: {reason}. {counted} were lost over files, where rows may tell two writers apart."
+
+
+def _would_pass(facts: Mapping[str, int]) -> str:
+    judged, passing = facts["judged_30_days"], facts["would_pass_30_days"]
+    open_ones = facts["undecidable_30_days"]
+    told = f"{format_count(passing)} of the {format_count(judged)} in 30 days would pass by rows"
+    return f"{told}; of {format_count(open_ones)} it cannot be told." if open_ones else f"{told}."
 
 
 def _metadata_cost(matter: Matter) -> Said:

@@ -3,7 +3,7 @@
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.db.models import Sum
+from django.db.models import Count, Q, Sum
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -12,7 +12,7 @@ from kombu.exceptions import OperationalError
 
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.filters import TableFilter
-from lakeui.catalog.health import with_health
+from lakeui.catalog.health import Health, with_health
 from lakeui.celery import app
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
@@ -46,8 +46,15 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], "tables")
     sums = listing.rows.order_by().aggregate(size=Sum("size_bytes"), files=Sum("file_count"))
+    each_health = {health: Count("pk", Q(health=health)) for health in Health.values}
+    counts = tables.order_by().aggregate(
+        all=Count("pk"),
+        no_row_level=Count("pk", Q(row_level_eligible=False, version__isnull=False)),
+        **each_health,
+    )
     context = {
         "listing": listing,
+        "counts": counts,
         "sums": sums,
         "may_register": may(request.user, "maintain"),
         "twin": listing.twin("/api/v1/tables/"),

@@ -56,8 +56,18 @@ def test_many_lost_writes_say_what_thirty_days_were_lost_to(as_):
     make_conflict(table, rule="metadata_changed", occurred_at=timezone.now() - timedelta(days=9))
     body = body_of(as_("viewer"))
     assert "3 conflicts escaped in 24 h on sales.items" in body
-    assert "3 of the 4 in 30 days were lost over files" in body
+    assert "No row-level concurrency: partitioned. 0 of the 4 in 30 days would pass by rows" in body
     assert "Eligibility" in body
+
+
+def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(as_):
+    table = make_table("sales.items", row_level_eligible=False, row_level_reason="partitioned")
+    for number in range(3):
+        make_conflict(
+            table, current_operation="OPTIMIZE", winner_operation="DELETE", row_count=None, subclass="",
+            current_predicate="", winning_version=number,
+        )  # fmt: skip
+    assert "3 of the 3 in 30 days would pass by rows." in body_of(as_("viewer"))
 
 
 def test_one_metadata_change_that_cost_two_writes_is_told_once(as_):
