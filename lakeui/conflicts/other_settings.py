@@ -14,7 +14,7 @@ from lakeui.conflicts.what_if import Answer, Verdict, recorded_conflicts, what_i
 class OtherSetting:
     """One setting changed. `lost` landed and would lose, `spared` lost and would pass.
 
-    Of `undecidable` ones what is recorded does not tell.
+    Of `undecidable` ones what is recorded does not tell; `not_replayed` versions are not kept whole.
     """
 
     name: str
@@ -23,6 +23,7 @@ class OtherSetting:
     lost: int
     spared: int
     undecidable: int
+    not_replayed: int
 
 
 def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
@@ -63,4 +64,5 @@ def _weighed(name: str, answer: Answer) -> OtherSetting:
         lost=landed.count(Verdict.CONFLICT),
         spared=lost.count(Verdict.PASSES),
         undecidable=[*landed, *lost].count(Verdict.UNDECIDABLE),
+        not_replayed=len(answer.not_replayed),
     )

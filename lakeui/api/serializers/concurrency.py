@@ -83,7 +83,8 @@ class OtherSettingSerializer(serializers.Serializer[Any]):
     row_level = serializers.BooleanField()
     lost = serializers.IntegerField(help_text="Landed, and would lose.")
     spared = serializers.IntegerField(help_text="Lost, and would pass.")
-    undecidable = serializers.IntegerField(help_text="Landed; what is recorded does not decide.")
+    undecidable = serializers.IntegerField(help_text="What is recorded does not decide.")
+    not_replayed = serializers.IntegerField(help_text="Versions whose commit is not kept whole.")
 
 
 class PassageSerializer(serializers.Serializer[Any]):

@@ -137,6 +137,9 @@ def test_other_settings_count_what_would_lose(table):
     level, rows = other_settings(table, swim_lane(table))
     assert (level.name, level.lost, level.spared) == ("Serializable", 1, 0)
     assert (rows.name, rows.row_level, rows.lost) == ("By rows", True, 0)
+    Commit.objects.filter(version=1).update(raw_bytes=10**6)
+    level, _ = other_settings(table, swim_lane(table))
+    assert (level.lost, level.undecidable, level.not_replayed) == (0, 1, 1)
 
 
 def test_the_way_of_a_loser_ends_with_its_winner_and_what_came_after(table):
