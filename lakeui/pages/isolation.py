@@ -1,6 +1,6 @@
 """Who can make whom lose: the checker's own answer for a table, beside what was seen; and its settings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
@@ -16,7 +16,6 @@ from engine.conflicts.matrix import ALWAYS, NEVER, SAME_FILES, SAME_ROW
 from engine.errors import EngineError
 from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
-from lakeui.catalog.property_changes import settings_changes
 from lakeui.conflicts.forecast import forecast
 from lakeui.conflicts.level_impact import PROMISES, impact_of
 from lakeui.conflicts.meetings import (
@@ -30,7 +29,8 @@ from lakeui.conflicts.met_rows import MetRow, met_rows
 from lakeui.conflicts.observed import Pair, observed_pairs
 from lakeui.conflicts.pairs import COLUMNS, ROWS, PairCell, table_matrix
 from lakeui.conflicts.proposal import setting_under
-from lakeui.conflicts.reordered import ReorderedVersions, reordered_versions, told
+from lakeui.conflicts.reordered import ReorderedVersions, Told, reordered_versions, told
+from lakeui.conflicts.settings_history import settings_history
 from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.requests import request_job
 from lakeui.pages.exports import export
@@ -51,7 +51,7 @@ REORDERED, MEETINGS = "reordered", "meetings"
 _PAGE_SIZE, _CHUNK, MAX_LISTED = 50, 500, 10_000
 _SETTINGS_SHOWN = 8
 _REORDERED_SHOWN = 3
-_EXPORTED = {
+_EXPORTED: Mapping[str, Callable[[MetRow], Any]] = {
     "outcome": lambda row: row.outcome,
     "version": lambda row: row.version,
     "operation": lambda row: row.operation,
@@ -61,6 +61,18 @@ _EXPORTED = {
     "met_user": lambda row: row.winner_user_name,
     "at": lambda row: row.at,
     "conflict_id": lambda row: row.conflict_id,
+}
+
+_REORDERED_EXPORTED: Mapping[str, Callable[[Told], Any]] = {
+    "version": lambda row: row.pair.version,
+    "last_version": lambda row: row.pair.last,
+    "later_version": lambda row: row.pair.later,
+    "operation": lambda row: row.append.operation if row.append else "",
+    "later_operation": lambda row: row.later.operation if row.later else "",
+    "later_predicate": lambda row: row.later.predicate if row.later else "",
+    "is_known": lambda row: row.pair.is_known,
+    "rows_at_most": lambda row: row.rows_at_most,
+    "at": lambda row: row.at,
 }
 
 
@@ -109,10 +121,14 @@ def _set(request: HttpRequest, table: Table, wanted: WantedSettings) -> HttpResp
 
 
 def _export(request: HttpRequest, table: Table, meetings: Meetings) -> HttpResponseBase:
-    """All meetings of the picked pair."""
+    """All reordered versions where they are shown, else all meetings of the picked pair."""
+    file_format = request.GET["export"]
+    if request.GET.get("show") == REORDERED:
+        pairs = told(table, reordered_versions(table, meetings).found)
+        return export(pairs, _REORDERED_EXPORTED, file_format, f"{table.name}-reordered")
     current, _, winner = request.GET.get("cell", "").partition("|")
     rows = _all_met(table, meetings, current, winner)
-    return export(rows, _EXPORTED, request.GET["export"], f"{table.name}-meetings")
+    return export(rows, _EXPORTED, file_format, f"{table.name}-meetings")
 
 
 def _all_met(table: Table, meetings: Meetings, current: str, winner: str) -> Iterator[MetRow]:
@@ -139,7 +155,7 @@ def _context(
         "wanted": wanted,
         "promises": PROMISES,
         "columns_of_table": column_names(table),
-        "settings_changes": settings_changes(table, _SETTINGS_SHOWN),
+        "settings_changes": settings_history(table, meetings, _SETTINGS_SHOWN),
         "rule_texts": RULE_TEXTS,
         "twin": _twin(request, table),
         **_picked(request, table, cells, meetings, pairs),

@@ -30,15 +30,15 @@ from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.views.jobs import accepted
 from lakeui.api.views.of_table import OfTable, require
 from lakeui.catalog.models import Table
-from lakeui.catalog.property_changes import settings_changes
 from lakeui.conflicts.forecast import Forecast, forecast
 from lakeui.conflicts.level_impact import PROMISES, impact_of
-from lakeui.conflicts.meetings import Meeting, latest_between, meetings_of
+from lakeui.conflicts.meetings import Meeting, Meetings, latest_between, meetings_of
 from lakeui.conflicts.met_rows import met_rows
 from lakeui.conflicts.observed import observed_pairs
 from lakeui.conflicts.pairs import computed_matrix, setting_of, table_matrix
 from lakeui.conflicts.proposal import LEVEL, ROW_TRACKING, VECTORS, Proposal, proposal_of
 from lakeui.conflicts.reordered import Reordered, reordered_versions, told
+from lakeui.conflicts.settings_history import settings_history
 from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.requests import request_job
 
@@ -85,8 +85,9 @@ class Matrix(OfTable):
 
     @extend_schema(parameters=[MatrixRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        own = setting_of(self.table)
         wanted = asked(request, MatrixRequestSerializer)
-        level = IsolationLevel(wanted.get("level") or setting_of(self.table).level)
+        level = IsolationLevel(wanted.get("level") or own.level)
         pairs, met = (
             observed_pairs(self.table, wanted["days"]),
             meetings_of(self.table, wanted["days"]),
@@ -162,6 +163,7 @@ def _word(setting: bool | None) -> str | None:
 def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, Any]:
     settings, columns = proposal.properties, proposal.clustering
     readers = streams_reading(table, request.user) if proposal else ()
+    met = meetings_of(table)
     return {
         "level": table.isolation_level,
         "is_set": table.isolation_level_is_set,
@@ -173,13 +175,12 @@ def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, 
         "row_level_reason": table.row_level_reason,
         "promises": PROMISES,
         "impact": impact_of(table, settings, columns, readers) if proposal else None,
-        "forecast": _forecast(table, proposal) if proposal else None,
-        "history": settings_changes(table, _HISTORY),
+        "forecast": _forecast(table, proposal, met) if proposal else None,
+        "history": settings_history(table, met, _HISTORY),
     }
 
 
-def _forecast(table: Table, proposal: Proposal) -> Forecast | None:
-    met = meetings_of(table)
+def _forecast(table: Table, proposal: Proposal, met: Meetings) -> Forecast | None:
     return forecast(table, proposal, met, observed_pairs(table), reordered_versions(table, met))
 
 

@@ -31,7 +31,7 @@ class WhatIf(OfTable):
     @extend_schema(parameters=[WhatIfRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """A verdict is passes, conflict, or undecidable with the reason."""
-        wanted, table = asked(request, WhatIfRequestSerializer), self.table
+        table, wanted = self.table, asked(request, WhatIfRequestSerializer)
         first, last = latest_versions(table, DEFAULT_VERSIONS)
         row_level = wanted["row_level"]
         level = wanted.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE

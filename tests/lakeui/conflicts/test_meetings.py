@@ -7,8 +7,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.isolation import IsolationLevel
-from lakeui.catalog.models import Commit
+from engine.schema.types import INTEGER, StructField, StructType
+from engine.table import DeltaTable
+from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.registration import register_table
 from lakeui.conflicts.forecast import forecast
 from lakeui.conflicts.meetings import MAX_VERSIONS, meetings_of
 from lakeui.conflicts.met_rows import met_rows
@@ -16,6 +20,7 @@ from lakeui.conflicts.observed import observed_pairs
 from lakeui.conflicts.pairs import setting_of, table_matrix
 from lakeui.conflicts.proposal import LEVEL, VECTORS, Proposal, committed, proposal_of
 from lakeui.conflicts.reordered import reordered_versions, told
+from lakeui.conflicts.settings_history import settings_history
 from lakeui.conflicts.statement_kinds import statement_kind
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
@@ -220,3 +225,59 @@ def test_two_commits_are_one_script():
         ["set_properties", "alter_cluster_by"],
     )
     assert setting_of(make_table()).level == IsolationLevel.WRITE_SERIALIZABLE
+
+
+def test_a_relaxed_level_spares_what_lost_to_blind_appends(table):
+    Table.objects.update(isolation_level="Serializable")
+    table.refresh_from_db()
+    for blind in (True, False, None):
+        facts = {"winner": {"is_blind_append": blind}} if blind is not None else {}
+        make_conflict(table, rule="data_added", isolation_level="Serializable", facts=facts)
+    found = foretold(table, {LEVEL: "WriteSerializable"})
+    assert (found.fewer, found.then, [each.count for each in found.undecided]) == (1, 2, [1])
+
+
+def test_with_vectors_what_lost_by_files_is_open():
+    table = make_table(
+        deletion_vectors=False, row_level_eligible=False, properties={}, clustering_columns=[],
+        reader_features=[], writer_features=[], min_reader_version=1, min_writer_version=2,
+    )  # fmt: skip
+    make_conflict(table, rule="read_file_removed")
+    make_conflict(table, rule="metadata_changed")
+    found = foretold(table, {VECTORS: "true"})
+    assert [(each.kind, each.count) for each in found.undecided] == [("UPDATE", 1)]
+
+
+def test_a_change_of_clustering_can_be_taken_back(table):
+    make_commit(
+        table, 13, "CLUSTER BY", files_added=0, committed_at=timezone.now(),
+        operation_parameters={"oldClusteringColumns": "status", "newClusteringColumns": "order_date,customer_id"},
+    )  # fmt: skip
+    [change] = settings_history(table, meetings_of(table), 8)
+    assert (change.changes[0].old, change.is_in_force) == ("status", True)
+    [command] = change.revert
+    assert (command.kind, command.parameters) == ("alter_cluster_by", {"columns": ["status"]})
+
+
+def test_a_real_log_is_counted_from_what_its_writers_recorded(tmp_path, settings):
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    log = DeltaTable.create(str(tmp_path / "t"), StructType((StructField("id", INTEGER),)))
+    files = [
+        AddFile(path=path, partition_values={}, size=10, modification_time=1, data_change=True,
+                stats='{"numRecords":5,"minValues":{"id":1},"maxValues":{"id":9}}')
+        for path in ("first", "second", "third")
+    ]  # fmt: skip
+    append = log.start_transaction()
+    append.stage(files[0])
+    append.commit(operation="WRITE", parameters={"mode": "Append"})
+    delete, blind = (DeltaTable.open(log.uri).start_transaction() for _ in range(2))
+    delete.read_where("id = 5")
+    blind.stage(files[1])
+    blind.commit(operation="WRITE", parameters={"mode": "Append"})
+    gone = RemoveFile(path="first", deletion_timestamp=1, data_change=True, partition_values={})
+    delete.stage(gone, files[2])
+    delete.commit(operation="DELETE", parameters={"predicate": '["id = 5"]'})
+    met = meetings_of(mirrored := register_table(log.uri, "a.t"))
+    assert met.counts == {("DELETE", "INSERT"): 1}
+    [pair] = reordered_versions(mirrored, met).found
+    assert (pair.version, pair.later, pair.is_known) == (2, 3, True)

@@ -53,6 +53,9 @@ def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(as_
     assert "≤ 20" in body
     shown = as_("viewer").get(page, {"show": "reordered"}).content.decode()
     assert "1 to 2 of 2" in shown
+    found = as_("viewer").get(page, {"show": "reordered", "export": "csv"}).streaming_content
+    rows = list(csv.DictReader(b"".join(found).decode().splitlines()))
+    assert [(row["version"], row["later_version"]) for row in rows] == [("5", "6"), ("4", "6")]
 
 
 def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page, lake):
