@@ -96,7 +96,9 @@ def _narrow(conflict: Conflict, found: Narrowing | None, like: Alike) -> Iterato
     known = [each for each in judged if each is not None]
     about = "≈ " if found.is_sample else ""
     where = found.low if found.low == found.high else f"{found.low} to {found.high}"
-    side = "above" if found.is_above else "below"
+    is_time = found.bound[4:5] == "-"
+    words = ("before", "after") if is_time else ("below", "above")
+    side = words[found.is_above]
     text = (
         f"Add `AND {found.condition}`. The files both met at hold {found.column} {where};"
         f" {about}{100 * found.share:.0f} % of what the {conflict.current_operation} changes lies {side},"

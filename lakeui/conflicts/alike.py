@@ -9,7 +9,7 @@ from django.db.models import F, Q, QuerySet
 from lakeui.conflicts.models import Conflict
 
 DAYS = 30
-MAX_ALIKE = 500
+MAX_ALIKE = 200
 _COMMITTED, _RUNNING = "committed", "running"
 _FIELDS = (
     "pk", "occurred_at", "winning_version", "winner_operation", "winner_user_name", "row_count",

@@ -108,7 +108,7 @@ def _winner(conflict: Conflict, decision: Decision | None, commit: Commit | None
     said = log_values.predicate({"predicate": facts.get("predicate")})
     predicate = said or (commit.predicate if commit else "")
     recorded = _recorded(conflict, commit, predicate)
-    absorbed = _absorbed_by(job)
+    absorbed, absorbed_count = _absorbed_by(job)
     return Side(
         operation=conflict.winner_operation,
         user=conflict.winner_user_name,
@@ -123,8 +123,8 @@ def _winner(conflict: Conflict, decision: Decision | None, commit: Commit | None
         changes=decision.winner_changes if decision else _changes_of(commit),
         txn_id=txn_id,
         job=_job(job, attempt.number if attempt else job.attempts) if job else None,
-        absorbed=tuple(absorbed[:ABSORBED_SHOWN]),
-        absorbed_count=len(absorbed),
+        absorbed=absorbed,
+        absorbed_count=absorbed_count,
     )
 
 
@@ -155,13 +155,14 @@ def _winning_job(conflict: Conflict, txn_id: str) -> Any:  # noqa: ANN401 - a jo
     return found
 
 
-def _absorbed_by(job: Any) -> list[Conflict]:  # noqa: ANN401
-    """What the winner itself had met and passed before it landed."""
+def _absorbed_by(job: Any) -> tuple[tuple[Conflict, ...], int]:  # noqa: ANN401
+    """What the winner itself had met and passed before it landed: the first, and how many."""
     if job is None:
-        return []
+        return (), 0
     met = job.conflicts.filter(kind=Conflict.Kind.ABSORBED).order_by("winning_version")
     how = KeyTextTransform("how", "facts")
-    return list(met.defer("facts", "message").annotate(passed_by=how)[:50])
+    first = tuple(met.defer("facts", "message").annotate(passed_by=how)[:ABSORBED_SHOWN])
+    return first, len(first) if len(first) < ABSORBED_SHOWN else met.count()
 
 
 def _job(job: Any, attempt: int) -> JobOf:  # noqa: ANN401

@@ -44,7 +44,8 @@ class PairCosts:
 
 def cost_by_pair(conflicts: QuerySet[Conflict], now: datetime) -> PairCosts:
     """Of the last 30 days, in one query that the index of sums answers."""
-    since = conflicts.filter(occurred_at__gte=now - timedelta(days=DAYS)).order_by()
+    past = now - timedelta(days=DAYS)
+    since = conflicts.filter(occurred_at__gte=past, kind__in=_Kind.values).order_by()
     rows = since.values_list("current_operation", "winner_operation").annotate(
         escaped=Count("pk", filter=Q(kind=_Kind.ESCAPED)),
         reported=Count("pk", filter=Q(kind=_Kind.REPORTED)),

@@ -48,6 +48,27 @@ def story_decision() -> Decision:
     )
 
 
+def absorbed_decision() -> Decision:
+    """The DELETE that won, as it followed its rows through a compaction before."""
+    drawn = random.Random(4795)  # noqa: S311 - the same each time
+    shared = _file(drawn, 0, date(2026, 10, 4), OTHER)
+    ours = [_file(drawn, 500 + n, date(2026, 2, 1) + timedelta(days=31 * n)) for n in range(6)]
+    packed = [_file(drawn, 900 + n, date(2026, 9, 20) + timedelta(days=n)) for n in range(17)]
+    return Decision(
+        reads=SideReads(conditions=1, files=7),
+        current_changes=SideChanges(7, 7, 0, 1871),
+        winner_changes=SideChanges(164, 0, 17, 4_120_004, 4_120_004),
+        winners=tuple(_winners()[1:2]),
+        order_column="order_date",
+        table_files=1204,
+        current_files=(*ours, shared),
+        winner_files=(*packed, shared),
+        duration_ms=233,
+        budget_ms=10_000,
+        files_opened=0,
+    )
+
+
 def story_rows() -> dict[str, Any]:
     """The three rows, as a worker read them."""
     names = ("order_id", "customer_id", "order_date", "status", "channel", "discount")

@@ -1,13 +1,15 @@
 """Where two writes met, twice: the files of both sides, and the rows of the first file they share."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from engine.conflict_facts import Decision, SharedFile, SideFile
 from lakeui.pages.units import format_count
 
 _LABELS_APART = 14.0  # per cent, so that labels under a strip do not touch
-_BEAM = 0.25
+_BEAM, _EDGE = 0.25, 1.0
 _NEW = "added"  # by the loser: never in the table, so nobody met there
 
 
@@ -80,7 +82,7 @@ def draw_overlap(decision: Decision, met: Iterable[str]) -> OverlapChart | None:
     if not lines:
         return None
     conflicting = _conflicting(decision, set(met))
-    place = {line.path: 100 * (n + 0.5) / len(lines) for n, line in enumerate(lines)}
+    place = _places(lines)
     first = first_shared(decision.shared_files)
     return OverlapChart(
         files=_file_strip(lines, place, conflicting),
@@ -95,6 +97,33 @@ def draw_overlap(decision: Decision, met: Iterable[str]) -> OverlapChart | None:
 def first_shared(files: Sequence[SharedFile]) -> SharedFile | None:
     """The first file with rows of both, or else the first that was compared."""
     return next((each for each in files if each.common_count), files[0] if files else None)
+
+
+def _places(lines: Sequence[FileLine]) -> dict[str, float]:
+    """Per cent of the strip: by value where every file has a number or a date, else one by one."""
+    values = [_measured(line.low) for line in lines]
+    known = [value for value in values if value is not None]
+    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
+    if len(known) < len(lines) or not span:
+        return {line.path: 100 * (n + 0.5) / len(lines) for n, line in enumerate(lines)}
+    return {
+        line.path: _EDGE + (100 - 2 * _EDGE) * (value - low) / span
+        for line, value in zip(lines, known, strict=True)
+    }
+
+
+def _measured(text: str | None) -> float | None:
+    """A number, or a day or moment as seconds; None for other texts."""
+    try:
+        number = float(text or "")
+    except ValueError:
+        number = math.nan
+    if math.isfinite(number):
+        return number
+    try:
+        return datetime.fromisoformat(text or "").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
 
 
 def _lines(decision: Decision) -> list[FileLine]:

@@ -132,6 +132,14 @@ def test_files_stand_in_the_order_of_their_bounds_and_the_rest_by_path():
     assert (chart.files.first, chart.files.last, chart.rows) == ("9", "12", None)
 
 
+def test_files_with_dates_stand_where_their_dates_are():
+    days = [SideFile(d, "changed", d, d) for d in ("2026-01-01", "2026-01-02", "2026-01-11")]
+    chart = draw_overlap(_decision(current_files=tuple(days)), ())
+    assert chart is not None
+    first, second, last = (tick.x for tick in chart.files.above)
+    assert (last - first) == pytest.approx(10 * (second - first))
+
+
 def test_rows_that_both_touch_are_crossed_where_they_lie():
     shared = SharedFile("f", "changed", 2, 2, 1, 1, 100, (10, 50), (50, 90), (70,), (50,))
     files = (SideFile("f", "changed"),)
