@@ -2,6 +2,8 @@
 
 import logging
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from django.conf import settings
 from django.utils import timezone
 
@@ -22,6 +24,11 @@ from workers.row_texts import column_texts, row_texts
 
 logger = logging.getLogger(__name__)
 
+_ANSWER = (
+    "columns", "rows", "omitted_columns", "row_count", "file_count", "marked_rows", "error_code",
+    "error_message", "read_at",
+)  # fmt: skip
+
 
 @app.task(name=PREVIEW_TABLE)
 def preview_table(preview_id: int) -> None:
@@ -39,9 +46,8 @@ def preview_table(preview_id: int) -> None:
         preview.error_code = "LAKE_INTERNAL"
         preview.error_message = f"{type(error).__name__} while reading the rows."
     preview.read_at = timezone.now()
-    fields = ["columns", "rows", "omitted_columns", "error_code", "error_message", "read_at"]
     Preview.objects.filter(pk=preview.pk).update(
-        **{name: getattr(preview, name) for name in fields}
+        **{name: getattr(preview, name) for name in _ANSWER}
     )
 
 
@@ -56,3 +62,13 @@ def _read(preview: Preview) -> None:
     preview.columns = column_texts(snapshot.schema.fields[:PREVIEW_COLUMNS])
     preview.rows = row_texts(rows)
     preview.omitted_columns = len(names) - rows.num_columns
+    _count(preview, snapshot.files())
+
+
+def _count(preview: Preview, files: pa.Table) -> None:
+    """How much the version holds beside what is shown."""
+    counts, vectors = files.column("num_records"), files.column("deletion_vector")
+    marked = int(pc.sum(pc.struct_field(vectors, "cardinality")).as_py() or 0)
+    preview.file_count, preview.marked_rows = files.num_rows, marked
+    if counts.null_count == 0:
+        preview.row_count = int(pc.sum(counts).as_py() or 0) - marked

@@ -75,6 +75,14 @@ class DefinitionChange:
         return tuple(section for section in self.sections or () if section.changed)
 
     @property
+    def effects(self) -> tuple[str, ...]:
+        """What it means for those who read and write; nothing where it made the table."""
+        if _makes(self.commit):
+            return ()
+        versions = (self.commit.version,) if self.commit.changes_metadata else ()
+        return tuple(effects_of_sections(self.sections or (), versions))
+
+    @property
     def unchanged(self) -> tuple[str, ...]:
         return tuple(section.name for section in self.sections or () if not section.changed)
 
@@ -160,12 +168,17 @@ def _change(
     """What a version changed, and the definition after it as far as it is known."""
     metadata, protocol = said_in(commit)
     now = definition_of(metadata) if metadata else None
-    if commit.version == 0 or commit.operation.startswith("CREATE"):
+    if _makes(commit):
         before = NOTHING
     sections, gap = _changed(commit, before, now)
     said = _protocol_text(protocol_lines(protocol)) if protocol else ""
     change = DefinitionChange(commit, sections, said, gap)
     return change, now if commit.changes_metadata else before
+
+
+def _makes(commit: Commit) -> bool:
+    """Whether there was no table before."""
+    return commit.version == 0 or commit.operation.startswith("CREATE")
 
 
 def _changed(

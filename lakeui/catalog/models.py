@@ -283,6 +283,9 @@ class Preview(models.Model):
     columns = models.JSONField(default=list, blank=True)
     rows = models.JSONField(default=list, blank=True)  # lists of texts, null for NULL
     omitted_columns = models.IntegerField(default=0)
+    row_count = models.BigIntegerField(null=True, blank=True)  # of the version; null: not recorded
+    file_count = models.BigIntegerField(null=True, blank=True)
+    marked_rows = models.BigIntegerField(null=True, blank=True)  # hidden by deletion vectors
     error_code = models.CharField(max_length=60, blank=True)
     error_message = models.TextField(blank=True)
 

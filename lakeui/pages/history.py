@@ -1,5 +1,6 @@
 """A table's versions: when they came, what each did, and the attempts that lost between them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -123,7 +124,7 @@ def _moments(commits: list[Commit]) -> tuple[Any, Any] | None:
     return (min(known), max(known)) if known else None
 
 
-def _operations(request: HttpRequest, counted: list[tuple[str, int]]) -> list[tuple[str, int]]:
+def _operations(request: HttpRequest, counted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
     """Those of the span, and the one that is asked for even where the span has none of it."""
     named = [(name, n) for name, n in counted if name]
     asked = request.GET.get("operation", "")

@@ -1,10 +1,12 @@
 """Some rows of a table at a version. The page never opens the table: a worker reads them."""
 
+from operator import itemgetter
 from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
@@ -13,13 +15,14 @@ from kombu.exceptions import OperationalError
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Preview, Table
 from lakeui.catalog.previews import PREVIEW_ROWS, ask_for_preview, is_waiting
+from lakeui.pages.exports import Columns, export
 from lakeui.pages.jobs import STOP_POLLING
 from lakeui.pages.table_head import table_head, visible_table
 
 
 @never_cache
 @login_required
-def preview(request: HttpRequest, pk: int) -> HttpResponse:
+def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     """GET shows what was read; POST has a worker read it."""
     table = visible_table(request, pk)
     version = _version(request, table)
@@ -28,6 +31,9 @@ def preview(request: HttpRequest, pk: int) -> HttpResponse:
     found = None
     if version is not None:
         found = Preview.objects.filter(table=table, version=version).first()
+    if "export" in request.GET and found is not None:
+        name = f"{table.name}-v{version}-rows"
+        return export(found.rows, _columns(found), request.GET["export"], name)
     waits = found is not None and is_waiting(found)
     context: dict[str, Any] = {
         "table": table,
@@ -43,10 +49,31 @@ def preview(request: HttpRequest, pk: int) -> HttpResponse:
         f"?version={version}" if version is not None else ""
     )
     context["head"] = table_head(request, table, "preview", version)
+    context |= _around(table, version)
     return render(request, "tables/preview.html", context)
 
 
-def _ask(request: HttpRequest, table: Table, version: int | None) -> HttpResponse:
+def _around(table: Table, version: int | None) -> dict[str, Any]:
+    """The version itself as mirrored, its neighbours, and the VACUUM that may have cost it files."""
+    if version is None:
+        return {}
+    commits = table.commits.defer("raw").order_by("version")
+    around = commits.values_list("version", flat=True)
+    return {
+        "commit": commits.filter(version=version).first(),
+        "previous": around.filter(version__lt=version).last(),
+        "next": around.filter(version__gt=version).first(),
+        "vacuum": commits.filter(version__gt=version, operation="VACUUM END").last(),
+    }
+
+
+def _columns(found: Preview) -> Columns:
+    """Each column's texts, by its name."""
+    names = [str(column["name"]) for column in found.columns]
+    return {name: itemgetter(place) for place, name in enumerate(names)}
+
+
+def _ask(request: HttpRequest, table: Table, version: int | None) -> HttpResponseBase:
     if version is None:
         msg = "The table has no version yet."
         raise Http404(msg)

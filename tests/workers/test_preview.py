@@ -118,3 +118,8 @@ def test_a_light_worker_answers_a_page_that_asked(start_worker, made):
     asked = ask_for_preview(made, 1)
     wait_until(lambda: Preview.objects.get(pk=asked.pk).read_at is not None, "the rows")
     assert len(Preview.objects.get(pk=asked.pk).rows) == 2
+
+
+def test_how_much_the_version_holds_is_told_beside_the_rows(made):
+    found = _read(made, 2)
+    assert (found.row_count, found.file_count, found.marked_rows) == (PREVIEW_ROWS * 3 + 2, 2, 0)

@@ -114,6 +114,7 @@ class DefinitionChangeSerializer(serializers.Serializer[Any]):
     user_name = RecordedField(source="commit.user_name")
     protocol = RecordedField()
     gap = RecordedField(help_text="Why what changed is not known.")
+    effects = serializers.ListField(child=serializers.CharField())
     sections = DefinitionSectionSerializer(many=True, allow_null=True)
 
 

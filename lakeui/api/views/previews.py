@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engine.errors import StorageError
-from lakeui.api.fields import RecordedField
+from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.filtering import asked
 from lakeui.api.views.of_table import OfTable
 from lakeui.catalog.models import Preview
@@ -29,6 +29,10 @@ class PreviewSerializer(serializers.ModelSerializer[Preview]):
     state = serializers.SerializerMethodField()
     columns = serializers.ListField(child=serializers.CharField())
     rows = serializers.ListField(child=serializers.ListField(child=serializers.CharField()))
+    row_count = Int64Field(allow_null=True, help_text="Of the version, as far as recorded.")
+    marked_rows = Int64Field(
+        allow_null=True, help_text="Rows that deletion vectors hide; they are not among `rows`."
+    )
     error_code = RecordedField()
     error_message = RecordedField()
 
@@ -42,6 +46,9 @@ class PreviewSerializer(serializers.ModelSerializer[Preview]):
             "columns",
             "rows",
             "omitted_columns",
+            "row_count",
+            "file_count",
+            "marked_rows",
             "error_code",
             "error_message",
         ]

@@ -9,8 +9,8 @@ from django.utils import timezone
 from lakeui.catalog.growth import Growth, GrowthPoint
 from lakeui.pages.units import format_bytes, format_count
 
-_LEFT, _HEIGHT, _BASE = 6.0, 56, 68
-_FEWEST_PX = 1
+_HEIGHT, _BASE = 56, 68
+_FEWEST_PX, _OVERLAP = 1, 0.06  # the latter in per cent: no seam between two steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +24,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """One quantity: its steps, and the labels of its middle and top line."""
+    """One quantity: its steps, and what its top line stands for."""
 
     name: str
     steps: tuple[Step, ...]
     top: str
-    half: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,7 @@ def draw_growth(growth: Growth, now: datetime) -> GrowthChart | None:
 def _edges(moments: Sequence[datetime], now: datetime) -> list[float]:
     """Where each point's step begins, in per cent, and where the last one ends."""
     span = (max(now, moments[-1]) - moments[0]).total_seconds() or 1
-    room = 100 - _LEFT
-    begun = [_LEFT + room * max((m - moments[0]).total_seconds(), 0) / span for m in moments]
+    begun = [100 * max((moment - moments[0]).total_seconds(), 0) / span for moment in moments]
     return [*begun, 100.0]
 
 
@@ -83,14 +81,14 @@ def _strip(
     steps = tuple(
         Step(
             x=edges[i],
-            width=max(edges[i + 1] - edges[i], 0),
+            width=max(edges[i + 1] - edges[i], 0) + _OVERLAP,
             y=_BASE - max(_HEIGHT * value / highest, _FEWEST_PX),
             height=max(_HEIGHT * value / highest, _FEWEST_PX),
             title=f"{titles[i]}: {text(value)}",
         )
         for i, value in enumerate(values)
     )
-    return Strip(name, steps, text(highest), text(highest // 2))
+    return Strip(name, steps, text(highest))
 
 
 def _moment(moment: datetime) -> str:

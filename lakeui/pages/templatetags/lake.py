@@ -20,6 +20,7 @@ from lakeui.pages import operations, units
 
 register = template.Library()
 
+_NAME_SHOWN, _DIRECTORY_SHOWN = 22, 24
 _KEPT = 512  # marks and operations are drawn by the hundred, and always alike
 NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
 
@@ -331,6 +332,14 @@ def short_operation(name: str) -> str:
 def tail(text: str, length: int) -> str:
     """The end of a path, which tells files apart."""
     return text if len(text) <= length else "…" + text[-length + 1 :]
+
+
+@register.filter
+def short_path(path: str) -> str:
+    """A file's path where a line is short: its directory's end, and the start of its name."""
+    directory, _, name = path.rpartition("/")
+    short = name if len(name) <= _NAME_SHOWN else f"{name[: _NAME_SHOWN - 1]}…"
+    return f"{tail(directory, _DIRECTORY_SHOWN)}/{short}" if directory else short
 
 
 @register.filter

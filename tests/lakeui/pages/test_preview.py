@@ -6,6 +6,7 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Preview
+from tests.lakeui.factories import make_commit
 
 HTMX = {"HX-Request": "true"}
 
@@ -58,3 +59,29 @@ def test_each_way_it_can_end_is_told(as_, lake, address, fields, said):
 def test_a_stranger_can_ask_for_nothing(as_, lake, address):
     assert as_("stranger").post(address, {"version": "3"}).status_code == 404
     assert not Preview.objects.exists()
+
+
+def test_rows_that_deletion_vectors_hide_are_counted(as_, lake, address):
+    _previewed(
+        lake, read_at=timezone.now(), columns=[{"name": "id", "type": "long"}], rows=[["41"]],
+        row_count=900, file_count=3, marked_rows=7,
+    )  # fmt: skip
+    body = as_("viewer").get(address).text
+    assert "of 900 in 3 files" in body
+    assert "7 rows that deletion vectors hide are left out" in body
+
+
+def test_the_rows_that_were_read_can_be_taken_away(as_, lake, address):
+    columns = [{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]
+    _previewed(lake, read_at=timezone.now(), columns=columns, rows=[["41", "=1+1"], ["42", None]])
+    answer = as_("viewer").get(f"{address}?version=3&export=csv")
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    assert lines == ["id,note", "41,'=1+1", "42,"]
+
+
+def test_a_vacuum_after_a_version_is_told_before_it_is_read(as_, lake, address):
+    make_commit(lake.table, 4, "VACUUM END")
+    lake.table.version = 4
+    lake.table.save()
+    assert "A VACUUM ran later" in as_("viewer").get(f"{address}?version=2").text
+    assert "A VACUUM ran later" not in as_("viewer").get(f"{address}?version=4").text
