@@ -9,10 +9,10 @@ from engine.commands.fields import Parameter, parameter, parameters_of, to_json,
 from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
 from engine.expressions.parse import parse_condition
-from engine.expressions.query_binding import Tables
-from engine.expressions.query_tables import tables_in_condition
+from engine.expressions.queries.binding import Tables
+from engine.expressions.queries.subqueries import nested_in, unbound
+from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.subqueries import nested_in, unbound
 from engine.expressions.tree import Expression
 from engine.schema.types import StructType
 

@@ -13,10 +13,10 @@ from engine.commands.names import name_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, RequestError
 from engine.expressions.parse import parse_condition, parse_expression
-from engine.expressions.query_binding import Tables
-from engine.expressions.query_tables import tables_in_condition
+from engine.expressions.queries.binding import Tables
+from engine.expressions.queries.subqueries import nested_in
+from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.subqueries import nested_in
 from engine.expressions.traits import (
     conjunction,
     has_subquery,

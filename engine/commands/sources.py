@@ -7,8 +7,8 @@ from typing import Any, ClassVar, TypeAlias
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import quoted, table_sql, where_sql
 from engine.errors import RequestError
-from engine.expressions.queries import read_query_text
-from engine.expressions.query_tables import tables_in_query
+from engine.expressions.queries.binder import read_query_text
+from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.render import quote_string
 
 FORMATS = ("csv", "json", "parquet", "orc")

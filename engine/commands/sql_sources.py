@@ -14,9 +14,9 @@ from engine.commands.sources import (
 )
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
-from engine.expressions.query_functions import find_window_function
-from engine.expressions.query_reader import BEGINNINGS, read_query
-from engine.expressions.query_syntax import (
+from engine.expressions.queries.functions import find_window_function
+from engine.expressions.queries.reader import BEGINNINGS, read_query
+from engine.expressions.queries.syntax import (
     ItemSyntax,
     QuerySyntax,
     SelectSyntax,

@@ -28,7 +28,7 @@ from engine.errors import (
     StorageOutcomeUnknownError,
     TableNotFoundError,
 )
-from engine.expressions.query_binding import Tables
+from engine.expressions.queries.binding import Tables
 from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit

@@ -12,8 +12,8 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 
 from engine.errors import RequestError
-from engine.expressions.query_binding import PLANNED
-from engine.expressions.query_plan import Query, Scan
+from engine.expressions.queries.binding import PLANNED
+from engine.expressions.queries.plan import Query, Scan
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import VOID, Column, Expression, Subquery, walk
 from engine.operations.execution import Execution

@@ -12,7 +12,7 @@ from engine.errors import CannotEvaluateError, RequestError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import parse_condition, parse_expression
-from engine.expressions.queries import bind_query
+from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Column, Expression

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import ExpressionError
-from engine.expressions.query_binding import PLANNED
-from engine.expressions.query_plan import (
+from engine.expressions.queries.binding import PLANNED
+from engine.expressions.queries.plan import (
     Aggregate,
     Distinct,
     Filter,
@@ -29,10 +29,10 @@ from engine.expressions.query_plan import (
     Windows,
     columns_of_plan,
 )
-from engine.expressions.query_pushdown import conditions_of_scans
-from engine.expressions.query_render import aggregate_sql, window_sql
+from engine.expressions.queries.pushdown import conditions_of_scans
+from engine.expressions.queries.render import aggregate_sql, window_sql
+from engine.expressions.queries.subquery_places import refuse_in, with_not_pushed
 from engine.expressions.render import to_sql
-from engine.expressions.subquery_places import refuse_in, with_not_pushed
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Call, Column, Expression, Subquery, walk
 from engine.spark.column_calls import called

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import EngineError, ExpressionError, TableNotFoundError, UnknownColumnError
-from engine.expressions.queries import bind_query, read_query_text
-from engine.expressions.query_plan import Join, steps
-from engine.expressions.query_pushdown import conditions_of_scans
-from engine.expressions.query_tables import tables_in_query
+from engine.expressions.queries.binder import bind_query, read_query_text
+from engine.expressions.queries.plan import Join, steps
+from engine.expressions.queries.pushdown import conditions_of_scans
+from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.render import to_sql
 from engine.schema.types import (
     BOOLEAN,

@@ -7,12 +7,12 @@ from engine.errors import CannotEvaluateError, EngineError, ExpressionError, Tab
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.parse import parse_condition
 from engine.expressions.possible import possible
-from engine.expressions.query_plan import Query
-from engine.expressions.query_pushdown import conditions_of_scans
+from engine.expressions.queries.plan import Query
+from engine.expressions.queries.pushdown import conditions_of_scans
+from engine.expressions.queries.subqueries import nested_in
 from engine.expressions.ranges import ANY, NULL
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.subqueries import nested_in
 from engine.expressions.traits import has_subquery, is_deterministic, subquery_tables
 from engine.expressions.tree import Column, Subquery, walk
 from engine.schema.types import LONG, STRING, StructField, StructType

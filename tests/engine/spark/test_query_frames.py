@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType as SparkStruct
 
 from engine.errors import EngineError, ExpressionError
-from engine.expressions.queries import bind_query
+from engine.expressions.queries.binder import bind_query
 from engine.spark.columns import from_spark_schema
 from engine.spark.query_frames import QueryFrames
 from tests.engine.spark.queries import DATA, NOT_IN_SPARK, QUERIES, REFUSED

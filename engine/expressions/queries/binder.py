@@ -6,14 +6,14 @@ from engine.errors import ExpressionError
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import MAX_CHARACTERS, MAX_TOKENS, moments
-from engine.expressions.query_binding import (
+from engine.expressions.queries.binding import (
     NOWHERE,
     Binder,
     Place,
     Tables,
     common_types,
 )
-from engine.expressions.query_plan import (
+from engine.expressions.queries.plan import (
     Distinct,
     Limit,
     Plan,
@@ -23,10 +23,10 @@ from engine.expressions.query_plan import (
     SetOperation,
     Sort,
 )
-from engine.expressions.query_reader import read_query
-from engine.expressions.query_scope import QueryScope
-from engine.expressions.query_select import bind_select, sort_key
-from engine.expressions.query_syntax import (
+from engine.expressions.queries.reader import read_query
+from engine.expressions.queries.scope import QueryScope
+from engine.expressions.queries.select import bind_select, sort_key
+from engine.expressions.queries.syntax import (
     OrderSyntax,
     QuerySyntax,
     SelectSyntax,

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token
 from engine.expressions.literals import is_whole
-from engine.expressions.query_syntax import (
+from engine.expressions.queries.syntax import (
     DerivedTable,
     FromSyntax,
     JoinSyntax,

@@ -12,14 +12,14 @@ from typing import TypeAlias
 from engine.errors import ExpressionError
 from engine.expressions.lexer import Token
 from engine.expressions.operands import Nested, Operands
-from engine.expressions.query_grammar import Calls, QueryGrammar
-from engine.expressions.query_plan import Plan, Project, Query, Scan
-from engine.expressions.query_reader import read_query
-from engine.expressions.query_scope import QueryScope
-from engine.expressions.query_syntax import CommonTable, QuerySyntax, Tokens
-from engine.expressions.query_tables import tables_in_query
+from engine.expressions.queries.grammar import Calls, QueryGrammar
+from engine.expressions.queries.plan import Plan, Project, Query, Scan
+from engine.expressions.queries.reader import read_query
+from engine.expressions.queries.scope import QueryScope
+from engine.expressions.queries.subquery_places import refuse_names_around
+from engine.expressions.queries.syntax import CommonTable, QuerySyntax, Tokens
+from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.subquery_places import refuse_names_around
 from engine.expressions.tree import VOID, Expression, Literal, Subquery
 from engine.expressions.types import common_type, sql_name
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType

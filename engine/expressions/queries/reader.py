@@ -10,8 +10,8 @@ from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token
 from engine.expressions.literals import is_whole
 from engine.expressions.operands import KEYWORDS
-from engine.expressions.query_from import FromReader
-from engine.expressions.query_syntax import (
+from engine.expressions.queries.from_clause import FromReader
+from engine.expressions.queries.syntax import (
     BodySyntax,
     CommonTable,
     ItemSyntax,

@@ -1,7 +1,7 @@
 """Calls over many rows to SQL, as `engine.expressions.render` does for single rows."""
 
 from engine.errors import ExpressionError
-from engine.expressions.query_plan import AggregateCall, SortKey, WindowCall
+from engine.expressions.queries.plan import AggregateCall, SortKey, WindowCall
 from engine.expressions.render import to_sql
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression

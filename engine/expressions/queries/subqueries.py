@@ -6,11 +6,11 @@ their tables alone, and have no type yet.
 
 from engine.errors import ExpressionError
 from engine.expressions.operands import Nested, Operands
-from engine.expressions.queries import QueryBinder
-from engine.expressions.query_binding import NOWHERE, Place, Tables, subquery
-from engine.expressions.query_reader import read_query
-from engine.expressions.query_syntax import QuerySyntax
-from engine.expressions.query_tables import tables_in_query
+from engine.expressions.queries.binder import QueryBinder
+from engine.expressions.queries.binding import NOWHERE, Place, Tables, subquery
+from engine.expressions.queries.reader import read_query
+from engine.expressions.queries.syntax import QuerySyntax
+from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.tree import Expression
 
 

@@ -7,13 +7,13 @@ from engine.expressions.functions import Function
 from engine.expressions.grammar import Grammar
 from engine.expressions.lexer import Token
 from engine.expressions.operands import Nested
-from engine.expressions.query_functions import (
+from engine.expressions.queries.functions import (
     WINDOW_FUNCTIONS,
     find_aggregate,
     find_window_function,
 )
-from engine.expressions.query_plan import AggregateCall, SortKey, WindowCall
-from engine.expressions.query_scope import QueryScope
+from engine.expressions.queries.plan import AggregateCall, SortKey, WindowCall
+from engine.expressions.queries.scope import QueryScope
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import VOID, Column, Expression, Literal
 from engine.expressions.types import sql_name

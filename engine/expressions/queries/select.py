@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from engine.errors import ExpressionError
 from engine.expressions.literals import is_whole
-from engine.expressions.query_binding import Binder, Place, boolean
-from engine.expressions.query_grammar import Calls
-from engine.expressions.query_groups import Groups
-from engine.expressions.query_joins import Joined, bind_from
-from engine.expressions.query_plan import (
+from engine.expressions.queries.binding import Binder, Place, boolean
+from engine.expressions.queries.grammar import Calls
+from engine.expressions.queries.groups import Groups
+from engine.expressions.queries.joins import Joined, bind_from
+from engine.expressions.queries.plan import (
     Aggregate,
     Distinct,
     Filter,
@@ -20,8 +20,8 @@ from engine.expressions.query_plan import (
     SortKey,
     Windows,
 )
-from engine.expressions.query_scope import QueryScope, shown
-from engine.expressions.query_syntax import (
+from engine.expressions.queries.scope import QueryScope, shown
+from engine.expressions.queries.syntax import (
     ItemSyntax,
     OrderSyntax,
     SelectSyntax,

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from engine.errors import ExpressionError
 from engine.expressions import build
-from engine.expressions.query_binding import NOWHERE, Binder, Place, renamed
-from engine.expressions.query_plan import Join, Plan, Project
-from engine.expressions.query_scope import QueryScope, planned
-from engine.expressions.query_syntax import DerivedTable, FromSyntax, JoinSyntax, TableName
+from engine.expressions.queries.binding import NOWHERE, Binder, Place, renamed
+from engine.expressions.queries.plan import Join, Plan, Project
+from engine.expressions.queries.scope import QueryScope, planned
+from engine.expressions.queries.syntax import DerivedTable, FromSyntax, JoinSyntax, TableName
 from engine.expressions.scope import Relation
 from engine.expressions.traits import conjunction
 from engine.expressions.tree import Column, Expression

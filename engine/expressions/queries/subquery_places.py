@@ -8,7 +8,7 @@ filter and aggregate: Spark takes no more of that from DataFrames.
 from collections.abc import Iterator
 
 from engine.errors import ExpressionError
-from engine.expressions.query_plan import (
+from engine.expressions.queries.plan import (
     Aggregate,
     Distinct,
     Filter,

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from engine.errors import ExpressionError
-from engine.expressions.query_grammar import Calls
-from engine.expressions.query_plan import AggregateCall, SortKey, WindowCall
-from engine.expressions.query_scope import shown
+from engine.expressions.queries.grammar import Calls
+from engine.expressions.queries.plan import AggregateCall, SortKey, WindowCall
+from engine.expressions.queries.scope import shown
 from engine.expressions.tree import Call, Column, Expression
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
-from engine.expressions.query_reader import BEGINNINGS, read_query
-from engine.expressions.query_syntax import (
+from engine.expressions.queries.reader import BEGINNINGS, read_query
+from engine.expressions.queries.syntax import (
     BodySyntax,
     DerivedTable,
     FromSyntax,

@@ -1,6 +1,6 @@
 """A SELECT as it was written: its clauses, each expression still tokens.
 
-Names mean nothing yet; `engine.expressions.query_binding` gives them their tables and types.
+Names mean nothing yet; `engine.expressions.queries.binding` gives them their tables and types.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ renaming, to both sides of an inner join, and to the side of an outer join whose
 
 from collections.abc import Mapping, Sequence
 
-from engine.expressions.query_plan import (
+from engine.expressions.queries.plan import (
     Filter,
     Join,
     Plan,
