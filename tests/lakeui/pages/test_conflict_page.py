@@ -6,7 +6,9 @@ import pytest
 from django.utils import timezone
 
 from engine.conflict_facts import Decision, SharedFile, SideChanges, SideFile, SideReads
+from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.conflicts.report_links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
 from tests.lakeui.factories import make_conflict
 from tests.lakeui.story_decision import FILE, MET, story_decision, story_rows
@@ -152,3 +154,19 @@ def test_rows_that_both_touch_are_crossed_where_they_lie():
     assert [(joint.x, joint.is_conflict) for joint in chart.rows.joints] == [(50.5, True)]
     assert chart.rows.base == (70.5,)
     assert draw_overlap(_decision(), ()) is None
+
+
+def test_a_reported_conflict_shows_what_its_message_told(as_, lake):
+    text = (
+        "io.delta.exceptions.ConcurrentAppendException: Files were added to partition "
+        "[day=2026-11-19] by a concurrent update. Please try the operation again.\nConflicting "
+        'commit: {"timestamp":1790000000000,"operation":"WRITE","operationParameters":'
+        '{"mode":Append},"readVersion":2,"isolationLevel":"Serializable","isBlindAppend":true}'
+    )
+    linked = explain_report(text, Table.objects.all(), lake.table)
+    found = record_report(linked, None)
+    assert found is not None
+    body = _page(as_("viewer"), found)
+    assert "ConcurrentAppendException" in body
+    assert "not a job of this installation" in body
+    assert as_("viewer").get(f"/api/v1/conflicts/{found.pk}/").json()["current"]["job"] is None
