@@ -16,13 +16,13 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import replay_history
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.recorded_history import recorded_history
 from lakeui.conflicts.what_if import (
     Answer,
     CommitVerdict,
     Verdict,
     became,
     recorded_conflicts,
-    recorded_history,
     what_if,
 )
 

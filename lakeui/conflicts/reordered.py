@@ -16,8 +16,8 @@ from engine.conflicts.replay_history import as_current
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.meetings import Landed, Meetings
+from lakeui.conflicts.recorded_history import decoded, recorded_table
 from lakeui.conflicts.statement_kinds import DELETE, UPDATE
-from lakeui.conflicts.what_if import decoded, recorded_table
 
 MAX_TEXTS = 200
 MAX_BYTES = 2 * 1024**2

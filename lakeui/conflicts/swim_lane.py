@@ -18,7 +18,7 @@ from lakeui.conflicts.landed import landed_around
 from lakeui.conflicts.lane_bars import Around, Bar, Joint, landed_bar, lost_bar, running_bar
 from lakeui.conflicts.lane_words import Properties, properties_of, resolved
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.what_if import History, recorded_history, unexplained
+from lakeui.conflicts.recorded_history import History, recorded_history, unexplained
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500

@@ -11,25 +11,16 @@ from enum import StrEnum
 
 from django.db.models.fields.json import KeyTransform
 
-from engine.actions.codec import decode_lines
-from engine.actions.commit_info import CommitInfo
 from engine.conflicts.checker import FILE_RULES
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.replay_history import (
-    RecordedTable,
-    UnexplainedSnapshot,
-    WhatIf,
-    replay_history,
-    unexplained_snapshots,
-)
+from engine.conflicts.replay_history import WhatIf, replay_history
 from engine.conflicts.transaction_info import WinningCommit
-from engine.errors import ConflictFacts, EngineError
-from engine.schema.types import StructType, parse_schema
-from lakeui.catalog.models import Commit, Table
+from engine.errors import ConflictFacts
+from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.recorded_history import History, latest_versions, recorded_history
 
 DEFAULT_VERSIONS = 100
-MAX_VERSIONS = 500
 MAX_CONFLICTS = 2_000
 _DATA_ADDED = "data_added"
 _JUDGED_BY = (
@@ -104,15 +95,6 @@ class Answer:
     is_capped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    """The commits of a range that can be replayed, and the versions that cannot."""
-
-    table: RecordedTable
-    commits: tuple[WinningCommit, ...]
-    missing: frozenset[int]
-
-
 def what_if(  # noqa: PLR0913 - what is given spares a query
     table: Table,
     level: IsolationLevel,
@@ -165,71 +147,6 @@ def recorded_conflicts(table: Table, first: int, last: int) -> tuple[Conflict, .
     blind = KeyTransform("is_blind_append", KeyTransform("winner", "facts"))
     rows = met.select_related("job").only(*_JUDGED_BY).annotate(winner_is_blind=blind)
     return tuple(rows.order_by("-winning_version", "-id")[:MAX_CONFLICTS])[::-1]
-
-
-def unexplained(
-    table: Table, first: int, last: int, history: History | None = None
-) -> tuple[UnexplainedSnapshot, ...]:
-    """Versions whose snapshot no serial order explains, as far as the kept commits tell.
-
-    `history` is that range where it has been read already.
-    """
-    history = history or recorded_history(table, first, last)
-    serializable = {
-        each.version
-        for each in history.commits
-        if (each.info.isolation_level or table.isolation_level) == IsolationLevel.SERIALIZABLE
-    }
-    found = unexplained_snapshots(history.commits, history.table)
-    return tuple(each for each in found if each.later_version not in serializable)
-
-
-def latest_versions(table: Table, count: int) -> tuple[int, int]:
-    """The last `count` versions, as first and last."""
-    last = table.version or 0
-    return max(0, last - min(count, MAX_VERSIONS) + 1), last
-
-
-def within(table: Table, first: int, last: int) -> tuple[int, int]:
-    """A range of versions cut to those there are, and to the latest `MAX_VERSIONS` of them."""
-    last = min(last, table.version or 0)
-    return max(first, last - MAX_VERSIONS + 1, 0), last
-
-
-def recorded_history(table: Table, first: int, last: int) -> History:
-    """The commits of a range from the mirror's texts, decoded as the engine does it."""
-    first, last = within(table, first, last)
-    rows = list(table.commits.filter(version__range=(first, last)).order_by("version"))
-    read = {row.version: decoded(row) for row in rows}
-    here = {version: commit for version, commit in read.items() if commit is not None}
-    recorded = recorded_table(table)
-    missing = frozenset(range(first, last + 1)) - here.keys() if rows else frozenset()
-    return History(recorded, tuple(here.values()), missing)
-
-
-def recorded_table(table: Table) -> RecordedTable:
-    """The table as the engine's replays know it; without columns where its schema cannot be read."""
-    return RecordedTable(table.name, _schema(table), tuple(table.partition_columns))
-
-
-def _schema(table: Table) -> StructType:
-    try:
-        return parse_schema(table.schema)
-    except EngineError:
-        return StructType(())
-
-
-def decoded(row: Commit) -> WinningCommit | None:
-    """A mirrored commit as it was written; None where its text is not kept whole."""
-    text = row.raw.encode("utf-8")
-    if not text or len(text) < row.raw_bytes:
-        return None
-    try:
-        actions = tuple(decode_lines(text))
-    except EngineError:
-        return None
-    info = next((each for each in actions if isinstance(each, CommitInfo)), None)
-    return WinningCommit(version=row.version, actions=actions, info=info or CommitInfo())
 
 
 def _unseen(commit: WinningCommit, history: History) -> bool:

@@ -14,7 +14,8 @@ from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Table
 from lakeui.conflicts.level_impact import PROMISES
 from lakeui.conflicts.overlaps import Overlap, PairChange, Replay, Was, pair_changes, replay
-from lakeui.conflicts.what_if import MAX_CONFLICTS, Verdict, latest_versions
+from lakeui.conflicts.recorded_history import latest_versions
+from lakeui.conflicts.what_if import MAX_CONFLICTS, Verdict
 from lakeui.pages.exports import export
 from lakeui.pages.table_head import table_head, visible_table
 

@@ -9,7 +9,8 @@ from lakeui.api.filtering import asked
 from lakeui.api.serializers.what_if import WhatIfRequestSerializer, WhatIfSerializer
 from lakeui.api.views.of_table import OfTable
 from lakeui.conflicts.overlaps import pair_changes, replay
-from lakeui.conflicts.what_if import DEFAULT_VERSIONS, latest_versions, within
+from lakeui.conflicts.recorded_history import latest_versions, within
+from lakeui.conflicts.what_if import DEFAULT_VERSIONS
 
 _ANSWER = (
     "level",
