@@ -197,3 +197,24 @@ def test_a_bar_is_named_by_what_it_became():
     assert Bar(**given).key == "j-x"
     assert Bar(**given | {"version": 4}).key == "v4"
     assert Bar(**given | {"outcome": "reported", "conflict_id": 7}).key == "c-7"
+
+
+def test_sums_are_of_one_writer_where_one_is_asked_for(as_, lake, path):
+    client = as_("viewer")
+    body = _body(client, path, span=3000, writer="etl-nightly")
+    assert "0 attempts lost" in body
+    twin = html.unescape(re.search(r'href="([^"]+)" title="This page as JSON"', body)[1])
+    found = client.get(twin).json()
+    assert [(each["name"], each["commits"]) for each in found["lanes"]] == [("etl-nightly", 4)]
+    assert "1 attempt lost" in _body(client, path, span=3000)
+    answer = client.get(path, {"span": 3000, "export": "csv"})
+    rows = csv.DictReader(b"".join(answer.streaming_content).decode().splitlines())
+    lost = [row for row in rows if row["lost"] == "1"]
+    assert [(row["lane"], row["first"], row["commits"]) for row in lost] == [
+        ("price-fixer", "3", "0")
+    ]
+
+
+def test_sums_of_a_writer_that_wrote_nothing_lead_back(as_, path):
+    body = _body(as_("viewer"), path, span=3000, writer="nobody")
+    assert "None of these versions matches" in body
