@@ -4,7 +4,7 @@ from auditlog.registry import auditlog
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
-from lakeui.jobs.models import Job, JobAttempt, JobEvent, Schedule
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
 
 auditlog.register(
     Job,
@@ -21,6 +21,11 @@ class JobAttemptInline(ReadOnlyInline):
     fields = ["number", "worker", "started_at", "finished_at", "outcome", "read_version", "message"]
 
 
+class JobStageInline(ReadOnlyInline):
+    model = JobStage
+    fields = ["place", "name", "found", "took_ms", "done", "total", "core_ms", "bytes_read"]
+
+
 class JobEventInline(ReadOnlyInline):
     model = JobEvent
     fields = ["at", "level", "message"]
@@ -33,6 +38,7 @@ class JobAdmin(ReadOnlyAdmin):
         "table",
         "kind",
         "state",
+        "schedule",
         "dry_run",
         "requested_by",
         "created_at",
@@ -44,17 +50,44 @@ class JobAdmin(ReadOnlyAdmin):
     list_filter = ["state", "kind", "queue", "dry_run", "error_code"]
     search_fields = ["id", "table__name", "requested_by__username", "statement", "reason"]
     date_hierarchy = "created_at"
-    list_select_related = ["table", "requested_by"]
+    list_select_related = ["table", "requested_by", "schedule"]
     inlines = [JobAttemptInline, JobEventInline]
 
 
 @admin.register(JobAttempt)
 class JobAttemptAdmin(ReadOnlyAdmin):
-    list_display = ["job", "number", "outcome", "worker", "started_at", "finished_at"]
+    list_display = [
+        "job",
+        "number",
+        "outcome",
+        "worker",
+        "started_at",
+        "finished_at",
+        "core_ms",
+        "bytes_written",
+    ]
     list_filter = ["outcome"]
     search_fields = ["job__id", "worker", "message"]
     date_hierarchy = "started_at"
     list_select_related = ["job"]
+    inlines = [JobStageInline]
+
+
+@admin.register(JobStage)
+class JobStageAdmin(ReadOnlyAdmin):
+    list_display = ["attempt", "place", "name", "found", "started_at", "took_ms", "done", "total"]
+    list_filter = ["name"]
+    search_fields = ["attempt__job__id", "name", "found"]
+    date_hierarchy = "started_at"
+    list_select_related = ["attempt"]
+
+
+@admin.register(WorkerReport)
+class WorkerReportAdmin(ReadOnlyAdmin):
+    list_display = ["name", "queue", "seen_at", "slots", "spark_version", "cores", "busy_cores"]
+    list_filter = ["queue"]
+    search_fields = ["name", "spark_master"]
+    date_hierarchy = "seen_at"
 
 
 @admin.register(JobEvent)

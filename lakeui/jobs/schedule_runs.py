@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from lakeui.jobs.models import Job, Schedule
 
-SHOWN = 14
+SHOWN = 10
 DAYS = 30
 MEETS_WITHIN = timedelta(hours=1)
 

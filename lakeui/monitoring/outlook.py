@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from django.db.models import Avg, Count, QuerySet
+from django.db.models import Avg, Count, Max, QuerySet
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, Table
@@ -21,6 +21,7 @@ from lakeui.jobs.usual_runs import Usual, usual_run, usual_runs
 PAIR_DAYS = 30
 SHOWN = 10
 _COMING = 5
+_READS = frozenset({"update", "delete", "merge", "optimize", "reorg", "append"})
 _IN_THE_LOG = {"append": "WRITE", "overwrite": "WRITE", "stream": "STREAMING UPDATE"}
 
 
@@ -131,6 +132,30 @@ def outlook_of(job: Job, attempt: Any) -> Outlook | None:  # noqa: ANN401 - a Jo
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a job would meet if it began now. `files` and bytes are the most it can read."""
+
+    files: int
+    size_bytes: int
+    usual: Usual | None
+    coming: tuple[Coming, ...]
+
+
+def forecast_of(table: Table, kind: str, parameters: Any) -> Forecast:  # noqa: ANN401 - JSON
+    """Of a command that nobody asked for yet, from the mirror alone."""
+    job = Job(table=table, kind=kind, parameters=parameters)
+    usual = usual_run(table, kind)
+    ends = usual.end_after(timezone.now()) if usual else None
+    reads = not _is_blind(job) and kind in _READS
+    return Forecast(
+        files=table.file_count if reads else 0,
+        size_bytes=table.size_bytes if reads else 0,
+        usual=usual,
+        coming=tuple(_coming(job, ends, _records(table, operation_of(kind)))),
+    )
+
+
 def operation_of(kind: str) -> str:
     """A job's kind as logs and conflicts name the operation."""
     return _IN_THE_LOG.get(kind) or kind.removeprefix("alter_").replace("_", " ").upper()
@@ -181,6 +206,7 @@ def _coming(
         job.table.jobs.filter(state__in=Job.ACTIVE, dry_run=False)
         .exclude(pk=job.pk)
         .select_related("requested_by")
+        .annotate(last_try_at=Max("attempt_rows__started_at"))
         .order_by("created_at")[:_COMING]
     )
     running = list(others)
@@ -201,15 +227,21 @@ def _coming(
 
 def _of_job(job: Job, other: Job, usual: Usual | None, records: Mapping[str, PairRecord]) -> Coming:
     operation = operation_of(other.kind)
-    ends = usual.end_after(other.started_at) if usual and other.started_at else None
     return Coming(
         operation=operation,
         writer=other.requested_by.get_username() if other.requested_by else "",
-        expected_at=ends,
+        expected_at=_expected(other, usual),
         verdict=_of_kind(job, other.kind, other.parameters),
         record=records.get(operation, PairRecord()),
         job_id=other.pk,
     )
+
+
+def _expected(other: Any, usual: Usual | None) -> datetime | None:  # noqa: ANN401 - annotated
+    """When it may end; None where nobody knows, or where it is longer at work than usual."""
+    began = other.last_try_at or other.started_at
+    ends = usual.end_after(began) if usual and began else None
+    return ends if ends is not None and ends > timezone.now() else None
 
 
 def _of_kind(job: Job, kind: str, parameters: Any) -> Verdict:  # noqa: ANN401 - JSON

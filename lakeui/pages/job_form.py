@@ -20,6 +20,7 @@ from lakeui.jobs.command_rules import check_command, statement_of
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.uploads import store_upload
+from lakeui.monitoring.outlook import Forecast, forecast_of
 from lakeui.pages.command_forms import MORE, CommandForm, initial_of
 from lakeui.pages.list_table import one_table
 from lakeui.pages.plans import plan_lines
@@ -64,6 +65,7 @@ class Understood:
     rehearsal: Job | None
     impact: Impact | None
     asks_name: bool
+    forecast: Forecast
 
     @property
     def plan(self) -> list[tuple[str, str]]:
@@ -213,6 +215,7 @@ def _understood(request: HttpRequest, table: Table, command: Command) -> Underst
         parameters_json=json.dumps(parameters),
         impact=impact_of_command(table, command.kind, parameters),
         asks_name=_asks_name(command),
+        forecast=forecast_of(table, command.kind, parameters),
         rehearsal=rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first(),
     )
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from engine.commands.model import COMMANDS
 from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.jobs.models import JobStage
 
@@ -111,4 +112,19 @@ class OutlookSerializer(serializers.Serializer[Any]):
     verdict = serializers.CharField(help_text="loses, passes, by rows or by files: of all landed.")
     landed_count = serializers.IntegerField()
     landed = LandedSerializer(many=True, help_text="At most 10; what defines the table first.")
+    coming = ComingSerializer(many=True)
+
+
+class ForecastRequestSerializer(serializers.Serializer[Any]):
+    """Which command."""
+
+    kind = serializers.ChoiceField(choices=sorted(COMMANDS), help_text="optimize, delete, …")
+
+
+class ForecastSerializer(serializers.Serializer[Any]):
+    """What a job of a kind would meet if it began now. Files and bytes are the most it can read."""
+
+    files = Int64Field()
+    size_bytes = Int64Field()
+    usual = UsualSerializer(allow_null=True)
     coming = ComingSerializer(many=True)

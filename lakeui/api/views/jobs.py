@@ -19,10 +19,12 @@ from lakeui.api.serializers.jobs import (
     JobRequestSerializer,
     JobSerializer,
 )
+from lakeui.api.serializers.runs import ForecastRequestSerializer, ForecastSerializer
 from lakeui.api.views.of_table import OfTable
 from lakeui.jobs.filters import JobFilter, visible_jobs
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.jobs.requests import cancel_job, request_job, retry_job
+from lakeui.monitoring.outlook import forecast_of
 
 
 def jobs_to_list(jobs: QuerySet[Job]) -> QuerySet[Job]:
@@ -84,6 +86,19 @@ class TableJobList(OfTable, ListAPIView[Job]):
                 request_job(table=table, requested_by=caller(request), **wanted.validated_data),
             ),
         )
+
+
+class JobForecast(OfTable):
+    """What a job of a kind would meet on a table if it began now; a dry run says more."""
+
+    serializer_class = ForecastSerializer
+
+    @extend_schema(parameters=[ForecastRequestSerializer], responses={200: ForecastSerializer})
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        wanted = ForecastRequestSerializer(data=request.query_params)
+        wanted.is_valid(raise_exception=True)
+        found = forecast_of(self.table, wanted.validated_data["kind"], {})
+        return Response(ForecastSerializer(found).data)
 
 
 class JobDetail(RetrieveAPIView[Job]):

@@ -11,12 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import resolve, reverse
 from django.utils import timezone
 
 from lakeui.catalog.models import Preview
+from lakeui.jobs.models import Schedule
 from lakeui.pages.urls import urlpatterns
 from tests.lakeui.factories import make_conflict
 from tests.lakeui.pages.conftest import SmallLake
@@ -42,8 +44,8 @@ MORE = {
 }
 QUERIES = {
     "overview": 56, "attention": 24, "tables": 11, "table": 24, "schema": 17, "history": 21, "version": 25, "diff": 22, "concurrency": 29,
-    "isolation": 23, "eligibility": 20, "what-if": 17, "files": 18, "jobs": 10, "job": 15, "schedules": 8,
-    "lanes": 18, "monitoring": 18, "conflicts": 12, "conflict": 21, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
+    "isolation": 23, "eligibility": 20, "what-if": 17, "files": 18, "jobs": 10, "job": 21, "schedules": 8,
+    "lanes": 18, "monitoring": 21, "conflicts": 12, "conflict": 21, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
 
 TWIN_QUERIES = {"overview": 40}
@@ -232,6 +234,8 @@ def _address(lake, route):
 def test_every_page_has_a_json_twin_or_says_how_to_do_the_same_over_rest(as_, lake, route):
     client = as_("owner")
     Preview.objects.create(table=lake.table, version=3, asked_at=timezone.now())
+    people = {"owner": User.objects.get(username="owner"), "table": lake.table}
+    Schedule.objects.create(pk=lake.table.pk, name="n", cron="0 3 * * *", kind="optimize", **people)
     body = client.get(_address(lake, route)).content.decode()
     copied = re.search(r'data-copy="curl ([^"]+)"', body)
     assert copied, "no curl"

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from engine.commands.model import COMMANDS
 from lakeui.catalog.models import Table
-from lakeui.jobs.models import Job, JobAttempt, JobStage
+from lakeui.jobs.models import Job, JobAttempt, JobStage, Schedule
 from lakeui.pages import streams
 from lakeui.pages.metric_names import readable_metrics
 from lakeui.pages.run_steps import task_field
@@ -471,3 +471,18 @@ def test_a_run_that_ended_well_opens_the_form_with_its_statement(as_, lake):
     body = as_("owner").get(f"/jobs/{lake.job.pk}/").content.decode()
     assert "Run again…" in body
     assert "sql=OPTIMIZE%20sales.orders" in body
+
+
+def test_a_statement_says_beforehand_what_it_would_meet(as_, lake, people):
+    Schedule.objects.create(
+        name="nightly purge", table=lake.table, cron="0 3 * * *", kind="reorg",
+        owner=people["owner"], next_due_at=timezone.now() + timedelta(minutes=9),
+    )  # fmt: skip
+    body = new(as_("owner"), lake.table, sql="DELETE FROM sales.orders WHERE order_id = 1")
+    said = body.content.decode()
+    assert "at most 96 files" in said
+    assert "schedule “nightly purge”" in said
+    assert f'href="/jobs/{lake.job.pk}/"' in said
+    told = as_("owner").get(f"/api/v1/tables/{lake.table.pk}/forecast/?kind=delete").json()
+    assert (told["files"], told["usual"]) == ("96", None)
+    assert [each["verdict"] for each in told["coming"]] == ["by rows", "by rows"]
