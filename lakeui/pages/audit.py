@@ -36,9 +36,12 @@ COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """A field that changed. `is_flag`: it was switched on as the thing was made, and has no value."""
+
     field: str
     old: str
     new: str
+    is_flag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,11 @@ def audit(request: HttpRequest) -> HttpResponseBase:
     context = {
         "listing": listing,
         "rows": audit_rows(list(listing.page)),
-        "acts": ACT_CHOICES,
+        "chips": [
+            ("", "All"),
+            *((value, said.removeprefix("was ")) for value, said in ACT_CHOICES),
+        ],
+        "refused": str(LogEntry.Action.ACCESS),
         "things": THINGS.items(),
         "twin": listing.twin("/api/v1/audit/"),
     }
@@ -140,9 +147,10 @@ def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[
             yield Change(label, "" if is_added else names, names if is_added else "")
         elif isinstance(values, list) and len(values) == 2:
             shown = partial(_shown, people=people if name in _PEOPLE else {})
-            change = Change(label, shown(values[0]), shown(values[1]))
-            if change.old or change.new:
-                yield change
+            old, new = shown(values[0]), shown(values[1])
+            is_made_off = not old and new == "False"
+            if (old or new) and not is_made_off:
+                yield Change(label, old, new, is_flag=not old and new == "True")
 
 
 def _shown(value: object, people: Mapping[str, str]) -> str:

@@ -21,6 +21,13 @@ from lakeui.catalog.access import highest_role
 from lakeui.catalog.roles import Role
 
 MAX_DAYS = 365
+SOON_DAYS = 7
+MAY_DO = (
+    (Role.VIEWER, "Looks at tables, jobs and conflicts, and has errors explained."),
+    (Role.OPERATOR, "Writes rows by jobs, cancels and repeats them, reports conflicts."),
+    (Role.MAINTAINER, "Creates, registers, alters, compacts and cleans tables, reads the trail."),
+    (Role.ADMIN, "Restores tables, shortens what is kept of them, gives roles."),
+)
 
 
 class TokenForm(forms.Form):
@@ -63,6 +70,8 @@ def token_list(request: HttpRequest) -> HttpResponse:
         "form": form,
         "secret": secret,
         "now": timezone.now(),
+        "soon": timezone.now() + timedelta(days=SOON_DAYS),
+        "may_do": MAY_DO,
         "twin": "/api/v1/tokens/",
     }
     status = 400 if form is not None and form.errors else 200

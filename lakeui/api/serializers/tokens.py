@@ -15,12 +15,19 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
 
     id = serializers.UUIDField(source="public_id", read_only=True)
     role = RoleField(read_only=True)
+    starts_with = serializers.SerializerMethodField(
+        help_text="The first characters of it, to tell it by."
+    )
     created_at = serializers.DateTimeField(source="created", read_only=True)
     expires_at = serializers.DateTimeField(source="expiry", read_only=True)
 
     class Meta:
         model = ApiToken
-        fields = ["id", "name", "role", "created_at", "expires_at"]
+        fields = ["id", "name", "role", "starts_with", "created_at", "expires_at"]
+
+    def get_starts_with(self, token: ApiToken) -> str:
+        """Eight characters of sixty-four."""
+        return str(token.token_key[:8])
 
 
 class NewTokenSerializer(TokenSerializer):

@@ -50,6 +50,19 @@ def test_people_are_named_and_not_numbered(as_, lake, people):
     assert ("user", "stranger") in {(each.field, each.new) for each in rows[0].changes}
 
 
+def test_what_was_made_off_is_left_out_and_what_was_made_on_needs_no_value(as_, lake):
+    make_job(lake.table, dry_run=True)
+    rows = as_("owner").get("/audit/?thing=job").context["rows"]
+    flags = [each for row in rows for each in row.changes if each.field == "dry run"]
+    assert [each.is_flag for each in flags] == [True]
+
+
+def test_acts_are_chosen_by_a_link(as_, lake):
+    body = as_("owner").get("/audit/?act=3&user=owner").content.decode()
+    assert 'href="?act=0&amp;user=owner"' in body
+    assert '<input type="hidden" name="act" value="3">' in body
+
+
 def test_groups_given_to_a_person_say_which(as_, people):
     body = as_("owner").get("/audit/?thing=user").content.decode()
     assert "operator" in body

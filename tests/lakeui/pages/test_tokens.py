@@ -48,3 +48,12 @@ def test_a_revoked_token_is_gone_and_another_persons_stays(as_, people):
     assert as_("owner").post(address).status_code == 404
     assert as_("operator").post(address).status_code == 302
     assert not ApiToken.objects.exists()
+
+
+def test_a_token_is_told_by_its_start_and_asks_before_it_is_revoked(as_):
+    secret = _secret(as_("operator").post("/tokens/", WANTED).content.decode())
+    body = as_("operator").get("/tokens/").content.decode()
+    assert f"<code>{secret[:8]}…</code>" in body
+    assert "It cannot be undone." in body
+    found = as_("operator").get("/api/v1/tokens/").json()["items"][0]
+    assert found["starts_with"] == secret[:8]
