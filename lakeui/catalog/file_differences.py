@@ -2,19 +2,31 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from lakeui.catalog.models import CommitFile, Table
 
 FILES_COMPARED = 5000
-FILES_SHOWN = 25
+FILES_SHOWN = 20
 _GONE_FIRST = {CommitFile.Action.REMOVE.value: 0, CommitFile.Action.ADD.value: 1}
+
+
+class ChangedFile(NamedTuple):
+    """A file as a version left it."""
+
+    version: int
+    action: str
+    path: str
+    size_bytes: int | None
+    row_count: int | None
+    deleted_row_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class FileSums:
     """The largest of them, and all of them in numbers. Rows are None where some file has none."""
 
-    files: tuple[CommitFile, ...] = ()
+    files: tuple[ChangedFile, ...] = ()
     count: int = 0
     size_bytes: int = 0
     row_count: int | None = 0
@@ -47,21 +59,20 @@ def file_difference(table: Table, older: int, newer: int) -> FileDifference:
     touched = CommitFile.objects.filter(
         commit__in=between.order_by().values("pk"), action__in=_GONE_FIRST
     )
-    found = list(
-        touched.select_related("commit")
-        .only("action", "path", "size_bytes", "row_count", "deleted_row_count", "commit__version")
-        .order_by("commit__version")[: FILES_COMPARED + 1]
+    rows = touched.order_by("commit__version").values_list(
+        "commit__version", "action", "path", "size_bytes", "row_count", "deleted_row_count"
     )
+    found = [ChangedFile(*row) for row in rows[: FILES_COMPARED + 1]]
     return _compared(found[:FILES_COMPARED], is_whole=whole and len(found) <= FILES_COMPARED)
 
 
-def _compared(touched: Iterable[CommitFile], *, is_whole: bool) -> FileDifference:
-    first: dict[str, CommitFile] = {}
-    last: dict[str, CommitFile] = {}
+def _compared(touched: Iterable[ChangedFile], *, is_whole: bool) -> FileDifference:
+    first: dict[str, ChangedFile] = {}
+    last: dict[str, ChangedFile] = {}
     for file in sorted(touched, key=_order):
         first.setdefault(file.path, file)
         last[file.path] = file
-    by_fate: dict[tuple[str, str], list[CommitFile]] = {}
+    by_fate: dict[tuple[str, str], list[ChangedFile]] = {}
     for path, file in last.items():
         by_fate.setdefault((first[path].action, file.action), []).append(file)
     return FileDifference(
@@ -73,12 +84,12 @@ def _compared(touched: Iterable[CommitFile], *, is_whole: bool) -> FileDifferenc
     )
 
 
-def _order(file: CommitFile) -> tuple[int, int]:
+def _order(file: ChangedFile) -> tuple[int, int]:
     """By version; within one, a file that only got another vector goes before it comes."""
-    return file.commit.version, _GONE_FIRST[file.action]
+    return file.version, _GONE_FIRST[file.action]
 
 
-def _sums(files: list[CommitFile]) -> FileSums:
+def _sums(files: list[ChangedFile]) -> FileSums:
     ranked = sorted(files, key=lambda each: (-(each.size_bytes or 0), each.path))
     rows = [each.row_count for each in files]
     known = [count for count in rows if count is not None]

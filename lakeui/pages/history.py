@@ -41,6 +41,7 @@ COLUMNS = {
     "user_metadata": lambda c: c.user_metadata,
 }
 _HIDDEN = ("raw",)
+_VERSIONS_A_PAGE = 25
 _FORM_FIELDS = ("user", "since", "until", "partition", "q")
 _KEPT = ("operation", "range", "lost", "absorbed", "beat")  # beside what the form asks for
 _NEVER_LOST = ("absorbed", "partition", "conflict")  # filters that no lost attempt can fit
@@ -50,7 +51,7 @@ _NEVER_LOST = ("absorbed", "partition", "conflict")  # filters that no lost atte
 def history(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
     commits = table.commits.defer(*_HIDDEN).order_by("-version")
-    listing = Listing(request, CommitFilter(request.GET, commits))
+    listing = Listing(request, CommitFilter(request.GET, commits), _VERSIONS_A_PAGE)
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], f"{table.name}-history")
     context = _context(request, table, listing)

@@ -146,7 +146,7 @@ class ChangedFileSerializer(serializers.Serializer[Any]):
 
 
 class FileSumsSerializer(serializers.Serializer[Any]):
-    """All of them in numbers, and the largest 25."""
+    """All of them in numbers, and the largest 20."""
 
     count = serializers.IntegerField()
     size_bytes = Int64Field()
