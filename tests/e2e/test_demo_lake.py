@@ -138,14 +138,13 @@ def test_a_table_is_made_eligible_for_row_level_concurrency(keyboard):
 def test_a_level_is_changed_once_it_is_seen_who_would_lose(keyboard):
     page = keyboard.page
     open_tab(keyboard, "sales.orders", "What-if")
-    expect(page.get_by_role("heading", name="replayed at")).to_be_visible()
+    expect(page.get_by_role("heading", name="All four settings")).to_be_visible()
     open_tab(keyboard, "sales.orders", "Isolation")
     keyboard.choose("level", "Serializable")
     keyboard.press("Preview")
     expect(page.get_by_role("heading", name="What it would do")).to_be_visible()
-    keyboard.press("Set by a job…")
-    keyboard.type("Type sales.orders to run it", "sales.orders")
-    keyboard.press("Run it")
+    keyboard.type("Type sales.orders to confirm", "sales.orders")
+    keyboard.press("Set as a job")
     committed(page)
     open_tab(keyboard, "sales.orders", "Isolation")
     expect(page.locator(".facts").get_by_text("Serializable set", exact=True)).to_be_visible()
@@ -155,7 +154,7 @@ def test_an_earlier_version_is_restored(keyboard):
     page = keyboard.page
     open_tab(keyboard, "sales.order_items", "History")
     keyboard.follow("v3")
-    keyboard.follow("Restore to it")
+    keyboard.follow("Restore to it…")
     keyboard.press("Show what it does")
     keyboard.type("Type sales.order_items to run it", "sales.order_items")
     keyboard.press("Run it")
