@@ -38,14 +38,20 @@ def leading_tables(
     """At first the tables that lost most in the day, then the others by name; with their health."""
     tables = with_health(visible_tables(user))
     narrowed = tables.filter(_matches(show, day)) if show else tables
-    matching = {each: Count("pk", _matches(each, day)) for each in SHOWS if each != "escaped"}
-    counts = tables.order_by().aggregate(**matching) | {"escaped": len(_lost(day))}
+    counts = table_counts(user, day)
     if sort == "-escaped":
         return Leading(_worst_first(narrowed, day, count), counts)
     backwards, name = sort.startswith("-"), sort.removeprefix("-")
     column = F(_COLUMNS[name])
     order = column.desc(nulls_last=True) if backwards else column.asc(nulls_last=True)
     return Leading(list(narrowed.order_by(order, "name")[:count]), counts)
+
+
+def table_counts(user: Person, day: Day) -> dict[str, int]:
+    """How many tables match each way of narrowing."""
+    tables = with_health(visible_tables(user)).order_by()
+    matching = {each: Count("pk", _matches(each, day)) for each in SHOWS if each != "escaped"}
+    return {**tables.aggregate(**matching), "escaped": len(_lost(day))}
 
 
 def many_lost(day: Day) -> set[int]:

@@ -27,6 +27,7 @@ COLUMNS = {
     "version": lambda t: t.version,
     "last_commit_at": lambda t: t.last_commit_at,
     "last_operation": lambda t: t.last_operation,
+    "last_writer": lambda t: t.last_writer,
     "size_bytes": lambda t: t.size_bytes,
     "file_count": lambda t: t.file_count,
     "small_file_count": lambda t: t.small_file_count,

@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.serializers.attention import MatterSerializer
+from lakeui.api.serializers.conflict_costs import HourCostSerializer
 
 
 class OverviewRequestSerializer(serializers.Serializer[Any]):
@@ -73,14 +74,6 @@ class DueSerializer(serializers.Serializer[Any]):
     next_due_at = serializers.DateTimeField()
 
 
-class HourCostSerializer(serializers.Serializer[Any]):
-    """What one pair of operations threw away in the hour that began then."""
-
-    pair = serializers.CharField()
-    hour = serializers.DateTimeField()
-    wasted_ms = Int64Field()
-
-
 class PartitionCostSerializer(serializers.Serializer[Any]):
     """What one pair of operations threw away in a partition; null: the conflict names none."""
 
@@ -91,6 +84,14 @@ class PartitionCostSerializer(serializers.Serializer[Any]):
     winner = RecordedField()
     times = serializers.IntegerField()
     wasted_ms = Int64Field()
+
+
+class TableCountsSerializer(serializers.Serializer[Any]):
+    """How many tables need a look, lost a write in 24 hours, or have no row-level concurrency."""
+
+    attention = serializers.IntegerField()
+    escaped = serializers.IntegerField()
+    no_row_level = serializers.IntegerField()
 
 
 class OverviewSerializer(serializers.Serializer[Any]):
@@ -116,6 +117,7 @@ class OverviewSerializer(serializers.Serializer[Any]):
     pairs = LosingPairSerializer(many=True)
     changed_table_count = serializers.IntegerField()
     news = NewsSerializer(many=True, help_text="The first 50 tables, what went wrong first.")
+    table_counts = TableCountsSerializer()
     attention_count = serializers.IntegerField()
     attention = MatterSerializer(many=True, help_text="The first 3 of each check; all: attention/.")
     running_count = serializers.IntegerField()

@@ -18,6 +18,7 @@ class TableSerializer(serializers.ModelSerializer[Table]):
     size_bytes = Int64Field()
     row_count = Int64Field(allow_null=True, help_text="null: some file has no statistics.")
     last_operation = RecordedField()
+    last_writer = RecordedField()
     mirror_error_code = RecordedField()
 
     class Meta:
@@ -31,6 +32,9 @@ class TableSerializer(serializers.ModelSerializer[Table]):
             "version",
             "last_commit_at",
             "last_operation",
+            "last_writer",
+            "last_optimize_at",
+            "last_vacuum_at",
             "isolation_level",
             "isolation_level_is_set",
             "deletion_vectors",
@@ -80,6 +84,8 @@ class TableDetailSerializer(TableSerializer):
             "live_files_mirrored",
             "mirror_error",
             "mirror_failed_at",
+            "mirror_tried_at",
+            "mirror_tries",
         ]
 
     @extend_schema_field(

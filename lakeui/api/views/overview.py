@@ -15,6 +15,7 @@ from lakeui.api.serializers.overview import OverviewRequestSerializer, OverviewS
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.attention import attention
+from lakeui.monitoring.leading import table_counts
 from lakeui.monitoring.mutes import muted, mutes_now
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.running import running_now
@@ -56,6 +57,7 @@ class Overview(GenericAPIView[Any]):
             "pairs": met.pairs,
             "changed_table_count": news.table_count,
             "news": news.first,
+            "table_counts": table_counts(user, day),
             "attention_count": told.count,
             "attention": told.matters,
             "running_count": at_work.running_count,

@@ -102,6 +102,8 @@ def test_tables_are_narrowed_and_sorted_by_the_address(as_):
     assert rows(client, "/?show=no_row_level&sort=name") == ["a.small"]
     kept = client.get("/?show=attention&sort=-size").content.decode()
     assert "?show=attention&amp;sort=-size&amp;heat=partition#cost" in kept
+    counts = client.get("/api/v1/overview/").json()["table_counts"]
+    assert counts == {"attention": 1, "escaped": 1, "no_row_level": 1}
     body = words(client)
     assert "Attention 1" in body
     assert "Escaped conflicts 1" in body
