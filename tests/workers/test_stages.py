@@ -1,0 +1,114 @@
+"""Steps of an attempt, told and asked without a worker."""
+
+import pytest
+
+from engine.spark.jobs import Progress
+from engine.spark.task_counts import TaskCounts, TaskTimes
+from workers.progress import LatestProgress
+from workers.stages import Stages
+
+
+class HandClock:
+    """Goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.ms = 1_790_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic_s(self) -> float:
+        return self.ms / 1000
+
+    def pause(self, seconds: float) -> None:
+        self.ms += int(seconds * 1000)
+
+
+@pytest.fixture
+def clock():
+    return HandClock()
+
+
+@pytest.fixture
+def stages(clock):
+    return Stages(clock, attempt=1)
+
+
+def tasks(stage: str, done: int, core_ms: int, running: int = 0) -> Progress:
+    counts = TaskCounts(done, running, done + running, core_ms, 100, 10)
+    return Progress(stage, done, done + running, counts=counts)
+
+
+def rows(stages: Stages, clock: HandClock) -> dict[str, dict]:
+    return {each.name: each.fields(clock.now_ms()) for each in stages.take_changed()}
+
+
+def test_a_step_ends_where_the_next_begins(stages, clock):
+    stages.enter("read the table")
+    clock.pause(0.9)
+    stages.note(tasks("match rows", 3, core_ms=700, running=2))
+    clock.pause(2)
+    found = rows(stages, clock)
+    read, match = found["read the table"], found["match rows"]
+    assert (read["took_ms"], read["core_ms"], read["unit"]) == (900, None, "")
+    assert read["finished_at"] == match["started_at"]
+    assert (match["took_ms"], match["done"], match["running"], match["total"]) == (2000, 3, 2, 5)
+    assert match["finished_at"] is None
+
+
+def test_a_step_that_comes_again_is_one_row_with_all_its_turns(stages, clock):
+    for core_ms in (400, 600):
+        stages.enter("read the table")
+        clock.pause(1)
+        stages.note(tasks("compact files", 4, core_ms=core_ms))
+        clock.pause(3)
+    stages.close()
+    found = rows(stages, clock)
+    assert list(found) == ["read the table", "compact files"]
+    compact = found["compact files"]
+    assert (compact["took_ms"], compact["done"], compact["core_ms"]) == (6000, 8, 1000)
+    assert stages.cost_of(1) == TaskCounts(8, 0, 8, 1000, 200, 20)
+
+
+def test_words_about_a_step_that_is_over_begin_nothing(stages, clock):
+    stages.enter("read the table")
+    stages.enter("read the source")
+    clock.pause(1)
+    stages.note(Progress("read the table", 0, 0, detail="212 of 1,204 files"))
+    found = rows(stages, clock)
+    assert found["read the table"]["found"] == "212 of 1,204 files"
+    assert found["read the table"]["took_ms"] == 0
+    assert found["read the source"]["finished_at"] is None
+
+
+def test_what_did_not_change_is_not_written_again(stages, clock):
+    stages.enter("read the table")
+    assert rows(stages, clock)
+    clock.pause(1)
+    assert not rows(stages, clock)
+
+
+def test_each_attempt_has_steps_of_its_own(stages, clock):
+    stages.note(tasks("write", 4, core_ms=400))
+    stages.next_attempt(2)
+    stages.note(tasks("write", 1, core_ms=50))
+    found = [(each.attempt, each.place, each.counts.core_ms) for each in stages.take_changed()]
+    assert found == [(1, 0, 400), (2, 0, 50)]
+    assert stages.cost_of(2).core_ms == 50
+
+
+def test_the_times_of_single_tasks_stay_until_newer_ones_come(stages, clock):
+    slow = TaskTimes(median_ms=810, slowest_ms=4100, slowest_task=118)
+    counts = TaskCounts(2, 0, 2, 5000)
+    stages.note(Progress("write", 2, 2, counts=counts, times=slow))
+    stages.note(Progress("write", 2, 2, counts=counts))
+    assert rows(stages, clock)["write"]["slowest_task"] == 118
+
+
+def test_checks_and_commit_are_told_apart_by_the_transaction(clock):
+    progress = LatestProgress(lambda: None, clock=clock)
+    progress(Progress("commit", 0, 1, "commits"))
+    assert progress.take_fields()["progress_stage"] == "commit"
+    progress.enter("check")
+    progress.enter("commit")
+    assert [each.name for each in progress.stages.take_changed()] == ["check", "commit"]
