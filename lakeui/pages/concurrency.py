@@ -10,7 +10,7 @@ from django.contrib.auth.decorators import login_required
 from django.core.paginator import EmptyPage, Page, PageNotAnInteger, Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
@@ -25,7 +25,7 @@ from lakeui.pages.charts.lane_strip import Strip, draw_strip
 from lakeui.pages.charts.lanes import draw_lanes
 from lakeui.pages.charts.swim import draw_swim_lane
 from lakeui.pages.exports import export
-from lakeui.pages.lane_window import ALL_SPANS, Window, filter_of, prefix, window_of
+from lakeui.pages.lane_window import ALL_SPANS, Window, elsewhere, filter_of, prefix, window_of
 from lakeui.pages.table_head import table_head, visible_table
 from lakeui.pages.what_if import SPANS as WHAT_IF_SPANS
 
@@ -77,14 +77,20 @@ class ActiveFilter:
 def concurrency(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
     window, by = window_of(request, table), filter_of(request)
+    around = elsewhere(request, table, window)
+    if around is not None:
+        return redirect(request.path + around)
     if window.is_summed:
         return _summed(request, table, window, by)
     whole = swim_lane(table, window.first, window.last)
     if "export" in request.GET:
-        kept, _ = narrowed(table, whole, by)
-        name = f"{table.name}-concurrency"
-        return export(_newest_first(kept), COLUMNS, request.GET["export"], name)
-    context = _context(request, table, window, whole, by)
+        rows = _newest_first(narrowed(table, whole, by)[0])
+        return export(rows, COLUMNS, request.GET["export"], f"{table.name}-concurrency")
+    return _drawn(request, table, _context(request, table, window, whole, by))
+
+
+def _drawn(request: HttpRequest, table: Table, context: dict[str, Any]) -> HttpResponse:
+    """The page; what is left of it where htmx asks, nothing where it has seen that."""
     if not request.headers.get("HX-Request"):
         head = {"head": table_head(request, table, "concurrency")}
         return render(request, "tables/concurrency.html", context | head)
@@ -108,6 +114,7 @@ def _context(
         "active": _active(by),
         "writers": sorted({bar.lane for bar in whole.all}, key=str.lower),
         "operations": sorted({bar.operation for bar in whole.all}),
+        "partitions": sorted({text for bar in whole.bars for text in bar.partitions}),
         "counts": counts,
         "data": data,
         "took": last_at - first_at if first_at and last_at else None,

@@ -12,6 +12,7 @@ SUMMED_SPANS = (600, 3000)  # too many to draw one by one
 ALL_SPANS = (*SPANS, *SUMMED_SPANS)
 _USUAL_SPAN = 30
 _LONGEST = 300
+_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,25 @@ def window_of(request: HttpRequest, table: Table) -> Window:
     )
 
 
+def elsewhere(request: HttpRequest, table: Table, window: Window) -> str | None:
+    """Where a transaction is picked that lies before the latest versions: the address around it.
+
+    Its end is then two thirds across. None where the window holds it, or an address says which.
+    """
+    key = request.GET.get("pick", "")
+    kind, number = key[:1], key[1:].removeprefix("-")
+    is_number = number.isascii() and number.isdigit() and len(number) < _DIGITS
+    if "last" in request.GET or not is_number:
+        return None
+    version: int | None = int(number) if kind == "v" else None
+    if kind == "c":
+        found = table.conflicts.filter(pk=int(number)).values_list("winning_version", flat=True)
+        version = found.first()
+    if version is None or version >= window.first:
+        return None
+    return f"{prefix(request, 'last', ())}{version + window.span // 3}"
+
+
 def filter_of(request: HttpRequest) -> LaneFilter:
     """Which transactions are asked for.
 
@@ -85,7 +105,7 @@ def _number(request: HttpRequest, name: str, preset: int) -> int:
     text = request.GET.get(name, "")
     if not text:
         return preset
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+    if not (text.isascii() and text.isdigit() and len(text) < _DIGITS):
         msg = f"{name} is not a number."
         raise Http404(msg)
     return int(text)

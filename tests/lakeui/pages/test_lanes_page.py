@@ -122,6 +122,22 @@ def test_a_long_window_is_paged(as_, lake, path):
     assert len(_rows(_body(client, path, span=120, page=2))) == 42
 
 
+def test_a_link_to_an_old_transaction_opens_the_versions_around_it(as_, lake, path):
+    for version in range(4, 100):
+        make_commit(lake.table, version)
+    lake.table.version = 99
+    lake.table.save()
+    client, key = as_("viewer"), f"c-{lake.conflict.pk}"
+    answer = client.get(path, {"pick": key}, follow=True)
+    assert answer.redirect_chain == [(f"{path}?pick={key}&last=13", 302)]
+    body = answer.content.decode()
+    assert "v0 to v13" in body  # its winner, v3, and a third of the usual span
+    assert '<h2 id="picked">price-fixer' in body
+    assert client.get(path, {"pick": "v50"})["Location"] == f"{path}?pick=v50&last=60"
+    assert client.get(path, {"pick": "v80"}).status_code == 200
+    assert f"{key} is none of the transactions" in _body(client, path, pick=key, last=99)
+
+
 def test_a_bucket_of_the_strip_moves_the_window(as_, lake, path):
     body = _body(as_("viewer"), path, by="operation")
     assert 'href="?by=operation&amp;last=2"' in body
