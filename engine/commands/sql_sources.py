@@ -83,6 +83,8 @@ def _of_one_table(
     table = body.source
     if body.distinct or body.group_by or body.having or body.qualify or table.columns:
         return None
+    if isinstance(table.version, str):
+        return None
     whole = len(body.items) == 1 and body.items[0] == ItemSyntax((), star=True)
     texts = (body.where, *(each.tokens for each in body.items))
     if not (whole or all(each.tokens for each in body.items)) or not all(map(_is_plain, texts)):

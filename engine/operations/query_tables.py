@@ -45,11 +45,11 @@ class QueryTables:
 
     def __init__(self, execution: Execution, txn: OptimisticTransaction | None) -> None:
         self._execution, self._txn = execution, txn
-        self._opened: dict[tuple[str, int | None], tuple[DeltaTable, Snapshot]] = {}
+        self._opened: dict[tuple[str, int | str | None], tuple[DeltaTable, Snapshot]] = {}
         self._newest: dict[str, Snapshot] = {}
         self.reads_target = False
 
-    def schema(self, name: str, version: int | None = None) -> StructType:
+    def schema(self, name: str, version: int | str | None = None) -> StructType:
         """The columns of a table, for `bind_query` and `Command.condition`.
 
         Raises:
@@ -112,7 +112,7 @@ class QueryTables:
         request = ScanRequest(snapshot.add_files(condition))
         return scan(self._execution.spark, files, request)
 
-    def _open(self, name: str, version: int | None) -> tuple[DeltaTable, Snapshot]:
+    def _open(self, name: str, version: int | str | None) -> tuple[DeltaTable, Snapshot]:
         known = self._opened.get((name, version))
         if known is None:
             table = open_table(self._execution, name)
@@ -121,7 +121,9 @@ class QueryTables:
             known = self._opened[name, version] = (table, self._version(table, version))
         return known
 
-    def _version(self, table: DeltaTable, version: int | None) -> Snapshot:
+    def _version(self, table: DeltaTable, version: int | str | None) -> Snapshot:
+        if isinstance(version, str):
+            return table.snapshot(timestamp=version)
         if version is not None:
             return table.snapshot(version)
         if self._txn is not None and self._txn.snapshot is not None and self._is_target(table):

@@ -24,8 +24,8 @@ from engine.expressions.tree import VOID, Expression, Literal, Subquery
 from engine.expressions.types import common_type, sql_name
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 
-Tables: TypeAlias = Callable[[str, int | None], StructType]
-"""The schema of a table by its name or URI as written, and its version where one is asked for.
+Tables: TypeAlias = Callable[[str, int | str | None], StructType]
+"""The schema of a table by its name or URI as written, at a version or a time where one is asked for.
 
 Raises an `EngineError` where there is none.
 """
@@ -123,7 +123,7 @@ class Binder(ABC):
         return Relation(schema, self.side(), names)
 
     def scan(
-        self, name: str, version: int | None, names: tuple[str, ...], position: int
+        self, name: str, version: int | str | None, names: tuple[str, ...], position: int
     ) -> tuple[Scan, Relation]:
         """A table by its name or URI."""
         schema = self.tables(name, version)

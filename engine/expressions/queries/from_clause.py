@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token
-from engine.expressions.literals import is_whole
+from engine.expressions.literals import is_whole, parse_timestamp
 from engine.expressions.queries.syntax import (
     DerivedTable,
     FromSyntax,
@@ -125,9 +125,11 @@ class FromReader(Cursor, ABC):
         if self.peek(1) == "(":
             self.refuse("a function cannot be read as a table in a query")
         name = self._table_name()
-        version = None
+        version: int | str | None = None
         if self.take("VERSION", "AS", "OF"):
             version = self._version()
+        elif self.take("TIMESTAMP", "AS", "OF"):
+            version = self._time()
         alias, columns = self._alias()
         return TableName(name, version, alias, columns, position)
 
@@ -154,6 +156,13 @@ class FromReader(Cursor, ABC):
             self.refuse("a version was expected")
         self.index += 1
         return int(token.value)
+
+    def _time(self) -> str:
+        token = self.token()
+        if token is None or token.kind != "string" or parse_timestamp(token.value) is None:
+            self.refuse("a time was expected, such as '2026-11-02 12:00:00'")
+        self.index += 1
+        return token.value
 
     def _alias(self) -> tuple[str, tuple[str, ...]]:
         explicit = self.take("AS")

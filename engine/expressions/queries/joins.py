@@ -55,7 +55,7 @@ def _table(binder: Binder, source: TableName, place: Place) -> Joined:
         return Joined(scan, (relation,))
     if source.version is not None:
         what = f"{source.name} is a query, which has no versions."
-        raise ExpressionError(what, "Leave VERSION AS OF out.", position=source.position)
+        raise ExpressionError(what, "Leave AS OF out.", position=source.position)
     table, seen = common
     query = binder.query(table.query, seen)
     schema, trees = binder.named(query, source.columns or table.columns, source.position)

@@ -14,10 +14,10 @@ from engine.schema.types import DataType, StructType
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A table's rows. Its columns are called `side.name`."""
+    """A table's rows, at a version or a time. Its columns are called `side.name`."""
 
     table: str
-    version: int | None
+    version: int | str | None
     side: str
     schema: StructType
 

@@ -14,10 +14,13 @@ Tokens: TypeAlias = tuple[Token, ...]
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table by its name or URI as written, or a common table expression."""
+    """A table by its name or URI as written, or a common table expression.
+
+    `version` is a number, or the text of a time at which it was current; None is the newest.
+    """
 
     name: str
-    version: int | None
+    version: int | str | None
     alias: str
     columns: tuple[str, ...]
     position: int

@@ -73,6 +73,7 @@ UNDERSTOOD = [
         "INSERT INTO t (a, b) VALUES (1, concat('a', 'b'))",
     ),
     ("INSERT INTO t SELECT a, b + 1 AS c FROM s WHERE a > 1", "append", None),
+    ("INSERT INTO t SELECT a FROM s TIMESTAMP AS OF '2026-01-01 00:00:00' x", "append", None),
     (
         "INSERT INTO t BY NAME SELECT * FROM db.s VERSION AS OF 3 AS x",
         "append",

@@ -39,7 +39,7 @@ TABLES = {"a": A, "b": B, "db.b": B, "/lake/b": B}
 
 
 def tables(name, version):
-    if name not in TABLES or version not in {None, 7}:
+    if name not in TABLES or version not in {None, 7, "2026-01-02 03:04:05"}:
         what = f"There is no table {name}."
         raise TableNotFoundError(what, "Register it.")
     return TABLES[name]
@@ -67,6 +67,7 @@ def shape(query):
         ("VALUES (1, 'x'), (NULL, 'y')", [("col1", INTEGER), ("col2", STRING)]),
         ("SELECT * FROM (VALUES (1L), (NULL)) AS v(n) JOIN b ON b.id = n", [("n", LONG), ("id", LONG), ("city", STRING), ("ok", BOOLEAN)]),
         ("SELECT n FROM VALUES (1) AS v(n)", [("n", INTEGER)]),
+        ("SELECT timestamp.id FROM b TIMESTAMP AS OF '2026-01-02 03:04:05' AS timestamp", [("id", LONG)]),
         ("WITH c(n) AS (SELECT id FROM b VERSION AS OF 7) SELECT n + 1 AS m FROM c", [("m", LONG)]),
     ],
 )  # fmt: skip
@@ -94,6 +95,8 @@ def test_two_readings_of_one_table_share_no_column():
     ("text", "position", "why"),
     [
         ("SELECT nothing FROM a", 7, "no column nothing"),
+        ("SELECT id FROM b TIMESTAMP AS OF 'soon'", 33, "a time was expected"),
+        ("SELECT id FROM b TIMESTAMP AS OF id", 33, "a time was expected"),
         ("SELECT id FROM a JOIN b ON a.id = b.id", 7, "ambiguous: a, b"),
         ("SELECT id FROM a, a", 18, "Two tables are called a"),
         ("SELECT id, name FROM a GROUP BY id", 0, "column name is neither"),

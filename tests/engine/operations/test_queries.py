@@ -166,6 +166,20 @@ def test_what_a_query_reads_of_its_own_table_conflicts_with_what_changes_it(lake
             assert lake(first, observer=observer).version is not None
 
 
+def test_a_table_is_read_as_it_was_at_a_time(lake):
+    _people(lake)
+    orders = lake.table("orders")
+    moment = orders.snapshot(version=1).timestamp.isoformat()
+    then = f"orders TIMESTAMP AS OF '{moment}'"
+    assert orders.snapshot().row_count == orders.snapshot(version=1).row_count - 1
+    lake(f"INSERT INTO t SELECT 100 + count(*), 0.0 FROM {then}")  # noqa: S608 - a time
+    lake(f"DELETE FROM t WHERE id = (SELECT 100 + count(*) FROM {then})")  # noqa: S608 - a time
+    assert [row[0] for row in lake.rows() if row[0] and row[0] > 100] == []
+    added = lake.table("t").history(2)[1].operation_metrics
+    assert added is not None
+    assert added["numOutputRows"] == "1"
+
+
 def test_its_own_table_is_its_own_under_the_name_of_a_link_too(lake, tmp_path):
     _people(lake)
     (tmp_path / "link").symlink_to(lake.table("t").uri)
