@@ -23,6 +23,7 @@ from lakeui.conflicts.proposal import (
     eligible_under,
     proposal_of,
     protocol_under,
+    undone_by,
 )
 
 STREAMS_DAYS = 7
@@ -69,7 +70,8 @@ class SeenStream:
 class Impact:
     """What would change and who would notice. `changes` is empty where all is as asked already.
 
-    `committed` are the lines of the log that would come and go. `clustering` is None where it stays.
+    `committed` are the lines of the log that would come and go, `undone_by` the statements that put
+    the settings back. `clustering` is None where it stays.
     """
 
     changes: Mapping[str, str]
@@ -80,6 +82,7 @@ class Impact:
     new_features: tuple[str, ...]
     locked_out: tuple[str, ...]
     irreversible: tuple[str, ...]
+    undone_by: tuple[str, ...]
     warnings: tuple[str, ...]
 
     @property
@@ -113,6 +116,7 @@ def impact_of(
         new_features=features,
         locked_out=tuple(_locked_out(features)),
         irreversible=tuple(_irreversible(features)),
+        undone_by=undone_by(table, proposal),
         warnings=tuple(_warnings(table, proposal)),
     )
 

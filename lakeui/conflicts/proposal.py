@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.actions.table import Protocol
+from engine.commands.model import ClusterBy, Command, SetProperties, UnsetProperties
 from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.sketch import Setting
@@ -107,6 +108,22 @@ def committed(table: Table, proposal: Proposal) -> tuple[Section, ...]:
         Section("domainMetadata delta.clustering", tuple(_clustering_lines(table, proposal))),
     )
     return tuple(section for section in sections if section.lines)
+
+
+def undone_by(table: Table, proposal: Proposal) -> tuple[str, ...]:
+    """The statements that would put the settings back, as far as a statement can."""
+    kept = {
+        name: table.properties[name] for name in proposal.properties if name in table.properties
+    }
+    gone = tuple(name for name in proposal.properties if name not in table.properties)
+    commands: list[Command] = []
+    if kept:
+        commands.append(SetProperties(table=table.name, properties=kept))
+    if gone:
+        commands.append(UnsetProperties(table=table.name, keys=gone))
+    if proposal.clustering is not None:
+        commands.append(ClusterBy(table=table.name, columns=tuple(table.clustering_columns)))
+    return tuple(each.statement() for each in commands)
 
 
 def _in_force(table: Table, name: str) -> str:

@@ -78,6 +78,9 @@ class ImpactSerializer(serializers.Serializer[Any]):
     new_features = serializers.ListField(child=serializers.CharField())
     locked_out = serializers.ListField(child=serializers.CharField())
     irreversible = serializers.ListField(child=serializers.CharField())
+    undone_by = serializers.ListField(
+        child=serializers.CharField(), help_text="Statements that put the settings back."
+    )
     warnings = serializers.ListField(child=serializers.CharField())
 
 

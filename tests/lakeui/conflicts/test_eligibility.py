@@ -111,3 +111,13 @@ def test_streams_that_wrote_lately_are_named():
     )
     [stream] = impact_of(table, {LEVEL: "Serializable"}).streams
     assert (stream.by, stream.reads) == ("clicks", False)
+
+
+def test_what_puts_the_settings_back_is_told_as_statements():
+    table = make_table(**ELIGIBLE | {"clustering_columns": ["a"]})
+    impact = impact_of(table, {LEVEL: "Serializable", VECTORS: "false"}, clustering=("b",))
+    assert impact.undone_by == (
+        f"ALTER TABLE sales.orders SET TBLPROPERTIES ('{VECTORS}' = 'true')",
+        f"ALTER TABLE sales.orders UNSET TBLPROPERTIES ('{LEVEL}')",
+        "ALTER TABLE sales.orders CLUSTER BY (a)",
+    )
