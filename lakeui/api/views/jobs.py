@@ -95,9 +95,10 @@ class JobForecast(OfTable):
 
     @extend_schema(parameters=[ForecastRequestSerializer], responses={200: ForecastSerializer})
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        table = self.table
         wanted = ForecastRequestSerializer(data=request.query_params)
         wanted.is_valid(raise_exception=True)
-        found = forecast_of(self.table, wanted.validated_data["kind"], {})
+        found = forecast_of(table, wanted.validated_data["kind"], {})
         return Response(ForecastSerializer(found).data)
 
 
