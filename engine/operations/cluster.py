@@ -108,6 +108,7 @@ def _write(
         ordered = ordered.sortWithinPartitions(*partitions, *columns)
         written = write(ordered, table, data_change=False, keep_row_ids=kept, ordered=True)
         execution.wrote(written.adds)
+    execution.wrote_in_words(written.adds)
     return written
 
 

@@ -84,6 +84,7 @@ def rewrite_without(
             deleted = removed.filter(column(MATCH)).drop(MATCH)
             changes = write_changes(deleted.withColumn(CHANGE_TYPE, F.lit("delete")), table)
             execution.wrote(changes)
+    execution.wrote_in_words(written.adds)
     return written, changes
 
 

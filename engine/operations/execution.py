@@ -5,7 +5,7 @@ VACUUM finds the rest.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -173,6 +173,10 @@ class Execution:
     def chose(self, files: int, snapshot: Snapshot) -> None:
         """Say how many of the table's files are left to look at."""
         self.found(f"{files:,} of {snapshot.file_count:,} files", READ)
+
+    def wrote_in_words(self, files: Sequence[AddFile]) -> None:
+        """Say how many files a stage wrote."""
+        self.found(f"{len(files):,} {'file' if len(files) == 1 else 'files'} written")
 
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
         """Data files that this run wrote: they go if it fails."""

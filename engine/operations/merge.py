@@ -121,6 +121,7 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     scanned = monotonic()
     with execution.spark_stage("write new rows"):
         written, changes, inserted = _write(merging, matched)
+    execution.wrote_in_words(written.adds)
     txn.stage(
         *merging.terms.changes_from(snapshot), *matched.gone.actions(), *written.adds, *changes
     )

@@ -106,6 +106,7 @@ def _images(
         if snapshot.properties.enable_change_data_feed:
             changes = _changes(rows, snapshot, assignments, table)
             execution.wrote(changes)
+    execution.wrote_in_words(written.adds)
     return written, changes
 
 

@@ -110,6 +110,7 @@ def write_rows(
     with execution.spark_stage("write files"):
         written = write(frame, files)
     execution.wrote(written.adds)
+    execution.wrote_in_words(written.adds)
     return written
 
 

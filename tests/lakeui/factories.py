@@ -22,6 +22,7 @@ from tests.lakeui.story_decision import OTHER, absorbed_decision, story_decision
 from tests.lakeui.story_items import tell_items
 from tests.lakeui.story_lanes import ABSORBED, landed_job, tell_lanes, tell_losses
 from tests.lakeui.story_tables import tell_tables
+from tests.lakeui.story_tokens import tell_tokens
 
 MIB, GIB = 1024**2, 1024**3
 SCHEMA = {
@@ -276,6 +277,7 @@ class Story:
         tell_items(next(each for each in self.others if each.name.endswith("items")), self.now)
         loader = make_user("etl-nightly", Role.OPERATOR)
         tell_losses(self.orders, self.conflict, self.running, loader)
+        tell_tokens(self.owner)
         self._schedules()
         self._workers()
         by_name = {table.name: table for table in self.others}
@@ -674,7 +676,7 @@ class Story:
             ("orders nightly", f"{nightly.minute} {nightly.hour} * * *",
              "MERGE INTO sales.orders t USING staging.orders_delta s …"),
             ("orders compaction", f"{soon.minute} * * * *", "OPTIMIZE sales.orders"),
-            ("orders clean-up", f"{soon.minute} {soon.hour} * * *", "VACUUM sales.orders"),
+            ("cdc merge", f"{soon.minute} * * * *", "MERGE INTO sales.orders t USING staging.cdc s …"),
             ("orders weekly purge", "0 4 * * 0", "REORG TABLE sales.orders APPLY (PURGE)"),
         ):  # fmt: skip
             schedule = Schedule.objects.create(
@@ -682,7 +684,9 @@ class Story:
                 statement=statement, owner=self.owner, next_due_at=next_due(cron, self.now),
             )  # fmt: skip
             made = Job.objects.filter(table=self.orders, kind=schedule.kind, dry_run=False)
-            made.filter(created_at__gte=self.ago(days=20)).update(schedule=schedule)
+            made = made.filter(schedule=None, created_at__gte=self.ago(days=20))
+            made = Job.objects.filter(pk__in=list(made.values_list("pk", flat=True)))
+            made.update(schedule=schedule)
             latest = made.order_by("-created_at").first()
             Schedule.objects.filter(pk=schedule.pk).update(
                 last_job=latest, last_fired_at=latest.created_at if latest else None

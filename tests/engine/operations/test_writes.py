@@ -278,3 +278,15 @@ def test_create_or_replace_keeps_the_history(do, table, rows_elsewhere):
     assert found["engine"] == found["deltalake"] == found["duckdb"] == [("x", 2)]
     assert table.snapshot().metadata.id == table.snapshot(0).metadata.id
     assert table.snapshot(1).row_count == 1
+
+
+def test_steps_say_what_they_found(do, empty_table):
+    do("CREATE TABLE t (id BIGINT, p STRING) USING DELTA")
+    do("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    told: list[Progress] = []
+    do("UPDATE t SET p = 'c' WHERE id = 1", progress=told.append)
+    assert [(each.stage, each.detail) for each in told if each.detail] == [
+        ("read the table", "1 of 1 files"),
+        ("find rows", "1 file holds a match"),
+        ("write new rows", "1 file written"),
+    ]
