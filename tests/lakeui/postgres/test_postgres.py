@@ -1,4 +1,4 @@
-"""The mirror, the jobs and the workers do on PostgreSQL what they do on SQLite: the same tests."""
+"""The mirror, the jobs, what met and the workers do on PostgreSQL what they do on SQLite: the same tests."""
 
 import os
 import subprocess
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.timeout(420)
 SUITES = (
     ("tests/lakeui/catalog", ""),
     ("tests/lakeui/jobs", ""),
+    ("tests/lakeui/conflicts", "test_meetings or streams"),
     ("tests/workers/test_job_lifecycle.py", "killed_before or twice or meet"),
 )
 
