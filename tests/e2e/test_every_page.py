@@ -12,7 +12,7 @@ def paths(story):
     return [
         "/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", "/tables/clone/", table,
         f"{table}schema/", f"{table}concurrency/?span=3000", f"/jobs/new/?table={story.orders.pk}&kind=merge",
-        f"{table}history/", f"{table}history/4797/", f"{table}diff/4800...4806/",
+        f"{table}history/", f"{table}history/?open=4805", f"{table}history/4797/", f"{table}diff/4800...4806/",
         f"{table}concurrency/?pick=c-{story.conflict.pk}", f"{table}concurrency/?x=time&span=60",
         f"{table}isolation/?level=Serializable&cell=UPDATE|DELETE", f"{table}eligibility/",
         f"{table}what-if/", f"{table}files/", f"{table}preview/", "/audit/", "/tokens/", "/schedules/", "/schedules/new/", "/monitoring/",

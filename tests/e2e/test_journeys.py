@@ -112,7 +112,7 @@ def test_a_narrowed_list_is_a_link_a_file_and_a_zone(signed_in, story):
     page.goto(f"/tables/{story.orders.pk}/history/")
     page.get_by_role("link", name="DELETE", exact=False).first.click()
     page.wait_for_url("**operation=DELETE**")
-    expect(page.get_by_text("1 to 1 of 1 versions")).to_be_visible()
+    expect(page.get_by_text("1 to 1 of 1 that match")).to_be_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV").click()
     with open(download.value.path(), encoding="utf-8") as file:  # noqa: PTH123 - a temporary file
