@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from engine.conflicts.checker import FILE_RULES
 from lakeui.catalog.models import Table
@@ -74,13 +75,15 @@ def forecast(
     more: Counter[str] = Counter()
     undecided: list[Undecided] = []
     fewer = 0
+    ends_rows = table.row_level_eligible and not by_rows
     if level == _STRICT:
-        _stricter(reordered, more, undecided, by_rows=by_rows)
+        taken = _absorbed_among(table, list(reordered.passed)) if ends_rows else frozenset()
+        _stricter(reordered, taken, more, undecided, by_rows=by_rows)
     elif level is not None:
         fewer, unsaid = _blind_winners(table, meetings)
         undecided += unsaid
-    if table.row_level_eligible and not by_rows:
-        more.update(_absorbed(pairs))
+    if ends_rows:
+        more.update(_absorbing_writes(table, meetings))
     elif by_rows and not table.row_level_eligible:
         undecided += _lost_by_files(table, meetings)
     strict = level == _STRICT
@@ -97,10 +100,15 @@ def forecast(
 
 
 def _stricter(
-    reordered: ReorderedVersions, more: Counter[str], undecided: list[Undecided], *, by_rows: bool
+    reordered: ReorderedVersions,
+    taken: frozenset[int],
+    more: Counter[str],
+    undecided: list[Undecided],
+    *,
+    by_rows: bool,
 ) -> None:
-    """Each write that passed an append over would have lost to it, or perhaps."""
-    found = Counter(reordered.passed.values())
+    """Each write that passed an append over would have lost to it, or perhaps; `taken` lose anyway."""
+    found = Counter(said for version, said in reordered.passed.items() if version not in taken)
     for (kind, is_known), count in sorted(found.items(), key=lambda each: -each[1]):
         if is_known and not by_rows:
             more[kind] += count
@@ -108,11 +116,26 @@ def _stricter(
             undecided.append(Undecided(kind, count, _BY_ROWS if is_known else _UNSAID))
 
 
-def _absorbed(pairs: Sequence[Pair]) -> Mapping[str, int]:
+def _absorbing_writes(table: Table, meetings: Meetings) -> Mapping[str, int]:
+    """Writes that rows alone kept from losing, each once however many conflicts it absorbed."""
+    lately = _absorbed(table).filter(occurred_at__gte=meetings.since).order_by()
+    rows = lately.values_list("current_operation").annotate(n=Count("write", distinct=True))
     found: Counter[str] = Counter()
-    for pair in pairs:
-        found[statement_kind(pair.current_operation)] += pair.absorbed
+    for operation, count in rows:
+        found[statement_kind(operation)] += count
     return found
+
+
+def _absorbed_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
+    """Those of these versions that absorbed a conflict."""
+    rows = _absorbed(table).filter(write__in=versions).order_by()
+    return frozenset(rows.values_list("write", flat=True))
+
+
+def _absorbed(table: Table) -> QuerySet[Conflict]:
+    """The conflicts that were absorbed, each with the version that its write became, if known."""
+    write = Coalesce("job__committed_version", "attempted_version", -F("pk"))
+    return table.conflicts.filter(kind=Conflict.Kind.ABSORBED).annotate(write=write)
 
 
 def _lost_by_files(table: Table, meetings: Meetings) -> Iterator[Undecided]:

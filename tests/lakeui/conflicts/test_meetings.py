@@ -194,6 +194,22 @@ def test_without_vectors_what_rows_absorbed_would_lose(table):
     assert (found.more, found.then) == ({"MERGE": 1}, 1)
 
 
+def test_a_write_is_counted_once_however_often_it_would_lose():
+    table = in_window(replayable(small_table(row_level_eligible=True, deletion_vectors=True)))
+    Table.objects.update(
+        partition_columns=[], properties={VECTORS: "true"},
+        reader_features=["deletionVectors"], writer_features=["deletionVectors"],
+    )  # fmt: skip
+    table.refresh_from_db()
+    job = make_job(table, "delete", committed_version=2)
+    for winner in (0, 1):
+        make_conflict(
+            table, job=job, kind="absorbed", current_operation="DELETE", winning_version=winner
+        )
+    found = foretold(table, {LEVEL: "Serializable", VECTORS: "false"})
+    assert (found.more, found.open) == ({"DELETE": 1}, 0)
+
+
 def test_a_setting_that_is_in_force_already_is_no_change(table):
     assert not proposal_of(table, {LEVEL: "WriteSerializable", VECTORS: "true"}, ("order_date", "customer_id"))  # fmt: skip
     assert foretold(table, {}) is None
