@@ -80,7 +80,7 @@ def _layout(table: Table, holds: bool, speed: Speed | None, impact: Impact) -> C
         line,
         state=FAILS,
         evidence=f"{_partitions(table)}; partitioned tables are never eligible",
-        fix=f"Rewrite it as clustered by `{', '.join(table.partition_columns)}`.",
+        fix=f"Rewrite it as clustered by `{', '.join(table.partition_columns)}`.{_set_again(table)}",
         statement=_rewrite(table),
         cost=cost,
     )
@@ -91,6 +91,12 @@ def _partitions(table: Table) -> str:
     count = table.live_files.order_by().values("partition_values").distinct().count()
     part = "at least " if table.live_files_mirrored < table.file_count else ""
     return f"{part}{count:,} {'partition' if count == 1 else 'partitions'}"
+
+
+def _set_again(table: Table) -> str:
+    """What a table that is written anew does not keep."""
+    count = sum(name.startswith("delta.constraints.") for name in table.properties)
+    return f" Set its {count} constraint{'' if count == 1 else 's'} again." if count else ""
 
 
 def _rewrite(table: Table) -> str:

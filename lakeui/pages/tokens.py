@@ -69,6 +69,7 @@ def token_list(request: HttpRequest) -> HttpResponse:
         "tokens": _tokens_of(request).order_by("-created"),
         "form": form,
         "secret": secret,
+        "to_revoke": _named_in(request),
         "now": timezone.now(),
         "soon": timezone.now() + timedelta(days=SOON_DAYS),
         "may_do": MAY_DO,
@@ -97,6 +98,15 @@ def _made(request: HttpRequest, wanted: dict[str, Any]) -> str:
         role=wanted["role"],
     )
     return str(secret)
+
+
+def _named_in(request: HttpRequest) -> Any:  # noqa: ANN401 - knox leaves its model open
+    """The token that the address asks to revoke, None where it names none of one's own."""
+    try:
+        public_id = UUID(request.GET.get("revoke", ""))
+    except ValueError:
+        return None
+    return _tokens_of(request).filter(public_id=public_id).first()
 
 
 def _tokens_of(request: HttpRequest) -> QuerySet[Any]:

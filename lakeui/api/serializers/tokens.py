@@ -26,8 +26,8 @@ class TokenSerializer(serializers.ModelSerializer[ApiToken]):
         fields = ["id", "name", "role", "starts_with", "created_at", "expires_at"]
 
     def get_starts_with(self, token: ApiToken) -> str:
-        """Eight characters of sixty-four."""
-        return str(token.token_key[:8])
+        """A few characters of many."""
+        return str(token.token_key[:12])
 
 
 class NewTokenSerializer(TokenSerializer):

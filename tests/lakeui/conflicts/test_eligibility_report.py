@@ -101,6 +101,14 @@ def test_a_layout_that_fails_comes_with_the_statement_that_mends_it(table):
     assert layout.cost.rewrites_bytes == table.size_bytes
 
 
+def test_what_a_rewrite_does_not_keep_is_said(table):
+    table.properties = {"delta.constraints.positive": "order_id > 0", "delta.appendOnly": "true"}
+    layout = line(eligibility_report(table).of_table, "clustered")
+    assert layout.fix.endswith("Set its 1 constraint again.")
+    kept = parse_statement(layout.statement).properties
+    assert kept == {"delta.appendOnly": "true", "delta.enableDeletionVectors": "true"}
+
+
 def attempt(job, size, seconds):
     now = timezone.now()
     JobAttempt.objects.create(

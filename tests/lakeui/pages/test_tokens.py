@@ -53,7 +53,11 @@ def test_a_revoked_token_is_gone_and_another_persons_stays(as_, people):
 def test_a_token_is_told_by_its_start_and_asks_before_it_is_revoked(as_):
     secret = _secret(as_("operator").post("/tokens/", WANTED).content.decode())
     body = as_("operator").get("/tokens/").content.decode()
-    assert f"<code>{secret[:8]}…</code>" in body
-    assert "It cannot be undone." in body
+    assert f">{secret[:12]}…</span>" in body
+    assert "It cannot be undone." not in body
+    asked = f"/tokens/?revoke={ApiToken.objects.get().public_id}"
+    assert "It cannot be undone." in as_("operator").get(asked).content.decode()
+    for person, address in (("owner", asked), ("operator", "/tokens/?revoke=nothing")):
+        assert "It cannot be undone." not in as_(person).get(address).content.decode()
     found = as_("operator").get("/api/v1/tokens/").json()["items"][0]
-    assert found["starts_with"] == secret[:8]
+    assert found["starts_with"] == secret[:12]
