@@ -12,6 +12,8 @@ from lakeui.conflicts.alike import Alike
 from lakeui.conflicts.both_sides import BothSides
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.narrowing import Narrowing, narrowed_statement, narrowing
+from lakeui.conflicts.row_verdicts import RowVerdicts, row_verdicts
+from lakeui.conflicts.what_if import Verdict
 
 PASSES, MAY_PASS, COSTS_MORE, ON_ALREADY, ADDS = (
     "passes", "may pass", "costs more", "on already", "adds conflicts",
@@ -153,6 +155,9 @@ def _recorded(conflict: Conflict, like: Alike, *, has_narrowing: bool) -> Iterat
             kind == "apart_in_time"
         ):
             continue
+        if kind == "deletion_vectors":
+            yield _vectors(conflict, remedy)
+            continue
         timed = kind in _BY_TIME
         yield Advice(
             kind=kind,
@@ -165,6 +170,25 @@ def _recorded(conflict: Conflict, like: Alike, *, has_narrowing: bool) -> Iterat
             act=_act_of(conflict, kind),
             sql=conflict.job.statement if conflict.job else "",
         )
+
+
+def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
+    """Held against what rows would have said of this pair's losses."""
+    table, pair = conflict.table, (conflict.current_operation, conflict.winner_operation)
+    judged = row_verdicts(table).of_pair(*pair) if table else RowVerdicts()
+    passes, unknown = judged.of(Verdict.PASSES), judged.of(Verdict.UNDECIDABLE)
+    own = any(each.conflict_id == conflict.pk for each in passes)
+    return Advice(
+        kind="deletion_vectors",
+        title=str(remedy.get("action", "")),
+        text=str(remedy.get("reason", "")),
+        verdict=PASSES if own else MAY_PASS,
+        helped=len(passes),
+        of=len(judged.losses) - len(unknown),
+        undecidable=len(unknown),
+        history="{helped} of {of} losses of this pair would have passed by rows",
+        act="eligibility",
+    )
 
 
 def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
@@ -201,8 +225,6 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
 def _act_of(conflict: Conflict, kind: str) -> str:
     if conflict.table is None:
         return ""
-    if kind == "deletion_vectors":
-        return "eligibility"
     if kind in _BY_TIME:
         return "schedule" if _schedule(conflict) else "schedules"
     has_statement = conflict.job is not None and bool(conflict.job.statement)

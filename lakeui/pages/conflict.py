@@ -19,7 +19,7 @@ from lakeui.conflicts.alike import DAYS, alike, neighbours
 from lakeui.conflicts.both_sides import both_sides
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
-from lakeui.pages.charts.overlap import draw_overlap
+from lakeui.pages.charts.overlap import draw_known_rows, draw_overlap
 from lakeui.pages.conflict_rows import rows_view
 from lakeui.pages.conflict_words import RULES, check_number, decided, headline, winners_of
 from lakeui.pages.jobs import STOP_POLLING
@@ -86,7 +86,7 @@ def _context(
         "met": rows_view(conflict, sides),
         "files": files[:_FILES_SHOWN],
         "paths": paths[:_FILES_SHOWN],
-        "file_rows": None if chart or not files else _rows_in_file(conflict, files[0]),
+        "known": None if chart or not files else _known_rows(conflict, files),
         "acts": [
             _act(each, conflict, may_write=may_write) for each in advice(conflict, sides, like)
         ],
@@ -121,11 +121,13 @@ def _act(found: Advice, conflict: Conflict, *, may_write: bool) -> Act:
     return Act(found, address, label)
 
 
-def _rows_in_file(conflict: Conflict, file: dict[str, Any]) -> int | None:
-    """How many rows the file holds, where some mirrored version says so."""
+def _known_rows(conflict: Conflict, files: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first file with rows of both, drawn in its length where some mirrored version tells it."""
+    file = next((each for each in files if each.get("rows")), files[0])
     path = str(file.get("path", ""))
-    files = CommitFile.objects.filter(commit__table=conflict.table_id, path=path)
-    return files.exclude(row_count=None).values_list("row_count", flat=True).first()
+    mirrored = CommitFile.objects.filter(commit__table=conflict.table_id, path=path)
+    count = mirrored.exclude(row_count=None).values_list("row_count", flat=True).first()
+    return {"file": file, "row_count": count, "strip": draw_known_rows(file, count)}
 
 
 def _alike_address(conflict: Conflict) -> str:

@@ -1,9 +1,10 @@
 """Where two writes met, twice: the files of both sides, and the rows of the first file they share."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from engine.conflict_facts import Decision, SharedFile, SideFile
 from lakeui.pages.units import format_count
@@ -97,6 +98,15 @@ def draw_overlap(decision: Decision, met: Iterable[str]) -> OverlapChart | None:
 def first_shared(files: Sequence[SharedFile]) -> SharedFile | None:
     """The first file with rows of both, or else the first that was compared."""
     return next((each for each in files if each.common_count), files[0] if files else None)
+
+
+def draw_known_rows(file: Mapping[str, Any], row_count: int | None) -> Strip | None:
+    """The rows of both of a loss recorded before the rows of each side were; None where none is known."""
+    rows = tuple(row for row in file.get("rows") or () if isinstance(row, int))
+    if not rows:
+        return None
+    path = str(file.get("path", ""))
+    return _row_strip(SharedFile(path, "changed", 0, 0, 0, len(rows), row_count, common_rows=rows))
 
 
 def _places(lines: Sequence[FileLine]) -> dict[str, float]:

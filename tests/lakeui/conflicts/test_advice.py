@@ -102,6 +102,14 @@ def test_moving_in_time_would_have_avoided_the_losses_to_that_writer_alone(lost)
     assert (found.helped, found.of) == (2, 3)
 
 
+def test_deletion_vectors_are_held_against_what_rows_would_have_said(lost):
+    lost.facts["remedies"] = [{"kind": "deletion_vectors", "action": "enable", "reason": "then"}]
+    lost.subclass = "WITHOUT_HINT"
+    lost.save()
+    found = _advised(lost)["deletion_vectors"]
+    assert (found.act, found.helped, found.of, found.undecidable) == ("eligibility", 0, 1, 0)
+
+
 def test_what_is_on_already_is_not_advised(lost):
     found = _advised(lost)
     assert (found["vectors_on"].verdict, found["vectors_on"].is_advised) == ("on already", False)
