@@ -17,6 +17,8 @@ from lakeui.conflicts.reordered import ReorderedVersions
 from lakeui.conflicts.statement_kinds import DELETE, INSERT, MERGE, UPDATE, statement_kind
 
 _STRICT = "Serializable"
+_WRITE = Coalesce("job__committed_version", "attempted_version", -F("pk"))
+"""What tells the writes of absorbed conflicts apart: the version they became, if it is known."""
 _BY_ROWS = "by files they would lose; which rows each side touched is not recorded"
 _UNSAID = "what they read is not recorded"
 
@@ -119,7 +121,7 @@ def _stricter(
 def _absorbing_writes(table: Table, meetings: Meetings) -> Mapping[str, int]:
     """Writes that rows alone kept from losing, each once however many conflicts it absorbed."""
     lately = _absorbed(table).filter(occurred_at__gte=meetings.since).order_by()
-    rows = lately.values_list("current_operation").annotate(n=Count("write", distinct=True))
+    rows = lately.values_list("current_operation").annotate(n=Count(_WRITE, distinct=True))
     found: Counter[str] = Counter()
     for operation, count in rows:
         found[statement_kind(operation)] += count
@@ -128,14 +130,12 @@ def _absorbing_writes(table: Table, meetings: Meetings) -> Mapping[str, int]:
 
 def _absorbed_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
     """Those of these versions that absorbed a conflict."""
-    rows = _absorbed(table).filter(write__in=versions).order_by()
+    rows = _absorbed(table).annotate(write=_WRITE).filter(write__in=versions).order_by()
     return frozenset(rows.values_list("write", flat=True))
 
 
 def _absorbed(table: Table) -> QuerySet[Conflict]:
-    """The conflicts that were absorbed, each with the version that its write became, if known."""
-    write = Coalesce("job__committed_version", "attempted_version", -F("pk"))
-    return table.conflicts.filter(kind=Conflict.Kind.ABSORBED).annotate(write=write)
+    return table.conflicts.filter(kind=Conflict.Kind.ABSORBED)
 
 
 def _lost_by_files(table: Table, meetings: Meetings) -> Iterator[Undecided]:
