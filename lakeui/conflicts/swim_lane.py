@@ -47,8 +47,9 @@ class SwimLane:
     """Versions `first` to `last`; bars in the order in which they ended.
 
     `running` are attempts that have read and not ended; none where `last` is not the latest version.
-    `engines` are what each writer committed with, as the log has it. `history` is what can be
-    replayed of the range.
+    Whatever of the bars is looked at, `is_open` says whether something runs, `moments` when the
+    versions landed, and `engines` what each writer committed with, as the log has it. `history` is
+    what can be replayed of the range.
     """
 
     first: int
@@ -58,6 +59,8 @@ class SwimLane:
     joints: tuple[Joint, ...]
     reordered: tuple[Reordered, ...]
     running: tuple[Bar, ...] = ()
+    is_open: bool = False
+    moments: Mapping[int, datetime | None] = field(default_factory=dict, compare=False)
     engines: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
     history: History | None = field(default=None, repr=False, compare=False)
 
@@ -95,6 +98,8 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
             for each in unexplained(table, start, end, history)
         ),
         running=tuple(running),
+        is_open=bool(running),
+        moments={commit.version: commit.committed_at for commit in commits},
         engines=_engines([*bars, *running]),
         history=history,
     )

@@ -23,10 +23,9 @@ class VersionAxis:
 
     def __init__(self, data: SwimLane) -> None:
         self._data = data
-        self._places = data.last - data.first + 2 + (1 if data.running else 0)
+        self._places = data.last - data.first + 2 + (1 if _runs(data) else 0)
         self.step = 100 / self._places
-        self.now_x = self._at(self._places - 1) if data.running else None
-        self._ended = {b.version: b.finished_at for b in data.bars if b.version is not None}
+        self.now_x = self._at(self._places - 1) if _runs(data) else None
 
     def of(self, version: int | None, _moment: datetime | None) -> float | None:
         if version is None:
@@ -47,7 +46,7 @@ class VersionAxis:
     def times(self) -> Iterable[Column]:
         every = max(1, self._places // 8)
         for version in range(self._data.first + 1, self._data.last + 1, every):
-            moment = self._ended.get(version)
+            moment = self._data.moments.get(version)
             if moment is not None:
                 x = self._at(version - self._data.first + 1)
                 yield Column(x, f"{timezone.localtime(moment):%H:%M}", False, False)
@@ -72,11 +71,12 @@ class TimeAxis:
     step = 1.6
 
     def __init__(self, data: SwimLane, now: datetime) -> None:
-        ended = [bar.finished_at for bar in data.bars if bar.finished_at is not None]
+        moments = (*data.moments.values(), *(bar.finished_at for bar in data.bars))
+        ended = [moment for moment in moments if moment is not None]
         self._first = min(ended, default=now)
-        self._last = now if data.running else max(ended, default=now)
+        self._last = now if _runs(data) else max(ended, default=now)
         self._span = max((self._last - self._first).total_seconds(), 1.0)
-        self.now_x = self._x(now) if data.running else None
+        self.now_x = self._x(now) if _runs(data) else None
 
     def of(self, _version: int | None, moment: datetime | None) -> float | None:
         return None if moment is None else self._x(moment)
@@ -96,6 +96,10 @@ class TimeAxis:
     def _x(self, moment: datetime) -> float:
         passed = (moment - self._first).total_seconds() / self._span
         return 4 + 92 * min(max(passed, -0.04), 1.0)
+
+
+def _runs(data: SwimLane) -> bool:
+    return data.is_open or bool(data.running)
 
 
 Axis = VersionAxis | TimeAxis

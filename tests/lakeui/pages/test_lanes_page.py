@@ -84,6 +84,17 @@ def test_chart_and_table_are_narrowed_alike_and_the_counts_stay(as_, lake, path)
     assert body.count('class="bar-lost"') == 2  # the bar, and the legend's
 
 
+@pytest.mark.parametrize("across", ["", "time"])
+def test_what_is_narrowed_keeps_the_times_of_all_versions(as_, lake, path, across):
+    client = as_("viewer")
+    times = [
+        re.findall(r'<text class="t-mono mid[^>]*>(\d\d:\d\d)<', _body(client, path, **query))
+        for query in ({"x": across}, {"outcome": "lost", "x": across})
+    ]
+    assert times[0]
+    assert times[0] == times[1]
+
+
 def test_a_filter_that_nothing_matches_leads_back(as_, path):
     body = _body(as_("viewer"), path, writer="nobody")
     assert "None of these transactions matches" in body
