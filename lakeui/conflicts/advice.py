@@ -175,7 +175,7 @@ def _recorded(conflict: Conflict, like: Alike, *, has_narrowing: bool) -> Iterat
 def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
     """Held against what rows would have said of this pair's losses."""
     table, pair = conflict.table, (conflict.current_operation, conflict.winner_operation)
-    judged = row_verdicts(table).of_pair(*pair) if table else RowVerdicts()
+    judged = row_verdicts(table).of_pair(*pair) if table else RowVerdicts(())
     passes, unknown = judged.of(Verdict.PASSES), judged.of(Verdict.UNDECIDABLE)
     own = any(each.conflict_id == conflict.pk for each in passes)
     return Advice(
@@ -206,8 +206,8 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
                 kind="partition",
                 title="Partition the table",
                 text="Every value becomes a directory with small files of its own, and tables that are"
-                " partitioned are decided by files on Databricks. Clustering keeps rows apart"
-                " without either.",
+                " partitioned are decided by files, here as on Databricks. Clustering keeps rows"
+                " apart without either.",
                 verdict=COSTS_MORE,
                 is_advised=False,
             )
