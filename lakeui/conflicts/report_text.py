@@ -15,15 +15,27 @@ _COLOUR = re.compile(
     re.IGNORECASE,
 )
 _ENTITY = re.compile(
-    r"&(?:amp;)?(?:quot|apos|lt|gt|nbsp|#(?:34|39|60|61|62)|#x(?:22|27|3[c-e]));", re.I
+    r"&(?:amp;)?(?:quot|apos|lt|gt|nbsp|#(?:10|13|34|39|60|61|62)|#x(?:0?a|0?d|22|27|3[c-e]));",
+    re.I,
 )
-_TAG = re.compile(r"<(?:/?(?:p|pre|code|span|div|b|tt)|br ?/?)>", re.IGNORECASE)
+_TAG = re.compile(
+    r"<(?:/?(?:a|b|br|code|div|li|p|pre|span|td|tr|tt)(?: [^<>]{0,300})?/?)>", re.IGNORECASE
+)
 _TYPESET = str.maketrans(
-    "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}\u201e\u2018\u2019", '"""\'\''
+    {
+        curly: straight
+        for straight, all_curly in (('"', "\u201c\u201d\u201e"), ("'", "\u2018\u2019"))
+        for curly in all_curly
+    }
 )
 _UNSEEN = re.compile("[\u200b\u200c\u200d\u2060\ufeff]")
 _CODED = re.compile(r"\\{1,8}u00(2[0-9a-f]|3[0-9a-f]|5[bd])", re.IGNORECASE)
 _QUOTED = re.compile(r'onflicting commit:(?:\\{1,8}[nrt]|\s){0,9}\{(\\{1,7})"')  # levels: 1, 3, 7
+_DOUBLED = re.compile(r'onflicting commit:[\s"]{0,9}\{""')  # as a cell of a CSV file
+_PAIR = re.compile(r'""')
+_DOCKER = re.compile(
+    r'(?:\\n)?","stream":"std(?:err|out)"(?:,"time":"[^"\n]{1,60}")?\}\s{1,9}\{"log":"'
+)
 _ESCAPED = re.compile(r'\\(["\\/])')
 _SPACE = r"(?:\\{1,8}[nrt]|[\s\u2028])"
 _MOMENT = (
@@ -36,7 +48,14 @@ _LOGGED = (  # what loggers put between the time and the message
     r"(?:[ \t]{1,2}(?![\w.$]{0,80}(?:Exception|Error)\b)[\w.$]{1,80}[ \t]{0,2}[-:](?=[ \t]))?"
     r"|[-|:])){0,8}"
 )
-_PREFIX = rf"(?:>[ \t])?(?:[\w.-]{{1,60}}[ \t]{{0,9}}\|[ \t]|\|[ \t])?(?:\[?{_MOMENT}\]?{_LOGGED})?"
+_SYSLOG = (
+    r"[A-Z][a-z]{2} {1,2}\d{1,2} \d{2}:\d{2}:\d{2} [\w.-]{1,80} [\w./-]{1,80}(?:\[\d{1,9}\])?: "
+)
+_PREFIX = (
+    rf"(?:[>#*][ \t]|//[ \t]|E[ \t]{{3,7}}|{_SYSLOG})?"
+    r"(?:[\w.-]{1,60}[ \t]{0,9}\|[ \t]|\|[ \t])?"
+    rf"(?:\[?{_MOMENT}\]?{_LOGGED})?"
+)
 _BREAK = re.compile(rf"{_SPACE}*(?:\n|\r|\\{{1,8}}[nr]){_SPACE}*{_PREFIX}{_SPACE}*|{_SPACE}+")
 _Put = Callable[[re.Match[str]], str]
 
@@ -88,6 +107,8 @@ def plain_text(pasted: str) -> PlainText:
     plain = PlainText(pasted.translate(_TYPESET))
     for pattern, put in _ROUNDS:
         plain = plain.replaced(pattern, put)
+    if _DOUBLED.search(plain.text):
+        plain = plain.replaced(_PAIR, lambda _: '"')
     quoted = _QUOTED.search(plain.text)
     for _ in range(len(quoted[1]).bit_length() if quoted else 0):
         plain = plain.replaced(_ESCAPED, lambda match: match[1])
@@ -99,6 +120,7 @@ def _nothing(_: re.Match[str]) -> str:
 
 
 _ROUNDS: tuple[tuple[re.Pattern[str], _Put], ...] = (
+    (_DOCKER, lambda _: "\n"),
     (_COLOUR, _nothing),
     (_UNSEEN, _nothing),
     (_TAG, lambda _: " "),

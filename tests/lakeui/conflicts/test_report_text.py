@@ -64,6 +64,19 @@ WAYS = {
     .replace("=", "\\u003d").replace("'", "\\u0027"),
     "quotes coded as numbers": lambda t: t.replace('"', "\\u0022"),
     "HTML": lambda t: f"<pre><code>{html.escape(t)}</code></pre>",
+    "pytest": logged("E   "),
+    "a comment": logged("# "),
+    "syslog": logged("Nov 20 02:25:03 node-7 spark[4117]: "),
+    "Docker's own files": lambda t: "".join(
+        json.dumps({"log": line + "\n", "stream": "stderr", "time": "2026-11-20T02:25:03.1Z"},
+                   separators=(",", ":")) + "\n"
+        for line in spread(t)
+    ),
+    "a cell of a CSV file": lambda t: 'time,text\n1,"' + t.replace('"', '""') + '"\n',
+    "a notebook's saved page": lambda t: html.escape(t).replace(
+        "Conflict", '<span class="ansi-red-fg">Conflict'
+    ).replace("\n", "</span><br>\n"),
+    "XML": lambda t: html.escape(t).replace("\n", "&#10;"),
     "HTML twice": lambda t: html.escape(html.escape(t)),
     "HTML line breaks": lambda t: t.replace("\n", "<br/>"),
     "a chat's curly quotes": lambda t: t.replace('{"', "{“").replace('":', "”:").replace(':"', ":“")
