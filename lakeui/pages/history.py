@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from lakeui.catalog.filters import PARTITION_VERSIONS, CommitFilter
 from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.commit_timeline import RANGES, commit_timeline, usual_range
 from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.exports import export
@@ -36,6 +37,9 @@ COLUMNS = {
     "bytes_added": lambda c: c.bytes_added,
     "bytes_removed": lambda c: c.bytes_removed,
     "rows_added": lambda c: c.rows_added,
+    "rows_inserted": lambda c: rows_of(c).inserted,
+    "rows_updated": lambda c: rows_of(c).updated,
+    "rows_deleted": lambda c: rows_of(c).deleted,
     "rows_deleted_by_vectors": lambda c: c.rows_deleted_by_vectors,
     "txn_id": lambda c: c.txn_id,
     "user_metadata": lambda c: c.user_metadata,

@@ -9,6 +9,7 @@ from lakeui.pages.charts.histogram import draw_histogram
 from lakeui.pages.charts.ruler import draw_ruler
 from lakeui.pages.charts.timeline import draw_timeline
 from lakeui.pages.operations import family_of, name_of
+from lakeui.pages.templatetags.lake import short_path
 from lakeui.pages.units import MINUS, format_ago, format_bytes, format_duration
 
 NOW = datetime(2026, 11, 20, 14, 32, 7, tzinfo=UTC)
@@ -59,6 +60,29 @@ def test_a_full_ruler_has_a_tick_each_version_and_a_cross_each_loss():
     assert (len(ruler.ticks), ruler.first, ruler.last) == (160, 4654, 4813)
     assert [(c.version, c.count) for c in ruler.crosses] == [(4797, 2)]
     assert ruler.ticks[-1].left == pytest.approx(99.6875)
+
+
+@pytest.mark.parametrize(
+    ("here", "anchor", "x"),
+    [(4654, "start-at", 0), (4733, "mid", 49.6875), (4809, "end", 98.8875), (4813, "end", 100)],
+)
+def test_the_label_of_where_you_are_stays_inside_the_ruler(here, anchor, x):
+    ruler = draw_ruler([(v, "WRITE") for v in range(4654, 4814)], [], here=here)
+    assert ruler.here_anchor == anchor
+    assert ruler.here_label_x == pytest.approx(x)
+
+
+@pytest.mark.parametrize(
+    ("path", "short"),
+    [
+        ("part-0.parquet", "part-0.parquet"),
+        ("part-00017-1f0c8a52-3f0e-4d0c.parquet", "part-00017-1f0c8a52-3…"),
+        ("day=2026-11-20/part-0.parquet", "day=2026-11-20/part-0.parquet"),
+        ("country=Lummerland/day=2026-11-20/p", "…mmerland/day=2026-11-20/p"),
+    ],
+)
+def test_a_path_keeps_what_tells_files_apart(path, short):
+    assert short_path(path) == short
 
 
 def test_a_young_table_fills_the_ruler_from_the_left():
