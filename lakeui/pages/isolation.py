@@ -231,9 +231,14 @@ def _sums(cells: Sequence[PairCell], pairs: Sequence[Pair], meetings: Meetings) 
 
 def _twin(request: HttpRequest, table: Table) -> str:
     """The same question over REST."""
+    below, show = f"/api/v1/tables/{table.pk}", request.GET.get("show")
+    current, _, winner = request.GET.get("cell", "").partition("|")
+    if show == REORDERED:
+        return f"{below}/reordered/"
+    if show == MEETINGS and {current, winner} <= {*COLUMNS}:
+        return f"{below}/meetings/?{urlencode({'current': current, 'winner': winner})}"
     names = {"level": "level", "vectors": "deletion_vectors", "row_tracking": "row_tracking"}
     asked = {names[name]: request.GET[name] for name in names if request.GET.get(name)}
     if "clustering" in request.GET:
         asked["clustering_columns"] = request.GET["clustering"]
-    address = f"/api/v1/tables/{table.pk}/isolation/"
-    return f"{address}?{urlencode(asked)}" if asked else address
+    return f"{below}/isolation/?{urlencode(asked)}" if asked else f"{below}/isolation/"

@@ -137,6 +137,34 @@ class SettingsHistorySerializer(serializers.Serializer[Any]):
     revert = RevertSerializer(many=True)
 
 
+class PairCellSerializer(serializers.Serializer[Any]):
+    """Two kinds of statement on this table: the verdict, and how often they met in those days."""
+
+    current = serializers.ChoiceField(choices=KINDS)
+    winner = serializers.ChoiceField(choices=KINDS)
+    verdict = serializers.CharField(help_text="never, same row, same file set or always.")
+    preview = RecordedField(
+        allow_null=True, help_text="Under the settings asked about; null where it stays."
+    )
+    exceptions = serializers.ListField(child=serializers.CharField())
+    met = serializers.IntegerField()
+    absorbed = serializers.IntegerField()
+    escaped = serializers.IntegerField()
+
+
+class MetSumsSerializer(serializers.Serializer[Any]):
+    """What the meetings were counted from: the latest 5,000 versions of those days at most."""
+
+    since = serializers.DateTimeField()
+    first = serializers.IntegerField(allow_null=True)
+    last = serializers.IntegerField(allow_null=True)
+    commits = serializers.IntegerField()
+    unrecorded = serializers.IntegerField(help_text="Commits that do not say what they read.")
+    is_capped = serializers.BooleanField()
+    total = serializers.IntegerField()
+    elsewhere = serializers.IntegerField(help_text="Of statements that have no cell.")
+
+
 class IsolationSerializer(serializers.Serializer[Any]):
     """The level in force and the settings beside it; `impact` of the change that was asked about."""
 
@@ -153,6 +181,8 @@ class IsolationSerializer(serializers.Serializer[Any]):
     forecast = ForecastSerializer(
         allow_null=True, help_text="null: the settings have no effect that a record could tell of."
     )
+    cells = PairCellSerializer(many=True)
+    met = MetSumsSerializer()
     history = SettingsHistorySerializer(many=True)
 
 
@@ -176,31 +206,6 @@ class CellSerializer(serializers.Serializer[Any]):
     winner = serializers.CharField()
     verdict = serializers.CharField(help_text="never, same row, same file set or always.")
     exceptions = serializers.ListField(child=serializers.CharField())
-
-
-class PairCellSerializer(serializers.Serializer[Any]):
-    """Two kinds of statement on this table: the verdict, and how often they met in those days."""
-
-    current = serializers.ChoiceField(choices=KINDS)
-    winner = serializers.ChoiceField(choices=KINDS)
-    verdict = serializers.CharField()
-    exceptions = serializers.ListField(child=serializers.CharField())
-    met = serializers.IntegerField()
-    absorbed = serializers.IntegerField()
-    escaped = serializers.IntegerField()
-
-
-class MetSumsSerializer(serializers.Serializer[Any]):
-    """What the meetings were counted from: the latest 5,000 versions of those days at most."""
-
-    since = serializers.DateTimeField()
-    first = serializers.IntegerField(allow_null=True)
-    last = serializers.IntegerField(allow_null=True)
-    commits = serializers.IntegerField()
-    unrecorded = serializers.IntegerField(help_text="Commits that do not say what they read.")
-    is_capped = serializers.BooleanField()
-    total = serializers.IntegerField()
-    elsewhere = serializers.IntegerField(help_text="Of statements that have no cell.")
 
 
 class MatrixSerializer(serializers.Serializer[Any]):

@@ -34,9 +34,16 @@ from lakeui.conflicts.forecast import Forecast, forecast
 from lakeui.conflicts.level_impact import PROMISES, impact_of
 from lakeui.conflicts.meetings import Meeting, Meetings, latest_between, meetings_of
 from lakeui.conflicts.met_rows import met_rows
-from lakeui.conflicts.observed import observed_pairs
+from lakeui.conflicts.observed import Pair, observed_pairs
 from lakeui.conflicts.pairs import computed_matrix, setting_of, table_matrix
-from lakeui.conflicts.proposal import LEVEL, ROW_TRACKING, VECTORS, Proposal, proposal_of
+from lakeui.conflicts.proposal import (
+    LEVEL,
+    ROW_TRACKING,
+    VECTORS,
+    Proposal,
+    proposal_of,
+    setting_under,
+)
 from lakeui.conflicts.reordered import Reordered, reordered_versions, told
 from lakeui.conflicts.settings_history import settings_history
 from lakeui.jobs.reading_streams import streams_reading
@@ -163,7 +170,7 @@ def _word(setting: bool | None) -> str | None:
 def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, Any]:
     settings, columns = proposal.properties, proposal.clustering
     readers = streams_reading(table, request.user) if proposal else ()
-    met = meetings_of(table)
+    met, pairs = meetings_of(table), observed_pairs(table)
     return {
         "level": table.isolation_level,
         "is_set": table.isolation_level_is_set,
@@ -175,13 +182,17 @@ def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, 
         "row_level_reason": table.row_level_reason,
         "promises": PROMISES,
         "impact": impact_of(table, settings, columns, readers) if proposal else None,
-        "forecast": _forecast(table, proposal, met) if proposal else None,
+        "forecast": _forecast(table, proposal, met, pairs) if proposal else None,
+        "cells": table_matrix(table, setting_under(table, proposal), met, pairs),
+        "met": met,
         "history": settings_history(table, met, _HISTORY),
     }
 
 
-def _forecast(table: Table, proposal: Proposal, met: Meetings) -> Forecast | None:
-    return forecast(table, proposal, met, observed_pairs(table), reordered_versions(table, met))
+def _forecast(
+    table: Table, proposal: Proposal, met: Meetings, pairs: Sequence[Pair]
+) -> Forecast | None:
+    return forecast(table, proposal, met, pairs, reordered_versions(table, met))
 
 
 def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:

@@ -45,6 +45,8 @@ def test_reordered_versions_name_the_condition_that_was_passed_over(as_, met):
 def test_the_forecast_stands_beside_the_impact(as_, met):
     body = as_("viewer").get(f"{met}isolation/", {"level": "Serializable"}).json()
     assert body["forecast"]["more"] == {"DELETE": 1}
+    [cell] = [c for c in body["cells"] if (c["current"], c["winner"]) == ("DELETE", "INSERT")]
+    assert (cell["verdict"], cell["preview"], cell["met"]) == ("never", "same file set", 1)
     assert body["impact"]["committed"] == [
         {
             "name": "metaData.configuration",

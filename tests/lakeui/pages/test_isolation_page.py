@@ -1,6 +1,8 @@
 """The matrix with what was met, the settings with what they would do, and setting them."""
 
 import csv
+import html
+import re
 
 import pytest
 
@@ -111,6 +113,14 @@ def test_columns_that_cannot_be_are_told(as_, page, query, said):
     assert said in as_("owner").get(f"{page}?{query}").content.decode()
     as_("owner").post(f"{page}?{query}", {"confirm": "sales.orders"})
     assert not Job.objects.filter(kind="alter_cluster_by").exists()
+
+
+def test_the_twin_is_of_the_list_that_is_shown(as_, page):
+    client = as_("viewer")
+    for query in ("show=reordered", "cell=DELETE|INSERT&show=meetings"):
+        body = client.get(f"{page}?{query}").content.decode()
+        twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)[1]
+        assert len(client.get(html.unescape(twin)).json()["items"]) == 2
 
 
 @pytest.mark.parametrize("query", ["show=reordered&page=9", "cell=DELETE|INSERT&show=meetings&page=x", "row_tracking=maybe"])  # fmt: skip
