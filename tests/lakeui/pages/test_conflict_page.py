@@ -6,10 +6,16 @@ import pytest
 from django.utils import timezone
 
 from engine.conflict_facts import Decision, SharedFile, SideChanges, SideFile, SideReads
+from engine.conflicts.checker import CHECKS, find_conflict
+from engine.conflicts.decision import decision_of
+from engine.conflicts.verdicts import stopped
 from lakeui.catalog.models import Table
+from lakeui.conflicts.both_sides import both_sides
 from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.conflicts.recording import record_escaped
 from lakeui.conflicts.report_links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
+from tests.engine.conflicts.test_checks import ROWS
 from tests.lakeui.factories import make_conflict
 from tests.lakeui.story_decision import FILE, MET, story_decision, story_rows
 
@@ -170,3 +176,20 @@ def test_a_reported_conflict_shows_what_its_message_told(as_, lake):
     assert "ConcurrentAppendException" in body
     assert "not a job of this installation" in body
     assert as_("viewer").get(f"/api/v1/conflicts/{found.pk}/").json()["current"]["job"] is None
+
+
+@pytest.mark.parametrize("rule", [check.name for check in CHECKS])
+def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, lake, rule):
+    row = next(row for row in ROWS if row.check == rule and row.conflicts)
+    conflict = find_conflict(row.meeting)
+    assert conflict is not None
+    trail = (stopped(row.meeting, rule),)
+    decision = decision_of(row.meeting, conflict.conflict, trail, {})
+    told = type(conflict)(replace(conflict.conflict, decision=decision))
+    found = record_escaped(told, table=lake.table, job_id=lake.job.pk, attempt=1)
+    found.refresh_from_db()
+    assert both_sides(found).decision == decision
+    body = _page(as_("viewer"), found)
+    number = [check.name for check in CHECKS].index(rule) + 1
+    assert f"Check {number} of 7" in body
+    assert body.count('class="hit"') == 1
