@@ -82,6 +82,10 @@ class Table(models.Model):
         return self.name
 
 
+HEAVY = ("schema", "properties", "row_level_conditions", "reader_features", "writer_features")
+"""Columns of a table that a list of tables does not show, and that take long to decode."""
+
+
 class Commit(models.Model):
     """One version. What its writer did not record is null or empty, never guessed."""
 

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, OuterRef, Subquery, Window
+from django.db.models import F, OuterRef, Q, Subquery, Window
 from django.db.models.functions import RowNumber
 
 from lakeui.catalog.models import Table
@@ -49,9 +49,11 @@ def usual_runs(table: Table) -> Mapping[str, Usual]:
 def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, Usual]:
     """For each of a few jobs, on whatever tables they are: one query."""
     wanted = [job for job in jobs if not job.dry_run]
-    tables, kinds = {job.table_id for job in wanted}, {job.kind for job in wanted}
+    alike = Q(pk__in=[])
+    for table, kind in {(job.table_id, job.kind) for job in wanted}:
+        alike |= Q(table=table, kind=kind)  # pair by pair: an index holds them so
     place = Window(RowNumber(), [F("table_id"), F("kind")], F("finished_at").desc())
-    ended = _of_tables(tables).filter(kind__in=kinds).annotate(place=place)
+    ended = _of_tables({job.table_id for job in wanted}).filter(alike).annotate(place=place)
     rows: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in ended.filter(place__lte=_OF_A_KIND):
         rows[row["table_id"], row["kind"]].append(row)

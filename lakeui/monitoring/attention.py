@@ -19,7 +19,7 @@ from lakeui.monitoring.job_matters import ended_jobs, failing_schedules, waiting
 from lakeui.monitoring.matters import Asked, Found, Matter
 from lakeui.monitoring.mutes import Muted
 from lakeui.monitoring.overview import Day
-from lakeui.monitoring.table_matters import table_matters
+from lakeui.monitoring.table_matters import quiet_tables, table_matters
 
 _LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (
     table_matters,
@@ -29,6 +29,7 @@ _LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (
     ended_jobs,
     waiting_jobs,
     failing_schedules,
+    quiet_tables,
 )
 
 

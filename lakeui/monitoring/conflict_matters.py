@@ -6,11 +6,11 @@ from itertools import islice
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Min, Q, Sum
+from django.db.models import Count, Q
 
 from engine.conflicts.checker import FILE_RULES
 from lakeui.catalog.access import role_of, visible_tables
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import HEAVY, Table
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
 from lakeui.conflicts.row_verdicts import row_verdicts
@@ -19,6 +19,14 @@ from lakeui.monitoring.checks import COSTLY_CHANGE, Check
 from lakeui.monitoring.matters import NONE, Asked, Found, Matter
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
+_CHANGES_DATA_ALONE = ("MERGE", "DELETE", "UPDATE", "OPTIMIZE", "STREAMING UPDATE")
+"""Of these no row has to be read to know that they changed no metadata: an index holds the name."""
+_HEAVY = [f"table__{name}" for name in HEAVY]
+_OF_A_LOSS = (
+    "table_id", "winning_version", "winner_operation", "winner_user_name", "current_operation",
+    "wasted_ms", "wasted_bytes", "occurred_at",
+)  # fmt: skip
+_MOST_LOSSES = 2_000
 _JUDGED = 1  # tables, whose recorded losses are looked at one by one
 _LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
 _METADATA_RULES = ("metadata_changed", "protocol_changed")
@@ -29,7 +37,9 @@ def passed_over_erasures(asked: Asked) -> Iterator[Found]:
     recent = Erasure.objects.filter(settled_by__isnull=True, at__gte=asked.now - _MONTH)
     seen = recent if role_of(asked.user) else recent.filter(table__in=visible_tables(asked.user))
     told = asked.unmuted(Check.REORDERED, seen, "table")
-    first, count = asked.first_of(told.select_related("table").order_by("-at", "-id"))
+    first, count = asked.first_of(
+        told.select_related("table").defer(*_HEAVY).order_by("-at", "-id")
+    )
     some = [
         Matter(
             check=Check.REORDERED,
@@ -105,54 +115,44 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
 
 
 def metadata_costs(asked: Asked) -> Iterator[Found]:
-    """One commit that changed the metadata while others were writing."""
+    """One commit that changed the metadata while others were writing.
+
+    Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
+    """
     lost = visible_conflicts(asked.user).filter(
         kind__in=_LOST, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
     )
-    lost = lost.filter(table__isnull=False, winning_version__isnull=False).order_by()
-    counted = (
-        asked.unmuted(Check.METADATA_COST, lost, "table")
-        .values("table_id", "winning_version", "winner_operation", "winner_user_name")
-        .annotate(
-            lost=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"), at=Min("occurred_at")
-        )
-        .filter(lost__gte=COSTLY_CHANGE)
-    )
-    rows = sorted(counted, key=lambda row: -row["ms"])
-    shown = rows[: asked.most]
-    tables = asked.named({row["table_id"] for row in shown})
-    losers = _losers(shown)
-    some = [
-        Matter(
-            check=Check.METADATA_COST,
-            table=tables[row["table_id"]],
-            since=row["at"],
-            version=row["winning_version"],
-            facts={
-                "lost": row["lost"],
-                "losers": losers.get((row["table_id"], row["winning_version"]), []),
-                "winner_operation": row["winner_operation"],
-                "winner_user_name": row["winner_user_name"],
-                "wasted_ms": row["ms"],
-                "wasted_bytes": row["size"],
-            },
-        )
-        for row in shown
-        if row["table_id"] in tables
-    ]
-    yield Check.METADATA_COST, len(rows), some
-
-
-def _losers(rows: Iterable[Mapping[str, Any]]) -> Mapping[tuple[int, int], list[str]]:
-    """The operations that lost to each of a few commits."""
-    met = Q(pk__in=NONE)
+    lost = lost.exclude(winner_operation__in=_CHANGES_DATA_ALONE).order_by("occurred_at")
+    rows = asked.unmuted(Check.METADATA_COST, lost, "table").values(*_OF_A_LOSS)[:_MOST_LOSSES]
+    grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for row in rows:
-        met |= Q(table=row["table_id"], winning_version=row["winning_version"])
-    named = Conflict.objects.filter(met, kind__in=_LOST).order_by("current_operation")
-    found: dict[tuple[int, int], list[str]] = {}
-    for table, version, name in named.values_list(
-        "table_id", "winning_version", "current_operation"
-    )[:100]:
-        if version is not None:
-            found.setdefault((table, version), []).append(name)
-    return found
+        if row["table_id"] and row["winning_version"] is not None:
+            grouped.setdefault((row["table_id"], row["winning_version"]), []).append(row)
+    costly = [(key, each) for key, each in grouped.items() if len(each) >= COSTLY_CHANGE]
+    costly.sort(key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
+    shown = costly[: asked.most]
+    tables = asked.named({table for (table, _), _ in shown})
+    some = [
+        _metadata_cost(tables[table], version, each)
+        for (table, version), each in shown
+        if table in tables
+    ]
+    yield Check.METADATA_COST, len(costly), some
+
+
+def _metadata_cost(table: Table, version: int, lost: Sequence[Mapping[str, Any]]) -> Matter:
+    first = lost[0]
+    return Matter(
+        check=Check.METADATA_COST,
+        table=table,
+        since=first["occurred_at"],
+        version=version,
+        facts={
+            "lost": len(lost),
+            "losers": sorted(row["current_operation"] for row in lost),
+            "winner_operation": first["winner_operation"],
+            "winner_user_name": first["winner_user_name"],
+            "wasted_ms": sum(row["wasted_ms"] for row in lost),
+            "wasted_bytes": sum(row["wasted_bytes"] for row in lost),
+        },
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 
 from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job
@@ -13,12 +13,15 @@ from lakeui.monitoring.matters import Asked, Found, Matter
 from lakeui.monitoring.operations import stale_jobs
 
 OUTCOME_UNKNOWN = "LAKE_COMMIT_OUTCOME_UNKNOWN"
+_TOLD = ("kind", "queue", "worker", "error_message", "created_at", "finished_at", "heartbeat_at",
+         "table__name")  # fmt: skip
 _DAY = timedelta(hours=24)
 
 
 def ended_jobs(asked: Asked) -> Iterator[Found]:
-    jobs = visible_jobs(asked.user).select_related("table")
-    failed = jobs.filter(state=Job.State.FAILED, reruns__isnull=True)
+    jobs = visible_jobs(asked.user).select_related("table").only(*_TOLD)
+    again = Job.objects.filter(retry_of=OuterRef("pk"))
+    failed = jobs.filter(~Exists(again), state=Job.State.FAILED)
     unknown = failed.filter(error_code=OUTCOME_UNKNOWN, finished_at__gte=asked.now - UNKNOWN_FOR)
     others = failed.filter(finished_at__gte=asked.now - _DAY).exclude(error_code=OUTCOME_UNKNOWN)
     silent = jobs.filter(pk__in=stale_jobs().values("pk"))
@@ -39,10 +42,10 @@ def ended_jobs(asked: Asked) -> Iterator[Found]:
 def waiting_jobs(asked: Asked) -> Iterator[Found]:
     """One matter, however many wait: the oldest of them."""
     late = visible_jobs(asked.user).filter(
-        state=Job.State.QUEUED, created_at__lt=asked.now - MAX_WAIT
-    )
+        state=Job.State.QUEUED, finished_at__isnull=True, created_at__lt=asked.now - MAX_WAIT
+    )  # that none has ended is what an index has them by
     told = asked.unmuted(Check.JOBS_WAIT, late, "table")
-    oldest = told.select_related("table").order_by("created_at").first()
+    oldest = told.select_related("table").only(*_TOLD).order_by("created_at").first()
     if oldest is not None:
         facts = {"waiting": told.count(), "queue": oldest.queue}
         yield (
@@ -65,6 +68,10 @@ def failing_schedules(asked: Asked) -> Iterator[Found]:
     failing = visible_schedules(asked.user).filter(ended_badly | ~Q(note=""), enabled=True)
     told = asked.unmuted(Check.FAILING_SCHEDULE, failing, "table")
     rows = told.select_related("table", "last_job").order_by("-last_fired_at", "pk")
+    rows = rows.only(
+        "name", "note", "next_due_at", "last_fired_at", "table__name", "last_job__kind",
+        "last_job__error_message",
+    )  # fmt: skip
     first, count = asked.first_of(rows)
     some = [
         Matter(

@@ -1,14 +1,15 @@
 """The tables that the first page lists: narrowed to what needs a look, in the order asked for."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.health import Health, with_health
-from lakeui.monitoring.overview import Day
+from lakeui.catalog.models import HEAVY
+from lakeui.monitoring.matters import NONE
+from lakeui.monitoring.overview import Day, Lake
 
 SHOWS = ("attention", "escaped", "no_row_level")
 _COLUMNS = {
@@ -24,34 +25,29 @@ _FINE = (Health.HEALTHY, Health.PENDING)
 _MOST_NAMED = 1_000  # tables by number, in one question
 
 
-@dataclass(frozen=True, slots=True)
-class Leading:
-    """The first tables of those that match, and how many match each way of narrowing."""
-
-    tables: list[Any]
-    counts: dict[str, int]
-
-
 def leading_tables(
     user: Person, day: Day, count: int, *, show: str = "", sort: str = "-escaped"
-) -> Leading:
+) -> list[Any]:
     """At first the tables that lost most in the day, then the others by name; with their health."""
-    tables = with_health(visible_tables(user))
+    tables = with_health(visible_tables(user)).defer(*HEAVY)
     narrowed = tables.filter(_matches(show, day)) if show else tables
-    counts = table_counts(user, day)
     if sort == "-escaped":
-        return Leading(_worst_first(narrowed, day, count), counts)
+        return _worst_first(narrowed, day, count)
     backwards, name = sort.startswith("-"), sort.removeprefix("-")
     column = F(_COLUMNS[name])
     order = column.desc(nulls_last=True) if backwards else column.asc(nulls_last=True)
-    return Leading(list(narrowed.order_by(order, "name")[:count]), counts)
+    return list(narrowed.order_by(order, "name")[:count])
 
 
-def table_counts(user: Person, day: Day) -> dict[str, int]:
-    """How many tables match each way of narrowing."""
-    tables = with_health(visible_tables(user)).order_by()
-    matching = {each: Count("pk", _matches(each, day)) for each in SHOWS if each != "escaped"}
-    return {**tables.aggregate(**matching), "escaped": len(_lost(day))}
+def table_counts(user: Person, day: Day, whole: Lake) -> dict[str, int]:
+    """How many tables match each way of narrowing, with what one pass over all has counted."""
+    lost = sorted(many_lost(day))[:_MOST_NAMED]
+    fine = with_health(visible_tables(user)).filter(pk__in=lost or NONE, health__in=_FINE)
+    return {
+        "attention": whole.ill_count + fine.count(),
+        "escaped": len(_lost(day)),
+        "no_row_level": whole.no_row_level_count,
+    }
 
 
 def many_lost(day: Day) -> set[int]:

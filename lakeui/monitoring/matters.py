@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from lakeui.catalog.access import Person, visible_tables
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import HEAVY, Table
 from lakeui.jobs.models import Job
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.mutes import Muted
@@ -51,7 +51,10 @@ class Asked:
 
     def named(self, pks: Collection[int]) -> Mapping[int, Table]:
         """A few tables by number, as far as this person may see them."""
-        return {row.pk: row for row in visible_tables(self.user).filter(pk__in=pks or NONE)}
+        return {
+            row.pk: row
+            for row in visible_tables(self.user).defer(*HEAVY).filter(pk__in=pks or NONE)
+        }
 
 
 Found = tuple[Check, int, list[Matter]]

@@ -68,13 +68,15 @@ class Day:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lake:
-    """Sums over the tables a person may see."""
+    """Sums over the tables a person may see; `ill_count` leaves out those not read yet."""
 
     table_count: int
     size_bytes: int
     file_count: int
     eligible_count: int
     unhealthy_count: int
+    ill_count: int
+    no_row_level_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,8 @@ def lake_of(user: Person) -> Lake:
         file_count=Sum("file_count", default=0),
         eligible_count=Count("pk", Q(row_level_eligible=True)),
         unhealthy_count=Count("pk", ~Q(health=Health.HEALTHY)),
+        ill_count=Count("pk", ~Q(health__in=(Health.HEALTHY, Health.PENDING))),
+        no_row_level_count=Count("pk", Q(row_level_eligible=False, version__isnull=False)),
     )
     return Lake(**found)
 

@@ -13,6 +13,11 @@ from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.jobs.usual_runs import Usual, usual_runs_of
 
 MOST_RUNNING, MOST_NEXT = 12, 4
+_SHOWN = (
+    "kind", "state", "dry_run", "attempts", "created_at", "started_at", "finished_at",
+    "progress_stage", "progress_done", "progress_total", "progress_unit", "committed_version", "cancel_requested_at", "table__name",
+)  # fmt: skip
+_OF_A_SCHEDULE = ("name", "kind", "next_due_at", "table__name", "owner__username")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,10 @@ class Now:
 
 def running_now(user: Person) -> Now:
     """Of the tables that a person may see."""
-    visible = visible_jobs(user).select_related("table")
-    waiting = visible.filter(state=Job.State.QUEUED).order_by("created_at")
-    busy = visible.filter(state__in=[Job.State.RUNNING, Job.State.COMMITTING])
+    visible = visible_jobs(user).select_related("table").only(*_SHOWN)
+    active = visible.filter(finished_at__isnull=True)  # an index has the few that have not ended
+    waiting = active.filter(state=Job.State.QUEUED).order_by("created_at")
+    busy = active.filter(state__in=[Job.State.RUNNING, Job.State.COMMITTING])
     tries = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
     began = busy.annotate(try_at=Subquery(tries.values("started_at")[:1]))
     jobs = list(began.order_by(F("started_at").asc(nulls_last=True))[:MOST_RUNNING])
@@ -49,7 +55,11 @@ def running_now(user: Person) -> Now:
     due = visible_schedules(user).filter(enabled=True, next_due_at__isnull=False)
     ended = visible.filter(state__in=Job.ENDED, finished_at__isnull=False)
     queued = list(waiting[:MOST_NEXT])
-    next_due = list(due.select_related("table", "owner").order_by("next_due_at", "pk")[:MOST_NEXT])
+    next_due = list(
+        due.select_related("table", "owner")
+        .only(*_OF_A_SCHEDULE)
+        .order_by("next_due_at", "pk")[:MOST_NEXT]
+    )
     is_idle = not queued and not next_due
     return Now(
         running=[_running(job, usual) for job in jobs],

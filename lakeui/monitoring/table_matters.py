@@ -3,27 +3,40 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from django.db.models import Case, CharField, Count, Q, Value, When
+from django.db.models import Case, CharField, Q, Value, When
 
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.health import MANY_SMALL, VACUUM_DUE
 from lakeui.catalog.models import Table
-from lakeui.monitoring.checks import ORDER, QUIET_MIRROR, Check
+from lakeui.monitoring.checks import QUIET_MIRROR, Check
 from lakeui.monitoring.matters import Asked, Found, Matter
 
 
 def table_matters(asked: Asked) -> Iterator[Found]:
     """One trouble a table, the worst; small files, the most first."""
     here = visible_tables(asked.user).annotate(trouble=_trouble(asked)).exclude(trouble="")
-    counted = here.order_by().values_list("trouble").annotate(n=Count("pk"))
-    counts = dict(counted)
-    rank = Case(*(When(trouble=check, then=Value(place)) for place, check in enumerate(ORDER)))
-    listed = here.annotate(rank=rank).order_by("rank", "-small_file_count", "name")
-    rows = list(listed.defer("schema", "row_level_conditions")[: asked.most])
+    found: dict[str, list[tuple[int, str, int]]] = {}
+    for trouble, small, name, pk in here.order_by().values_list(
+        "trouble", "small_file_count", "name", "pk"
+    ):
+        found.setdefault(trouble, []).append((-small, name, pk))
+    first = {check: [pk for *_, pk in sorted(rows)[: asked.most]] for check, rows in found.items()}
+    tables = asked.named({pk for pks in first.values() for pk in pks})
     for check in _OF_TABLES:
-        if counts.get(check):
-            some = [_of_table(check, row) for row in rows if row.trouble == check]
-            yield check, counts[check], some
+        if check in found:
+            some = [_of_table(check, tables[pk]) for pk in first[check] if pk in tables]
+            yield check, len(found[check]), some
+
+
+def quiet_tables(asked: Asked) -> Iterator[Found]:
+    """Those that the mirror has not looked at lately, the longest ago first: at worst all of them."""
+    late = visible_tables(asked.user).filter(
+        mirror_error_code="", mirrored_at__lt=asked.now - QUIET_MIRROR
+    )
+    told = asked.unmuted(Check.MIRROR_QUIET, late, "pk")
+    first, count = asked.first_of(told.order_by("mirrored_at"))
+    check = Check.MIRROR_QUIET
+    yield check, count, [_of_table(check, table) for table in first]
 
 
 _OF_TABLES: Mapping[Check, tuple[str, ...]] = {
@@ -46,12 +59,10 @@ def _of_table(check: Check, table: Table) -> Matter:
 
 
 def _trouble(asked: Asked) -> Case:
-    quiet = Q(mirror_error_code="", mirrored_at__lt=asked.now - QUIET_MIRROR)
     of_each = (
         (Check.UNREACHABLE, ~Q(mirror_error_code="")),
         (Check.SMALL_FILES, MANY_SMALL),
         (Check.VACUUM_DUE, VACUUM_DUE),
-        (Check.MIRROR_QUIET, quiet),
     )
     told = (
         When(wrong & ~Q(pk__in=asked.muted.of(check)), then=Value(check.value))

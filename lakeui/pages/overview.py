@@ -11,8 +11,8 @@ from django.utils import timezone
 
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
-from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_lost
-from lakeui.monitoring.overview import Day
+from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_lost, table_counts
+from lakeui.monitoring.overview import Day, Lake
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.running import running_now
 from lakeui.pages.attention_list import told
@@ -35,7 +35,8 @@ def overview(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     since = now - RANGES[looks.range_name] if looks.range_name in RANGES else looks.previous
     day = lake.day_of(request.user, now)
-    context = _happened(request, since, now) | _listed(request, day, now)
+    context = _happened(request, since, now)
+    context |= _listed(request, day, now, context["lake"])
     context |= _heat(request, day, now) | told(request, now, day, _OF_A_CHECK)[1]
     page: dict[str, Any] = {
         "at_work": running_now(request.user),
@@ -62,25 +63,25 @@ def _happened(request: HttpRequest, since: datetime, now: datetime) -> dict[str,
     }
 
 
-def _listed(request: HttpRequest, day: Day, now: datetime) -> dict[str, Any]:
+def _listed(request: HttpRequest, day: Day, now: datetime, whole: Lake) -> dict[str, Any]:
     """The tables, each with its day."""
     show = _one_of(request, "show", SHOWS, "")
     sort = _one_of(request, "sort", SORTS, "-escaped")
-    found = leading_tables(request.user, day, _ROWS, show=show, sort=sort)
-    commits = lake.commits_by_hour(found.tables, now)
+    tables = leading_tables(request.user, day, _ROWS, show=show, sort=sort)
+    commits = lake.commits_by_hour(tables, now)
     return {
-        "tables": found.tables,
+        "tables": tables,
         "show": show,
-        "shows": found.counts,
+        "shows": table_counts(request.user, day, whole),
         "sort": sort,
         "to_look_at": many_lost(day),
-        "losses": lake.with_absorbed(day, found.tables, now),
+        "losses": lake.with_absorbed(day, tables, now),
         "day_commits": commits_since(request.user, now - lake.DAY),
         "sparks": {
             t.pk: draw_sparkline(
                 commits.get(t.pk, {}), day.lost_by_hour.get(t.pk, {}), now.astimezone(UTC)
             )
-            for t in found.tables
+            for t in tables
         },
     }
 

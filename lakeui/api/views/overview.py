@@ -57,7 +57,7 @@ class Overview(GenericAPIView[Any]):
             "pairs": met.pairs,
             "changed_table_count": news.table_count,
             "news": news.first,
-            "table_counts": table_counts(user, day),
+            "table_counts": table_counts(user, day, whole),
             "attention_count": told.count,
             "attention": told.matters,
             "running_count": at_work.running_count,

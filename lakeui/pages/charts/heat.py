@@ -11,7 +11,7 @@ from lakeui.pages.units import format_duration
 
 HOURS, _ROW = 24, 24
 _MAX_ROWS = 8
-_MAX_TOLD = 100  # cells in the table twin
+_MAX_TOLD = 48  # cells in the table twin
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,6 @@ def test_the_data_says_how_it_grew_and_tables_who_wrote_last(as_):
 
 def test_the_frame_counts_workers_by_what_they_reported(as_, settings):
     settings.INSTALLATION_NAME = "blue lake"
-    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
     now = timezone.now()
     for name, ago in (("spark@a", 2), ("spark@b", 3600)):
         WorkerReport.objects.create(
