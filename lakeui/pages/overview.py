@@ -29,8 +29,8 @@ _ROWS, _MATTERS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 6, 3, 8, 8
 @login_required
 def overview(request: HttpRequest) -> HttpResponse:
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
-        context = {"at_work": running_now(request.user)}
-        return render(request, "overview/_running.html", context)
+        fragment = {"at_work": running_now(request.user)}
+        return render(request, "overview/_running.html", fragment)
     looks = _Looks(request)
     now = timezone.now()
     since = now - RANGES[looks.range_name] if looks.range_name in RANGES else looks.previous
