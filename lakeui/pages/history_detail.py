@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from django.db.models import F
 from django.http import HttpRequest
 
 from lakeui.catalog.access import may
@@ -40,7 +41,7 @@ class HistoryDetail:
 def history_detail(request: HttpRequest, table: Table, commit: Commit) -> HistoryDetail:
     before = table.commits.filter(version__lt=commit.version).order_by("-version")
     previous = before.values_list("version", flat=True).first()
-    largest = commit.files.order_by("-size_bytes")[:_FILES_SHOWN]
+    largest = commit.files.order_by(F("size_bytes").desc(nulls_last=True), "path")[:_FILES_SHOWN]
     files = tuple(largest)
     touched = commit.files_added + commit.files_removed
     return HistoryDetail(

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
-from django.db.models import Count, Sum
+from django.db.models import Count, F, Sum
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 
@@ -24,7 +24,10 @@ from lakeui.pages.table_head import table_head, visible_table
 _FILES_A_PAGE = 50
 _ACTIONS_SHOWN = 200
 _TELLING = ("operation", "path", "domain", "appId", "id")  # what tells an action from its like
-_ORDERS = {"path": ("action", "path"), "-size": ("-size_bytes", "path")}
+_ORDERS = {
+    "path": (F("action").asc(), F("path").asc()),
+    "-size": (F("size_bytes").desc(nulls_last=True), F("path").asc()),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
         ),
         "file_sums": _file_sums(commit),
         "action": action,
+        "sort": request.GET.get("sort", "path"),
         "actions": CommitFile.Action.choices,
         "previous": around.filter(version__lt=commit.version).last(),
         "next": around.filter(version__gt=commit.version).first(),
