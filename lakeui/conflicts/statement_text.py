@@ -18,12 +18,14 @@ _CLAUSES = {
 def statement_text(table: str, operation: str, parameters: Mapping[str, Any], where: str) -> str:
     """The statement; "" for an operation that has none. `where` is the condition as it was recorded."""
     name = operation.upper()
-    condition = f"\nWHERE {where}" if where else ""
+    unsaid = "" if "predicate" in parameters else NOT_KEPT
+    condition = f"\nWHERE {where or unsaid}" if where or unsaid else ""
+    bins = f"\nWHERE {where}" if where else ""
     simple = {
         "DELETE": f"DELETE FROM {table}{condition}",  # noqa: S608 - to be read, never run
         "UPDATE": f"UPDATE {table}\nSET {NOT_KEPT}{condition}",
         "STREAMING UPDATE": f"INSERT INTO {table}\n{NOT_KEPT}{_epoch(parameters)}",
-        "OPTIMIZE": f"OPTIMIZE {table}{condition}{_order(parameters)}",
+        "OPTIMIZE": f"OPTIMIZE {table}{bins}{_order(parameters)}",
         "TRUNCATE": f"TRUNCATE TABLE {table}",
         "RESTORE": f"RESTORE TABLE {table}{_restored(parameters)}",
     }

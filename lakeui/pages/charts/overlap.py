@@ -1,7 +1,7 @@
 """Where two writes met, twice: the files of both sides, and the rows of the first file they share."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -174,10 +174,9 @@ def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting:
         for line in lines
         if line.here and line.there
     ]
-    labels = _labelled(
-        (joint.x, _short(line.path) + ("" if joint.is_conflict else ", passed"))
-        for joint, line in zip(joints, (n for n in lines if n.here and n.there), strict=True)
-    )
+    both = [line for line in lines if line.here and line.there]
+    texts = (_short(line.path) + ("" if line.path in conflicting else ", passed") for line in both)
+    labels = _labelled(zip((place[line.path] for line in both), texts, strict=True), _counted)
     known = [line for line in lines if line.low is not None]
     return Strip(
         above=tuple(_tick(place, line, line.here, line.rows_here) for line in lines if line.here),
@@ -199,7 +198,7 @@ def _row_strip(file: SharedFile) -> Strip:
     def at(row: int) -> float:
         return 100 * (row + 0.5) / count
 
-    labels = _labelled((at(row), format_count(row)) for row in file.common_rows)
+    labels = _labelled(((at(row), format_count(row)) for row in file.common_rows), _span)
     common = [Joint(at(row), f"row {format_count(row)}, both", True) for row in file.common_rows]
     return Strip(
         above=tuple(Tick(at(row), f"row {format_count(row)}") for row in file.current_rows),
@@ -223,7 +222,9 @@ def _apart(joints: Iterable[Joint]) -> Iterable[Joint]:
             last = joint.x
 
 
-def _labelled(places: Iterable[tuple[float, str]]) -> tuple[Label, ...]:
+def _labelled(
+    places: Iterable[tuple[float, str]], joined: Callable[[Sequence[str]], str]
+) -> tuple[Label, ...]:
     """Labels that do not touch; what lies close together shares one."""
     labels: list[tuple[float, list[str]]] = []
     for x, text in places:
@@ -231,13 +232,15 @@ def _labelled(places: Iterable[tuple[float, str]]) -> tuple[Label, ...]:
             labels[-1][1].append(text)
         else:
             labels.append((x, [text]))
-    return tuple(Label(x, _joined(texts), _anchor(x)) for x, texts in labels)
+    return tuple(Label(x, joined(texts), _anchor(x)) for x, texts in labels)
 
 
-def _joined(texts: Sequence[str]) -> str:
-    if len(texts) <= 2:
-        return " and ".join(texts)
-    return f"{texts[0]} and {len(texts) - 1} more"
+def _counted(texts: Sequence[str]) -> str:
+    return " and ".join(texts) if len(texts) <= 2 else f"{texts[0]} and {len(texts) - 1} more"
+
+
+def _span(texts: Sequence[str]) -> str:
+    return " and ".join(texts) if len(texts) <= 2 else f"{texts[0]} to {texts[-1]}"
 
 
 def _anchor(x: float) -> str:
@@ -264,7 +267,7 @@ def _short(path: str) -> str:
     """What tells a file from others at a glance: the start of its name."""
     name = path.rpartition("/")[2]
     head = "-".join(name.split("-")[:2])
-    return head if 4 < len(head) < 24 else name[:20]
+    return head if name.startswith("part-") and len(head) < 24 else name.partition("-")[0][:20]
 
 
 def _beam(x: float | None) -> tuple[float, float] | None:

@@ -419,7 +419,7 @@ def file_head(path: str) -> str:
     """The start of a file's name, where a column is narrow: part-00017."""
     name = path.rpartition("/")[2]
     head = "-".join(name.split("-")[:2])
-    return head if 4 < len(head) < 16 else name[:12]
+    return head if name.startswith("part-") and len(head) < 16 else name.partition("-")[0][:12]
 
 
 @register.filter
@@ -428,13 +428,14 @@ def linked(text: str, conflict: Any) -> SafeString:  # noqa: ANN401 - a conflict
     table = getattr(conflict, "table", None)
     if table is None:
         return format_html("{}", text)
-    parts = re.split(rf"([Vv]ersion \d+|{re.escape(table.name)})", text)
+    names = "|".join(map(re.escape, sorted({table.name, table.uri}, key=len, reverse=True)))
+    parts = re.split(rf"([Vv]ersion \d+|{names})", text)
     return format_html_join("", "{}", ((_linked(part, table),) for part in parts))
 
 
 def _linked(part: str, table: Any) -> str:  # noqa: ANN401
-    if part == table.name:
-        return format_html('<a href="{}">{}</a>', reverse("table", args=[table.pk]), part)
+    if part in (table.name, table.uri):
+        return format_html('<a href="{}">{}</a>', reverse("table", args=[table.pk]), table.name)
     if re.fullmatch(r"[Vv]ersion \d+", part):
         return ver(table.pk, int(part.split()[1]))
     return part

@@ -12,7 +12,8 @@ MERGED = '[{"predicate":"s.x > t.x","actionType":"update"}]'
     [
         ("DELETE", {}, "id = 1", "DELETE FROM t\nWHERE id = 1"),
         ("UPDATE", {}, "id = 1", "UPDATE t\nSET …\nWHERE id = 1"),
-        ("UPDATE", {}, "", "UPDATE t\nSET …"),
+        ("UPDATE", {"predicate": "[]"}, "", "UPDATE t\nSET …"),
+        ("DELETE", {}, "", "DELETE FROM t\nWHERE …"),
         ("WRITE", {"mode": "Append"}, "", "INSERT INTO t\n…"),
         ("WRITE", {"mode": "Overwrite"}, "", "INSERT OVERWRITE t\n…"),
         ("WRITE", {"mode": "Overwrite"}, "d = 1", "INSERT INTO t\nREPLACE WHERE d = 1\n…"),
