@@ -279,6 +279,7 @@ class Story:
         tell_losses(self.orders, self.conflict, self.running, loader)
         tell_tokens(self.owner)
         self._schedules()
+        self._passed_over()
         self._workers()
         by_name = {table.name: table for table in self.others}
         tell_tables(self.orders, by_name["web.visits"], self.now)
@@ -669,6 +670,13 @@ class Story:
                     table, kind, statement=f"{kind.upper()} {table.name}", created_at=at, attempts=1,
                     started_at=at, finished_at=at + timedelta(minutes=took),
                 )  # fmt: skip
+
+    def _passed_over(self) -> None:
+        Erasure.objects.create(
+            table=self.orders, append_version=4796, delete_version=4797, rows_at_most=5120,
+            predicate="customer_id IN (81204, 90311)", append_writer="stream-orders",
+            delete_writer="gdpr-eraser", at=self.ago(hours=1, minutes=23),
+        )  # fmt: skip
 
     def _schedules(self) -> None:
         nightly, soon = self.ago(minutes=25, seconds=30), self.ago(minutes=-3)

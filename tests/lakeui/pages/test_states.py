@@ -25,8 +25,8 @@ def test_filtered_away_says_what_each_filter_hides_and_offers_the_best_first(as_
         f"/tables/{lake.table.pk}/history/?operation=MERGE&user=nobody&range=30d"
     )
     body = words(response)
-    assert "Nothing matches 2 filters 4 in this list, and no version is left" in body
-    assert "Without nobody there is 1, Without MERGE there are 0." in body
+    assert "Nothing matches 2 filters 4 versions in this list, and no version is left" in body
+    assert "Without nobody there is 1, without MERGE there are 0." in body
     assert body.index("Remove nobody") < body.index("Remove MERGE")
     assert 'href="?operation=MERGE&amp;range=30d">Remove nobody' in response.content.decode()
 
