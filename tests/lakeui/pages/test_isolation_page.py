@@ -72,6 +72,14 @@ def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page
     assert "Of 2 meetings with appends" in body
 
 
+def test_clustering_alone_lets_every_open_write_land(as_, page):
+    body = as_("viewer").get(page, {"clustering": "order_date"}).content.decode()
+    assert "No open write would lose" in body
+    assert "running job would lose" not in body
+    assert "No row moves until OPTIMIZE runs" in body
+    assert "CLUSTER BY (order_date, customer_id)" in body
+
+
 def test_settings_are_set_from_the_page_with_a_reason_and_the_tables_name(as_, page, lake):
     client, address = as_("owner"), f"{page}?level=Serializable"
     refused = client.post(address, {"reason": "T-1", "confirm": "another"})
