@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, TextField, Value
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import NullIf
 
 from lakeui.catalog.models import Table
 from lakeui.conflicts.landed import landed_around
@@ -22,6 +23,7 @@ from lakeui.conflicts.recorded_history import History, recorded_history, unexpla
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
+_JSON_NULL = Value("null", output_field=TextField())  # what SQLite reads of it; PostgreSQL reads nothing
 _NOT_YET = datetime.max.replace(tzinfo=UTC)
 _RUNNING_SHOWN = 50
 _SETTINGS_LOOKED_AT = 60
@@ -126,7 +128,7 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
     rows = table.conflicts.filter(to_these | of_these).select_related("job").defer("facts")
     said = rows.prefetch_related("job__attempt_rows").annotate(
         how=KeyTextTransform("how", "facts"),
-        engine=KeyTextTransform("engine", KeyTransform("current", "facts")),
+        engine=NullIf(KeyTextTransform("engine", KeyTransform("current", "facts")), _JSON_NULL),
     )
     met = list(said.order_by("occurred_at", "id"))
     absorbed = [each for each in met if each.kind == Conflict.Kind.ABSORBED]

@@ -51,6 +51,11 @@ def test_a_loser_has_met_its_winner_too(table):
     assert bar(swim_lane(table), f"c-{lost.pk}").met == 2
 
 
+def test_an_engine_that_is_not_recorded_is_none(table):
+    make_conflict(table, read_version=0, winning_version=2, facts={"current": {"engine": None}})
+    assert "null" not in {each.engine for each in swim_lane(table).all}
+
+
 def test_what_it_met_is_not_guessed_where_it_is_not_mirrored(table):
     Commit.objects.filter(version=2).update(read_version=0)
     Commit.objects.filter(version=1).delete()
