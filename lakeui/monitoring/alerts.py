@@ -86,7 +86,8 @@ def _of_tables(user: Person, now: datetime) -> Iterator[Alert]:
 
 def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
     jobs = visible_jobs(user).select_related("table")
-    for job in jobs.filter(pk__in=stale_jobs().values("pk")):
+    silent = jobs.filter(pk__in=stale_jobs().values("pk")).order_by("heartbeat_at")
+    for job in silent.defer("plan", "metrics", "error_facts"):
         yield Alert(
             code="WORKER_LOST",
             severity=Severity.WARNING,
@@ -96,18 +97,24 @@ def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
             job_id=str(job.pk),
             since=job.heartbeat_at,
         )
-    waiting = jobs.filter(state=Job.State.QUEUED, created_at__lt=now - MAX_WAIT)
-    if oldest := waiting.order_by("created_at").first():
+    waiting = list(  # few, and found by their state: in order of time the database walks all jobs
+        jobs.filter(state=Job.State.QUEUED, finished_at=None, created_at__lt=now - MAX_WAIT)
+        .order_by()
+        .values_list("created_at", "pk")
+    )
+    if waiting:
+        asked_at, oldest = min(waiting)
         yield Alert(
             code="JOBS_WAIT",
             severity=Severity.CRITICAL,
-            title=f"{waiting.count()} jobs wait, the oldest for {_ago(now, oldest.created_at)}.",
+            title=f"{len(waiting)} jobs wait, the oldest for {_ago(now, asked_at)}.",
             remedy="Check that the broker and a worker of their queue run, or add workers.",
-            job_id=str(oldest.pk),
-            since=oldest.created_at,
+            job_id=str(oldest),
+            since=asked_at,
         )
     unknown = Q(error_code="LAKE_COMMIT_OUTCOME_UNKNOWN", finished_at__gte=now - timedelta(days=7))
-    for job in jobs.filter(unknown, state=Job.State.FAILED, reruns__isnull=True):
+    failed = jobs.filter(unknown, state=Job.State.FAILED, reruns__isnull=True)
+    for job in failed.order_by().defer("plan", "metrics", "error_facts"):
         yield Alert(
             code="OUTCOME_UNKNOWN",
             severity=Severity.CRITICAL,

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from django.db.models import Avg, Count, Max, QuerySet
+from django.db.models import Avg, Count, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.usual_runs import Usual, usual_run, usual_runs
 
 PAIR_DAYS = 30
@@ -202,12 +202,13 @@ def _landed(
 def _coming(
     job: Job, until: datetime | None, records: Mapping[str, PairRecord]
 ) -> Iterator[Coming]:
+    tries = JobAttempt.objects.filter(job=OuterRef("pk"))
     others = (
-        job.table.jobs.filter(state__in=Job.ACTIVE, dry_run=False)
+        job.table.jobs.filter(state__in=Job.ACTIVE, finished_at=None, dry_run=False)
         .exclude(pk=job.pk)
         .select_related("requested_by")
-        .annotate(last_try_at=Max("attempt_rows__started_at"))
-        .order_by("created_at")[:_COMING]
+        .annotate(last_try_at=Subquery(tries.order_by("-number").values("started_at")[:1]))
+        .order_by("started_at")[:_COMING]
     )
     running = list(others)
     usual = usual_runs(job.table) if running else {}

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db.models import Avg, Count, ExpressionWrapper, F, Max
-from django.db.models.fields import DurationField
+from django.db.models import Count, QuerySet
 from django.db.models.functions import TruncHour
 from django.utils import timezone
 
@@ -17,6 +16,7 @@ from lakeui.jobs.models import Job, WorkerReport
 from lakeui.monitoring.worker_count import MISSED
 
 HOURS = 24
+WAITS = 500
 _MAX_HELD = 200
 _HELD = (Job.State.RUNNING, Job.State.COMMITTING)
 
@@ -62,7 +62,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """The last 24 hours, the running one last; how long its jobs waited for a worker."""
+    """The last 24 hours, the running one last; how long the latest `WAITS` waited for a worker."""
 
     hours: tuple[Hour, ...]
     mean_wait_ms: int | None
@@ -84,7 +84,7 @@ def worker_states(user: Person) -> tuple[WorkerState, ...]:
     """Those that are here first, by name."""
     late = timezone.now() - timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     busy: defaultdict[str, int] = defaultdict(int)
-    for worker in Job.objects.filter(state__in=_HELD).values_list("worker", flat=True):
+    for worker in _running(Job.objects.order_by()).values_list("worker", flat=True):
         busy[worker.partition("/")[0]] += 1
     jobs = _held(user)
     states = (
@@ -125,10 +125,11 @@ def throughput(user: Person, now: datetime) -> Throughput:
     for hour, state, n in grouped:
         counts[hour][state] = n
     hours = (_hour(first + timedelta(hours=place), counts) for place in range(HOURS))
-    span = ExpressionWrapper(F("started_at") - F("created_at"), output_field=DurationField())
-    waits = ended.filter(started_at__isnull=False).annotate(wait=span)
-    found = waits.aggregate(mean=Avg("wait"), longest=Max("wait"))
-    return Throughput(tuple(hours), _ms(found["mean"]), _ms(found["longest"]))
+    started = ended.filter(started_at__isnull=False).order_by("-finished_at")
+    rows = started.values_list("created_at", "started_at")[:WAITS]
+    waits = [_ms(began - asked) for asked, began in rows if began is not None]
+    mean = round(sum(waits) / len(waits)) if waits else None
+    return Throughput(tuple(hours), mean, max(waits, default=None))
 
 
 def _hour(start: datetime, counts: Mapping[datetime, Mapping[str, int]]) -> Hour:
@@ -143,12 +144,17 @@ def _hour(start: datetime, counts: Mapping[datetime, Mapping[str, int]]) -> Hour
 
 
 def _held(user: Person) -> Mapping[str, list[Job]]:
-    held = visible_jobs(user).filter(state__in=_HELD).select_related("table")
+    held = _running(visible_jobs(user)).select_related("table")
     by_worker: defaultdict[str, list[Job]] = defaultdict(list)
     for job in held.order_by("started_at").defer("plan", "metrics", "error_facts")[:_MAX_HELD]:
         by_worker[job.worker.partition("/")[0]].append(job)
     return by_worker
 
 
-def _ms(span: timedelta | None) -> int | None:
-    return None if span is None else max(round(span.total_seconds() * 1000), 0)
+def _running(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Without an end: said too, because an index has jobs by both."""
+    return jobs.filter(state__in=_HELD, finished_at__isnull=True)
+
+
+def _ms(span: timedelta) -> int:
+    return max(round(span.total_seconds() * 1000), 0)

@@ -22,6 +22,7 @@ from lakeui.pages.run_steps import field_of, steps_of
 
 LOG_LINES = 500
 _ATTEMPTS = 50
+_RERUNS = 5
 _RETRYABLE = (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED)
 
 
@@ -72,7 +73,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "worker": _worker(job),
             "metrics": readable_metrics(job.metrics),
             "plan": plan_view(job.plan),
-            "reruns": job.reruns.order_by("created_at")[:5],
+            "reruns": sorted(job.reruns.order_by()[:_RERUNS], key=lambda each: each.created_at),
             "now": timezone.now(),
             "twin": f"/api/v1/jobs/{job.pk}/",
         }

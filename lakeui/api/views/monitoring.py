@@ -100,7 +100,9 @@ class MonitoringSerializer(serializers.Serializer[Any]):
     workers = WorkerSerializer(many=True)
     spark = SparkSerializer(allow_null=True)
     hours = HourSerializer(many=True, help_text="The last 24, the one that runs last.")
-    mean_wait_ms = Int64Field(allow_null=True, help_text="For a worker, of jobs of these hours.")
+    mean_wait_ms = Int64Field(
+        allow_null=True, help_text="For a worker, of the latest 500 jobs of these hours."
+    )
     longest_wait_ms = Int64Field(allow_null=True)
     mirror = MirroredSerializer(many=True, help_text="The 10 tables looked at longest ago.")
     unread_tables = serializers.IntegerField()
