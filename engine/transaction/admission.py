@@ -12,7 +12,12 @@ from engine.transaction.contender import Contender, high_water_mark
 from engine.transaction.iceberg_rules import check_iceberg_rules
 from engine.transaction.provenance import Provenance
 from engine.transaction.read_set import ReadSet
-from engine.transaction.readded import find_readded, read_by_staging, with_known_identity
+from engine.transaction.readded import (
+    check_replaced,
+    find_readded,
+    read_by_staging,
+    with_known_identity,
+)
 from engine.transaction.staging import TableTerms, check_staged
 
 
@@ -34,6 +39,7 @@ def admit(
     live = find_readded(snapshot, staged, reads_nothing=reads.is_empty)
     actions = with_known_identity(staged, live)
     check_staged(actions, after, before)
+    check_replaced(actions, live)
     check_iceberg_rules(actions, before, after)
     terms = before or after
     entirely = read_by_staging(actions, live) | reads.entirely

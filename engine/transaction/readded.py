@@ -7,6 +7,7 @@ import msgspec
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
+from engine.errors import RequestError
 
 
 class LiveFiles(Protocol):
@@ -45,6 +46,24 @@ def with_known_identity(
         else each
         for each in actions
     )
+
+
+def check_replaced(actions: Iterable[Action], live: Mapping[str, AddFile]) -> None:
+    """Refuse a live file under another deletion vector that is not removed as it is: it would be there twice.
+
+    Raises:
+        RequestError: which one.
+    """
+    staged = tuple(actions)
+    removed = {each.key for each in staged if isinstance(each, RemoveFile)}
+    for each in staged:
+        if not isinstance(each, AddFile):
+            continue
+        known = live.get(each.path)
+        if known is None or known.key == each.key or known.key in removed:
+            continue
+        what = f"{known.path} is staged with another deletion vector beside the one that it has."
+        raise RequestError(what, "Stage a remove of the file as it is.", field="actions")
 
 
 def read_by_staging(actions: Iterable[Action], live: Mapping[str, AddFile]) -> frozenset[str]:

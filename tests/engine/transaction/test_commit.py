@@ -8,6 +8,7 @@ import pytest
 
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import SetTransaction
+from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import (
     AppendOnlyError,
     CommitOutcomeUnknownError,
@@ -361,6 +362,27 @@ def test_a_file_added_again_must_still_be_there():
     other.commit("DELETE")
     with pytest.raises(ConcurrentDeleteReadException):
         txn.commit("COMPUTE STATS")
+
+
+@pytest.mark.parametrize("removes", [(), (taken("a"),)], ids=["none", "as it was before"])
+def test_a_file_is_not_live_under_two_deletion_vectors(removes):
+    table = new_table()
+    append(table, "a")
+    first, second = (write_deletion_vector(table.store, [row]) for row in (0, 1))
+    stats = '{"numRecords":3}'
+    txn = table.start_transaction()
+    txn.stage(taken("a"), data_file("a", stats=stats, deletion_vector=first))
+    txn.commit("DELETE")
+    wrong = table.start_transaction()
+    wrong.stage(*removes, data_file("a", stats=stats, deletion_vector=second))
+    with pytest.raises(RequestError, match="another deletion vector"):
+        wrong.commit("DELETE")
+    right = table.start_transaction()
+    right.stage(
+        taken("a", deletion_vector=first), data_file("a", stats=stats, deletion_vector=second)
+    )
+    right.commit("DELETE")
+    assert len(DeltaTable.open(table.uri).snapshot().add_files()) == 1
 
 
 def test_append_only_tables_give_nothing_up():
