@@ -48,7 +48,7 @@ RULE_TEXTS = {
     ALWAYS: "A change of metadata fails every write that began before it, whatever it touches.",
 }
 REORDERED, MEETINGS = "reordered", "meetings"
-_PAGE_SIZE, _CHUNK, MAX_LISTED = 50, 500, 10_000
+_PAGE_SIZE, _CHUNK, MAX_LISTED = 25, 500, 10_000
 _SETTINGS_SHOWN = 8
 _REORDERED_SHOWN = 3
 _EXPORTED: Mapping[str, Callable[[MetRow], Any]] = {
