@@ -71,7 +71,7 @@ def eligibility_report(
         of_writes=write_lines(table, writes),
         runtimes=runtime_columns(found, writes, clustered=clustered),
         mended=runtime_columns(mended(found), writes, clustered=later),
-        writes=len(writes.writes),
+        writes=len(writes.writes) + writes.lost,
         met=writes.met,
         unplaced=other_writers(writes),
         is_capped=writes.is_capped,

@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models.fields.json import KeyTextTransform
@@ -14,11 +14,20 @@ from engine.conflicts.runtimes import RUNTIMES
 from lakeui.catalog.models import Table
 from lakeui.conflicts.clients import Client, client_of
 from lakeui.conflicts.conditions import Condition, shape_of, understood
+from lakeui.conflicts.models import Conflict
 
 DAYS = 30
 MAX_WRITES = 1_000
 _BY_FILES = frozenset(runtime.name for runtime in RUNTIMES if not runtime.supported)
 _CONDITIONED = frozenset({"UPDATE", "DELETE", "MERGE"})
+
+
+class Asking(NamedTuple):
+    """A write that met others on its way, landed or lost, by what it asked for."""
+
+    operation: str
+    predicate: str
+    user_name: str
 
 
 class RecentWrite(NamedTuple):
@@ -56,13 +65,14 @@ class ConditionUse:
 
 @dataclass(frozen=True, slots=True)
 class RecentWrites:
-    """At most the latest `MAX_WRITES`; `is_capped`: there were more.
+    """At most the latest `MAX_WRITES` that landed and as many that lost; `is_capped`: there were more.
 
-    `met` are those of operations with a condition that met others on their way, `conditions` what
-    they asked for, the most used first.
+    `met` are those of operations with a condition that met others on their way, the lost ones among
+    them, and `conditions` what they asked for, the most used first.
     """
 
     writes: tuple[RecentWrite, ...]
+    lost: int
     is_capped: bool
     met: int
     conditions: tuple[ConditionUse, ...]
@@ -78,7 +88,7 @@ class RecentWrites:
 
 
 def recent_writes(table: Table) -> RecentWrites:
-    """The writes of the last days, in one query."""
+    """The writes of the last days, in two queries."""
     since = timezone.now() - timedelta(days=DAYS)
     rows = (
         table.commits.filter(committed_at__gte=since)
@@ -94,11 +104,24 @@ def recent_writes(table: Table) -> RecentWrites:
     )  # fmt: skip
     found = tuple(_writes(rows))
     writes = found[:MAX_WRITES]
-    met = [each for each in writes if each.met_others and each.operation in _CONDITIONED]
-    return RecentWrites(writes, len(found) > MAX_WRITES, len(met), _uses(met, table))
+    attempts = _lost(table, since)
+    lost = attempts[:MAX_WRITES]
+    met = [Asking(w.operation, w.predicate, w.user_name) for w in writes if w.met_others]
+    met = [each for each in (*lost, *met) if each.operation in _CONDITIONED]
+    is_capped = len(found) > MAX_WRITES or len(attempts) > MAX_WRITES
+    return RecentWrites(writes, len(lost), is_capped, len(met), _uses(met, table))
 
 
-def _uses(met: Iterable[RecentWrite], table: Table) -> tuple[ConditionUse, ...]:
+def _lost(table: Table, since: datetime) -> list[Asking]:
+    """Attempts that lost: each met its winner at least."""
+    lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.ABSORBED)
+    rows = lost.order_by("-occurred_at").values_list(
+        "current_operation", "current_predicate", "current_user_name"
+    )
+    return [Asking(*row) for row in rows[: MAX_WRITES + 1]]
+
+
+def _uses(met: Iterable[Asking], table: Table) -> tuple[ConditionUse, ...]:
     """Conditions that differ in their numbers alone are one, shown as the latest was."""
     schema_json = json.dumps(table.schema)
     uses: dict[tuple[str, str, str], list[str]] = {}

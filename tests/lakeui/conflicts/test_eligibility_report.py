@@ -189,6 +189,16 @@ def test_writes_that_met_others_are_asked_for_their_conditions(table):
     assert line(report.of_writes, "deterministic").state == "holds"
 
 
+def test_writes_that_lost_met_others_too(table):
+    writes(table, ("UPDATE", "order_id = 5", 0))
+    now = {"occurred_at": timezone.now(), "current_predicate": "order_id IN (SELECT id FROM b)"}
+    make_conflict(table, **now)
+    make_conflict(table, **now, kind="absorbed")
+    report = eligibility_report(table)
+    assert (report.writes, report.met) == (2, 1)
+    assert line(report.of_writes, "subquery").state == "some fall back"
+
+
 def test_compactions_are_traced_by_this_engines_tags_or_by_row_ids(table):
     writes(table, ("OPTIMIZE", "", 0), ("OPTIMIZE", "", 0))
     Commit.objects.filter(version=21).update(engine_info="Apache-Spark/3.5.1 Delta-Lake/3.2.0")
