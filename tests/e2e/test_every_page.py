@@ -10,7 +10,7 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 def paths(story):
     table = f"/tables/{story.orders.pk}/"
     return [
-        "/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", "/tables/clone/", table,
+        "/", "/?heat=partition&show=attention&sort=-size", "/attention/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", "/tables/clone/", table,
         f"{table}schema/", f"{table}concurrency/?span=3000", f"/jobs/new/?table={story.orders.pk}&kind=merge",
         f"{table}history/", f"{table}history/?open=4805", f"{table}history/4797/", f"{table}diff/4800...4806/",
         f"{table}concurrency/?pick=c-{story.conflict.pk}", f"{table}concurrency/?x=time&span=60",
