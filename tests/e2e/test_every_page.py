@@ -9,6 +9,7 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 def paths(story):
     table = f"/tables/{story.orders.pk}/"
+    items = next(each for each in story.others if each.name == "sales.order_items")
     return [
         "/", "/?heat=partition&show=attention&sort=-size", "/attention/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", "/tables/clone/", table,
         f"{table}schema/", f"{table}concurrency/?span=3000", f"/jobs/new/?table={story.orders.pk}&kind=merge",
@@ -19,7 +20,8 @@ def paths(story):
         "/conflicts/explain/", "/jobs/", f"/jobs/{story.running.pk}/",
         f"/jobs/new/?table={story.orders.pk}", f"/jobs/new/?table={story.orders.pk}&kind=append",
         "/conflicts/", f"/conflicts/{story.conflict.pk}/", f"/conflicts/?table={story.orders.pk}",
-        "/search/?q=sales", "/tables/987654/",
+        "/search/?q=sales", "/tables/987654/", "/conflicts/explain/?sample=here",
+        f"/tables/{items.pk}/eligibility/?state=fixed",
     ]  # fmt: skip
 
 
