@@ -17,6 +17,7 @@ from lakeui.conflicts.row_verdicts import row_verdicts
 from lakeui.conflicts.what_if import Verdict
 from lakeui.monitoring.checks import COSTLY_CHANGE, Check
 from lakeui.monitoring.matters import NONE, Asked, Found, Matter
+from lakeui.monitoring.quiet_hours import quiet_hours
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
 _CHANGES_DATA_ALONE = ("MERGE", "DELETE", "UPDATE", "OPTIMIZE", "STREAMING UPDATE")
@@ -132,15 +133,21 @@ def metadata_costs(asked: Asked) -> Iterator[Found]:
     costly.sort(key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
     shown = costly[: asked.most]
     tables = asked.named({table for (table, _), _ in shown})
+    quiet = quiet_hours(tables, asked.now)
     some = [
-        _metadata_cost(tables[table], version, each)
+        _metadata_cost(tables[table], version, each, quiet.get(table))
         for (table, version), each in shown
         if table in tables
     ]
     yield Check.METADATA_COST, len(costly), some
 
 
-def _metadata_cost(table: Table, version: int, lost: Sequence[Mapping[str, Any]]) -> Matter:
+def _metadata_cost(
+    table: Table,
+    version: int,
+    lost: Sequence[Mapping[str, Any]],
+    quiet: tuple[int, int] | None,
+) -> Matter:
     first = lost[0]
     return Matter(
         check=Check.METADATA_COST,
@@ -154,5 +161,6 @@ def _metadata_cost(table: Table, version: int, lost: Sequence[Mapping[str, Any]]
             "winner_user_name": first["winner_user_name"],
             "wasted_ms": sum(row["wasted_ms"] for row in lost),
             "wasted_bytes": sum(row["wasted_bytes"] for row in lost),
+            "quiet_hours_utc": list(quiet) if quiet else None,
         },
     )

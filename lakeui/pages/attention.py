@@ -147,11 +147,17 @@ def _metadata_cost(matter: Matter) -> Said:
         joint="on",
         text=f"by {who} landed with {losers} in flight: "
         f"{format_duration(facts['wasted_ms'])} and {format_bytes(facts['wasted_bytes'])} "
-        "thrown away. At a quiet hour nobody would have lost.",
+        f"thrown away.{_quiet(facts['quiet_hours_utc'])}",
         step="Swim-lane",
         address=f"{reverse('table-concurrency', args=[table.pk])}"
         f"?last={min((matter.version or 0) + _AROUND, table.version or 0)}",
     )
+
+
+def _quiet(hours: list[int] | None) -> str:
+    if not hours:
+        return ""
+    return f" Nobody committed here between {hours[0]:02}:00 and {hours[1]:02}:00 UTC in 7 days."
 
 
 def _each(operations: list[str]) -> list[str]:

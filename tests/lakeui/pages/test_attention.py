@@ -11,7 +11,8 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Erasure
 from lakeui.jobs.models import Job, Schedule
 from lakeui.monitoring.models import Mute
-from tests.lakeui.factories import make_conflict, make_job, make_table
+from lakeui.monitoring.quiet_hours import quiet_hours
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 
 pytestmark = pytest.mark.django_db
 
@@ -84,6 +85,25 @@ def test_one_metadata_change_that_cost_two_writes_is_told_once(as_):
     body = body_of(as_("viewer"))
     assert body.count("One SET TBLPROPERTIES cost 2 writes") == 1
     assert "v9 by schema-bot landed with a MERGE and an OPTIMIZE in flight: 2 min and 2 GiB" in body
+
+
+def test_a_costly_change_names_the_hours_in_which_nobody_commits():
+    table, now = make_table(), timezone.now()
+    midnight = now.replace(hour=0, minute=30)
+    for version, hour in enumerate((1, 2, 6, 7, 12, 18, 22)):
+        make_commit(
+            table, version, committed_at=midnight - timedelta(days=1) + timedelta(hours=hour)
+        )
+    assert quiet_hours([table.pk], now) == {table.pk: (13, 18)}
+    assert quiet_hours([make_table("never.written").pk], now) == {}
+
+
+def test_hours_without_a_commit_may_lie_around_midnight():
+    table, noon = make_table(), timezone.now().replace(hour=12, minute=0)
+    for version, hour in enumerate(range(-6, 7)):
+        made = noon - timedelta(days=1) + timedelta(hours=hour)
+        make_commit(table, version, committed_at=made)
+    assert quiet_hours([table.pk], timezone.now()) == {table.pk: (19, 6)}
 
 
 def test_a_failed_job_that_was_run_again_is_told_no_more(as_):
