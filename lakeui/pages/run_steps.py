@@ -67,10 +67,12 @@ def steps_of(
     job: Job, attempt: JobAttempt | None, stages: Sequence[JobStage], expected: Sequence[str]
 ) -> list[Step]:
     """Queue, what the worker recorded, what runs of its kind go through after that."""
-    if job.state == Job.State.QUEUED or attempt is None:
+    if job.state == Job.State.QUEUED:
         return [_queue(job), *_waiting(job, expected, set())]
+    if job.started_at is None:
+        return [_queue(job)]
     shown = [stage for stage in stages if stage.name not in _HIDDEN]
-    if not shown:
+    if attempt is None or not shown:
         return [_queue(job), *_unrecorded(job)]
     now = timezone.now()
     steps = [_recorded(job, attempt, stage, now) for stage in shown]

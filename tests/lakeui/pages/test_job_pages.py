@@ -14,7 +14,7 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job, JobAttempt, JobStage, Schedule
 from lakeui.pages import streams
 from lakeui.pages.metric_names import readable_metrics
-from lakeui.pages.run_steps import task_field
+from lakeui.pages.run_steps import steps_of, task_field
 from tests.lakeui.factories import make_conflict, make_job
 
 HTMX = {"headers": {"HX-Request": "true"}}
@@ -486,3 +486,30 @@ def test_a_statement_says_beforehand_what_it_would_meet(as_, lake, people):
     told = as_("owner").get(f"/api/v1/tables/{lake.table.pk}/forecast/?kind=delete").json()
     assert (told["files"], told["usual"]) == ("96", None)
     assert [each["verdict"] for each in told["coming"]] == ["by rows", "by rows"]
+
+
+def test_a_run_whose_worker_recorded_no_steps_says_so(lake):
+    lake.job.progress_unit = "tasks"
+    work, commit = steps_of(lake.job, lake.job.attempt_rows.get(), [], [])[1:]
+    assert (work.state, work.words) == ("now", "4 of 9 tasks")
+    assert (commit.state, commit.words) == ("waiting", "as v4 or later")
+
+
+def test_a_job_cancelled_in_the_queue_got_no_further(lake):
+    job = make_job(lake.table, state=Job.State.CANCELLED)
+    assert [(each.name, each.state) for each in steps_of(job, None, [], [])] == [
+        ("Queue", "stopped")
+    ]
+
+
+def test_what_the_last_run_went_through_is_still_to_come(as_, lake):
+    now = timezone.now()
+    before = make_job(lake.table, started_at=now, finished_at=now)
+    last = JobAttempt.objects.create(job=before, number=1, started_at=now, outcome="committed")
+    for place, name in enumerate(("read the table", "compact files", "check", "commit")):
+        stage_of(last, place, name, finished_at=now)
+    stage_of(lake.job.attempt_rows.get(), 0, "read the table", took_ms=900)
+    body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
+    way = [body.index(f"</svg>{name}</span>") for name in ("Queue", "Read v2", "Compact", "Check")]
+    assert way == sorted(way)
+    assert "as v4 or later" in body
