@@ -1,6 +1,7 @@
 """One version of a table: what it did, to what, whom it met, and the commit as written."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,15 @@ class RawAction:
         return self.name in {"metaData", "protocol"}
 
 
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file of the version; `only_vector` where its rows stayed and their marks changed."""
+
+    file: CommitFile
+    only_vector: bool = False
+    newly_marked: int = 0
+
+
 @login_required
 def version(request: HttpRequest, pk: int, version: int) -> HttpResponse:
     table = visible_table(request, pk)
@@ -61,6 +71,9 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
     action = request.GET.get("action", "")
     around = table.commits.order_by("version").values_list("version", flat=True)
     actions = list(_raw_actions(commit.raw))
+    files = Paginator(_files(request, commit, action), _FILES_A_PAGE).get_page(
+        request.GET.get("page")
+    )
     return {
         "table": table,
         "commit": commit,
@@ -68,9 +81,8 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
         "what": what_of(commit),
         "rows": rows_text(rows_of(commit)),
         "change": change_of(commit),
-        "files": Paginator(_files(request, commit, action), _FILES_A_PAGE).get_page(
-            request.GET.get("page")
-        ),
+        "files": files,
+        "file_rows": _file_rows(commit, list(files)),
         "file_sums": _file_sums(commit),
         "action": action,
         "sort": request.GET.get("sort", "path"),
@@ -93,6 +105,22 @@ def _files(request: HttpRequest, commit: Commit, action: str) -> Any:  # noqa: A
     order = _ORDERS.get(request.GET.get("sort", ""), _ORDERS["path"])
     files = commit.files.order_by(*order)
     return files.filter(action=action) if action in CommitFile.Action.values else files
+
+
+def _file_rows(commit: Commit, files: list[CommitFile]) -> list[FileRow]:
+    """A file that the version both removed and added again only got another deletion vector."""
+    same = commit.files.filter(path__in=[file.path for file in files]).order_by()
+    marked: dict[str, dict[str, int]] = defaultdict(dict)
+    for path, action, deleted in same.values_list("path", "action", "deleted_row_count"):
+        marked[path][action] = deleted
+    return [_file_row(file, marked[file.path]) for file in files]
+
+
+def _file_row(file: CommitFile, marked: dict[str, int]) -> FileRow:
+    if not {CommitFile.Action.ADD, CommitFile.Action.REMOVE} <= set(marked):
+        return FileRow(file)
+    more = marked[CommitFile.Action.ADD] - marked[CommitFile.Action.REMOVE]
+    return FileRow(file, only_vector=True, newly_marked=max(more, 0))
 
 
 def _file_sums(commit: Commit) -> dict[str, Any]:

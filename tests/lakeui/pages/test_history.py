@@ -208,3 +208,14 @@ def _define(table, version, properties):
         table, version, "SET TBLPROPERTIES", changes_metadata=True, files_added=0, raw=raw,
         raw_bytes=len(raw),
     )  # fmt: skip
+
+
+def test_a_file_that_only_got_another_vector_is_told_from_one_that_came(as_, lake, address):
+    commit = lake.table.commits.get(version=3)
+    for action, path, marked in (("remove", "kept", 4), ("add", "kept", 11), ("remove", "gone", 2)):
+        CommitFile.objects.create(commit=commit, action=action, path=path, deleted_row_count=marked)
+    body = as_("viewer").get(f"{address}3/").content.decode()
+    files = body.partition('id="files"')[2].partition("</table>")[0]
+    assert files.count("~ new vector") == files.count("~ old vector") == 1
+    assert ">+7</span> 11" in files
+    assert files.count("− removed") == 1
