@@ -115,13 +115,13 @@ class OutlookSerializer(serializers.Serializer[Any]):
     coming = ComingSerializer(many=True)
 
 
-class ForecastRequestSerializer(serializers.Serializer[Any]):
+class JobForecastRequestSerializer(serializers.Serializer[Any]):
     """Which command."""
 
     kind = serializers.ChoiceField(choices=sorted(COMMANDS), help_text="optimize, delete, …")
 
 
-class ForecastSerializer(serializers.Serializer[Any]):
+class JobForecastSerializer(serializers.Serializer[Any]):
     """What a job of a kind would meet if it began now. Files and bytes are the most it can read."""
 
     files = Int64Field()

@@ -19,7 +19,7 @@ from lakeui.api.serializers.jobs import (
     JobRequestSerializer,
     JobSerializer,
 )
-from lakeui.api.serializers.runs import ForecastRequestSerializer, ForecastSerializer
+from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
 from lakeui.api.views.of_table import OfTable
 from lakeui.jobs.filters import JobFilter, visible_jobs
 from lakeui.jobs.models import Job, JobEvent
@@ -91,15 +91,17 @@ class TableJobList(OfTable, ListAPIView[Job]):
 class JobForecast(OfTable):
     """What a job of a kind would meet on a table if it began now; a dry run says more."""
 
-    serializer_class = ForecastSerializer
+    serializer_class = JobForecastSerializer
 
-    @extend_schema(parameters=[ForecastRequestSerializer], responses={200: ForecastSerializer})
+    @extend_schema(
+        parameters=[JobForecastRequestSerializer], responses={200: JobForecastSerializer}
+    )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         table = self.table
-        wanted = ForecastRequestSerializer(data=request.query_params)
+        wanted = JobForecastRequestSerializer(data=request.query_params)
         wanted.is_valid(raise_exception=True)
         found = forecast_of(table, wanted.validated_data["kind"], {})
-        return Response(ForecastSerializer(found).data)
+        return Response(JobForecastSerializer(found).data)
 
 
 class JobDetail(RetrieveAPIView[Job]):
