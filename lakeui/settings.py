@@ -274,6 +274,9 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",
         "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
+        "StatementKindEnum": "lakeui.conflicts.statement_kinds.KINDS",
+        "WhatIfVerdictEnum": ["passes", "conflict", "undecidable"],
+        "MetVerdictEnum": ["exempt", "passed", "absorbed", "lost", "open"],
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
