@@ -58,7 +58,7 @@ def alike(visible: QuerySet[Conflict], conflict: Conflict) -> Alike:
         occurred_at__lte=conflict.occurred_at,
     )
     rows = list(same.order_by("-occurred_at", "-pk").values(*_FIELDS)[: MAX_ALIKE + 1])
-    again = _tried_again(same)
+    again = _tried_again(same.filter(pk__in=[row["pk"] for row in rows]))
     found = (AlikeConflict(**row, passed_again=again.get(row["pk"])) for row in rows[:MAX_ALIKE])
     return Alike(tuple(found), len(rows) > MAX_ALIKE)
 

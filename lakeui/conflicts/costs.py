@@ -1,19 +1,17 @@
-"""What conflicts cost: by pair of operations over 30 days, and by pair and hour over the last day."""
+"""What conflicts cost: by pair of operations, and by pair and hour over the last day."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import TruncHour
 
 from lakeui.conflicts.models import Conflict
 
-DAYS = 30
-MAX_PAIRS = 200
 DAY = timedelta(hours=24)
 LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
-_Kind = Conflict.Kind
+_COUNTED = ("escaped", "reported", "absorbed", "wasted_ms", "wasted_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +34,34 @@ class PairCost:
 
 @dataclass(frozen=True, slots=True)
 class PairCosts:
-    """The costliest pairs first, at most `MAX_PAIRS`; how many more there are."""
+    """Every pair, the costliest first, and all of them together."""
 
     pairs: tuple[PairCost, ...]
-    more: int
+
+    @property
+    def total(self) -> PairCost:
+        """Of all pairs."""
+        sums = {name: sum(getattr(pair, name) for pair in self.pairs) for name in _COUNTED}
+        return PairCost("", "", **sums)
 
 
-def cost_by_pair(conflicts: QuerySet[Conflict], now: datetime) -> PairCosts:
-    """Of the last 30 days, in one query that the index of sums answers."""
-    past = now - timedelta(days=DAYS)
-    since = conflicts.filter(occurred_at__gte=past, kind__in=_Kind.values).order_by()
-    rows = since.values_list("current_operation", "winner_operation").annotate(
-        escaped=Count("pk", filter=Q(kind=_Kind.ESCAPED)),
-        reported=Count("pk", filter=Q(kind=_Kind.REPORTED)),
-        absorbed=Count("pk", filter=Q(kind=_Kind.ABSORBED)),
-        ms=Sum("wasted_ms", filter=Q(kind__in=LOST), default=0),
-        size=Sum("wasted_bytes", filter=Q(kind__in=LOST), default=0),
+def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
+    """Of these conflicts, in one query that the index of sums answers."""
+    grouped = (
+        conflicts.order_by()
+        .values_list("current_operation", "winner_operation", "kind")
+        .annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
     )
-    found = [PairCost(*row) for row in rows]
-    found.sort(key=lambda pair: (-pair.wasted_ms, -pair.escaped, -pair.absorbed, pair.loser))
-    return PairCosts(tuple(found[:MAX_PAIRS]), max(0, len(found) - MAX_PAIRS))
+    found: dict[tuple[str, str], dict[str, int]] = {}
+    for loser, winner, kind, n, ms, size in grouped:
+        cost = found.setdefault((loser, winner), dict.fromkeys(_COUNTED, 0))
+        cost[kind] = n
+        if kind in LOST:
+            cost["wasted_ms"] += ms
+            cost["wasted_bytes"] += size
+    pairs = [PairCost(loser, winner, **cost) for (loser, winner), cost in found.items()]
+    pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.escaped, -pair.absorbed, pair.loser))
+    return PairCosts(tuple(pairs))
 
 
 def cost_by_hour(

@@ -68,6 +68,16 @@ class Conflict(models.Model):
                 ],
                 name="conflict_sums",
             ),
+            models.Index(  # in the order that sums by pair are grouped in
+                fields=[
+                    "current_operation",
+                    "winner_operation",
+                    "kind",
+                    "wasted_ms",
+                    "wasted_bytes",
+                ],
+                name="conflict_pairs",
+            ),
         ]
 
     def __str__(self) -> str:

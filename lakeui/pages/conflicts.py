@@ -1,16 +1,16 @@
-"""Writes that met: all of them, and one with both sides."""
+"""Writes that met: all of them, and what they cost."""
 
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
 
 from engine.conflicts.checker import CHECKS
-from lakeui.conflicts.costs import DAYS, cost_by_hour, cost_by_pair
+from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.monitoring.partition_costs import costs_by_partition
@@ -65,46 +65,32 @@ def conflict_list(request: HttpRequest) -> HttpResponseBase:
 def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
     table = one_table(request)
     narrowed = ConflictFilter(request.GET, visible_conflicts(request.user)).qs
-    sums = _sums(listing.rows)
-    sums["lost"] = sums["escaped"] + sums["reported"]
-    listing.known_total = sums["absorbed"] + sums["escaped"] + sums["reported"]
+    conflicts = narrowed if listing.is_valid else narrowed.none()
+    costs = cost_by_pair(conflicts)
+    sums = costs.total
+    listing.known_total = sums.met
     return {
         "listing": listing,
         "table": table,
         "head": table_head(request, table, "conflicts") if table else None,
         "sums": sums,
+        "lost_count": sums.escaped + sums.reported,
+        "pairs": costs.pairs[:_PAIRS],
+        "more_pairs": max(0, len(costs.pairs) - _PAIRS),
         "kinds": Conflict.Kind,
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
         "twin": listing.twin("/api/v1/conflicts/"),
-    } | _cost(request, narrowed if listing.is_valid else narrowed.none())
+        "costs_twin": f"/api/v1/conflicts/costs/?{request.GET.urlencode()}",
+    } | _heat(request, conflicts)
 
 
-def _cost(request: HttpRequest, conflicts: QuerySet[Conflict]) -> dict[str, Any]:
-    """What the listed ones cost: by pair, and by hour or partition as the address says."""
+def _heat(request: HttpRequest, conflicts: QuerySet[Conflict]) -> dict[str, Any]:
+    """What those of the last day cost, by hour or partition as the address says."""
     by, now = request.GET.get("heat", HEATS[0]), timezone.now()
     if by not in HEATS:
         msg = "Cost is shown by hour or by partition."
         raise Http404(msg)
-    pairs = cost_by_pair(conflicts, now)
-    found: dict[str, Any] = {
-        "heat_by": by,
-        "pairs": pairs.pairs[:_PAIRS],
-        "more_pairs": pairs.more + max(0, len(pairs.pairs) - _PAIRS),
-        "days": DAYS,
-        "costs_twin": f"/api/v1/conflicts/costs/?{request.GET.urlencode()}",
-    }
     if by == "hour":
-        return found | {"heat": draw_heat(cost_by_hour(conflicts, now), now)}
+        return {"heat_by": by, "heat": draw_heat(cost_by_hour(conflicts, now), now)}
     costs = costs_by_partition(conflicts, now)
-    return found | {"heat": draw_partition_heat(costs.rows), "costs": costs}
-
-
-def _sums(conflicts: QuerySet[Conflict]) -> dict[str, int]:
-    lost = ~Q(kind=Conflict.Kind.ABSORBED)
-    return conflicts.order_by().aggregate(
-        absorbed=Count("pk", Q(kind=Conflict.Kind.ABSORBED)),
-        escaped=Count("pk", Q(kind=Conflict.Kind.ESCAPED)),
-        reported=Count("pk", Q(kind=Conflict.Kind.REPORTED)),
-        ms=Sum("wasted_ms", filter=lost),
-        size=Sum("wasted_bytes", filter=lost),
-    )
+    return {"heat_by": by, "heat": draw_partition_heat(costs.rows), "costs": costs}

@@ -40,9 +40,9 @@ class ConflictPartitionCostSerializer(serializers.Serializer[Any]):
 
 
 class ConflictCostsSerializer(serializers.Serializer[Any]):
-    """By pair over so many `days`; by hour and by partition over 24 hours."""
+    """By pair of all that are listed; by hour and by partition of the last 24 hours."""
 
-    days = serializers.IntegerField()
+    total = PairCostSerializer()
     pairs = PairCostSerializer(many=True)
     more_pairs = serializers.IntegerField()
     hours = HourCostSerializer(many=True)

@@ -21,13 +21,13 @@ from lakeui.api.views.of_table import OfTable
 from lakeui.conflicts.advice import advice
 from lakeui.conflicts.alike import alike, neighbours
 from lakeui.conflicts.both_sides import both_sides
-from lakeui.conflicts.costs import DAYS, cost_by_hour, cost_by_pair
+from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.conflicts.row_values import ask_for_rows
 from lakeui.monitoring.partition_costs import costs_by_partition
 
-MAX_PARTITIONS = 200
+MAX_PARTITIONS, MAX_PAIRS = 200, 500
 
 
 def conflicts_to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
@@ -59,15 +59,15 @@ class ConflictCosts(GenericAPIView[Conflict]):
 
     def get(self, request: Request) -> Response:  # noqa: ARG002 - narrowed by its query
         conflicts, now = self.filter_queryset(self.get_queryset()), timezone.now()
-        found, partitions = cost_by_pair(conflicts, now), costs_by_partition(conflicts, now)
+        found, partitions = cost_by_pair(conflicts), costs_by_partition(conflicts, now)
         hours = [
             {"pair": pair, "hour": hour, "wasted_ms": ms}
             for (pair, hour), ms in sorted(cost_by_hour(conflicts, now).items())
         ]
         body = {
-            "days": DAYS,
-            "pairs": found.pairs,
-            "more_pairs": found.more,
+            "total": found.total,
+            "pairs": found.pairs[:MAX_PAIRS],
+            "more_pairs": max(0, len(found.pairs) - MAX_PAIRS),
             "hours": hours,
             "partitions": partitions.rows[:MAX_PARTITIONS],
             "partitions_are_cut": partitions.is_cut or len(partitions.rows) > MAX_PARTITIONS,
