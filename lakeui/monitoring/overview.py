@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum, Value
 from django.db.models.functions import Coalesce, TruncHour
 
 from lakeui.catalog.access import Person, visible_tables
@@ -145,12 +145,17 @@ def activity(user: Person, since: datetime) -> Activity:
 
 
 def conflict_sums(user: Person, since: datetime) -> Sums:
-    """Lost ones by pair of operations, summed by the database; of absorbed ones how many."""
+    """Lost ones by pair of operations, summed by the database; of absorbed ones how many.
+
+    Grouped by made values, as in `_by_table`: an index by pair would have SQLite take all rows ever.
+    """
     found = visible_conflicts(user).filter(occurred_at__gte=since).order_by()
     lost = found.filter(kind__in=_LOST)
-    grouped = lost.values_list("current_operation", "winner_operation").annotate(
-        n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes")
-    )
+    none = Value("")
+    sides = lost.annotate(
+        loser=Coalesce("current_operation", none), winner=Coalesce("winner_operation", none)
+    ).values_list("loser", "winner")
+    grouped = sides.annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
     rows = sorted(grouped, key=lambda row: (-row[3], -row[2], row[:2]))
     return Sums(
         escaped=sum(row[2] for row in rows),

@@ -24,7 +24,7 @@ from lakeui.pages.attention import in_words
 from lakeui.pages.read_only import refuse_when_read_only
 
 SPANS = {"1": "a day", "3": "3 days", "7": "a week", "30": "30 days"}
-_MOST = 50  # of each check
+_MOST = 20  # of each check
 
 
 @login_required

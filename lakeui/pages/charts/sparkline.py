@@ -5,19 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 HOURS = 24
+_GROUND = 18
 
 
 @dataclass(frozen=True, slots=True)
 class Stick:
-    x: float
-    y: float
-    height: float
+    """Positions as they are written: the first page draws hundreds."""
+
+    x: str
+    y: str
+    height: str
 
 
 @dataclass(frozen=True, slots=True)
 class Sparkline:
     sticks: tuple[Stick, ...]
-    crosses: tuple[float, ...]
+    crosses: tuple[str, ...]
     commit_count: int
     lost_count: int
 
@@ -31,18 +34,18 @@ def draw_sparkline(
     highest = max((commits.get(hour, 0) for hour in hours), default=0) or 1
     step = 100 / HOURS
     sticks = tuple(
-        Stick(
-            i * step,
-            18 - max(12 * commits[hour] / highest, 1.5),
-            max(12 * commits[hour] / highest, 1.5),
-        )
+        _stick(i * step, max(12 * commits[hour] / highest, 1.5))
         for i, hour in enumerate(hours)
         if commits.get(hour)
     )
-    crosses = tuple((i + 0.4) * step for i, hour in enumerate(hours) if lost.get(hour))
+    crosses = tuple(f"{(i + 0.4) * step:.2f}%" for i, hour in enumerate(hours) if lost.get(hour))
     return Sparkline(
         sticks,
         crosses,
         sum(commits.get(hour, 0) for hour in hours),
         sum(lost.get(hour, 0) for hour in hours),
     )
+
+
+def _stick(x: float, height: float) -> Stick:
+    return Stick(f"{x:.2f}%", f"{_GROUND - height:.1f}", f"{height:.1f}")
