@@ -18,6 +18,7 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.matrix import NEVER, conflict_matrix
 from engine.conflicts.sketch import Setting
 from lakeui.catalog.models import Table
+from lakeui.conflicts.clients import THIS_ENGINE, client_of
 from lakeui.conflicts.conditions import certainly_apart, shape_of, understood
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.what_if import Verdict
@@ -51,7 +52,10 @@ class LossVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The commit that a write lost to, by what the mirror keeps of it."""
+    """The commit that a write lost to, by what the mirror keeps of it.
+
+    `orders_rows`: a compaction whose rows cannot be followed, for their order or for its engine.
+    """
 
     operation: str
     predicate: str
@@ -94,7 +98,7 @@ def row_verdicts(table: Table) -> RowVerdicts:
 
 def _winners(table: Table, versions: Iterable[int]) -> Mapping[int, Winner]:
     rows = table.commits.filter(version__in=list(versions)).values(
-        "version", "operation", "predicate", "operation_parameters"
+        "version", "operation", "predicate", "operation_parameters", "engine_info"
     )
     return {row["version"]: _winner(row) for row in rows}
 
@@ -102,10 +106,11 @@ def _winners(table: Table, versions: Iterable[int]) -> Mapping[int, Winner]:
 def _winner(row: Mapping[str, Any]) -> Winner:
     parameters = row["operation_parameters"] or {}
     ordered = str(parameters.get("zOrderBy") or "[]") != "[]" or bool(parameters.get("clusterBy"))
+    is_traced = client_of(row["engine_info"]).name == THIS_ENGINE and not ordered
     return Winner(
         operation=row["operation"],
         predicate=row["predicate"],
-        orders_rows=ordered,
+        orders_rows=not is_traced,
     )
 
 
@@ -137,8 +142,8 @@ def _opinions(
         yield Verdict.CONFLICT, "it had read the whole table"
     if obstacle := _obstacle(row["current_predicate"], schema):
         yield Verdict.CONFLICT, f"{obstacle}: files decide all the same"
-    if _never(row["current_operation"], row["winner_operation"], winner):
-        yield Verdict.PASSES, "a compaction moves rows and changes none"
+    if "OPTIMIZE" in (row["current_operation"], row["winner_operation"]):
+        yield _of_compaction(row, winner)
     yield _by_conditions(row, winner, schema)
 
 
@@ -166,15 +171,18 @@ def _by_conditions(
     return Verdict.PASSES, "no row fits both conditions"
 
 
-def _never(current: str, other: str, winner: Winner | None) -> bool:
-    """Whether the matrix of an eligible table says that the two never conflict."""
-    cell = _cells().get((_group(current, ordered=False), _group(other, _orders(other, winner))))
-    return cell == NEVER and "OPTIMIZE" in (current, other)
+def _of_compaction(row: Mapping[str, Any], winner: Winner | None) -> tuple[Verdict, str]:
+    """By the matrix of an eligible table, if the compaction keeps the order of the rows."""
+    mine = _group(row["current_operation"], ordered=_is_ordering(row["job__statement"]))
+    theirs = _group(row["winner_operation"], ordered=winner is None or winner.orders_rows)
+    if _cells().get((mine, theirs)) == NEVER:
+        return Verdict.PASSES, "a compaction moves rows and changes none"
+    return Verdict.UNDECIDABLE, "whether the compaction's rows can be followed is not recorded"
 
 
-def _orders(other: str, winner: Winner | None) -> bool:
-    """Whether a compaction orders rows anew, as far as its commit tells; unknown counts as so."""
-    return other == "OPTIMIZE" and (winner is None or winner.orders_rows)
+def _is_ordering(statement: str | None) -> bool:
+    """Whether a compaction may order rows anew; one whose statement is not known may."""
+    return not statement or "ZORDER" in statement.upper()
 
 
 def _group(operation: str, ordered: bool) -> str:

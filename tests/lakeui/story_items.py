@@ -45,8 +45,7 @@ def tell_items(table: Table, now: datetime) -> None:
         for day in (DAY - timedelta(days=n) for n in range(732))
     )  # fmt: skip
     _commits(table, drawn)
-    _losses(table, now, drawn)
-    _rewrites(table, now)
+    _losses(table, now, drawn, _rewrites(table, now))
 
 
 def _commits(table: Table, drawn: random.Random) -> None:
@@ -94,20 +93,20 @@ def _write(engine: str, n: int) -> tuple[str, str, str]:
     return latest if n == 0 else of_others.get(engine, ours[n % 4])
 
 
-def _losses(table: Table, now: datetime, drawn: random.Random) -> None:
+def _losses(table: Table, now: datetime, drawn: random.Random, compaction: Job) -> None:
     """79 beside those of the morning: most would have passed by rows, five cannot be told."""
     deletes = list(table.commits.filter(operation="DELETE").values_list("version", flat=True))
     merges = list(table.commits.filter(operation="MERGE").values_list("version", flat=True))
     kinds = ["compaction"] * 34 + ["apart"] * 27 + ["metadata"] * 13 + ["unclear"] * 5
     drawn.shuffle(kinds)
     Conflict.objects.bulk_create(
-        _loss(table, kind, now - timedelta(hours=2 + 8 * n), deletes, merges, n)
+        _loss(table, kind, now - timedelta(hours=2 + 8 * n), deletes, merges, n, compaction)
         for n, kind in enumerate(kinds)
     )
 
 
 def _loss(
-    table: Table, kind: str, at: datetime, deletes: list[int], merges: list[int], n: int
+    table: Table, kind: str, at: datetime, deletes: list[int], merges: list[int], n: int, job: Job
 ) -> Conflict:
     current, predicate, winner, version, rule = {
         "compaction": ("OPTIMIZE", "", "MERGE", merges[n % len(merges)], "removed_file_removed"),
@@ -128,7 +127,7 @@ def _loss(
         "data_added": ("ConcurrentAppendException", "DELTA_CONCURRENT_APPEND"),
     }[rule]
     return Conflict(
-        table=table, kind=Conflict.Kind.ESCAPED, occurred_at=at, rule=rule, exception=error[0],
+        table=table, kind=Conflict.Kind.ESCAPED, occurred_at=at, job=job if kind == "compaction" else None, rule=rule, exception=error[0],
         code=error[1], subclass="WITH_PARTITION_HINT" if kind in {"apart", "unclear"} else "WITHOUT_HINT",
         current_operation=current, current_predicate=predicate, current_user_name="price-fixer",
         winner_operation=winner, winning_version=version, read_version=(version or 2207) - 2,
@@ -138,8 +137,8 @@ def _loss(
     )  # fmt: skip
 
 
-def _rewrites(table: Table, now: datetime) -> None:
-    """Compactions by which the time of a rewrite may be told."""
+def _rewrites(table: Table, now: datetime) -> Job:
+    """Compactions by which the time of a rewrite may be told; the latest of them."""
     for n in range(12):
         began = now - timedelta(days=2 * n + 1)
         ended = began + timedelta(seconds=108 + n)
@@ -152,3 +151,4 @@ def _rewrites(table: Table, now: datetime) -> None:
             job=job, number=1, started_at=began, finished_at=ended,
             outcome=JobAttempt.Outcome.COMMITTED, bytes_written=int(5.4 * GIB),
         )  # fmt: skip
+    return job

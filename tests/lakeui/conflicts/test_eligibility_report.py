@@ -30,8 +30,10 @@ def table():
 
 def verdict(table, winner="DELETE", theirs="order_date = '2026-11-18'", **loss):
     """What is said of one loss to version 5."""
-    parameters = loss.pop("winner_parameters", {})
-    make_commit(table, 5, winner, predicate=theirs, operation_parameters=parameters)
+    parameters, engine = loss.pop("winner_parameters", {}), loss.pop("engine", "lakeui/1.4")
+    make_commit(
+        table, 5, winner, predicate=theirs, operation_parameters=parameters, engine_info=engine
+    )
     fields = FILES | {"current_predicate": DAY_19, "current_operation": "UPDATE"} | loss
     make_conflict(table, winning_version=5, winner_operation=winner, **fields)
     [found] = row_verdicts(table).losses
@@ -42,7 +44,6 @@ def verdict(table, winner="DELETE", theirs="order_date = '2026-11-18'", **loss):
     ("expected", "loss"),
     [
         ("passes", {}),
-        ("passes", {"current_operation": "OPTIMIZE", "current_predicate": ""}),
         ("passes", {"winner": "OPTIMIZE", "theirs": ""}),
         ("passes", {"rule": "", "exception": "ConcurrentDeleteReadException"}),
         ("conflict", {"rule": "metadata_changed"}),
@@ -58,12 +59,24 @@ def verdict(table, winner="DELETE", theirs="order_date = '2026-11-18'", **loss):
         ("undecidable", {"winner": "UPDATE"}),
         ("undecidable", {"winner": "MERGE"}),
         ("undecidable", {"current_operation": "MERGE"}),
+        ("undecidable", {"current_operation": "OPTIMIZE", "current_predicate": ""}),
+        ("undecidable", {"winner": "OPTIMIZE", "theirs": "", "engine": "Delta-Lake/3.2.0"}),
         ("undecidable", {"winner": "OPTIMIZE", "theirs": "",
                          "winner_parameters": {"zOrderBy": '["order_id"]'}}),
     ],
 )  # fmt: skip
 def test_rows_are_said_to_decide_only_where_the_record_proves_it(table, expected, loss):
     assert verdict(table, **loss) == expected
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [("OPTIMIZE t", "passes"), ("OPTIMIZE t ZORDER BY (a)", "undecidable")],
+)
+def test_a_compaction_that_may_order_rows_anew_is_not_said_to_pass(table, statement, expected):
+    job = make_job(table, "optimize", statement=statement)
+    found = verdict(table, current_operation="OPTIMIZE", current_predicate="", job=job)
+    assert found == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
-from tests.lakeui.factories import make_commit, make_conflict
+from tests.lakeui.factories import make_commit, make_conflict, make_job
 
 OLD = {
     "partition_columns": ["order_date"], "clustering_columns": [], "properties": {},
@@ -23,8 +23,9 @@ def partitioned(lake):
         lake.table, 4, "UPDATE", predicate="order_id IN (SELECT id FROM b)", read_version=1,
         committed_at=timezone.now(), engine_info="Apache-Spark/3.5.1 Delta-Lake/3.2.0",
     )  # fmt: skip
+    job = make_job(lake.table, "optimize")
     make_conflict(
-        lake.table, current_operation="OPTIMIZE", row_count=None, subclass="", wasted_ms=90_000,
+        lake.table, job=job, current_operation="OPTIMIZE", row_count=None, subclass="", wasted_ms=90_000,
         rule="removed_file_removed", winning_version=4,
     )  # fmt: skip
     return f"/tables/{lake.table.pk}/eligibility/"
@@ -68,7 +69,7 @@ def test_nothing_is_offered_while_the_installation_is_read_only(as_, partitioned
 
 def test_a_condition_that_falls_back_is_shown_with_its_writer_and_a_rewrite(as_, partitioned):
     body = shown(as_("viewer"), partitioned)
-    assert "1 of 1 fall back" in body
+    assert "1 of 2 fall back" in body
     assert "MERGE INTO … t\nUSING (SELECT DISTINCT id FROM b) s" in body
 
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.samples import SAMPLES
-from tests.lakeui.factories import make_conflict
+from tests.lakeui.factories import make_conflict, make_job
 
 PATH = "/conflicts/explain/"
 TEXT = (
@@ -69,7 +69,8 @@ def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
     Conflict.objects.all().delete()
     common = {"winner_operation": "MERGE", "row_count": None, "subclass": "", "rule": "data_added"}
     make_conflict(lake.table, **common, occurred_at=timezone.now() - timedelta(days=3))
-    make_conflict(lake.table, **common, current_operation="OPTIMIZE")
+    job = make_job(lake.table, "optimize")
+    make_conflict(lake.table, **common, current_operation="OPTIMIZE", job=job)
     body = explained(as_("viewer"), text)
     assert "30 days: 1 of 2 losses of this pair would have passed; of 1 what is recorded" in body
     assert "The pair lost once here in 24 h" in body
