@@ -117,6 +117,18 @@
     }
   });
 
+  // what a reader opened stays open where a part of the page renews itself
+  const summaries = (part, which) => [...part.querySelectorAll(`details${which} > summary`)];
+  let open = [];
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    open = summaries(event.detail.target, "[open]").map((summary) => summary.textContent);
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    for (const summary of summaries(event.detail.target, "")) {
+      if (open.includes(summary.textContent)) summary.parentElement.open = true;
+    }
+  });
+
   // where the tabs do not all fit, the page's own is the one to see
   const tab = $(".tabs [aria-current]");
   if (tab && tab.parentElement.scrollWidth > tab.parentElement.clientWidth) {

@@ -122,3 +122,13 @@ def test_a_narrowed_list_is_a_link_a_file_and_a_zone(signed_in, story):
     assert "operation=DELETE" in page.url
     page.get_by_role("button", name="Local").click()
     expect(page.get_by_role("button", name="UTC")).to_be_visible()
+
+
+def test_what_a_reader_opened_stays_open_while_the_page_renews_itself(signed_in, story):
+    page = signed_in
+    page.goto(f"/jobs/{story.running.pk}/")
+    page.get_by_text("Steps as a table").click()
+    expect(page.get_by_role("rowheader", name="Find matches")).to_be_visible()
+    JobEvent.objects.create(job=story.running, at=timezone.now(), message="a line that is new")
+    expect(page.get_by_text("a line that is new")).to_be_visible(timeout=15_000)
+    expect(page.get_by_role("rowheader", name="Find matches")).to_be_visible()
