@@ -32,6 +32,9 @@ class JobFilter(django_filters.FilterSet):
     kind = django_filters.CharFilter(lookup_expr="iexact", label="Kind")
     table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
     user = django_filters.CharFilter(method="filter_user", label="Asked for by")
+    schedule = django_filters.NumberFilter(
+        field_name="schedule_id", label="Schedule", min_value=1, max_value=2**63 - 1
+    )
     since = django_filters.IsoDateTimeFilter(
         field_name="created_at", lookup_expr="gte", label="Asked for at or after"
     )

@@ -513,3 +513,27 @@ def test_what_the_last_run_went_through_is_still_to_come(as_, lake):
     way = [body.index(f"</svg>{name}</span>") for name in ("Queue", "Read v2", "Compact", "Check")]
     assert way == sorted(way)
     assert "as v4 or later" in body
+
+
+def test_the_runs_of_one_schedule_are_a_list(as_, lake, people):
+    schedule = Schedule.objects.create(
+        name="nightly", table=lake.table, cron="0 3 * * *", kind="vacuum", owner=people["owner"]
+    )
+    made = make_job(lake.table, "vacuum", schedule=schedule)
+    client = as_("viewer")
+    assert f"/jobs/?schedule={schedule.pk}" in client.get("/schedules/").content.decode()
+    body = client.get(f"/jobs/?schedule={schedule.pk}").content.decode()
+    assert f"/jobs/{made.pk}/" in body
+    assert f"/jobs/{lake.job.pk}/" not in body
+    told = client.get(f"/api/v1/jobs/?schedule={schedule.pk}").json()
+    assert [each["id"] for each in told["items"]] == [str(made.pk)]
+    assert client.get("/jobs/?schedule=often").status_code == 400
+
+
+def test_states_are_counted_beside_what_else_narrows_the_list(as_, lake):
+    make_job(lake.table, "vacuum", state=Job.State.FAILED)
+    make_job(lake.table, "vacuum")
+    body = as_("viewer").get("/jobs/?kind=vacuum&state=failed").content.decode()
+    for said in ("All <small>2</small>", "Active <small>0</small>", "Failed <small>1</small>"):
+        assert said in body, said
+    assert "1 to 1 of 1" in body
