@@ -174,9 +174,7 @@ def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting:
         for line in lines
         if line.here and line.there
     ]
-    both = [line for line in lines if line.here and line.there]
-    texts = (_short(line.path) + ("" if line.path in conflicting else ", passed") for line in both)
-    labels = _labelled(zip((place[line.path] for line in both), texts, strict=True), _counted)
+    labels = _file_labels(lines, place, conflicting)
     known = [line for line in lines if line.low is not None]
     return Strip(
         above=tuple(_tick(place, line, line.here, line.rows_here) for line in lines if line.here),
@@ -189,6 +187,19 @@ def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting:
         first=known[0].low or "" if known else "",
         last=max((line.high or "" for line in known), default="", key=_value),
     )
+
+
+def _file_labels(
+    lines: Sequence[FileLine], place: dict[str, float], conflicting: set[str]
+) -> tuple[Label, ...]:
+    """Files that conflict are named; those that passed where there is room beside them."""
+    both = [line.path for line in lines if line.here and line.there]
+    met = _labelled(((place[p], _short(p)) for p in both if p in conflicting), _counted)
+    passed = _labelled(
+        ((place[p], f"{_short(p)}, passed") for p in both if p not in conflicting), _counted
+    )
+    room = [each for each in passed if all(abs(each.x - m.x) >= _LABELS_APART for m in met)]
+    return (*met, *room)
 
 
 def _row_strip(file: SharedFile) -> Strip:

@@ -193,3 +193,17 @@ def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, lake, rule):
     number = [check.name for check in CHECKS].index(rule) + 1
     assert f"Check {number} of 7" in body
     assert body.count('class="hit"') == 1
+
+
+def test_a_file_that_passed_is_named_only_where_it_cannot_be_taken_for_one_that_did_not():
+    near, far = ("2026-01-01", "2026-01-02"), ("2026-01-01", "2026-06-01")
+    for days, said in ((near, ["part-00001"]), (far, ["part-00001", "part-00002, passed"])):
+        files = tuple(
+            SideFile(f"part-0000{n}-x", "changed", day, day)
+            for n, day in enumerate((*days, "2026-12-01"), 1)
+        )
+        chart = draw_overlap(
+            _decision(current_files=files, winner_files=files[:2]), [files[0].path]
+        )
+        assert chart is not None
+        assert [label.text for label in chart.files.labels] == said
