@@ -63,10 +63,11 @@ def test_many_lost_writes_say_what_thirty_days_were_lost_to(as_):
 
 def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(as_):
     table = make_table("sales.items", row_level_eligible=False, row_level_reason="partitioned")
-    for number in range(3):
+    for version in range(3):
+        make_commit(table, version, "DELETE", predicate="order_id = 2")
         make_conflict(
-            table, current_operation="OPTIMIZE", winner_operation="DELETE", row_count=None, subclass="",
-            current_predicate="", winning_version=number,
+            table, current_operation="UPDATE", winner_operation="DELETE", row_count=None, subclass="",
+            current_predicate="order_id = 1", winning_version=version,
         )  # fmt: skip
     assert "3 of the 3 in 30 days would pass by rows." in body_of(as_("viewer"))
 
