@@ -7,19 +7,17 @@ nothing. A conflict is an outcome, not an error: alert on rates of escaped ones,
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from django.db.models import Count, F, Max, Q, Sum
+from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.monitoring.operations import mirror_lag_s, queues, stale_jobs, workers
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
-
-MAINTENANCE = {"optimize": ("OPTIMIZE",), "vacuum": ("VACUUM END", "VACUUM START")}
 
 
 def exposition() -> bytes:
@@ -123,11 +121,8 @@ def _tables() -> Iterator[Metric]:
             if (value := getattr(table, field)) is not None:
                 family.add_metric([table.name], value)
         yield family
-    yield _ages("commit", {table.name: table.last_commit_at for table in tables}, now)
-    for what, operations in MAINTENANCE.items():
-        done = Commit.objects.filter(operation__in=operations).values(name=F("table__name"))
-        latest = done.annotate(at=Max("committed_at")).order_by("name")
-        yield _ages(what, {row["name"]: row["at"] for row in latest}, now)
+    for what in ("commit", "optimize", "vacuum"):
+        yield _ages(what, {table.name: getattr(table, f"last_{what}_at") for table in tables}, now)
     yield from _mirror(tables, now)
 
 

@@ -44,7 +44,7 @@ MORE = {
 }
 QUERIES = {
     "overview": 56, "attention": 24, "tables": 11, "table": 24, "schema": 17, "history": 21, "version": 26, "diff": 22, "concurrency": 29,
-    "isolation": 23, "eligibility": 20, "what-if": 17, "files": 18, "jobs": 10, "job": 21, "schedules": 8,
+    "isolation": 23, "eligibility": 21, "what-if": 17, "files": 18, "jobs": 10, "job": 21, "schedules": 8,
     "lanes": 18, "monitoring": 21, "conflicts": 12, "conflict": 21, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
 
