@@ -10,7 +10,6 @@ import yaml
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakeui.catalog.models import Commit
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.monitoring.metrics import exposition
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table
@@ -124,9 +123,8 @@ def known_metrics():
 
 
 def exported_metrics():
-    table = make_table(mirror_error_code="X", last_commit_at=NOON)
-    Commit.objects.filter(version=1).update(operation="OPTIMIZE")
-    Commit.objects.filter(version=2).update(operation="VACUUM END")
+    moments = {f"last_{what}_at": NOON for what in ("commit", "optimize", "vacuum")}
+    table = make_table(mirror_error_code="X", **moments)
     job = make_job(table)
     JobAttempt.objects.create(job=job, number=2, started_at=NOON, outcome="committed")
     make_conflict(table, job)
