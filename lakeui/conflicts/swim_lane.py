@@ -23,7 +23,9 @@ from lakeui.conflicts.recorded_history import History, recorded_history, unexpla
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
-_JSON_NULL = Value("null", output_field=TextField())  # what SQLite reads of it; PostgreSQL reads nothing
+_JSON_NULL = Value(
+    "null", output_field=TextField()
+)  # what SQLite reads of it; PostgreSQL reads nothing
 _NOT_YET = datetime.max.replace(tzinfo=UTC)
 _RUNNING_SHOWN = 50
 _SETTINGS_LOOKED_AT = 60

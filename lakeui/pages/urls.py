@@ -41,9 +41,7 @@ urlpatterns: list[URLPattern] = [
     path("", overview.overview, name="overview"),
     path("attention/", attention_list.attention_list, name="attention"),
     path("attention/mute/", attention_list.attention_mute, name="attention-mute"),
-    path(
-        "attention/mutes/<int:pk>/end/", attention_list.attention_unmute, name="attention-unmute"
-    ),
+    path("attention/mutes/<int:pk>/end/", attention_list.attention_unmute, name="attention-unmute"),
     path("tables/", tables.table_list, name="table-list"),
     path("tables/register/", register.register, name="table-register"),
     path("tables/upload/", register.upload, name="table-upload"),

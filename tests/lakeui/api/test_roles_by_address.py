@@ -18,7 +18,10 @@ NIGHTLY = {"name": "nightly", "cron": "0 3 * * *", **OPTIMIZE}
 CREATE = {"name": "new.one", "create": {"schema": SCHEMA}}
 VIEWER = {"role": "viewer"}
 KEY = {"kind": "primary", "columns": ["no_such_column"]}
-MUTE = {"check_name": "small_files", "until": f"{timezone.now() + timedelta(days=7):%Y-%m-%dT%H:%MZ}"}
+MUTE = {
+    "check_name": "small_files",
+    "until": f"{timezone.now() + timedelta(days=7):%Y-%m-%dT%H:%MZ}",
+}
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets

@@ -92,9 +92,7 @@ def test_a_start_that_is_not_recorded_is_marked():
 @pytest.mark.parametrize("by_time", [True, False])
 def test_everything_stays_inside_the_chart(by_time):
     bars = [bar(n, max(n - 9, 0), f"w{n % 4}") for n in range(1, 31)] + [lost(1, 3, 17)]
-    running = [
-        bar(None, 25, "ops", outcome="running", job_id="x", percent=40, finished_at=None)
-    ]
+    running = [bar(None, 25, "ops", outcome="running", job_id="x", percent=40, finished_at=None)]
     chart = drawn(bars, running=running, by_time=by_time)
     assert all(0 <= each.x <= 100 and each.end_x <= 100 for each in chart.bars)
     assert all(each.y < chart.bottom for each in chart.bars)
