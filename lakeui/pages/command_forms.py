@@ -8,9 +8,10 @@ from django import forms
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.datastructures import MultiValueDict
 
-from engine.commands.model import COMMANDS
+from engine.commands.model import COMMANDS, Command
 from engine.errors import EngineError
-from lakeui.pages.form_parts import Choice, Part, Repeat, part_of
+from lakeui.pages.form_parts import Choice, Part, Repeat, Single, part_of
+from lakeui.pages.parameter_fields import text_of
 
 _LEFT_OUT = frozenset({"table", "alias"})
 MORE = "more"
@@ -124,6 +125,19 @@ def initial_of(kind: str, query: Mapping[str, str]) -> dict[str, Any]:
     """What an address fills in beforehand."""
     names = {p.name for p in COMMANDS[kind].declared()}
     return {name: value for name, value in query.items() if name in names}
+
+
+def form_of(command: Command) -> CommandForm | None:
+    """The form of a command that was made elsewhere, filled in; None where its fields cannot say it."""
+    form, given = CommandForm(command.kind), command.parameters()
+    for part in form.parts:
+        value = given.get(part.declared.name)
+        if value is None:
+            continue
+        if not isinstance(part, Single) or (text := text_of(part.declared, value)) is None:
+            return None
+        form.initial[part.name] = text
+    return form
 
 
 def _repeats(name: str, data: Mapping[str, Any]) -> int:

@@ -21,7 +21,7 @@ from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.uploads import store_upload
 from lakeui.monitoring.outlook import Forecast, forecast_of
-from lakeui.pages.command_forms import MORE, CommandForm, initial_of
+from lakeui.pages.command_forms import MORE, CommandForm, form_of, initial_of
 from lakeui.pages.list_table import one_table
 from lakeui.pages.plans import plan_lines
 
@@ -163,7 +163,9 @@ def _filled(
 ) -> Command | None:
     """What a sent form says; one that comes back from its confirmation holds JSON instead."""
     if request.POST.get("parameters"):
-        return _checked(Command.from_parameters(kind, _posted_parameters(request)), table)
+        command = _checked(Command.from_parameters(kind, _posted_parameters(request)), table)
+        context["form"] = form_of(command)
+        return command
     form = context["form"] = CommandForm(kind, request.POST, request.FILES)
     if request.POST.get(MORE):  # a button that shows more fields; what is filled in stays
         form.reopen()

@@ -1,7 +1,7 @@
 """A field for each kind of parameter that commands declare, and how what was typed is read."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ class _Made:
     rows: int = 0
     hint: str = ""
     read: Callable[[str], object] | None = None
+    write: Callable[[Any], object] | None = None
 
 
 def field_of(declared: Parameter) -> forms.Field:
@@ -52,6 +53,12 @@ def value_of(declared: Parameter, cleaned: Any) -> Any:  # noqa: ANN401 - a fiel
         return None
     read = _MADE.get(declared.kind, _TEXT).read
     return read(cleaned) if read else cleaned
+
+
+def text_of(declared: Parameter, value: Any) -> Any:  # noqa: ANN401 - a parameter's value
+    """What would be typed to say a value; None where a field of this kind cannot be given it."""
+    write = _MADE.get(declared.kind, _TEXT).write
+    return write(value) if write else value
 
 
 def _listed(text: str) -> list[str]:
@@ -86,6 +93,14 @@ def _steps(text: str) -> object:
     return parameters.get("steps") or [{"kind": command.kind, "parameters": parameters}]
 
 
+def _lines(pairs: Mapping[str, str]) -> str:
+    return "\n".join(f"{name} = {value}" for name, value in pairs.items())
+
+
+def _nothing(_: object) -> None:
+    """Rows and steps are written as SQL, from which there is no way back yet."""
+
+
 _TEXT = _Made()
 _MADE = {
     "boolean": _Made(forms.BooleanField),
@@ -95,10 +110,10 @@ _MADE = {
     "condition": _Made(rows=2),
     "expression": _Made(rows=2),
     "query": _Made(rows=5),
-    "mapping": _Made(rows=3, hint="One name = value a line.", read=_pairs),
-    "schema": _Made(rows=4, hint="As Delta's schema JSON.", read=_json),
-    "rows": _Made(rows=4, hint="A row a line, commas between: 1, 'open', DATE '2026-11-20'.", read=_rows),
-    "steps": _Made(rows=6, hint="Write them as SQL, with ; between.", read=_steps),
-    "columns": _Made(hint="Commas between.", read=_listed),
-    "texts": _Made(hint="Commas between.", read=_listed),
+    "mapping": _Made(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
+    "schema": _Made(rows=4, hint="As Delta's schema JSON.", read=_json, write=json.dumps),
+    "rows": _Made(rows=4, hint="A row a line, commas between: 1, 'open', DATE '2026-11-20'.", read=_rows, write=_nothing),
+    "steps": _Made(rows=6, hint="Write them as SQL, with ; between.", read=_steps, write=_nothing),
+    "columns": _Made(hint="Commas between.", read=_listed, write=", ".join),
+    "texts": _Made(hint="Commas between.", read=_listed, write=", ".join),
 }  # fmt: skip

@@ -141,7 +141,15 @@ def test_a_setting_posted_from_its_page_is_understood(as_, lake):
     }  # fmt: skip
     body = as_("owner").post("/jobs/new/", fields).content.decode()
     assert "is what was understood" in body
-    assert "delta.isolationLevel" in body
+    assert "delta.isolationLevel = Serializable</textarea>" in body  # to be changed further
+
+
+def test_a_command_that_fields_cannot_say_is_understood_all_the_same(as_, lake):
+    fields = {
+        "table": lake.table.pk, "kind": "append", "step": "check",
+        "parameters": '{"source": {"kind": "table", "table": "sales.orders"}}',
+    }  # fmt: skip
+    assert "is what was understood" in as_("owner").post("/jobs/new/", fields).content.decode()
 
 
 def test_files_are_summed_by_partition_with_the_largest_first(as_, lake):
