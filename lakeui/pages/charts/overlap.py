@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from engine.conflict_facts import Decision, SharedFile, SideFile
+from lakeui.pages.file_names import file_head
 from lakeui.pages.units import format_count
 
 _LABELS_APART = 14.0  # per cent, so that labels under a strip do not touch
@@ -194,9 +195,9 @@ def _file_labels(
 ) -> tuple[Label, ...]:
     """Files that conflict are named; those that passed where there is room beside them."""
     both = [line.path for line in lines if line.here and line.there]
-    met = _labelled(((place[p], _short(p)) for p in both if p in conflicting), _counted)
+    met = _labelled(((place[p], file_head(p)) for p in both if p in conflicting), _counted)
     passed = _labelled(
-        ((place[p], f"{_short(p)}, passed") for p in both if p not in conflicting), _counted
+        ((place[p], f"{file_head(p)}, passed") for p in both if p not in conflicting), _counted
     )
     room = [each for each in passed if all(abs(each.x - m.x) >= _LABELS_APART for m in met)]
     return (*met, *room)
@@ -260,25 +261,18 @@ def _anchor(x: float) -> str:
 
 def _tick(place: dict[str, float], line: FileLine, did: str, rows: int | None) -> Tick:
     counted = "" if rows is None else f", {format_count(rows)} rows"
-    return Tick(place[line.path], f"{_short(line.path)}: {did}{counted}{_bounds(line)}")
+    return Tick(place[line.path], f"{file_head(line.path)}: {did}{counted}{_bounds(line)}")
 
 
 def _joint_title(line: FileLine, conflicting: set[str]) -> str:
     how = "both" if line.path in conflicting else "both, no row in common"
-    return f"{_short(line.path)}: {how}{_bounds(line)}"
+    return f"{file_head(line.path)}: {how}{_bounds(line)}"
 
 
 def _bounds(line: FileLine) -> str:
     if line.low is None:
         return ""
     return f", {line.low}" if line.low == line.high else f", {line.low} to {line.high}"
-
-
-def _short(path: str) -> str:
-    """What tells a file from others at a glance: the start of its name."""
-    name = path.rpartition("/")[2]
-    head = "-".join(name.split("-")[:2])
-    return head if name.startswith("part-") and len(head) < 24 else name.partition("-")[0][:20]
 
 
 def _beam(x: float | None) -> tuple[float, float] | None:

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from lakeui.pages import operations, units
+from lakeui.pages import file_names, operations, units
 
 register = template.Library()
 
@@ -414,12 +414,7 @@ def check_head(operation: str) -> str:
     return operation if len(operation) <= 9 or not rest else first
 
 
-@register.filter
-def file_head(path: str) -> str:
-    """The start of a file's name, where a column is narrow: part-00017."""
-    name = path.rpartition("/")[2]
-    head = "-".join(name.split("-")[:2])
-    return head if name.startswith("part-") and len(head) < 16 else name.partition("-")[0][:12]
+register.filter("file_head", file_names.file_head)
 
 
 @register.filter

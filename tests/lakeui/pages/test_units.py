@@ -8,6 +8,7 @@ from lakeui.conflicts.commit_timeline import timeline_of
 from lakeui.pages.charts.histogram import draw_histogram
 from lakeui.pages.charts.ruler import draw_ruler
 from lakeui.pages.charts.timeline import draw_timeline
+from lakeui.pages.file_names import file_head
 from lakeui.pages.operations import family_of, name_of
 from lakeui.pages.templatetags.lake import short_path
 from lakeui.pages.units import MINUS, format_ago, format_bytes, format_duration
@@ -126,3 +127,17 @@ def test_files_are_counted_once_in_bins_that_cover_every_size():
 )
 def test_an_operation_shows_as_the_log_writes_it(written, shown):
     assert name_of(written) == shown
+
+
+@pytest.mark.parametrize(
+    ("path", "head"),
+    [
+        ("day=3/part-00017-1f0c8a52-3f0e.c000.snappy.parquet", "part-00017"),
+        ("part-00000-1f0c8a52-3f0e.c000.snappy.parquet", "part-00000-1f0c"),
+        ("part-00000.parquet", "part-00000"),
+        ("0-8d1ac1a2-77aa.parquet", "0-8d1ac1a2"),
+        ("a_name_that_is_longer_than_there_is_room.parquet", "a_name_that_is_longe"),
+    ],
+)
+def test_a_file_is_named_by_what_tells_it_from_others(path, head):
+    assert file_head(path) == head

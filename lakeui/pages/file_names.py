@@ -1,0 +1,19 @@
+"""Names of data files where a line is too narrow for them."""
+
+import re
+
+_BY_SPARK = re.compile(r"(part-\d{1,10})(-[0-9A-Za-z]{4})?")
+_SHOWN, _TOO_SHORT = 20, 3
+
+
+def file_head(path: str) -> str:
+    """What tells a file from others at a glance: `part-00017`.
+
+    A write of one task calls all its files `part-00000`: there some of what follows tells them apart.
+    """
+    name = path.rpartition("/")[2]
+    if found := _BY_SPARK.match(name):
+        task, rest = found.groups()
+        return task if int(task.rpartition("-")[2]) else task + (rest or "")
+    head = name.partition("-")[0]
+    return head[:_SHOWN] if len(head) > _TOO_SHORT else name[: _SHOWN // 2]
