@@ -59,11 +59,8 @@ def test_a_rerun_of_the_same_job_commits_no_step_twice(tables):
 
 
 def test_a_script_can_be_cancelled_between_its_steps(tables):
-    asked = []
-
     def progress(_):
-        asked.append(1)
-        if len(asked) > 1:
+        if tables["a"].version() > 0:
             what = "Cancelled."
             raise OperationCancelledError(what)
 

@@ -53,7 +53,7 @@ def test_a_condition_that_changes_its_mind_is_refused(do):
 
 
 def test_a_rule_stops_the_update(do, empty_table):
-    _created(do, "TBLPROPERTIES ('delta.constraints.c' = 'v < 100')")
+    _created(do, "TBLPROPERTIES ('delta.constraints.c' = 'v IS NULL OR v < 100')")
     with pytest.raises(InvariantViolationError):
         do("UPDATE t SET v = 100 WHERE id = 1")
     assert empty_table.version() == 1
