@@ -106,6 +106,7 @@ class Job(models.Model):
             models.Index(fields=["requested_by", "-created_at"], name="job_by_person"),
             models.Index(fields=["schedule", "-created_at"], name="job_by_schedule"),
             models.Index(fields=["table", "kind", "state", "-finished_at"], name="job_by_kind"),
+            models.Index(fields=["kind", "-created_at"], name="job_by_kind_time"),
         ]
 
     def __str__(self) -> str:
