@@ -116,7 +116,7 @@ def test_why_a_job_lost_is_found_and_it_passes_when_run_again(keyboard):
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="What would have helped")).to_be_visible()
     expect(page.get_by_text("enable deletion vectors").first).to_be_visible()
-    keyboard.follow("Open the job")
+    keyboard.follow("Run again…")
     expect(page.get_by_text("Another write won.")).to_be_visible()
     keyboard.press("Run again")
     committed(page)

@@ -32,7 +32,7 @@ class DrawnBar:
 
     @property
     def sure_width(self) -> float:
-        return self.end_x - self.sure_x if self.is_estimated else self.width
+        return max(self.end_x - self.sure_x, 0.0) if self.is_estimated else self.width
 
     @property
     def guess_width(self) -> float:

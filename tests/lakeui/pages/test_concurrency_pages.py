@@ -90,6 +90,14 @@ def test_a_start_that_is_not_recorded_is_marked():
 
 
 @pytest.mark.parametrize("by_time", [True, False])
+def test_a_bar_that_took_no_time_has_no_negative_part(by_time):
+    at = NOW - timedelta(minutes=9)
+    chart = drawn([bar(1, 0), bar(20, None, started_at=at, finished_at=at)], by_time=by_time)
+    assert [each.is_estimated for each in chart.bars] == [False, True]
+    assert all(each.sure_width >= 0 for each in chart.bars)
+
+
+@pytest.mark.parametrize("by_time", [True, False])
 def test_everything_stays_inside_the_chart(by_time):
     bars = [bar(n, max(n - 9, 0), f"w{n % 4}") for n in range(1, 31)] + [lost(1, 3, 17)]
     running = [bar(None, 25, "ops", outcome="running", job_id="x", percent=40, finished_at=None)]
