@@ -92,7 +92,8 @@ def test_a_start_that_is_not_recorded_is_marked():
 @pytest.mark.parametrize("by_time", [True, False])
 def test_a_bar_that_took_no_time_has_no_negative_part(by_time):
     at = NOW - timedelta(minutes=9)
-    chart = drawn([bar(1, 0), bar(20, None, started_at=at, finished_at=at)], by_time=by_time)
+    short = bar(20, None, started_at=at, finished_at=at, started_is_estimated=True)
+    chart = drawn([bar(1, 0), short], by_time=by_time)
     assert [each.is_estimated for each in chart.bars] == [False, True]
     assert all(each.sure_width >= 0 for each in chart.bars)
 
