@@ -56,7 +56,7 @@ class Conflict(models.Model):
             models.Index(fields=["table", "-occurred_at"], name="conflict_by_table"),
             models.Index(fields=["table", "winning_version"], name="conflict_by_winner"),
             models.Index(fields=["-occurred_at", "-id"], name="conflict_by_time"),
-            models.Index(  # holds all that is summed, so that sums do not read the facts
+            models.Index(  # holds all that is summed and most that it is narrowed by, so that sums do not read the facts
                 fields=[
                     "kind",
                     "occurred_at",
@@ -65,6 +65,8 @@ class Conflict(models.Model):
                     "winner_operation",
                     "wasted_ms",
                     "wasted_bytes",
+                    "current_user_name",
+                    "winner_user_name",
                 ],
                 name="conflict_sums",
             ),

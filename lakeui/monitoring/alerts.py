@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from django.db.models import Count, Q
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from lakeui.catalog.access import Person, visible_tables
@@ -128,10 +129,10 @@ def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
 
 def _of_conflicts(user: Person, now: datetime) -> Iterator[Alert]:
     recent = Conflict.objects.filter(
-        kind=Conflict.Kind.ESCAPED, occurred_at__gte=now - timedelta(hours=1), table__isnull=False
+        kind=Conflict.Kind.ESCAPED, occurred_at__gte=now - timedelta(hours=1)
     )
-    counted = recent.order_by().values_list("table_id").annotate(n=Count("pk"))
-    lost = dict(counted.filter(n__gte=MANY_CONFLICTS))
+    by_table = recent.order_by().annotate(of=Coalesce("table_id", 0)).values_list("of")
+    lost = dict(by_table.annotate(n=Count("pk")).filter(n__gte=MANY_CONFLICTS))
     for table in visible_tables(user).filter(pk__in=lost):
         yield Alert(
             code="MANY_CONFLICTS",
