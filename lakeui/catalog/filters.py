@@ -1,9 +1,12 @@
 """What tables and versions can be narrowed by, in pages and REST alike."""
 
+from collections import Counter
+from typing import Any
+
 import django_filters
-from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Coalesce
 
 from lakeui.catalog.health import HEALTH, Health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
@@ -164,3 +167,15 @@ def by_table(text: str) -> Q:
     is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
     tables = Table.objects.filter(named | Q(pk=int(text)) if is_id else named)
     return Q(table__in=list(tables.values_list("pk", flat=True)))  # by number: an index has it
+
+
+def count_by_table(rows: QuerySet[Any]) -> Counter[int]:
+    """How many of these rows, which have a `table`, each table has; those of none are not counted.
+
+    Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by table,
+    from an index that does not hold what they are filtered by.
+    """
+    grouped = rows.annotate(of=Coalesce("table_id", 0)).values_list("of").annotate(n=Count("pk"))
+    found = Counter(dict(grouped))
+    del found[0]
+    return found

@@ -10,8 +10,7 @@ from django.db.models.functions import Coalesce, TruncHour
 from lakeui.conflicts.models import Conflict
 
 DAY = timedelta(hours=24)
-LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
-_AS_FOUND = (Coalesce("current_operation", Value("")), Coalesce("winner_operation", Value("")))
+AS_FOUND = (Coalesce("current_operation", Value("")), Coalesce("winner_operation", Value("")))
 """A pair, grouped by made values: SQLite takes what is narrowed from the index that it is narrowed by,
 and not all conflicts ever from the one that has the pairs in order."""
 _COUNTED = ("escaped", "reported", "absorbed", "wasted_ms", "wasted_bytes")
@@ -50,7 +49,7 @@ class PairCosts:
 
 def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
     """Of these conflicts, in one query that an index of sums answers."""
-    pair = _AS_FOUND if conflicts.query.where else ("current_operation", "winner_operation")
+    pair = AS_FOUND if conflicts.query.where else ("current_operation", "winner_operation")
     grouped = (
         conflicts.order_by()
         .values_list(*pair, "kind")
@@ -60,7 +59,7 @@ def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
     for loser, winner, kind, n, ms, size in grouped:
         cost = found.setdefault((loser, winner), dict.fromkeys(_COUNTED, 0))
         cost[kind] = n
-        if kind in LOST:
+        if kind in Conflict.LOST:
             cost["wasted_ms"] += ms
             cost["wasted_bytes"] += size
     pairs = [PairCost(loser, winner, **cost) for (loser, winner), cost in found.items()]
@@ -72,10 +71,10 @@ def cost_by_hour(
     conflicts: QuerySet[Conflict], now: datetime
 ) -> Mapping[tuple[str, datetime], int]:
     """Milliseconds thrown away in the last 24 hours, by pair and full hour."""
-    lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=LOST).order_by()
+    lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.LOST).order_by()
     rows = (
         lost.annotate(hour=TruncHour("occurred_at", tzinfo=UTC))
-        .values_list(*_AS_FOUND, "hour")
+        .values_list(*AS_FOUND, "hour")
         .annotate(ms=Sum("wasted_ms"))
     )
     return {

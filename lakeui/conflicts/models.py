@@ -13,6 +13,8 @@ class Conflict(models.Model):
         ABSORBED = "absorbed"
         REPORTED = "reported"
 
+    LOST = (Kind.ESCAPED, Kind.REPORTED)
+
     table = models.ForeignKey(
         Table, null=True, blank=True, on_delete=models.CASCADE, related_name="conflicts"
     )

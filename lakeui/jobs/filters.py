@@ -6,6 +6,7 @@ from django.db.models import Count, Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import by_table
+from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job, Schedule
 
 
@@ -86,3 +87,8 @@ class ScheduleFilter(django_filters.FilterSet):
         self, schedules: QuerySet[Schedule], _name: str, table: str
     ) -> QuerySet[Schedule]:
         return schedules.filter(by_table(table))
+
+
+def reads_from(table: Table) -> Q:
+    """The jobs of streams that name this table as their source."""
+    return Q(parameters__source_table=table.name) | Q(parameters__source_table=table.uri)

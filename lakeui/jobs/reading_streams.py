@@ -2,12 +2,11 @@
 
 from datetime import timedelta
 
-from django.db.models import Q
 from django.utils import timezone
 
 from lakeui.catalog.access import Person
 from lakeui.catalog.models import Table
-from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.filters import reads_from, visible_jobs
 
 DAYS = 7
 _LOOKED_AT = 200
@@ -15,9 +14,8 @@ _LOOKED_AT = 200
 
 def streams_reading(table: Table, user: Person) -> tuple[str, ...]:
     """The streams of the last days by name, as far as this person may see their jobs."""
-    source = Q(parameters__source_table=table.name) | Q(parameters__source_table=table.uri)
     since = timezone.now() - timedelta(days=DAYS)
-    lately = visible_jobs(user).filter(source, kind="stream", created_at__gte=since)
+    lately = visible_jobs(user).filter(reads_from(table), kind="stream", created_at__gte=since)
     rows = lately.order_by("-created_at").values_list("parameters", "table__name")[:_LOOKED_AT]
     names = (parameters.get("stream_name") or f"into {target}" for parameters, target in rows)
     return tuple(dict.fromkeys(names))

@@ -1,10 +1,10 @@
 """Streams over a table that a version of it stopped, where they ran as jobs here."""
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from lakeui.catalog.access import Person
 from lakeui.catalog.models import Commit
-from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.filters import reads_from, visible_jobs
 from lakeui.jobs.models import Job
 
 _STOPS = (
@@ -21,8 +21,7 @@ def streams_stopped_by(commit: Commit, user: Person) -> list[Job]:
     Streams that run elsewhere leave no trace here.
     """
     table = commit.table
-    source = Q(parameters__source_table=table.name) | Q(parameters__source_table=table.uri)
-    failed = _failed_since(commit, visible_jobs(user)).filter(source)
+    failed = _failed_since(commit, visible_jobs(user)).filter(reads_from(table))
     at_version = failed.filter(error_facts__version=commit.version)
     return list(at_version.select_related("table").order_by("finished_at")[:_SHOWN])
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.db.models import Count, Q
-from django.db.models.functions import Coalesce
+from django.db.models import Q
 from django.utils import timezone
 
 from lakeui.catalog.access import Person, visible_tables
+from lakeui.catalog.filters import count_by_table
 from lakeui.catalog.health import Health, with_health
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
@@ -131,8 +131,8 @@ def _of_conflicts(user: Person, now: datetime) -> Iterator[Alert]:
     recent = Conflict.objects.filter(
         kind=Conflict.Kind.ESCAPED, occurred_at__gte=now - timedelta(hours=1)
     )
-    by_table = recent.order_by().annotate(of=Coalesce("table_id", 0)).values_list("of")
-    lost = dict(by_table.annotate(n=Count("pk")).filter(n__gte=MANY_CONFLICTS))
+    counted = count_by_table(recent.order_by())
+    lost = {pk: n for pk, n in counted.items() if n >= MANY_CONFLICTS}
     for table in visible_tables(user).filter(pk__in=lost):
         yield Alert(
             code="MANY_CONFLICTS",

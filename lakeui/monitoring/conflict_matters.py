@@ -29,7 +29,6 @@ _OF_A_LOSS = (
 )  # fmt: skip
 _MOST_LOSSES = 2_000
 _JUDGED = 1  # tables, whose recorded losses are looked at one by one
-_LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
 _METADATA_RULES = ("metadata_changed", "protocol_changed")
 
 
@@ -106,7 +105,7 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
     """Of a few tables, what 30 days were lost to: over files, which rows might tell apart, or not."""
     rows = (
         Conflict.objects.filter(
-            table__in=tables or NONE, occurred_at__gte=now - _MONTH, kind__in=_LOST
+            table__in=tables or NONE, occurred_at__gte=now - _MONTH, kind__in=Conflict.LOST
         )
         .order_by()
         .values_list("table_id")
@@ -121,7 +120,7 @@ def metadata_costs(asked: Asked) -> Iterator[Found]:
     Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
     """
     lost = visible_conflicts(asked.user).filter(
-        kind__in=_LOST, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
+        kind__in=Conflict.LOST, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
     )
     lost = lost.exclude(winner_operation__in=_CHANGES_DATA_ALONE).order_by("occurred_at")
     rows = asked.unmuted(Check.METADATA_COST, lost, "table").values(*_OF_A_LOSS)[:_MOST_LOSSES]

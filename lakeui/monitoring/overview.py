@@ -10,20 +10,21 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Max, Min, Q, QuerySet, Sum, Value
-from django.db.models.functions import Coalesce, TruncHour
+from django.db.models import Count, Max, Min, Q, Sum
+from django.db.models.functions import TruncHour
 
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.commit_hours import commits_since, growth_since
+from lakeui.catalog.filters import count_by_table
 from lakeui.catalog.health import Health, with_health
 from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.costs import AS_FOUND
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
 
 DAY = timedelta(hours=24)
-_LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
 Hours = Mapping[datetime, int]
 
 
@@ -145,16 +146,10 @@ def activity(user: Person, since: datetime) -> Activity:
 
 
 def conflict_sums(user: Person, since: datetime) -> Sums:
-    """Lost ones by pair of operations, summed by the database; of absorbed ones how many.
-
-    Grouped by made values, as in `_by_table`: an index by pair would have SQLite take all rows ever.
-    """
+    """Lost ones by pair of operations, summed by the database; of absorbed ones how many."""
     found = visible_conflicts(user).filter(occurred_at__gte=since).order_by()
-    lost = found.filter(kind__in=_LOST)
-    none = Value("")
-    sides = lost.annotate(
-        loser=Coalesce("current_operation", none), winner=Coalesce("winner_operation", none)
-    ).values_list("loser", "winner")
+    lost = found.filter(kind__in=Conflict.LOST)
+    sides = lost.values_list(*AS_FOUND)
     grouped = sides.annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
     rows = sorted(grouped, key=lambda row: (-row[3], -row[2], row[:2]))
     return Sums(
@@ -170,7 +165,7 @@ def day_of(user: Person, now: datetime) -> Day:
     """Writes lost in the last 24 hours, hour by hour."""
     found = visible_conflicts(user).filter(occurred_at__gte=now - DAY).order_by()
     grouped = (
-        found.filter(kind__in=_LOST)
+        found.filter(kind__in=Conflict.LOST)
         .annotate(hour=TruncHour("occurred_at", tzinfo=UTC))
         .values("hour", "table_id", "current_operation", "winner_operation")
         .annotate(n=Count("pk"), ms=Sum("wasted_ms"))
@@ -213,9 +208,9 @@ def commits_by_hour(tables: list[Table], now: datetime) -> Mapping[int, Hours]:
 
 def news(user: Person, since: datetime, count: int) -> AllNews:
     """The tables with something new, those that failed or lost first."""
-    lost = visible_conflicts(user).filter(occurred_at__gte=since, kind__in=_LOST).order_by()
+    lost = visible_conflicts(user).filter(occurred_at__gte=since, kind__in=Conflict.LOST).order_by()
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
-    losses, failures = _by_table(lost), _by_table(failed)
+    losses, failures = count_by_table(lost), count_by_table(failed)
     visible = visible_tables(user)
     changed = visible.filter(last_commit_at__gte=since)
     worst = {*_most(failures, count), *_most(losses, count)}
@@ -237,18 +232,6 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
     rows.sort(key=lambda row: (-row.failed_jobs, -row.escaped))
     with_news = {*losses, *failures, *changed.order_by().values_list("pk", flat=True)}
     return AllNews(first=rows[:count], table_count=len(with_news), losing_tables=len(losses))
-
-
-def _by_table(rows: "QuerySet[Any]") -> Counter[int]:
-    """How many of these rows each table has.
-
-    Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by table,
-    from an index that does not hold what they are filtered by.
-    """
-    grouped = rows.annotate(of=Coalesce("table_id", 0)).values_list("of").annotate(n=Count("pk"))
-    found = Counter(dict(grouped))
-    del found[0]  # of no table
-    return found
 
 
 def _most(counted: Counter[int], count: int) -> list[int]:

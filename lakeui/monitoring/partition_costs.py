@@ -15,7 +15,6 @@ from lakeui.conflicts.models import Conflict
 DAY = timedelta(hours=24)
 MOST = 1_000
 """So many lost writes are looked at, the latest of the day."""
-_LOST = (Conflict.Kind.ESCAPED, Conflict.Kind.REPORTED)
 
 
 _Key = tuple[int | None, str, str, str, str]
@@ -50,7 +49,7 @@ def partition_costs(user: Person, now: datetime) -> PartitionCosts:
 
 def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> PartitionCosts:
     """The same of some conflicts, as a list is narrowed."""
-    lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=_LOST)
+    lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.LOST)
     found = lost.order_by("-occurred_at", "-id").values_list(
         "table_id",
         "table__name",
