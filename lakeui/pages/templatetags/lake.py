@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from lakeui.pages import file_names, operations, units
+from lakeui.pages import file_names, operations, short_words, units
 
 register = template.Library()
 
@@ -302,32 +302,6 @@ def after(text: str, position: int) -> str:
     return text[max(position, 0) :]
 
 
-_SHORT_REASONS = {
-    "partitioned": "partitioned",
-    "identity": "identity",
-    "eletionVectors": "DVs off",
-} | {"eletion vectors off": "DVs off"}
-
-
-@register.filter
-def short_reason(reason: str) -> str:
-    """Why a table has no row-level concurrency, where a column is narrow."""
-    short = (text for sign, text in _SHORT_REASONS.items() if sign in reason)
-    return next(short, reason[:24] or "no")
-
-
-@register.filter
-def short_vectors(reason: str) -> str:
-    """A reason where a line is short: DVs for deletion vectors."""
-    return reason.replace("deletion vectors", "DVs")
-
-
-@register.filter
-def short_operation(name: str) -> str:
-    """An operation's name where a column is narrow."""
-    return name.replace("OPTIMIZE ZORDER BY", "ZORDER BY")
-
-
 @register.filter
 def tail(text: str, length: int) -> str:
     """The end of a path, which tells files apart."""
@@ -407,14 +381,11 @@ def place(number: float) -> str:
     return f"{number:.2f}"
 
 
-@register.filter
-def check_head(operation: str) -> str:
-    """An operation over a narrow column of checks: the first word tells it."""
-    first, _, rest = operation.partition(" ")
-    return operation if len(operation) <= 9 or not rest else first
-
-
 register.filter("file_head", file_names.file_head)
+register.filter("short_reason", short_words.short_reason)
+register.filter("short_vectors", short_words.short_vectors)
+register.filter("short_operation", short_words.short_operation)
+register.filter("check_head", short_words.check_head)
 
 
 @register.filter
