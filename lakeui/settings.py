@@ -274,7 +274,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",
         "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
-        "StatementKindEnum": "lakeui.conflicts.statement_kinds.KINDS",
+        "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
         "WhatIfVerdictEnum": ["passes", "conflict", "undecidable"],
         "MetVerdictEnum": ["exempt", "passed", "absorbed", "lost", "open"],
     },

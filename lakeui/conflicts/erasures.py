@@ -11,10 +11,10 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.meetings import meetings_of
+from lakeui.conflicts.isolation.meetings import meetings_of
+from lakeui.conflicts.isolation.reordered import Told, reordered_versions, told
 from lakeui.conflicts.models import Erasure, OrderLook
-from lakeui.conflicts.reordered import Told, reordered_versions, told
-from lakeui.conflicts.statement_kinds import DELETE
+from lakeui.conflicts.statements.kinds import DELETE
 
 TABLES_A_LOOK = 20
 MOST_A_TABLE = 20

@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from engine.conflicts.runtimes import RUNTIMES
 from lakeui.catalog.models import Table
-from lakeui.conflicts.clients import Client, client_of
-from lakeui.conflicts.conditions import Condition, shape_of, understood
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.statements.clients import Client, client_of
+from lakeui.conflicts.statements.conditions import Condition, shape_of, understood
 
 DAYS = 30
 MAX_WRITES = 1_000

@@ -11,10 +11,10 @@ from django.db.models import Count, Q
 from engine.conflicts.checker import FILE_RULES
 from lakeui.catalog.access import role_of, visible_tables
 from lakeui.catalog.models import HEAVY, Table
+from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
-from lakeui.conflicts.row_verdicts import row_verdicts
-from lakeui.conflicts.what_if import Verdict
+from lakeui.conflicts.replay.what_if import Verdict
 from lakeui.monitoring.checks import COSTLY_CHANGE, Check
 from lakeui.monitoring.matters import NONE, Asked, Found, Matter
 from lakeui.monitoring.quiet_hours import quiet_hours

@@ -14,13 +14,13 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lane_bars import Bar
-from lakeui.conflicts.lane_filter import LaneFilter, narrowed
-from lakeui.conflicts.lane_navigator import navigator
-from lakeui.conflicts.lane_path import lane_path
-from lakeui.conflicts.lane_sums import lane_sums
-from lakeui.conflicts.other_settings import other_settings
-from lakeui.conflicts.swim_lane import SwimLane, swim_lane
+from lakeui.conflicts.lanes.bars import Bar
+from lakeui.conflicts.lanes.narrowing import LaneFilter, narrowed
+from lakeui.conflicts.lanes.navigator import navigator
+from lakeui.conflicts.lanes.other_settings import other_settings
+from lakeui.conflicts.lanes.path import lane_path
+from lakeui.conflicts.lanes.sums import lane_sums
+from lakeui.conflicts.lanes.swim_lane import SwimLane, swim_lane
 from lakeui.pages.charts.lane_strip import Strip, draw_strip
 from lakeui.pages.charts.lanes import draw_lanes
 from lakeui.pages.charts.swim import draw_swim_lane

@@ -14,10 +14,10 @@ from django.views.decorators.cache import never_cache
 from engine.conflicts.checker import CHECKS
 from lakeui.catalog.access import may
 from lakeui.catalog.models import CommitFile
-from lakeui.conflicts.advice import Advice, advice
-from lakeui.conflicts.alike import DAYS, alike, neighbours
-from lakeui.conflicts.both_sides import both_sides
 from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.loss.advice import Advice, advice
+from lakeui.conflicts.loss.alike import DAYS, alike, neighbours
+from lakeui.conflicts.loss.both_sides import both_sides
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.charts.overlap import draw_known_rows, draw_overlap
 from lakeui.pages.conflict_rows import rows_view

@@ -13,10 +13,10 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
 
-from lakeui.conflicts.both_sides import BothSides
 from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.loss.both_sides import BothSides
+from lakeui.conflicts.loss.row_values import ask_for_rows, is_waiting, rows_met
 from lakeui.conflicts.models import Conflict, ConflictRows
-from lakeui.conflicts.row_values import ask_for_rows, is_waiting, rows_met
 
 _COLUMNS = 6
 _NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")

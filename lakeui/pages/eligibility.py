@@ -11,9 +11,9 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.eligibility_lines import ConditionLine
-from lakeui.conflicts.eligibility_report import EligibilityReport, eligibility_report
-from lakeui.conflicts.runtime_matrix import RuntimeCell, RuntimeColumn
+from lakeui.conflicts.eligibility.lines import ConditionLine
+from lakeui.conflicts.eligibility.report import EligibilityReport, eligibility_report
+from lakeui.conflicts.eligibility.runtime_matrix import RuntimeCell, RuntimeColumn
 from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.throughput import throughput_of
 from lakeui.pages.table_head import table_head, visible_table

@@ -12,10 +12,10 @@ from django.urls import reverse
 from engine.errors import Remedy, RequestError
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.models import Table
-from lakeui.conflicts.report_history import PairHistory, pair_history
-from lakeui.conflicts.report_links import LinkedReport, explain_report, record_report
-from lakeui.conflicts.report_remedies import OF_EVERY_RETRY, VECTORS
-from lakeui.conflicts.report_verdict import verdict_of
+from lakeui.conflicts.reports.history import PairHistory, pair_history
+from lakeui.conflicts.reports.links import LinkedReport, explain_report, record_report
+from lakeui.conflicts.reports.remedies import OF_EVERY_RETRY, VECTORS
+from lakeui.conflicts.reports.verdict import verdict_of
 from lakeui.pages import units
 from lakeui.pages.pasted import fact_lines, missing_facts, pieces_of
 from lakeui.pages.samples import HERE, SAMPLES, sample_text

@@ -16,21 +16,21 @@ from engine.conflicts.matrix import ALWAYS, NEVER, SAME_FILES, SAME_ROW
 from engine.errors import EngineError
 from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
-from lakeui.conflicts.forecast import forecast
-from lakeui.conflicts.level_impact import PROMISES, impact_of
-from lakeui.conflicts.meetings import (
+from lakeui.conflicts.isolation.forecast import forecast
+from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
+from lakeui.conflicts.isolation.meetings import (
     DEFAULT_DAYS,
     MAX_VERSIONS,
     Meetings,
     latest_between,
     meetings_of,
 )
-from lakeui.conflicts.met_rows import MetRow, met_rows
-from lakeui.conflicts.observed import Pair, observed_pairs
-from lakeui.conflicts.pairs import COLUMNS, ROWS, PairCell, table_matrix
-from lakeui.conflicts.proposal import setting_under
-from lakeui.conflicts.reordered import ReorderedVersions, Told, reordered_versions, told
-from lakeui.conflicts.settings_history import settings_history
+from lakeui.conflicts.isolation.met_rows import MetRow, met_rows
+from lakeui.conflicts.isolation.observed import Pair, observed_pairs
+from lakeui.conflicts.isolation.pairs import COLUMNS, ROWS, PairCell, table_matrix
+from lakeui.conflicts.isolation.proposal import setting_under
+from lakeui.conflicts.isolation.reordered import ReorderedVersions, Told, reordered_versions, told
+from lakeui.conflicts.isolation.settings_history import settings_history
 from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.requests import request_job
 from lakeui.pages.exports import export

@@ -15,7 +15,7 @@ from engine.commands.sql import parse_statement
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
-from lakeui.conflicts.level_impact import Impact, impact_of_command
+from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command, statement_of
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_job

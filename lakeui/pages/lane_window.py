@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.http import Http404, HttpRequest
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lane_filter import OUTCOMES, LaneFilter
+from lakeui.conflicts.lanes.narrowing import OUTCOMES, LaneFilter
 
 SPANS = (15, 30, 60, 120)
 SUMMED_SPANS = (600, 3000)  # too many to draw one by one

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from engine.clock import utc_from_ms
 from lakeui.catalog import log_values
-from lakeui.conflicts.report_links import LinkedReport
-from lakeui.conflicts.report_marks import Mark
-from lakeui.conflicts.report_signs import SUBCLASSES
-from lakeui.conflicts.reports import ReportedConflict
+from lakeui.conflicts.reports.links import LinkedReport
+from lakeui.conflicts.reports.marks import Mark
+from lakeui.conflicts.reports.messages import ReportedConflict
+from lakeui.conflicts.reports.signs import SUBCLASSES
 
 _BEFORE, _AFTER, _BETWEEN = 300, 200, 700
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200d\u2060\ufeff]")

@@ -9,11 +9,11 @@ from django.db.models.fields.json import KeyTextTransform
 from django.urls import reverse
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.meetings import Meetings
+from lakeui.conflicts.isolation.meetings import Meetings
+from lakeui.conflicts.isolation.observed import Pair
+from lakeui.conflicts.isolation.pairs import PairCell
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.observed import Pair
-from lakeui.conflicts.pairs import PairCell
-from lakeui.conflicts.statement_kinds import statement_kind
+from lakeui.conflicts.statements.kinds import statement_kind
 
 _SHOWN = 3
 

@@ -7,8 +7,8 @@ from django.http import Http404, HttpRequest
 from engine.errors import EngineError
 from engine.schema.types import parse_schema
 from lakeui.catalog.models import Table
-from lakeui.conflicts.level_impact import PROMISES
-from lakeui.conflicts.proposal import LEVEL, ROW_TRACKING, VECTORS, Proposal, proposal_of
+from lakeui.conflicts.isolation.level_impact import PROMISES
+from lakeui.conflicts.isolation.proposal import LEVEL, ROW_TRACKING, VECTORS, Proposal, proposal_of
 
 MAX_CLUSTERING_COLUMNS = 4
 _SWITCHES = (("vectors", VECTORS), ("row_tracking", ROW_TRACKING))

@@ -12,10 +12,10 @@ from django.shortcuts import render
 
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Table
-from lakeui.conflicts.level_impact import PROMISES
-from lakeui.conflicts.overlaps import Overlap, PairChange, Replay, Was, pair_changes, replay
-from lakeui.conflicts.recorded_history import latest_versions
-from lakeui.conflicts.what_if import MAX_CONFLICTS, Verdict
+from lakeui.conflicts.isolation.level_impact import PROMISES
+from lakeui.conflicts.replay.overlaps import Overlap, PairChange, Replay, Was, pair_changes, replay
+from lakeui.conflicts.replay.recorded_history import latest_versions
+from lakeui.conflicts.replay.what_if import MAX_CONFLICTS, Verdict
 from lakeui.pages.exports import export
 from lakeui.pages.table_head import table_head, visible_table
 

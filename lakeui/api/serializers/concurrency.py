@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.conflicts.lane_filter import OUTCOMES
+from lakeui.conflicts.lanes.narrowing import OUTCOMES
 
 
 class BarSerializer(serializers.Serializer[Any]):

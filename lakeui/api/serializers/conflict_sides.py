@@ -5,8 +5,8 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.conflicts.loss.row_values import is_waiting
 from lakeui.conflicts.models import ConflictRows
-from lakeui.conflicts.row_values import is_waiting
 
 
 class SideChangesSerializer(serializers.Serializer[Any]):

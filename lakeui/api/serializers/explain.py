@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
-from lakeui.conflicts.reports import MAX_REPORT_CHARS
+from lakeui.conflicts.reports.messages import MAX_REPORT_CHARS
 
 
 class ExplainRequestSerializer(serializers.Serializer[Any]):

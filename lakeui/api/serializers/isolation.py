@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.conflicts.statement_kinds import KINDS, OTHER
+from lakeui.conflicts.statements.kinds import KINDS, OTHER
 
 LEVELS = ["Serializable", "WriteSerializable"]
 

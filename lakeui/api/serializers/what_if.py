@@ -7,8 +7,8 @@ from rest_framework import serializers
 from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.serializers.concurrency import SwimLaneRequestSerializer
 from lakeui.api.serializers.isolation import LEVELS
-from lakeui.conflicts.overlaps import Was
-from lakeui.conflicts.what_if import Verdict
+from lakeui.conflicts.replay.overlaps import Was
+from lakeui.conflicts.replay.what_if import Verdict
 
 
 class CommitVerdictSerializer(serializers.Serializer[Any]):

@@ -16,12 +16,12 @@ from lakeui.api.serializers.concurrency import (
 )
 from lakeui.api.views.of_table import OfTable
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lane_filter import LaneFilter, narrowed
-from lakeui.conflicts.lane_navigator import navigator
-from lakeui.conflicts.lane_path import lane_path
-from lakeui.conflicts.lane_sums import lane_sums
-from lakeui.conflicts.other_settings import other_settings
-from lakeui.conflicts.swim_lane import SwimLane, swim_lane
+from lakeui.conflicts.lanes.narrowing import LaneFilter, narrowed
+from lakeui.conflicts.lanes.navigator import navigator
+from lakeui.conflicts.lanes.other_settings import other_settings
+from lakeui.conflicts.lanes.path import lane_path
+from lakeui.conflicts.lanes.sums import lane_sums
+from lakeui.conflicts.lanes.swim_lane import SwimLane, swim_lane
 
 
 class Concurrency(OfTable):

@@ -18,13 +18,13 @@ from lakeui.api.serializers.conflict_costs import ConflictCostsSerializer
 from lakeui.api.serializers.conflict_sides import ConflictRowsSerializer
 from lakeui.api.serializers.conflicts import ConflictDetailSerializer, ConflictSerializer
 from lakeui.api.views.of_table import OfTable
-from lakeui.conflicts.advice import advice
-from lakeui.conflicts.alike import alike, neighbours
-from lakeui.conflicts.both_sides import both_sides
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
+from lakeui.conflicts.loss.advice import advice
+from lakeui.conflicts.loss.alike import alike, neighbours
+from lakeui.conflicts.loss.both_sides import both_sides
+from lakeui.conflicts.loss.row_values import ask_for_rows
 from lakeui.conflicts.models import Conflict, ConflictRows
-from lakeui.conflicts.row_values import ask_for_rows
 from lakeui.monitoring.partition_costs import costs_by_partition
 
 MAX_PARTITIONS, MAX_PAIRS = 200, 500

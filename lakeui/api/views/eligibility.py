@@ -7,8 +7,8 @@ from rest_framework.response import Response
 
 from lakeui.api.serializers.eligibility import EligibilitySerializer
 from lakeui.api.views.of_table import OfTable
-from lakeui.conflicts.eligibility import eligibility_of
-from lakeui.conflicts.eligibility_report import eligibility_report
+from lakeui.conflicts.assessment import eligibility_of
+from lakeui.conflicts.eligibility.report import eligibility_report
 from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.throughput import throughput_of
 

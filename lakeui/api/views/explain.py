@@ -18,9 +18,9 @@ from lakeui.api.views.of_table import require
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.report_history import pair_history
-from lakeui.conflicts.report_links import LinkedReport, explain_report, record_report
-from lakeui.conflicts.report_verdict import verdict_of
+from lakeui.conflicts.reports.history import pair_history
+from lakeui.conflicts.reports.links import LinkedReport, explain_report, record_report
+from lakeui.conflicts.reports.verdict import verdict_of
 
 
 class ConflictExplain(GenericAPIView[Conflict]):

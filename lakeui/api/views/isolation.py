@@ -30,13 +30,13 @@ from lakeui.api.serializers.jobs import JobDetailSerializer
 from lakeui.api.views.jobs import accepted
 from lakeui.api.views.of_table import OfTable, require
 from lakeui.catalog.models import Table
-from lakeui.conflicts.forecast import Forecast, forecast
-from lakeui.conflicts.level_impact import PROMISES, impact_of
-from lakeui.conflicts.meetings import Meeting, Meetings, latest_between, meetings_of
-from lakeui.conflicts.met_rows import met_rows
-from lakeui.conflicts.observed import Pair, observed_pairs
-from lakeui.conflicts.pairs import computed_matrix, setting_of, table_matrix
-from lakeui.conflicts.proposal import (
+from lakeui.conflicts.isolation.forecast import Forecast, forecast
+from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
+from lakeui.conflicts.isolation.meetings import Meeting, Meetings, latest_between, meetings_of
+from lakeui.conflicts.isolation.met_rows import met_rows
+from lakeui.conflicts.isolation.observed import Pair, observed_pairs
+from lakeui.conflicts.isolation.pairs import computed_matrix, setting_of, table_matrix
+from lakeui.conflicts.isolation.proposal import (
     LEVEL,
     ROW_TRACKING,
     VECTORS,
@@ -44,8 +44,8 @@ from lakeui.conflicts.proposal import (
     proposal_of,
     setting_under,
 )
-from lakeui.conflicts.reordered import Reordered, reordered_versions, told
-from lakeui.conflicts.settings_history import settings_history
+from lakeui.conflicts.isolation.reordered import Reordered, reordered_versions, told
+from lakeui.conflicts.isolation.settings_history import settings_history
 from lakeui.jobs.reading_streams import streams_reading
 from lakeui.jobs.requests import request_job
 

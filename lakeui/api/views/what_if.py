@@ -8,9 +8,9 @@ from engine.conflicts.isolation import IsolationLevel
 from lakeui.api.filtering import asked
 from lakeui.api.serializers.what_if import WhatIfRequestSerializer, WhatIfSerializer
 from lakeui.api.views.of_table import OfTable
-from lakeui.conflicts.overlaps import pair_changes, replay
-from lakeui.conflicts.recorded_history import latest_versions, within
-from lakeui.conflicts.what_if import DEFAULT_VERSIONS
+from lakeui.conflicts.replay.overlaps import pair_changes, replay
+from lakeui.conflicts.replay.recorded_history import latest_versions, within
+from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
 
 _ANSWER = (
     "level",

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from lakeui.conflicts.lane_navigator import BUCKETS, Navigator
+from lakeui.conflicts.lanes.navigator import BUCKETS, Navigator
 from lakeui.pages.units import format_duration
 
 _BASE, _HEIGHT, _LEAST = 26, 21, 2.0

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from django.utils import timezone
 
-from lakeui.conflicts.lane_sums import OTHERS, Lane, LaneSums
+from lakeui.conflicts.lanes.sums import OTHERS, Lane, LaneSums
 from lakeui.pages.lane_window import SPANS
 from lakeui.pages.operations import family_of
 

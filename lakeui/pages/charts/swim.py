@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
-from lakeui.conflicts.lane_bars import NOT_RECORDED, Bar
-from lakeui.conflicts.lane_words import engine_name
-from lakeui.conflicts.swim_lane import SwimLane
+from lakeui.conflicts.lanes.bars import NOT_RECORDED, Bar
+from lakeui.conflicts.lanes.swim_lane import SwimLane
+from lakeui.conflicts.lanes.words import engine_name
 from lakeui.pages.charts.swim_axes import Axis, TimeAxis, VersionAxis
 from lakeui.pages.charts.swim_labels import labels_for
 from lakeui.pages.charts.swim_links import bands, joint_links, joints, lost_links, swaps

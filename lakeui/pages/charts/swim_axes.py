@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from lakeui.conflicts.swim_lane import SwimLane
+from lakeui.conflicts.lanes.swim_lane import SwimLane
 
 
 @dataclass(frozen=True, slots=True)

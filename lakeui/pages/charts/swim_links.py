@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from lakeui.conflicts.swim_lane import SwimLane
+from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.pages.charts.swim_axes import Axis, TimeAxis, VersionAxis
 from lakeui.pages.charts.swim_shapes import Band, DrawnBar, Link, Swap
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from engine.commands.sql import parse_statement
-from lakeui.conflicts.advice import advice
-from lakeui.conflicts.alike import alike, neighbours
-from lakeui.conflicts.both_sides import both_sides
+from lakeui.conflicts.loss.advice import advice
+from lakeui.conflicts.loss.alike import alike, neighbours
+from lakeui.conflicts.loss.both_sides import both_sides
+from lakeui.conflicts.loss.narrowing import narrowing
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.narrowing import narrowing
 from lakeui.jobs.models import JobAttempt
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 from tests.lakeui.story_decision import story_decision

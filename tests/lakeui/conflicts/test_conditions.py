@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from lakeui.conflicts.clients import client_of
-from lakeui.conflicts.conditions import SUBQUERY, certainly_apart, understood
+from lakeui.conflicts.statements.clients import client_of
+from lakeui.conflicts.statements.conditions import SUBQUERY, certainly_apart, understood
 
 COLUMNS = {"id": "long", "day": "date", "status": "string", "price": "double", "tags": None}
 LIST = {"type": "array", "elementType": "string", "containsNull": True}

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from engine.commands.model import Command
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.eligibility import eligibility_of
-from lakeui.conflicts.level_impact import LEVEL, ROW_TRACKING, VECTORS, impact_of
+from lakeui.conflicts.assessment import eligibility_of
+from lakeui.conflicts.isolation.level_impact import LEVEL, ROW_TRACKING, VECTORS, impact_of
 from lakeui.jobs.models import Job
 from tests.lakeui.people import make_conflict, make_job, make_table
 

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from engine.commands.sql import parse_statement
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.eligibility_report import eligibility_report
-from lakeui.conflicts.row_verdicts import row_verdicts
+from lakeui.conflicts.eligibility.report import eligibility_report
+from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.throughput import throughput_of
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError
 
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.report_links import explain_report, record_report
+from lakeui.conflicts.reports.links import explain_report, record_report
 from tests.lakeui.people import make_table, person
 
 pytestmark = pytest.mark.django_db

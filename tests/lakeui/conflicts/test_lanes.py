@@ -7,13 +7,13 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, CommitFile
-from lakeui.conflicts.lane_filter import LaneFilter, narrowed
-from lakeui.conflicts.lane_navigator import BUCKETS, DAY, navigator
-from lakeui.conflicts.lane_path import lane_path
-from lakeui.conflicts.lane_sums import OTHERS, lane_sums
-from lakeui.conflicts.lane_words import did, engine_name, met_where, resolved, short
-from lakeui.conflicts.other_settings import other_settings
-from lakeui.conflicts.swim_lane import swim_lane
+from lakeui.conflicts.lanes.narrowing import LaneFilter, narrowed
+from lakeui.conflicts.lanes.navigator import BUCKETS, DAY, navigator
+from lakeui.conflicts.lanes.other_settings import other_settings
+from lakeui.conflicts.lanes.path import lane_path
+from lakeui.conflicts.lanes.sums import OTHERS, lane_sums
+from lakeui.conflicts.lanes.swim_lane import swim_lane
+from lakeui.conflicts.lanes.words import did, engine_name, met_where, resolved, short
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table

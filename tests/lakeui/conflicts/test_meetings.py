@@ -13,15 +13,15 @@ from engine.schema.types import INTEGER, StructField, StructType
 from engine.table import DeltaTable
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.registration import register_table
-from lakeui.conflicts.forecast import forecast
-from lakeui.conflicts.meetings import MAX_VERSIONS, meetings_of
-from lakeui.conflicts.met_rows import met_rows
-from lakeui.conflicts.observed import observed_pairs
-from lakeui.conflicts.pairs import setting_of, table_matrix
-from lakeui.conflicts.proposal import LEVEL, VECTORS, Proposal, committed, proposal_of
-from lakeui.conflicts.reordered import reordered_versions, told
-from lakeui.conflicts.settings_history import settings_history
-from lakeui.conflicts.statement_kinds import statement_kind
+from lakeui.conflicts.isolation.forecast import forecast
+from lakeui.conflicts.isolation.meetings import MAX_VERSIONS, meetings_of
+from lakeui.conflicts.isolation.met_rows import met_rows
+from lakeui.conflicts.isolation.observed import observed_pairs
+from lakeui.conflicts.isolation.pairs import setting_of, table_matrix
+from lakeui.conflicts.isolation.proposal import LEVEL, VECTORS, Proposal, committed, proposal_of
+from lakeui.conflicts.isolation.reordered import reordered_versions, told
+from lakeui.conflicts.isolation.settings_history import settings_history
+from lakeui.conflicts.statements.kinds import statement_kind
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 from tests.lakeui.people import make_table as small_table

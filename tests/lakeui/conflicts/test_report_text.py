@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from lakeui.conflicts.report_text import plain_text
-from lakeui.conflicts.reports import parse_report
+from lakeui.conflicts.reports.messages import parse_report
+from lakeui.conflicts.reports.text import plain_text
 
 OLD = (
     "io.delta.exceptions.ConcurrentAppendException: Files were added to partition "

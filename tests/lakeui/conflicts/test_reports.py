@@ -5,8 +5,8 @@ import json
 import pytest
 
 from engine.errors import RequestError
-from lakeui.conflicts.report_signs import KINDS, SUBCLASSES
-from lakeui.conflicts.reports import MAX_REPORT_CHARS, parse_report
+from lakeui.conflicts.reports.messages import MAX_REPORT_CHARS, parse_report
+from lakeui.conflicts.reports.signs import KINDS, SUBCLASSES
 
 COMMIT = (
     '{"timestamp":1730550000123,"userName":"ann@example.org","operation":"DELETE",'

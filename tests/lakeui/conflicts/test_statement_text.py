@@ -2,7 +2,7 @@
 
 import pytest
 
-from lakeui.conflicts.statement_text import statement_text
+from lakeui.conflicts.statements.text import statement_text
 
 MERGED = '[{"predicate":"s.x > t.x","actionType":"update"}]'
 

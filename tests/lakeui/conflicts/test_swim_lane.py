@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.observed import observed_pairs
-from lakeui.conflicts.swim_lane import MAX_VERSIONS, Reordered, swim_lane
+from lakeui.conflicts.isolation.observed import observed_pairs
+from lakeui.conflicts.lanes.swim_lane import MAX_VERSIONS, Reordered, swim_lane
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table

@@ -4,10 +4,10 @@ import pytest
 
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Commit
-from lakeui.conflicts.overlaps import Was, pair_changes, replay
-from lakeui.conflicts.pairs import computed_matrix
-from lakeui.conflicts.recorded_history import latest_versions, unexplained
-from lakeui.conflicts.what_if import Verdict, what_if
+from lakeui.conflicts.isolation.pairs import computed_matrix
+from lakeui.conflicts.replay.overlaps import Was, pair_changes, replay
+from lakeui.conflicts.replay.recorded_history import latest_versions, unexplained
+from lakeui.conflicts.replay.what_if import Verdict, what_if
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.people import make_conflict, make_job, make_table
 

@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, LiveFile, Table
-from lakeui.conflicts.lane_bars import Bar, Joint
-from lakeui.conflicts.swim_lane import SwimLane
+from lakeui.conflicts.lanes.bars import Bar, Joint
+from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.pages.charts.swim import MAX_LANES, MAX_TRACKS, REST, draw_swim_lane
 from tests.lakeui.factories import make_commit, make_table

@@ -10,10 +10,10 @@ from engine.conflicts.checker import CHECKS, find_conflict
 from engine.conflicts.decision import decision_of
 from engine.conflicts.verdicts import stopped
 from lakeui.catalog.models import Table
-from lakeui.conflicts.both_sides import both_sides
+from lakeui.conflicts.loss.both_sides import both_sides
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.conflicts.recording import record_escaped
-from lakeui.conflicts.report_links import explain_report, record_report
+from lakeui.conflicts.reports.links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
 from tests.engine.conflicts.test_checks import ROWS
 from tests.lakeui.factories import make_conflict

@@ -11,8 +11,8 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, CommitFile
-from lakeui.conflicts.lane_bars import Bar
-from lakeui.conflicts.lane_navigator import Navigator, Passage
+from lakeui.conflicts.lanes.bars import Bar
+from lakeui.conflicts.lanes.navigator import Navigator, Passage
 from lakeui.jobs.models import JobAttempt
 from lakeui.pages.charts.lane_strip import draw_strip
 from lakeui.pages.charts.swim_labels import labels_for

@@ -11,9 +11,9 @@ from django.db import DatabaseError
 
 from engine.errors import RequestError
 from lakeui.catalog.models import Table
-from lakeui.conflicts.report_links import LinkedReport, explain_report
-from lakeui.conflicts.report_verdict import verdict_of
-from lakeui.conflicts.reports import MAX_REPORT_CHARS, parse_report
+from lakeui.conflicts.reports.links import LinkedReport, explain_report
+from lakeui.conflicts.reports.messages import MAX_REPORT_CHARS, parse_report
+from lakeui.conflicts.reports.verdict import verdict_of
 
 CONFLICT_FOUND = 3
 

@@ -1,0 +1,98 @@
+"""Everything a page says of a table's eligibility: what was lost for lack of it, why, and what mends it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.assessment import TableEligibility, asked, eligibility_of
+from lakeui.conflicts.eligibility.lines import FAILS, ConditionLine
+from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
+from lakeui.conflicts.eligibility.runtime_matrix import (
+    RuntimeColumn,
+    mended,
+    other_writers,
+    runtime_columns,
+)
+from lakeui.conflicts.eligibility.table_conditions import Speed, locked_out_by, table_lines
+from lakeui.conflicts.eligibility.write_conditions import write_lines
+from lakeui.conflicts.recent_writes import recent_writes
+from lakeui.conflicts.replay.what_if import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Losses of 30 days and what rows would have made of them; `saved_*` are of those that pass."""
+
+    lost: int
+    passes: int
+    still_lost: int
+    undecidable: int
+    saved_ms: int
+    saved_bytes: int
+    is_capped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EligibilityReport:
+    """`runtimes` as the table is, `mended` once its fixes are made.
+
+    `writes` were looked at, `met` of them had a condition and met others; `unplaced` were written by
+    programs that are none of the runtimes. `by_files` are those who wrote by engines that compare
+    files whatever the table is, with their commits.
+    """
+
+    eligibility: TableEligibility
+    losses: Losses
+    of_table: tuple[ConditionLine, ...]
+    of_writes: tuple[ConditionLine, ...]
+    runtimes: tuple[RuntimeColumn, ...]
+    mended: tuple[RuntimeColumn, ...]
+    writes: int
+    met: int
+    unplaced: int
+    is_capped: bool
+    locked_out_writers: tuple[str, ...]
+    by_files: tuple[tuple[str, int], ...]
+
+    @property
+    def failing(self) -> int:
+        """How many conditions of the table stand in the way."""
+        return sum(line.state == FAILS for line in self.of_table)
+
+
+def eligibility_report(
+    table: Table, speed: Speed | None = None, readers: Sequence[str] = ()
+) -> EligibilityReport | None:
+    """None while the table's log was never read. `readers` are streams known to read it."""
+    if not table.schema or table.version is None:
+        return None
+    found, writes = asked(table), recent_writes(table)
+    clustered = bool(table.clustering_columns)
+    later = bool(table.clustering_columns or table.partition_columns)
+    return EligibilityReport(
+        eligibility=eligibility_of(table),
+        losses=_losses(row_verdicts(table)),
+        of_table=table_lines(table, found, writes, speed, readers),
+        of_writes=write_lines(table, writes),
+        runtimes=runtime_columns(found, writes, clustered=clustered),
+        mended=runtime_columns(mended(found), writes, clustered=later),
+        writes=len(writes.writes) + writes.lost,
+        met=writes.met,
+        unplaced=other_writers(writes),
+        is_capped=writes.is_capped,
+        locked_out_writers=locked_out_by(writes, "deletionVectors"),
+        by_files=tuple(writes.by_files()[:3]),
+    )
+
+
+def _losses(verdicts: RowVerdicts) -> Losses:
+    passing = verdicts.of(Verdict.PASSES)
+    return Losses(
+        lost=len(verdicts.losses),
+        passes=len(passing),
+        still_lost=len(verdicts.of(Verdict.CONFLICT)),
+        undecidable=len(verdicts.of(Verdict.UNDECIDABLE)),
+        saved_ms=sum(each.wasted_ms for each in passing),
+        saved_bytes=sum(each.wasted_bytes for each in passing),
+        is_capped=verdicts.is_capped,
+    )

@@ -1,0 +1,146 @@
+"""Where row-level concurrency would apply: every runtime by every condition, as it is and once mended."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from engine.conflicts.eligibility import Eligibility
+from engine.conflicts.runtimes import RUNTIMES, Runtime, runtime_verdicts
+from lakeui.conflicts.recent_writes import RecentWrites
+from lakeui.conflicts.statements.conditions import Condition
+
+HOLDS, FAILS, SOME, NOT_OFFERED = "holds", "fails", "some", "not offered"
+LAYOUT, VECTORS, IDENTITY = "Layout", "Deletion vectors", "No identity column"
+CONDITIONS, TARGETS = "Conditions", "MERGE names target rows"
+_ALL = "UPDATE, DELETE, MERGE"
+_NOTES = {
+    "MERGE without Photon too": "with or without Photon",
+    "MERGE needs Photon and an explicit predicate on the target": "MERGE: Photon only",
+    "without Photon DELETE only": "no Photon: DELETE only",
+}
+_NEEDS_TARGET = "Databricks Runtime 14.2"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeCell:
+    """A condition on a runtime: `holds`, `fails`, `some` or `not offered`, in words too."""
+
+    condition: str
+    state: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeColumn:
+    """A runtime: its cells, how it decides, and how many commits of 30 days it wrote here.
+
+    `by_rows` are the operations that rows decide; empty: files do.
+    """
+
+    runtime: str
+    limits: str
+    cells: tuple[RuntimeCell, ...]
+    takes_part: bool
+    reason: str
+    by_rows: str
+    writes: int
+
+    @property
+    def short_name(self) -> str:
+        """Its name where a column is narrow: of later Databricks runtimes the version alone."""
+        short = self.runtime.replace("Databricks Runtime", "Databricks").replace(
+            " (open source)", ""
+        )
+        return short[:1].upper() + short[1:] if short.startswith("this") else short
+
+    @property
+    def note(self) -> str:
+        """What else it asks for, in few words."""
+        if not self.limits:
+            return "open source" if self.runtime.startswith("delta") else "Spark and Arrow"
+        return _NOTES.get(self.limits, self.limits)
+
+
+def runtime_columns(
+    found: Eligibility, writes: RecentWrites, *, clustered: bool
+) -> tuple[RuntimeColumn, ...]:
+    """Every runtime of the engine's list, for a table as `found` says it is."""
+    wrote = Counter(write.client.runtime for write in writes.writes)
+    verdicts = runtime_verdicts(found, clustered=clustered)
+    return tuple(
+        RuntimeColumn(
+            runtime=runtime.name,
+            limits=runtime.limits,
+            cells=tuple(_cells(runtime, found, writes, clustered=clustered)),
+            takes_part=verdict.takes_part,
+            reason=verdict.reason,
+            by_rows=_by_rows(runtime) if verdict.takes_part else "",
+            writes=wrote[runtime.name],
+        )
+        for runtime, verdict in zip(RUNTIMES, verdicts, strict=True)
+    )
+
+
+def mended(found: Eligibility) -> Eligibility:
+    """The same table once every condition is met."""
+    conditions = tuple(replace(each, holds=True) for each in found.conditions)
+    return Eligibility(conditions, traces_moves=True)
+
+
+def other_writers(writes: RecentWrites) -> int:
+    """Commits by programs that are none of the runtimes, or that do not name themselves."""
+    known = {runtime.name for runtime in RUNTIMES}
+    return sum(write.client.runtime not in known for write in writes.writes)
+
+
+def _by_rows(runtime: Runtime) -> str:
+    if runtime.name == _NEEDS_TARGET:
+        return f"{_ALL} with Photon and a literal"
+    return f"{_ALL} with Photon" if "without Photon DELETE only" in runtime.limits else _ALL
+
+
+def _cells(
+    runtime: Runtime, found: Eligibility, writes: RecentWrites, *, clustered: bool
+) -> Iterator[RuntimeCell]:
+    if not runtime.supported:
+        for name in (LAYOUT, VECTORS, IDENTITY, CONDITIONS, TARGETS):
+            yield RuntimeCell(name, NOT_OFFERED, NOT_OFFERED)
+        return
+    layout, supported, enabled, identity = (each.holds for each in found.conditions)
+    yield _layout(runtime, layout, clustered=clustered)
+    yield _plain(VECTORS, found.traces_moves if runtime.needs_vectors else supported and enabled)
+    yield _plain(IDENTITY, identity)
+    yield _conditions(writes)
+    yield _targets(runtime, writes)
+
+
+def _layout(runtime: Runtime, holds: bool, *, clustered: bool) -> RuntimeCell:
+    if runtime.clustered_only and not clustered:
+        if runtime.setting and holds:
+            return RuntimeCell(LAYOUT, SOME, "with a setting")
+        return RuntimeCell(LAYOUT, FAILS, "clustered only" if holds else FAILS)
+    return _plain(LAYOUT, holds)
+
+
+def _plain(name: str, holds: bool) -> RuntimeCell:
+    state = HOLDS if holds else FAILS
+    return RuntimeCell(name, state, state)
+
+
+def _conditions(writes: RecentWrites) -> RuntimeCell:
+    back = sum(use.times for use in writes.conditions if use.condition.obstacle)
+    return (
+        RuntimeCell(CONDITIONS, SOME, f"{back:,} fall back") if back else _plain(CONDITIONS, True)
+    )
+
+
+def _targets(runtime: Runtime, writes: RecentWrites) -> RuntimeCell:
+    if runtime.name != _NEEDS_TARGET:
+        return _plain(TARGETS, True)
+    merges = [use for use in writes.conditions if use.operation == "MERGE"]
+    bare = sum(use.times for use in merges if not _names_target(use.condition))
+    return RuntimeCell(TARGETS, FAILS, f"{bare:,} join only") if bare else _plain(TARGETS, True)
+
+
+def _names_target(condition: Condition) -> bool:
+    return bool(condition.target_parts)

@@ -1,0 +1,207 @@
+"""What a change of a table's isolation settings would do, before it is done."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Max
+from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
+
+from engine.actions.table import Protocol
+from engine.protocol.features import supported_features
+from lakeui.catalog.definitions import Section
+from lakeui.catalog.models import Table
+from lakeui.conflicts.assessment import protocol_of
+from lakeui.conflicts.isolation.proposal import (
+    LEVEL,
+    ROW_TRACKING,
+    VECTORS,
+    Proposal,
+    committed,
+    eligible_under,
+    proposal_of,
+    protocol_under,
+    undone_by,
+)
+
+STREAMS_DAYS = 7
+MAX_STREAMS = 10
+PROMISES = {
+    "WriteSerializable": (
+        "Writes are serializable. A blind append may be ordered after a write that did not see it,"
+        " so appends never make others lose."
+    ),
+    "Serializable": (
+        "The history is the order. An append that a write should have read makes that write lose."
+    ),
+}
+_UNSET = {LEVEL: "WriteSerializable", VECTORS: "false", ROW_TRACKING: "false"}
+_FOR_READERS = frozenset({"deletionVectors"})
+_CLIENTS = {
+    "deletionVectors": "such as delta-spark before 2.3 and Databricks Runtime before 12.2 LTS",
+    "rowTracking": "such as delta-spark before 3.2 and delta-rs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job that would lose, because the metadata it read would change. `since`: its attempt began."""
+
+    id: str
+    kind: str
+    state: str
+    by: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStream:
+    """A stream that was seen lately. One that reads stops; one that writes loses its open batch."""
+
+    name: str
+    reads: bool
+    by: str = ""
+    last_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impact:
+    """What would change and who would notice. `changes` is empty where all is as asked already.
+
+    `committed` are the lines of the log that would come and go, `undone_by` the statements that put
+    the settings back. `clustering` is None where it stays.
+    """
+
+    changes: Mapping[str, str]
+    clustering: tuple[str, ...] | None
+    committed: tuple[Section, ...]
+    losing_jobs: tuple[RunningJob, ...]
+    streams: tuple[SeenStream, ...]
+    new_features: tuple[str, ...]
+    locked_out: tuple[str, ...]
+    irreversible: tuple[str, ...]
+    undone_by: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def stopped(self) -> tuple[SeenStream, ...]:
+        """Streams that read, and would stop."""
+        return tuple(each for each in self.streams if each.reads)
+
+    @property
+    def losing_streams(self) -> tuple[SeenStream, ...]:
+        """Streams that write, and may lose the batch that is open."""
+        return tuple(each for each in self.streams if not each.reads)
+
+
+def impact_of(
+    table: Table,
+    properties: Mapping[str, str],
+    clustering: tuple[str, ...] | None = None,
+    readers: Iterable[str] = (),
+) -> Impact:
+    """The impact of settings on a table as mirrored. `readers` are streams known to read it."""
+    proposal = proposal_of(table, properties, clustering)
+    protocol = protocol_under(table, proposal) if proposal else protocol_of(table)
+    features = tuple(_new_features(table, protocol))
+    stops = bool(proposal.properties or features)
+    return Impact(
+        changes=proposal.properties,
+        clustering=proposal.clustering,
+        committed=committed(table, proposal),
+        losing_jobs=_losing_jobs(table) if stops else (),
+        streams=tuple(_streams(table, proposal, readers)) if stops else (),
+        new_features=features,
+        locked_out=tuple(_locked_out(features)),
+        irreversible=tuple(_irreversible(features)),
+        undone_by=undone_by(table, proposal),
+        warnings=tuple(_warnings(table, proposal)),
+    )
+
+
+def impact_of_command(table: Table, kind: str, parameters: Mapping[str, Any]) -> Impact | None:
+    """Of a command that sets or unsets properties, or the clustering; None for any other."""
+    if kind == "set_properties":
+        return impact_of(table, {k: str(v) for k, v in parameters.get("properties", {}).items()})
+    if kind == "unset_properties":
+        return impact_of(table, {key: _UNSET.get(key, "") for key in parameters.get("keys", ())})
+    if kind == "alter_cluster_by":
+        return impact_of(table, {}, tuple(parameters.get("columns", ())))
+    return None
+
+
+def _losing_jobs(table: Table) -> tuple[RunningJob, ...]:
+    rows = table.jobs.filter(dry_run=False, state__in=["running", "committing"])
+    began = rows.annotate(began=Max("attempt_rows__started_at")).order_by("started_at", "id")
+    return tuple(
+        RunningJob(str(job_id), kind, state, by or "", attempt or started)
+        for job_id, kind, state, by, attempt, started in began.values_list(
+            "id", "kind", "state", "requested_by__username", "began", "started_at"
+        )
+    )
+
+
+def _streams(table: Table, proposal: Proposal, readers: Iterable[str]) -> Iterator[SeenStream]:
+    """Writers are told by their commits; readers only where they run as jobs here."""
+    if proposal.properties:  # a reader minds the metadata, and not the protocol alone
+        yield from (SeenStream(name, reads=True) for name in readers)
+    since = timezone.now() - timedelta(days=STREAMS_DAYS)
+    lately = table.commits.filter(operation="STREAMING UPDATE", committed_at__gte=since)
+    query = KeyTextTransform("queryId", "operation_parameters")
+    rows = lately.order_by().annotate(query=query).values_list("query", "user_name")
+    for name, user, last_at in rows.annotate(last_at=Max("committed_at")).order_by("-last_at")[
+        :MAX_STREAMS
+    ]:
+        yield SeenStream(name or "", False, user, last_at)
+
+
+def _new_features(table: Table, protocol: Protocol) -> Iterator[str]:
+    have = supported_features(protocol_of(table))  # by its versions too, if not by name
+    yield from sorted(supported_features(protocol) - have)
+
+
+def _locked_out(features: tuple[str, ...]) -> Iterator[str]:
+    for feature in features:
+        who = "readers and writers" if feature in _FOR_READERS else "writers"
+        such = f", {_CLIENTS[feature]}" if feature in _CLIENTS else ""
+        yield f"{who} that do not know the table feature {feature}{such}"
+
+
+def _irreversible(features: tuple[str, ...]) -> Iterator[str]:
+    if features:
+        yield (
+            f"The protocol keeps {', '.join(features)} when the property is unset: dropping a"
+            " feature takes ALTER TABLE … DROP FEATURE, and older versions still need it."
+        )
+
+
+def _warnings(table: Table, proposal: Proposal) -> Iterator[str]:
+    changes = proposal.properties
+    if changes:
+        yield "It changes the metadata: writes that began before it fail, streaming readers stop."
+    if changes.get(LEVEL) == "Serializable":
+        yield (
+            "More writes will lose: blind appends then count for UPDATE, DELETE and MERGE. It adds"
+            " conflicts and cures none."
+        )
+    if changes.get(LEVEL) == "WriteSerializable":
+        yield "Open-source Delta honours this level where it finds it, and refuses to set it."
+    if table.row_level_eligible and not eligible_under(table, proposal):
+        yield "Row-level concurrency ends: writes of one file conflict again."
+    if changes.get(ROW_TRACKING, "").lower() == "true":
+        yield "Rows that are there get their ids first, in commits of their own that state files anew."
+    if changes.get(ROW_TRACKING, "").lower() == "false":
+        yield "Row ids are not kept any more: what OPTIMIZE moves by ZORDER is then told by files."
+    if proposal.clustering is not None:
+        yield from _of_clustering(table, proposal.clustering)
+
+
+def _of_clustering(table: Table, columns: tuple[str, ...]) -> Iterator[str]:
+    if table.partition_columns:
+        yield "A table is partitioned or clustered, not both: the job would refuse this."
+    elif columns:
+        yield "No row moves until OPTIMIZE runs: files that are there keep the order they have."
+    else:
+        yield "OPTIMIZE then only compacts; files keep the order they have."

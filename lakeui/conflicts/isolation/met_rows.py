@@ -1,0 +1,102 @@
+"""Meetings with both sides named, and how each ended."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Q
+
+from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.isolation.meetings import Meeting
+from lakeui.conflicts.models import Conflict
+
+PASSED = "passed"
+ABSORBED, LOST = str(Conflict.Kind.ABSORBED), "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetRow:
+    """`outcome`: passed (no check found them meeting), absorbed or lost.
+
+    `version` is None where the later one lost. `at` is when it landed or lost. `row_count` is of the
+    rows that rows were compared by, None where they were not or it is not recorded.
+    """
+
+    outcome: str
+    version: int | None
+    operation: str
+    user_name: str
+    winning_version: int
+    winner_operation: str
+    winner_user_name: str
+    at: datetime | None
+    conflict_id: int | None
+    row_count: int | None
+
+
+def met_rows(table: Table, met: Sequence[Meeting]) -> list[MetRow]:
+    """The meetings in full, in three queries however many there are."""
+    commits = _commits(table, met)
+    lost = _lost(table, met)
+    absorbed = _absorbed(table, met)
+    return [_row(each, commits, lost, absorbed) for each in met]
+
+
+def _row(
+    each: Meeting,
+    commits: Mapping[int, Commit],
+    lost: Mapping[int, Conflict],
+    absorbed: Mapping[tuple[int, int], Conflict],
+) -> MetRow:
+    winner = commits.get(each.winning_version)
+    loser = lost.get(each.conflict_id or 0)
+    mine = commits.get(each.version) if each.version is not None else None
+    joint = absorbed.get((each.version or 0, each.winning_version))
+    on_record = loser or joint
+    ended_it = loser is not None and loser.winning_version == each.winning_version
+    return MetRow(
+        outcome=LOST if ended_it else ABSORBED if joint else PASSED,
+        version=each.version,
+        operation=mine.operation if mine else loser.current_operation if loser else "",
+        user_name=mine.user_name if mine else loser.current_user_name if loser else "",
+        winning_version=each.winning_version,
+        winner_operation=winner.operation if winner else "",
+        winner_user_name=winner.user_name if winner else "",
+        at=mine.committed_at if mine else loser.occurred_at if loser else None,
+        conflict_id=on_record.pk if on_record else None,
+        row_count=on_record.row_count if on_record else None,
+    )
+
+
+def _commits(table: Table, met: Sequence[Meeting]) -> Mapping[int, Commit]:
+    versions = {each.winning_version for each in met} | {
+        each.version for each in met if each.version is not None
+    }
+    rows = table.commits.filter(version__in=versions)
+    narrow = rows.only("table", "version", "operation", "user_name", "committed_at")
+    return {row.version: row for row in narrow}
+
+
+def _lost(table: Table, met: Sequence[Meeting]) -> Mapping[int, Conflict]:
+    keys = {each.conflict_id for each in met if each.conflict_id is not None}
+    return {row.pk: row for row in table.conflicts.filter(pk__in=keys).defer("facts")}
+
+
+def _absorbed(table: Table, met: Sequence[Meeting]) -> Mapping[tuple[int, int], Conflict]:
+    """By the version that absorbed it, as its job or the record tells, and the one it met."""
+    winners = {each.winning_version for each in met}
+    versions = {each.version for each in met if each.version is not None}
+    became = Q(job__committed_version__in=versions) | Q(attempted_version__in=versions)
+    joints = table.conflicts.filter(
+        became, kind=Conflict.Kind.ABSORBED, winning_version__in=winners
+    )
+    found: dict[tuple[int, int], Conflict] = {}
+    narrow = joints.select_related("job").only(
+        "table", "row_count", "attempted_version", "winning_version", "job__committed_version"
+    )
+    for row in narrow:
+        version = row.job.committed_version if row.job else None
+        version = row.attempted_version if version is None else version
+        if version is not None and row.winning_version is not None:
+            found[version, row.winning_version] = row
+    return found

@@ -1,0 +1,168 @@
+"""A change of the settings that decide who conflicts: what it asks for, and what would be committed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.actions.table import Protocol
+from engine.commands.model import ClusterBy, Command, SetProperties, UnsetProperties
+from engine.conflicts.eligibility import table_eligibility
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.sketch import Setting
+from engine.protocol.features import upgrade
+from lakeui.catalog.definitions import Line, Section
+from lakeui.catalog.models import Table
+from lakeui.conflicts.assessment import metadata_of, protocol_of
+from lakeui.conflicts.isolation.pairs import setting_of
+
+LEVEL = "delta.isolationLevel"
+VECTORS = "delta.enableDeletionVectors"
+ROW_TRACKING = "delta.enableRowTracking"
+FEATURES = {VECTORS: "deletionVectors", ROW_TRACKING: "rowTracking"}
+_DOMAIN = "clustering"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Properties to set and columns to cluster by, in so far as the table has them otherwise.
+
+    `clustering` is None where it stays; empty, the table would not be clustered any more.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    clustering: tuple[str, ...] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.properties) or self.clustering is not None
+
+    @property
+    def jobs(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+        """What is to be done, as kinds of jobs with their parameters, each a commit of its own."""
+        found: list[tuple[str, Mapping[str, Any]]] = []
+        if self.properties:
+            found.append(("set_properties", {"properties": dict(self.properties)}))
+        if self.clustering is not None:
+            found.append(("alter_cluster_by", {"columns": list(self.clustering)}))
+        return tuple(found)
+
+    @property
+    def job(self) -> tuple[str, Mapping[str, Any]]:
+        """The one job that does it: its kind and parameters; of two, a script."""
+        jobs = self.jobs
+        if len(jobs) == 1:
+            return jobs[0]
+        return "script", {"steps": [{"kind": kind, "parameters": each} for kind, each in jobs]}
+
+    @property
+    def statement(self) -> str:
+        """What the log will call it."""
+        parts = ["SET TBLPROPERTIES"] if self.properties else []
+        return ", then ".join([*parts, *(["CLUSTER BY"] if self.clustering is not None else [])])
+
+
+def proposal_of(
+    table: Table, properties: Mapping[str, str], clustering: tuple[str, ...] | None = None
+) -> Proposal:
+    """What of these settings the table does not have yet."""
+    changes = {
+        name: value
+        for name, value in properties.items()
+        if _in_force(table, name).lower() != value.lower()
+    }
+    other = clustering is not None and clustering != tuple(table.clustering_columns)
+    return Proposal(changes, clustering if other else None)
+
+
+def setting_under(table: Table, proposal: Proposal) -> Setting:
+    """The kind of table it would be."""
+    named, level = proposal.properties, proposal.properties.get(LEVEL)
+    vectors, tracking = named.get(VECTORS), named.get(ROW_TRACKING)
+    return setting_of(
+        table,
+        IsolationLevel(level) if level else None,
+        vectors=None if vectors is None else vectors == "true",
+        row_tracking=None if tracking is None else tracking == "true",
+    )
+
+
+def protocol_under(table: Table, proposal: Proposal) -> Protocol:
+    """The protocol it would have: that of now, with the features that the settings need."""
+    wanted = {FEATURES[k] for k, v in proposal.properties.items() if k in FEATURES and v == "true"}
+    if proposal.clustering is not None:
+        wanted.add(_DOMAIN)
+    return upgrade(protocol_of(table), wanted)
+
+
+def eligible_under(table: Table, proposal: Proposal) -> bool:
+    """Whether it would take part in row-level concurrency."""
+    columns = table.clustering_columns if proposal.clustering is None else proposal.clustering
+    metadata = metadata_of(table, {**table.properties, **proposal.properties})
+    return table_eligibility(metadata, protocol_under(table, proposal), columns).eligible
+
+
+def committed(table: Table, proposal: Proposal) -> tuple[Section, ...]:
+    """What the commits would hold, as lines that come and go, by action of the log."""
+    sections = (
+        Section("protocol", tuple(_protocol_lines(table, proposal))),
+        Section("metaData.configuration", tuple(_property_lines(table, proposal))),
+        Section("domainMetadata delta.clustering", tuple(_clustering_lines(table, proposal))),
+    )
+    return tuple(section for section in sections if section.lines)
+
+
+def undone_by(table: Table, proposal: Proposal) -> tuple[str, ...]:
+    """The statements that would put the settings back, as far as a statement can."""
+    kept = {
+        name: table.properties[name] for name in proposal.properties if name in table.properties
+    }
+    gone = tuple(name for name in proposal.properties if name not in table.properties)
+    commands: list[Command] = []
+    if kept:
+        commands.append(SetProperties(table=table.name, properties=kept))
+    if gone:
+        commands.append(UnsetProperties(table=table.name, keys=gone))
+    if proposal.clustering is not None:
+        commands.append(ClusterBy(table=table.name, columns=tuple(table.clustering_columns)))
+    return tuple(each.statement() for each in commands)
+
+
+def _in_force(table: Table, name: str) -> str:
+    """A setting's value as the log has it, or the default that holds without it."""
+    known = {
+        LEVEL: table.isolation_level,
+        VECTORS: str(table.deletion_vectors),
+        ROW_TRACKING: str(table.row_tracking),
+    }
+    return str(table.properties.get(name) or known.get(name, ""))
+
+
+def _protocol_lines(table: Table, proposal: Proposal) -> Iterator[Line]:
+    old, new = protocol_of(table), protocol_under(table, proposal)
+    for name, before, after in (
+        ("minReaderVersion", old.min_reader_version, new.min_reader_version),
+        ("minWriterVersion", old.min_writer_version, new.min_writer_version),
+    ):
+        if before != after:
+            yield Line("-", f"{name} = {before}")
+            yield Line("+", f"{name} = {after}")
+    for name, had, has in (
+        ("readerFeatures", old.reader_features, new.reader_features),
+        ("writerFeatures", old.writer_features, new.writer_features),
+    ):
+        for feature in sorted(set(has or ()) - set(had or ())):
+            yield Line("+", f"{name}: {feature}")
+
+
+def _property_lines(table: Table, proposal: Proposal) -> Iterator[Line]:
+    for name, value in proposal.properties.items():
+        if name in table.properties:
+            yield Line("-", f"{name} = {table.properties[name]}")
+        yield Line("+", f"{name} = {value}")
+
+
+def _clustering_lines(table: Table, proposal: Proposal) -> Iterator[Line]:
+    if proposal.clustering is None:
+        return
+    if table.clustering_columns:
+        yield Line("-", f"clusteringColumns = {', '.join(table.clustering_columns)}")
+    yield Line("+", f"clusteringColumns = {', '.join(proposal.clustering) or 'none'}")

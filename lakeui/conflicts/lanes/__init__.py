@@ -1,0 +1,1 @@
+"""The swim-lane: who wrote when, what each met on its way in."""

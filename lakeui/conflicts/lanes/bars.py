@@ -1,0 +1,191 @@
+"""A transaction as a bar of the swim-lane: one that landed, one that lost, one that runs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.lanes.landed import Landed
+from lakeui.conflicts.lanes.words import Properties, did, met_where, why_lost, would_meet
+from lakeui.conflicts.models import Conflict
+
+NOT_RECORDED = "not recorded"
+OURS = "lakeui"  # of an attempt of ours, which has not said its version
+LOST = frozenset({"escaped", "reported"})
+_REARRANGING = ("optimize", "reorg")
+_SERIALIZABLE = "Serializable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A transaction. `outcome`: committed, escaped, reported or running; the two between lost.
+
+    `met` versions landed between its read version and its end, `exempt` of them are blind appends
+    that do not count at its level; None where the mirror does not hold them all. `absorbed` are the
+    versions that it met in the same files and was told apart from by rows. `said` is what it did, or
+    where it lost, `ending` how it came out of what it met. `wasted_*` is what a loser threw away,
+    `percent` how far a running one is.
+    """
+
+    lane: str
+    operation: str
+    outcome: str
+    version: int | None
+    read_version: int | None
+    started_at: datetime | None
+    started_is_estimated: bool
+    finished_at: datetime | None
+    isolation_level: str
+    is_blind_append: bool | None
+    engine: str = ""
+    conflict_id: int | None = None
+    winning_version: int | None = None
+    job_id: str | None = None
+    attempt: int | None = None
+    met: int | None = None
+    exempt: int | None = None
+    absorbed: tuple[int, ...] = ()
+    said: str = ""
+    ending: str = ""
+    wasted_ms: int = 0
+    wasted_bytes: int = 0
+    percent: int | None = None
+    changes_metadata: bool = False
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What names it in an address: its version, the conflict it ended in, or its job."""
+        if self.version is not None:
+            return f"v{self.version}"
+        return f"j-{self.job_id}" if self.outcome == "running" else f"c-{self.conflict_id}"
+
+    @property
+    def is_lost(self) -> bool:
+        return self.outcome in LOST
+
+    @property
+    def took_ms(self) -> int | None:
+        """How long it ran; where its start is estimated, at most. None: not recorded."""
+        if self.started_at is None or self.finished_at is None or self.read_version is None:
+            return None
+        return max(0, round((self.finished_at - self.started_at).total_seconds() * 1000))
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A conflict that was absorbed: both versions landed."""
+
+    conflict_id: int
+    version: int | None
+    winning_version: int | None
+    rule: str
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What bars are made beside: what landed, our jobs by version, properties as set before."""
+
+    landed: Landed
+    jobs: Mapping[int, Mapping[str, Any]]
+    joints: Iterable[Joint]
+    properties: Mapping[int, Properties]
+
+
+def landed_bar(commit: Commit, around: Around) -> Bar:
+    """A version."""
+    job = around.jobs.get(commit.version, {})
+    began = job.get("attempt_rows__started_at")
+    own = [each for each in around.joints if each.version == commit.version]
+    relaxed = commit.isolation_level != _SERIALIZABLE and not commit.changes_metadata
+    met, exempt = around.landed.between(commit.read_version, commit.version - 1, relaxed=relaxed)
+    read_at = around.landed.moment(commit.read_version)
+    return Bar(
+        lane=commit.user_name or commit.engine_info or NOT_RECORDED,
+        operation=commit.operation or NOT_RECORDED,
+        outcome="committed",
+        version=commit.version,
+        read_version=commit.read_version,
+        started_at=began or read_at or commit.committed_at,
+        started_is_estimated=began is None,
+        finished_at=commit.committed_at,
+        isolation_level=commit.isolation_level,
+        is_blind_append=commit.is_blind_append,
+        engine=commit.engine_info,
+        job_id=str(job["id"]) if job else None,
+        attempt=job.get("attempt_rows__number"),
+        met=met,
+        exempt=exempt,
+        absorbed=tuple(e.winning_version for e in own if e.winning_version is not None),
+        said=did(commit, around.properties.get(commit.version, {})),
+        ending="; ".join(each.how for each in own),
+        changes_metadata=commit.changes_metadata and commit.version > 0,
+    )
+
+
+def lost_bar(conflict: Conflict, around: Around) -> Bar:
+    """An attempt that lost, here or, as reported, with another engine."""
+    began = _attempt_began(conflict)
+    relaxed = conflict.isolation_level != _SERIALIZABLE
+    read, winner = conflict.read_version, conflict.winning_version
+    met, exempt = around.landed.between(read, winner, relaxed=relaxed)
+    return Bar(
+        lane=conflict.current_user_name or NOT_RECORDED,
+        operation=conflict.current_operation or NOT_RECORDED,
+        outcome=conflict.kind,
+        version=None,
+        read_version=read,
+        started_at=began or around.landed.moment(read) or conflict.occurred_at,
+        started_is_estimated=began is None,
+        finished_at=conflict.occurred_at,
+        isolation_level=conflict.isolation_level,
+        is_blind_append=None,
+        engine=getattr(conflict, "engine", None) or (OURS if conflict.job_id else ""),
+        conflict_id=conflict.pk,
+        winning_version=winner,
+        job_id=str(conflict.job_id) if conflict.job_id else None,
+        attempt=conflict.attempt if conflict.job_id else None,
+        met=met,
+        exempt=exempt,
+        said=met_where(conflict),
+        ending=why_lost(conflict),
+        wasted_ms=conflict.wasted_ms,
+        wasted_bytes=conflict.wasted_bytes,
+        partitions=tuple(map(str, conflict.partitions or ())),
+    )
+
+
+def running_bar(row: Mapping[str, Any], table: Table, landed: Landed) -> Bar:
+    """An attempt of ours that has read and not ended, from a row of its job's values."""
+    level = "SnapshotIsolation" if row["kind"] in _REARRANGING else table.isolation_level
+    read, total = row["attempt_rows__read_version"], row["progress_total"]
+    met, exempt = landed.between(read, table.version, relaxed=level != _SERIALIZABLE)
+    return Bar(
+        lane=row["requested_by__username"] or "the system",
+        operation=row["kind"].replace("_", " ").upper(),
+        outcome="running",
+        version=None,
+        read_version=read,
+        started_at=row["attempt_rows__started_at"],
+        started_is_estimated=False,
+        finished_at=None,
+        isolation_level=level,
+        is_blind_append=None,
+        engine=OURS,
+        job_id=str(row["id"]),
+        attempt=row["attempt_rows__number"],
+        met=met,
+        exempt=exempt,
+        ending=would_meet(table.version or 0, met, exempt),
+        percent=100 * row["progress_done"] // total if total else None,
+    )
+
+
+def _attempt_began(conflict: Conflict) -> datetime | None:
+    if conflict.job is None:
+        return None
+    rows = conflict.job.attempt_rows.all()
+    began = next((each.started_at for each in rows if each.number == conflict.attempt), None)
+    return began or (conflict.job.started_at if conflict.attempt == 1 else None)

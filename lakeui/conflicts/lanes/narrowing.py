@@ -1,0 +1,125 @@
+"""Which transactions of a swim-lane are looked at: by outcome, writer, operation, partition."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from django.db.models import Q
+from django.db.models.fields.json import KeyTransform
+
+from lakeui.catalog.models import CommitFile, Table
+from lakeui.conflicts.lanes.bars import Bar
+from lakeui.conflicts.lanes.swim_lane import SwimLane
+
+OUTCOMES = ("lost", "absorbed", "running", "committed")
+NULL = "null"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFilter:
+    """Empty is any. `partition` is column=value, or several joined by "/" as in a path."""
+
+    outcome: str = ""
+    writer: str = ""
+    operation: str = ""
+    partition: str = ""
+
+    @property
+    def is_any(self) -> bool:
+        return not (self.outcome or self.writer or self.operation or self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many of the transactions ended how; `absorbed` are among the committed."""
+
+    all: int
+    committed: int
+    lost: int
+    absorbed: int
+    running: int
+    wasted_ms: int
+    wasted_bytes: int
+
+
+def narrowed(table: Table, lane: SwimLane, by: LaneFilter) -> tuple[SwimLane, Counts]:
+    """What the filter leaves of a swim-lane; the counts are of all outcomes of what else fits."""
+    touching = touching_versions(table, lane, by.partition) if by.partition else frozenset[int]()
+    others = [bar for bar in lane.all if _fits(bar, by, touching)]
+    kept = [bar for bar in others if _ended_so(bar, by.outcome)]
+    return _only(lane, kept), counted(others)
+
+
+def counted(bars: Iterable[Bar]) -> Counts:
+    """Transactions by outcome, and what the lost ones threw away."""
+    given = list(bars)
+    return Counts(
+        all=len(given),
+        committed=sum(bar.outcome == "committed" for bar in given),
+        lost=sum(bar.is_lost for bar in given),
+        absorbed=sum(bool(bar.absorbed) for bar in given),
+        running=sum(bar.outcome == "running" for bar in given),
+        wasted_ms=sum(bar.wasted_ms for bar in given),
+        wasted_bytes=sum(bar.wasted_bytes for bar in given),
+    )
+
+
+def touching_versions(table: Table, lane: SwimLane, partition: str) -> frozenset[int]:
+    """Versions that added or removed a file there, of the files that the mirror lists."""
+    files = CommitFile.objects.filter(
+        commit__table=table, commit__version__range=(lane.first, lane.last)
+    )
+    for number, part in enumerate(partition.split("/")):
+        column, _, value = part.partition("=")
+        if column not in table.partition_columns:
+            return frozenset()
+        name = f"part_{number}"
+        files = files.alias(**{name: KeyTransform(_physical(table, column), "partition_values")})
+        files = files.filter(Q(**{name: None if value == NULL else value}))
+    return frozenset(files.order_by().values_list("commit__version", flat=True).distinct())
+
+
+def _physical(table: Table, column: str) -> str:
+    """The name that a column has in the log: another one under column mapping."""
+    for each in table.schema.get("fields", ()) if isinstance(table.schema, dict) else ():
+        if each.get("name") == column:
+            metadata = each.get("metadata") or {}
+            return str(metadata.get("delta.columnMapping.physicalName", column))
+    return column
+
+
+def _fits(bar: Bar, by: LaneFilter, touching: frozenset[int]) -> bool:
+    if by.writer and bar.lane != by.writer:
+        return False
+    if by.operation and bar.operation != by.operation:
+        return False
+    return not by.partition or bar.version in touching or _names(bar, by.partition)
+
+
+def _names(bar: Bar, partition: str) -> bool:
+    wanted = set(partition.split("/"))
+    return any(wanted <= set(each.split("/")) for each in bar.partitions)
+
+
+def _ended_so(bar: Bar, outcome: str) -> bool:
+    match outcome:
+        case "":
+            return True
+        case "lost":
+            return bar.is_lost
+        case "absorbed":
+            return bool(bar.absorbed)
+        case _:
+            return bar.outcome == outcome
+
+
+def _only(lane: SwimLane, kept: list[Bar]) -> SwimLane:
+    versions = {bar.version for bar in kept if bar.version is not None}
+    ended = tuple(bar for bar in kept if bar.outcome != "running")
+    return replace(
+        lane,
+        lanes=tuple(sorted({bar.lane for bar in kept})),
+        bars=ended,
+        running=tuple(bar for bar in kept if bar.outcome == "running"),
+        joints=tuple(joint for joint in lane.joints if joint.version in versions),
+        reordered=tuple(each for each in lane.reordered if each.version in versions),
+    )

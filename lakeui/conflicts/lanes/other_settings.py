@@ -1,0 +1,68 @@
+"""What the neighbouring settings would have made of the versions shown: how many more would lose."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.conflicts.isolation import IsolationLevel
+from lakeui.catalog.models import Table
+from lakeui.conflicts.lanes.swim_lane import SwimLane
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.replay.what_if import Answer, Verdict, recorded_conflicts, what_if
+
+
+@dataclass(frozen=True, slots=True)
+class OtherSetting:
+    """One setting changed. `lost` landed and would lose, `spared` lost and would pass.
+
+    Of `undecidable` ones what is recorded does not tell; `not_replayed` versions are not kept whole.
+    """
+
+    name: str
+    level: str
+    row_level: bool
+    lost: int
+    spared: int
+    undecidable: int
+    not_replayed: int
+
+
+def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
+    """The other level, and the other way to tell writes apart, by replay of what is recorded."""
+    level = IsolationLevel(table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE)
+    rows = table.row_level_eligible
+    strict = level is IsolationLevel.SERIALIZABLE
+    other = IsolationLevel.WRITE_SERIALIZABLE if strict else IsolationLevel.SERIALIZABLE
+    met = recorded_conflicts(table, lane.first, lane.last)
+    by_level = _answer(table, lane, other, rows, met)
+    by_rows = _answer(table, lane, level, not rows, met)
+    return (
+        _weighed(str(other), by_level),
+        _weighed("No row-level" if rows else "By rows", by_rows),
+    )
+
+
+def _answer(
+    table: Table, lane: SwimLane, level: IsolationLevel, by_rows: bool, met: Sequence[Conflict]
+) -> Answer:
+    return what_if(
+        table,
+        level,
+        row_level=by_rows,
+        versions=(lane.first, lane.last),
+        history=lane.history,
+        conflicts=met,
+    )
+
+
+def _weighed(name: str, answer: Answer) -> OtherSetting:
+    landed = [each.verdict for each in answer.commits]
+    lost = [each.verdict for each in answer.conflicts if each.kind != Conflict.Kind.ABSORBED]
+    return OtherSetting(
+        name=name,
+        level=answer.level,
+        row_level=answer.row_level,
+        lost=landed.count(Verdict.CONFLICT),
+        spared=lost.count(Verdict.PASSES),
+        undecidable=[*landed, *lost].count(Verdict.UNDECIDABLE),
+        not_replayed=len(answer.not_replayed),
+    )

@@ -1,0 +1,174 @@
+"""Thousands of transactions at a look: how many each writer landed and lost, by bucket of versions."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import F
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.lanes.bars import NOT_RECORDED
+from lakeui.conflicts.lanes.narrowing import LaneFilter
+from lakeui.conflicts.models import Conflict
+
+MAX_VERSIONS = 5_000
+BUCKETS = 40
+_LANES = 20
+OTHERS = "others"
+_ANY = LaneFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Versions `first` to `last`: commits that landed there, attempts that lost to them.
+
+    `began_at` is when the first of them landed, None where that is not recorded.
+    """
+
+    first: int
+    last: int
+    commits: int
+    lost: int
+    began_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One writer, or one operation. `operation` is its most frequent one."""
+
+    name: str
+    commits: int
+    lost: int
+    buckets: tuple[Bucket, ...]
+    operation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSums:
+    """All lanes have the same buckets; `all` sums them. Lanes beyond the busiest are one.
+
+    `began_at` and `ended_at` are when the first and the last version landed.
+    """
+
+    first: int
+    last: int
+    lanes: tuple[Lane, ...]
+    all: Lane
+    wasted_ms: int = 0
+    wasted_bytes: int = 0
+    began_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def took(self) -> timedelta | None:
+        """From the first of the versions to the last, where both times are recorded."""
+        return self.ended_at - self.began_at if self.began_at and self.ended_at else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """A transaction that landed, or lost, in a bucket."""
+
+    writer: str
+    operation: str
+    place: int
+    is_lost: bool
+    wasted_ms: int = 0
+    wasted_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Buckets of so many versions each, and when each began."""
+
+    first: int
+    last: int
+    width: int
+    moments: Mapping[int, datetime | None]
+
+    @property
+    def starts(self) -> range:
+        return range(self.first, self.last + 1, self.width)
+
+    def place(self, version: int) -> int:
+        """Which bucket a version is in."""
+        return (version - self.first) // self.width
+
+
+def lane_sums(
+    table: Table, first: int, last: int, *, by_operation: bool = False, only: LaneFilter = _ANY
+) -> LaneSums:
+    """Three queries, whatever the range; at most `MAX_VERSIONS` of it, the latest.
+
+    `only` counts by its writer and operation; outcome and partition are no matter of sums.
+    """
+    last = min(last, table.version or 0)
+    first = max(first, last - MAX_VERSIONS + 1, 0)
+    width = max(1, -(-(last - first + 1) // BUCKETS))
+    starts = range(first, last + 1, width)
+    marks = table.commits.filter(version__in=[*starts, last])
+    grid = _Grid(first, last, width, dict(marks.values_list("version", "committed_at")))
+    events = [e for e in (*_landed(table, grid), *_lost(table, grid)) if _is_asked_for(e, only)]
+    inside = _by_lane(events, by_operation=by_operation)
+    return LaneSums(
+        first=first,
+        last=last,
+        lanes=tuple(_lane(name, of_lane, grid) for name, of_lane in inside.items()),
+        all=_lane("all", events, grid),
+        wasted_ms=sum(each.wasted_ms for each in events),
+        wasted_bytes=sum(each.wasted_bytes for each in events),
+        began_at=grid.moments.get(first),
+        ended_at=grid.moments.get(last),
+    )
+
+
+def _landed(table: Table, grid: _Grid) -> Iterator[_Event]:
+    rows = table.commits.filter(version__range=(grid.first, grid.last)).order_by()
+    for version, user, engine, operation in rows.values_list(
+        "version", "user_name", "engine_info", "operation"
+    ):
+        writer = user or engine or NOT_RECORDED
+        yield _Event(writer, operation or NOT_RECORDED, grid.place(version), is_lost=False)
+
+
+def _lost(table: Table, grid: _Grid) -> Iterator[_Event]:
+    escaped = table.conflicts.filter(winning_version__range=(grid.first, grid.last)).exclude(
+        kind=Conflict.Kind.ABSORBED
+    )
+    for version, user, operation, ms, size in escaped.order_by().values_list(
+        F("winning_version"), "current_user_name", "current_operation", "wasted_ms", "wasted_bytes"
+    ):
+        place = grid.place(version)
+        yield _Event(user or NOT_RECORDED, operation or NOT_RECORDED, place, True, ms, size)
+
+
+def _is_asked_for(event: _Event, only: LaneFilter) -> bool:
+    return only.writer in ("", event.writer) and only.operation in ("", event.operation)
+
+
+def _by_lane(events: Sequence[_Event], *, by_operation: bool) -> Mapping[str, Sequence[_Event]]:
+    """Events by lane, in the order of their names; those beyond the busiest together, last."""
+    names = [each.operation if by_operation else each.writer for each in events]
+    busiest = [name for name, _ in Counter(names).most_common(_LANES)]
+    inside: dict[str, list[_Event]] = {name: [] for name in sorted(busiest, key=str.lower)}
+    for name, event in zip(names, events, strict=True):
+        inside.setdefault(name if name in inside else OTHERS, []).append(event)
+    return inside
+
+
+def _lane(name: str, events: Sequence[_Event], grid: _Grid) -> Lane:
+    landed = Counter(each.place for each in events if not each.is_lost)
+    lost = Counter(each.place for each in events if each.is_lost)
+    usual = Counter(each.operation for each in events).most_common(1)
+    buckets = tuple(
+        Bucket(
+            first=start,
+            last=min(start + grid.width - 1, grid.last),
+            commits=landed[place],
+            lost=lost[place],
+            began_at=grid.moments.get(start),
+        )
+        for place, start in enumerate(grid.starts)
+    )
+    return Lane(name, landed.total(), lost.total(), buckets, usual[0][0] if usual else "")

@@ -1,0 +1,181 @@
+"""Who wrote when, from read version to commit: the data of the concurrency swim-lane.
+
+Logs do not record when a transaction began. Where a job of ours knows it, it is exact; else it is
+taken as the moment its read version was committed, the earliest it can have been, and marked so.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import Q, TextField, Value
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import NullIf
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.lanes.bars import Around, Bar, Joint, landed_bar, lost_bar, running_bar
+from lakeui.conflicts.lanes.landed import landed_around
+from lakeui.conflicts.lanes.words import Properties, properties_of, resolved
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.replay.recorded_history import History, recorded_history, unexplained
+
+DEFAULT_VERSIONS = 100
+MAX_VERSIONS = 500
+_JSON_NULL = Value(
+    "null", output_field=TextField()
+)  # what SQLite reads of it; PostgreSQL reads nothing
+_NOT_YET = datetime.max.replace(tzinfo=UTC)
+_RUNNING_SHOWN = 50
+_SETTINGS_LOOKED_AT = 60
+_RUN = (
+    "id", "kind", "progress_done", "progress_total", "requested_by__username",
+    "attempt_rows__read_version", "attempt_rows__started_at", "attempt_rows__number",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    """`version`, a blind append, is ordered after `later`, which should have read it and did not.
+
+    So readers of the versions from `version` up to before `later` saw what no serial order explains.
+    """
+
+    version: int
+    later: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwimLane:
+    """Versions `first` to `last`; bars in the order in which they ended.
+
+    `running` are attempts that have read and not ended; none where `last` is not the latest version.
+    Whatever of the bars is looked at, `is_open` says whether something runs, `moments` when the
+    versions landed, and `engines` what each writer committed with, as the log has it. `history` is
+    what can be replayed of the range.
+    """
+
+    first: int
+    last: int
+    lanes: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    joints: tuple[Joint, ...]
+    reordered: tuple[Reordered, ...]
+    running: tuple[Bar, ...] = ()
+    is_open: bool = False
+    moments: Mapping[int, datetime | None] = field(default_factory=dict, compare=False)
+    engines: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
+    history: History | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def all(self) -> tuple[Bar, ...]:
+        """What ended and what runs."""
+        return (*self.bars, *self.running)
+
+
+def swim_lane(table: Table, first: int | None = None, last: int | None = None) -> SwimLane:
+    """The transactions of a range of versions, the latest hundred by default, 500 at most."""
+    start, end = _range(table, first, last)
+    here = table.commits.filter(version__range=(start, end))
+    commits = list(here.defer("raw").order_by("version"))
+    lost, joints = _conflicts(table, start, end)
+    runs = _running(table, end)
+    read = [commit.read_version for commit in commits]
+    read += [conflict.read_version for conflict in lost]
+    read += [row["attempt_rows__read_version"] for row in runs]
+    landed = landed_around(table, read, start, end)
+    around = Around(landed, _jobs(table, start, end), joints, _properties_before(table, end))
+    bars = [landed_bar(commit, around) for commit in commits]
+    bars += [lost_bar(conflict, around) for conflict in lost]
+    bars.sort(key=lambda bar: bar.finished_at or _NOT_YET)
+    running = [running_bar(row, table, landed) for row in runs]
+    history = recorded_history(table, start, end)
+    return SwimLane(
+        first=start,
+        last=end,
+        lanes=tuple(sorted({bar.lane for bar in bars})),
+        bars=tuple(bars),
+        joints=tuple(joints),
+        reordered=tuple(
+            Reordered(each.append_version, each.later_version)
+            for each in unexplained(table, start, end, history)
+        ),
+        running=tuple(running),
+        is_open=bool(running),
+        moments={commit.version: commit.committed_at for commit in commits},
+        engines=_engines([*bars, *running]),
+        history=history,
+    )
+
+
+def _engines(bars: Iterable[Bar]) -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for bar in bars:
+        if bar.engine:
+            found[bar.lane].add(bar.engine)
+    return {lane: frozenset(engines) for lane, engines in found.items()}
+
+
+def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]:
+    end = min(last if last is not None else (table.version or 0), table.version or 0)
+    start = max(first if first is not None else end - DEFAULT_VERSIONS + 1, 0)
+    return max(start, end - MAX_VERSIONS + 1), end
+
+
+def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], list[Joint]]:
+    """Attempts that lost to a version of the range, and conflicts of it that were absorbed."""
+    to_these = Q(winning_version__range=(start, end))
+    of_these = Q(kind=Conflict.Kind.ABSORBED, job__committed_version__range=(start, end))
+    rows = table.conflicts.filter(to_these | of_these).select_related("job").defer("facts")
+    said = rows.prefetch_related("job__attempt_rows").annotate(
+        how=KeyTextTransform("how", "facts"),
+        engine=NullIf(KeyTextTransform("engine", KeyTransform("current", "facts")), _JSON_NULL),
+    )
+    met = list(said.order_by("occurred_at", "id"))
+    absorbed = [each for each in met if each.kind == Conflict.Kind.ABSORBED]
+    joints = [_joint(each, each.how or "") for each in absorbed]
+    return [each for each in met if each.kind != Conflict.Kind.ABSORBED], joints
+
+
+def _joint(conflict: Conflict, how: str) -> Joint:
+    version = conflict.job.committed_version if conflict.job else None
+    words = resolved(conflict, how)
+    return Joint(conflict.pk, version, conflict.winning_version, conflict.rule, words)
+
+
+def _jobs(table: Table, start: int, end: int) -> Mapping[int, Mapping[str, Any]]:
+    """Which job of ours committed a version, in which attempt, and when that began."""
+    landed = Q(committed_version__range=(start, end), attempt_rows__outcome="committed")
+    rows = table.jobs.filter(landed).values(
+        "committed_version", "id", "attempt_rows__started_at", "attempt_rows__number"
+    )
+    return {version: row for row in rows if (version := row["committed_version"]) is not None}
+
+
+def _running(table: Table, end: int) -> Sequence[Mapping[str, Any]]:
+    """Attempts that have read and not ended, where the range ends with the latest version."""
+    if end != (table.version or 0):
+        return []
+    rows = table.jobs.filter(
+        state__in=("running", "committing"),
+        dry_run=False,
+        attempt_rows__outcome="running",
+        attempt_rows__read_version__isnull=False,
+    )
+    return list(rows.order_by("started_at").values(*_RUN)[:_RUNNING_SHOWN])
+
+
+def _properties_before(table: Table, end: int) -> Mapping[int, Properties]:
+    """By version that set properties: what they were set to before, as far as that is on record."""
+    setting: Iterable[tuple[int, object]] = (
+        table.commits.filter(changes_metadata=True, version__lte=end)
+        .order_by("-version")
+        .values_list("version", "operation_parameters")[:_SETTINGS_LOOKED_AT]
+    )
+    before: dict[int, Properties] = {}
+    known: dict[str, str] = {}
+    for version, parameters in reversed(list(setting)):
+        before[version] = dict(known)
+        known |= properties_of(parameters)
+    return before

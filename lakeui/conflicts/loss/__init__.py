@@ -1,0 +1,1 @@
+"""One write that lost: both sides, what would have helped, others like it."""

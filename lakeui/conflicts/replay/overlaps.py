@@ -1,0 +1,270 @@
+"""Every write of a range that met others: how it ended, and how it would under another setting.
+
+A write is a commit that others landed before, or an attempt that lost. A conflict that a commit
+absorbed is part of that commit.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from django.db.models.fields.json import KeyTextTransform
+
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.replay_history import replay_history
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.replay.recorded_history import recorded_history
+from lakeui.conflicts.replay.what_if import (
+    Answer,
+    CommitVerdict,
+    Verdict,
+    became,
+    recorded_conflicts,
+    what_if,
+)
+
+LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
+SETTINGS = tuple((level, by_rows) for level in LEVELS for by_rows in (True, False))
+
+
+class Was(StrEnum):
+    """How a write ended."""
+
+    LANDED = "landed"
+    ABSORBED = "absorbed"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """A write that met others. `version` is None where it lost; `conflict_id` is that on record.
+
+    `cost_ms` and `cost_bytes` are what it threw away, or would throw away; None: not recorded.
+    """
+
+    version: int | None
+    conflict_id: int | None
+    operation: str
+    user_name: str
+    at: datetime | None
+    met: int | None
+    was: Was
+    verdict: Verdict
+    why: str
+    winning_version: int | None
+    winner_operation: str
+    cost_ms: int | None
+    cost_bytes: int | None
+
+    @property
+    def change(self) -> int:
+        """1 where it would lose and did not, -1 where it lost and would pass."""
+        if self.was == Was.LOST:
+            return -1 if self.verdict == Verdict.PASSES else 0
+        return 1 if self.verdict == Verdict.CONFLICT else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Writes under a setting. `lost` for certain, `open` undecidable; costs against what happened.
+
+    `uncosted` are writes that would lose of whose time nothing is recorded.
+    """
+
+    level: str
+    row_level: bool
+    writes: int
+    lost: int
+    passed: int
+    open: int
+    added: int
+    spared: int
+    ms: int
+    size_bytes: int
+    uncosted: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairChange:
+    """Two operations: how many lost, how many would for certain, how many perhaps."""
+
+    current_operation: str
+    winner_operation: str
+    now: int
+    then: int
+    open: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """A range under the setting asked for, and the sums under each of the four."""
+
+    answer: Answer
+    overlaps: tuple[Overlap, ...]
+    lost_now: int
+    totals: tuple[Totals, ...]
+
+    @property
+    def asked(self) -> Totals:
+        """The sums under the setting asked for."""
+        wanted = self.answer.level, self.answer.row_level
+        return next(each for each in self.totals if (each.level, each.row_level) == wanted)
+
+
+def replay(
+    table: Table, level: IsolationLevel, *, row_level: bool, versions: tuple[int, int]
+) -> Replay:
+    """The whole answer, in five queries whatever the range."""
+    first, last = versions
+    history, met = recorded_history(table, first, last), recorded_conflicts(table, first, last)
+    sides = _Sides(table, first, last, met)
+    replayed = {
+        each: tuple(replay_history(history.commits, history.table, each)) for each in LEVELS
+    }
+    answers = {
+        (each, by_rows): what_if(
+            table, each, row_level=by_rows, versions=versions, history=history, conflicts=met,
+            replayed=replayed[each],
+        )
+        for each, by_rows in SETTINGS
+    }  # fmt: skip
+    all_of_them = {setting: list(sides.overlaps(each)) for setting, each in answers.items()}
+    asked = answers[level, row_level]
+    return Replay(
+        answer=asked,
+        overlaps=tuple(sorted(all_of_them[level, row_level], key=_worst_first)),
+        lost_now=sum(each.kind != Conflict.Kind.ABSORBED for each in met),
+        totals=tuple(_totals(*setting, each) for setting, each in all_of_them.items()),
+    )
+
+
+def pair_changes(overlaps: Iterable[Overlap]) -> list[PairChange]:
+    """By pair of operations, those that change most first."""
+    now: Counter[tuple[str, str]] = Counter()
+    then: Counter[tuple[str, str]] = Counter()
+    unsure: Counter[tuple[str, str]] = Counter()
+    for each in overlaps:
+        pair = each.operation, each.winner_operation
+        now[pair] += each.was == Was.LOST
+        then[pair] += each.verdict == Verdict.CONFLICT
+        unsure[pair] += each.verdict == Verdict.UNDECIDABLE
+    found = [PairChange(*pair, now[pair], then[pair], unsure[pair]) for pair in now]
+    kept = (each for each in found if each.now or each.then or each.open)
+    return sorted(kept, key=lambda each: (-abs(each.then - each.now), -each.open, -each.now))
+
+
+class _Sides:
+    """Both sides of what met, by version: who, what, when, and what it cost."""
+
+    def __init__(self, table: Table, first: int, last: int, met: Sequence[Conflict]) -> None:
+        self._lost = {each.pk: each for each in met if each.kind != Conflict.Kind.ABSORBED}
+        self._joints: dict[int, int] = {
+            version: each.pk for each in met if (version := became(each)) is not None
+        }
+        rows = table.commits.filter(version__range=(first, last)).annotate(
+            took=KeyTextTransform("executionTimeMs", "operation_metrics")
+        )
+        self._commits = {
+            row[0]: row
+            for row in rows.values_list(
+                "version", "operation", "user_name", "committed_at", "bytes_added", "took"
+            )
+        }
+        self._took = _job_times(table, first, last)
+
+    def overlaps(self, answer: Answer) -> Iterator[Overlap]:
+        for each in answer.commits:
+            yield self._landed(each)
+        for verdict in answer.conflicts:
+            conflict = self._lost.get(verdict.conflict_id)
+            if conflict is not None:
+                yield self._lost_one(conflict, verdict.verdict, verdict.why)
+
+    def _landed(self, each: CommitVerdict) -> Overlap:
+        _, operation, user, at, size, took = self._commits.get(
+            each.version, (each.version, each.operation, "", None, None, None)
+        )
+        joint = self._joints.get(each.version)
+        return Overlap(
+            version=each.version,
+            conflict_id=joint,
+            operation=operation or each.operation,
+            user_name=user,
+            at=at,
+            met=len(each.met),
+            was=Was.LANDED if joint is None else Was.ABSORBED,
+            verdict=each.verdict,
+            why=each.why,
+            winning_version=each.winning_version,
+            winner_operation=self._operation(each.winning_version),
+            cost_ms=self._took.get(each.version, _whole(took)),
+            cost_bytes=size,
+        )
+
+    def _lost_one(self, conflict: Conflict, verdict: Verdict, why: str) -> Overlap:
+        read, winner = conflict.read_version, conflict.winning_version
+        return Overlap(
+            version=None,
+            conflict_id=conflict.pk,
+            operation=conflict.current_operation,
+            user_name=conflict.current_user_name,
+            at=conflict.occurred_at,
+            met=winner - read if read is not None and winner is not None else None,
+            was=Was.LOST,
+            verdict=verdict,
+            why=why,
+            winning_version=winner,
+            winner_operation=conflict.winner_operation or self._operation(winner),
+            cost_ms=conflict.wasted_ms,
+            cost_bytes=conflict.wasted_bytes,
+        )
+
+    def _operation(self, version: int | None) -> str:
+        row = self._commits.get(version) if version is not None else None
+        return row[1] if row else ""
+
+
+def _job_times(table: Table, first: int, last: int) -> Mapping[int, int]:
+    """How long the attempt of ours took that became a version, in ms."""
+    landed = table.jobs.filter(
+        committed_version__range=(first, last), attempt_rows__outcome="committed"
+    )
+    rows = landed.values_list(
+        "committed_version", "attempt_rows__started_at", "attempt_rows__finished_at"
+    )
+    return {
+        version: int((end - begin).total_seconds() * 1000)
+        for version, begin, end in rows
+        if version is not None and end is not None
+    }
+
+
+def _totals(level: IsolationLevel, row_level: bool, overlaps: Sequence[Overlap]) -> Totals:
+    verdicts = Counter(each.verdict for each in overlaps)
+    changed = [each for each in overlaps if each.change]
+    return Totals(
+        level=str(level),
+        row_level=row_level,
+        writes=len(overlaps),
+        lost=verdicts[Verdict.CONFLICT],
+        passed=verdicts[Verdict.PASSES],
+        open=verdicts[Verdict.UNDECIDABLE],
+        added=sum(each.change > 0 for each in changed),
+        spared=sum(each.change < 0 for each in changed),
+        ms=sum(each.change * (each.cost_ms or 0) for each in changed),
+        size_bytes=sum(each.change * (each.cost_bytes or 0) for each in changed),
+        uncosted=sum(each.change > 0 and each.cost_ms is None for each in changed),
+    )
+
+
+def _worst_first(each: Overlap) -> tuple[int, int, int]:
+    order = (Verdict.CONFLICT, Verdict.UNDECIDABLE, Verdict.PASSES)
+    place = each.version if each.version is not None else each.winning_version
+    return -abs(each.change), order.index(each.verdict), -(place or 0)
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None

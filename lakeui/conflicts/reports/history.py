@@ -1,0 +1,47 @@
+"""How often the pair of a reported conflict has met before, from what is recorded of the table."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.utils import timezone
+
+from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
+from lakeui.conflicts.replay.what_if import Verdict
+from lakeui.conflicts.reports.links import LinkedReport
+
+_DAY = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class PairHistory:
+    """Losses of the pair on record: in 30 days and in 24 h; `passes` had rows decided.
+
+    `current_operation` is empty where the message does not tell it: then any that lost counts.
+    """
+
+    current_operation: str
+    winner_operation: str
+    lost: int
+    lost_lately: int
+    passes: int
+    undecidable: int
+    wasted_ms: int
+
+
+def pair_history(linked: LinkedReport) -> PairHistory | None:
+    """None where the table or the winner's operation is not known."""
+    found = linked.report.conflict
+    if found is None or linked.table is None or not found.winner_operation:
+        return None
+    current = found.current_operation or ""
+    pair = row_verdicts(linked.table).of_pair(current, found.winner_operation)
+    since = timezone.now() - _DAY
+    return PairHistory(
+        current_operation=current,
+        winner_operation=found.winner_operation,
+        lost=len(pair.losses),
+        lost_lately=sum(each.occurred_at >= since for each in pair.losses),
+        passes=len(pair.of(Verdict.PASSES)),
+        undecidable=len(pair.of(Verdict.UNDECIDABLE)),
+        wasted_ms=sum(each.wasted_ms for each in pair.losses),
+    )

@@ -1,0 +1,124 @@
+"""A reported conflict, tied to the table and the commit that the mirror knows; and kept, if asked."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from engine.clock import utc_from_ms
+from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.reports.messages import Report, ReportedConflict, parse_report
+from lakeui.conflicts.reports.signs import RULE_OF_CODE
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedReport:
+    """A report with what the mirror adds. `how` says by what the winner's commit was found."""
+
+    report: Report
+    table: Table | None = None
+    commit: Commit | None = None
+    how: str = ""
+
+    @property
+    def winning_version(self) -> int | None:
+        """The winner's version, from the mirror or else from the message."""
+        if self.commit is not None:
+            return self.commit.version
+        return self.report.conflict.winning_version if self.report.conflict else None
+
+
+def explain_report(text: str, tables: QuerySet[Table], table: Table | None = None) -> LinkedReport:
+    """Parse a text and look for its winner among these tables, or in the one that is named.
+
+    Raises:
+        RequestError: see `parse_report`.
+    """
+    report = parse_report(text)
+    if report.conflict is None:
+        return LinkedReport(report, table)
+    known = table or _table_named(report.conflict.table, tables)
+    commits = (
+        Commit.objects.filter(table=known) if known else Commit.objects.filter(table__in=tables)
+    )
+    commit, how = _winner(report.conflict, commits.defer("raw"), known)
+    return LinkedReport(report, known or (commit.table if commit else None), commit, how)
+
+
+def record_report(
+    linked: LinkedReport,
+    by: User | None,
+    *,
+    read_version: int | None = None,
+    operation: str = "",
+) -> Conflict | None:
+    """Keep a reported conflict beside those of our own workers; None if the text told of none.
+
+    `read_version` and `operation` are of the write that lost, which messages seldom tell; what the
+    message does tell goes before them.
+    """
+    found = linked.report.conflict
+    if found is None:
+        return None
+    winner = found.winner
+    happened_ms = (winner.timestamp_ms if winner else None) or 0
+    return Conflict.objects.create(
+        table=linked.table,
+        kind=Conflict.Kind.REPORTED,
+        occurred_at=timezone.now(),
+        exception=found.exception,
+        code=found.code,
+        subclass=found.subclass,
+        rule=RULE_OF_CODE.get(found.code, ""),
+        message=found.excerpt,
+        read_version=read_version if found.read_version is None else found.read_version,
+        winning_version=linked.winning_version,
+        current_operation=(found.current_operation or operation)[:100],
+        current_user_name=by.get_username() if by else "",
+        winner_operation=(found.winner_operation or "")[:100],
+        winner_user_name=((winner.user if winner else None) or "")[:255],
+        winner_at=utc_from_ms(happened_ms) if _is_plausible(happened_ms) else None,
+        partitions=list(found.partitions),
+        can_retry=found.can_retry,
+        facts=found.as_dict(),
+    )
+
+
+def _table_named(name: str | None, tables: QuerySet[Table]) -> Table | None:
+    """The one table of that name or place; a name may come with more parts than ours has."""
+    if not name:
+        return None
+    clean = name.replace("`", "").removeprefix("delta.").rstrip("/")
+    exact = list(tables.filter(Q(name=clean) | Q(uri=clean))[:2])
+    if not exact:
+        parts = clean.split(".")
+        tails = [".".join(parts[start:]) for start in range(1, len(parts))]
+        exact = list(tables.filter(name__in=tails)[:2])
+    return exact[0] if len(exact) == 1 else None
+
+
+def _winner(
+    found: ReportedConflict, commits: QuerySet[Commit], table: Table | None
+) -> tuple[Commit | None, str]:
+    winner = found.winner
+    looks: list[tuple[str, Q]] = []
+    if winner is not None and winner.txn_id:
+        looks.append(("its transaction id", Q(txn_id=winner.txn_id)))
+    if found.winning_version is not None and table is not None:
+        looks.append(("its version", Q(version=found.winning_version)))
+    if winner is not None and winner.timestamp_ms and _is_plausible(winner.timestamp_ms):
+        at = utc_from_ms(winner.timestamp_ms)
+        near = Q(committed_at__range=(at, at + timedelta(milliseconds=1)))
+        looks.append(("its time and operation", near & Q(operation=winner.operation or "")))
+    for how, look in looks:
+        matches = list(commits.filter(look).select_related("table")[:2])
+        if len(matches) == 1:
+            return matches[0], how
+    return None, ""
+
+
+def _is_plausible(epoch_ms: int) -> bool:
+    return 0 < epoch_ms < 253_402_300_800_000  # before the year 10000

@@ -1,0 +1,78 @@
+"""Where each fact of a message stands in it, so that a reader can check what was understood."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lakeui.conflicts.reports.commit_text import CommitText
+from lakeui.conflicts.reports.text import PlainText
+
+_COMMIT = re.compile(r"onflicting commit:\s{0,9}\{")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A fact and the part of the pasted text, `start` to `end`, that tells it; numbered from 1."""
+
+    number: int
+    fact: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A fact and where it stands in the plain text."""
+
+    fact: str
+    start: int
+    end: int
+
+
+def marks_of(plain: PlainText, places: Iterator[Place]) -> tuple[Mark, ...]:
+    """Marks in the order of the text, without those that lie across an earlier one."""
+    marks: list[Mark] = []
+    for place in sorted(places, key=lambda each: (each.start, -each.end)):
+        start, end = plain.origin(place.start), plain.origin(place.end - 1) + 1
+        if start < end and (not marks or start >= marks[-1].end):
+            marks.append(Mark(len(marks) + 1, place.fact, start, end))
+    return tuple(marks)
+
+
+def commit_places(message: str, winner: CommitText, offset: int) -> Iterator[Place]:
+    """Where the winner's own fields stand; `offset` is where the message starts in the text."""
+    opened = _COMMIT.search(message)
+    if opened is None:
+        return
+    for fact, field, value in _fields(winner):
+        pattern = rf'"{field}"\s{{0,9}}:\s{{0,9}}"?({re.escape(value)})'
+        if found := re.compile(pattern).search(message, opened.end()):
+            yield Place(fact, offset + found.start(1), offset + found.end(1))
+
+
+def place_of(fact: str, pattern: str, message: str, offset: int) -> Iterator[Place]:
+    """The first place where a pattern's first group that took part matches."""
+    if (found := re.search(pattern, message)) is not None:
+        group = found.lastindex or 0
+        yield Place(fact, offset + found.start(group), offset + found.end(group))
+
+
+def _fields(winner: CommitText) -> Iterator[tuple[str, str, str]]:
+    named = (
+        ("winning_version", "version", winner.version),
+        ("winner_at", "timestamp", winner.timestamp_ms),
+        ("winner_operation", "operation", winner.operation),
+        ("winner_user", "userName", winner.user),
+        ("winner_read_version", "readVersion", winner.read_version),
+        ("isolation_level", "isolationLevel", winner.isolation_level),
+        ("is_blind_append", "isBlindAppend", _word(winner.is_blind_append)),
+        ("winner_engine", "engineInfo", winner.engine),
+        ("txn_id", "txnId", winner.txn_id),
+    )
+    for fact, field, value in named:
+        if value is not None:
+            yield fact, field, str(value)
+
+
+def _word(value: bool | None) -> str | None:
+    return None if value is None else str(value).lower()

@@ -1,0 +1,216 @@
+"""Conflict errors of other engines, as people paste them: whole or cut, alone or in a log.
+
+A pure function from text to what it says. What a message leaves out stays None, never a guess.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from engine.errors import Remedy, RequestError
+from lakeui.conflicts.reports.commit_text import CommitText, find_commit
+from lakeui.conflicts.reports.facts import (
+    places,
+    stream_of,
+    told,
+    told_number,
+    told_partitions,
+)
+from lakeui.conflicts.reports.marks import Mark, Place, commit_places, marks_of, place_of
+from lakeui.conflicts.reports.remedies import remedies_for
+from lakeui.conflicts.reports.signs import (
+    KINDS,
+    OTHER_SIGNS,
+    SOURCE_SIGNS,
+    SUBCLASSES,
+    Kind,
+    Source,
+)
+from lakeui.conflicts.reports.text import PlainText, plain_text
+
+MAX_REPORT_CHARS = 1_000_000
+_SPAN = 6_000  # how far after its first sign a message's details are looked for
+_ONE_FORMAT = frozenset({Source.DELTA_RS, Source.DELTA_KERNEL, Source.THIS_ENGINE, Source.TRINO})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedConflict:
+    """What a message says about a conflict. None or empty: it does not say.
+
+    `winner_rows` are the rows that the winner wrote anew. `stream` is the streaming query that failed, "" if it has no name, None if it was no stream.
+    """
+
+    exception: str
+    code: str
+    subclass: str
+    sqlstate: str
+    source: Source
+    meaning: str
+    table: str | None
+    winning_version: int | None
+    winner_operation: str | None
+    winner_rows: int | None
+    current_operation: str | None
+    read_version: int | None
+    winner: CommitText | None
+    partitions: tuple[str, ...]
+    file: str | None
+    stream: str | None
+    can_retry: bool
+    remedies: tuple[Remedy, ...]
+    excerpt: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {**asdict(self), "source": str(self.source)}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The first conflict of a text, how many more there are, and what else was recognised.
+
+    `marks` say where in the text each fact stands; `format` is the kind of message it is.
+    """
+
+    conflict: ReportedConflict | None
+    more: int = 0
+    recognised: tuple[str, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    format: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """A place in the text that tells a kind of conflict."""
+
+    start: int
+    end: int
+    kind: Kind
+    is_name: bool  # of its exception or error class, not a sentence
+
+
+def parse_report(text: str) -> Report:
+    """Find the conflict in a text.
+
+    Raises:
+        RequestError: there is no text, or more than `MAX_REPORT_CHARS` of it.
+    """
+    if not text.strip():
+        msg = "There is nothing to explain."
+        raise RequestError(msg, "Paste the error's text, or the log around it.", field="text")
+    if len(text) > MAX_REPORT_CHARS:
+        msg = f"The text has {len(text):,} characters; up to {MAX_REPORT_CHARS:,} are read."
+        raise RequestError(msg, "Cut it down to the part around the error.", field="text")
+    plain = plain_text(text)
+    signs = sorted(_signs(plain.text), key=lambda sign: (sign.start, KINDS.index(sign.kind)))
+    if not signs:
+        return Report(None, recognised=tuple(_recognised(plain.text, text)))
+    return _report(plain, signs)
+
+
+def _report(plain: PlainText, signs: list[_Sign]) -> Report:
+    first, flat = signs[0], plain.text
+    later = (each.start for each in signs if each.start > first.start and each.kind != first.kind)
+    end = next(later, first.start + _SPAN)
+    message, around = flat[first.start : end], flat[max(0, first.start - 300) : end]
+    conflict = _conflict(first.kind, message, around)
+    return Report(
+        conflict,
+        more=_others(signs, first.kind, flat),
+        marks=marks_of(plain, _places(signs, conflict, message)),
+        format=_format(conflict, message),
+    )
+
+
+def _signs(flat: str) -> Iterator[_Sign]:
+    for kind in KINDS:
+        names = rf"\b{kind.code}\b" + (rf"|\b{kind.exception}\b" if kind.exception else "")
+        sentences = "|".join(f"(?i:{each})" for each in kind.sentences)
+        for match in re.finditer(f"({names})|{sentences}", flat):
+            yield _Sign(match.start(), match.end(), kind, is_name=match[1] is not None)
+
+
+def _places(signs: list[_Sign], found: ReportedConflict, message: str) -> Iterator[Place]:
+    """Where the facts of the first conflict stand in the plain text."""
+    first = signs[0]
+    here = (each for each in signs if each.kind == first.kind and each.start - first.start < _SPAN)
+    named = next((each for each in here if each.is_name), first)
+    yield Place("exception", named.start, named.end)
+    if found.subclass:
+        yield from place_of("subclass", rf"\b({found.subclass})\b", message, first.start)
+    yield from places(message, first.start)
+    if found.winner is not None:
+        yield from commit_places(message, found.winner, first.start)
+
+
+def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
+    winner = find_commit(message)
+    subclass = _subclass(kind, message)
+    partitions, stream = told_partitions(message), stream_of(around)
+    return ReportedConflict(
+        exception=kind.exception,
+        code=kind.code,
+        subclass=subclass,
+        sqlstate="40000" if kind.code == "DELTA_MAX_COMMIT_RETRIES_EXCEEDED" else "2D521",
+        source=_source(around),
+        meaning=" ".join(part for part in (kind.meaning, SUBCLASSES.get(subclass, "")) if part),
+        table=told("table", message),
+        winning_version=_winning_version(message, winner),
+        winner_operation=_winner_operation(message, winner),
+        winner_rows=told_number("winner_rows", message),
+        current_operation=told("current_operation", message),
+        read_version=told_number("read_version", message),
+        winner=winner,
+        partitions=partitions,
+        file=told("file", message),
+        stream=stream,
+        can_retry=kind.can_retry,
+        remedies=remedies_for(kind.code, subclass, partitions, is_stream=stream is not None),
+        excerpt=message[:500].strip(),
+    )
+
+
+def _subclass(kind: Kind, message: str) -> str:
+    named = re.search(rf"{kind.code}\.([A-Z_]{{3,60}})", message)
+    if named is not None and named[1] in SUBCLASSES:
+        return named[1]
+    return next((name for name in SUBCLASSES if re.search(rf"\b{name}\b", message)), "")
+
+
+def _source(around: str) -> Source:
+    return next((source for source, sign in SOURCE_SIGNS if sign.search(around)), Source.UNKNOWN)
+
+
+def _format(found: ReportedConflict, message: str) -> str:
+    if found.source in _ONE_FORMAT:
+        return found.source
+    if found.subclass:
+        return f"{found.source}, error class with sub-class"
+    with_class = re.search(r"\bDELTA_[A-Z_]{3,60}\b", message) is not None
+    return f"{found.source}, {'with' if with_class else 'without'} an error class"
+
+
+def _winning_version(message: str, winner: CommitText | None) -> int | None:
+    if winner is not None and winner.version is not None:
+        return winner.version
+    return told_number("winning_version", message)
+
+
+def _winner_operation(message: str, winner: CommitText | None) -> str | None:
+    if winner is not None and winner.operation:
+        return winner.operation
+    return told("winner_operation", message)
+
+
+def _others(signs: list[_Sign], kind: Kind, flat: str) -> int:
+    """Other conflicts in the text: other kinds, and other winners."""
+    kinds = {other.kind.code for other in signs} - {kind.code}
+    commits = set(re.findall(r'"txnId"\s*:\s*"([^"]{1,100})"', flat))
+    return max(len(kinds), len(commits) - 1, 0)
+
+
+def _recognised(flat: str, pasted: str) -> Iterator[str]:
+    for words, sign in OTHER_SIGNS:
+        if match := sign.search(flat) or sign.search(pasted):
+            yield words.format(*match.groups())

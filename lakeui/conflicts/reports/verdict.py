@@ -1,0 +1,159 @@
+"""What a reported conflict comes to: what happened, which rule decided, by what, and is a retry any use.
+
+A pure function of the report and what the mirror adds to it. What neither tells is said not to be
+known.
+"""
+
+from dataclasses import dataclass
+
+from engine.conflicts.checker import CHECKS, FILE_RULES
+from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.reports.links import LinkedReport
+from lakeui.conflicts.reports.messages import ReportedConflict
+from lakeui.conflicts.reports.signs import RULE_OF_CODE, Source
+
+_RULES = tuple(check.name for check in CHECKS)
+_ROWS = "ROW_LEVEL_CHANGES"
+_HEADLINES = {
+    "DELTA_CONCURRENT_APPEND": "Your write should have seen rows it did not see",
+    "DELTA_CONCURRENT_DELETE_READ": "What your write had read is no longer there",
+    "DELTA_CONCURRENT_DELETE_DELETE": "Two writes removed the same files",
+    "DELTA_METADATA_CHANGED": "The table's metadata changed while your write ran",
+    "DELTA_PROTOCOL_CHANGED": "The table's protocol changed while your write ran",
+    "DELTA_CONCURRENT_TRANSACTION": "Two queries wrote under one application id",
+    "DELTA_CONCURRENT_WRITE": "Another write landed first",
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": "Your commit never found a free version",
+}
+_DID = {  # what the winner did: before the table's name, and after it
+    "DELTA_CONCURRENT_APPEND": ("added {files} to", "after your write had read {there}"),
+    "DELTA_CONCURRENT_DELETE_READ": ("removed or rewrote files of", "that your write had read"),
+    "DELTA_CONCURRENT_DELETE_DELETE": ("removed files of", "that your write removes too"),
+    "DELTA_METADATA_CHANGED": ("changed the metadata of", "after your write had read it"),
+    "DELTA_PROTOCOL_CHANGED": ("changed the protocol of", "after your write had read it"),
+    "DELTA_CONCURRENT_TRANSACTION": ("committed to", "under the application id that yours uses"),
+}
+_LANDED = ("landed in", "after your write had read it")
+_WHY = {
+    "read_file_removed": "What was read and is gone counts at every level.",
+    "removed_file_removed": "A file can be removed once, at every level.",
+    "metadata_changed": "A change of metadata stops every write that began before it.",
+    "protocol_changed": "A change of protocol stops every write that began before it.",
+    "application_committed": "Under one application id each batch may land once.",
+}
+_OPEN_SOURCE = frozenset({Source.DELTA_SPARK, Source.DELTA_RS, Source.DELTA_KERNEL, Source.TRINO})
+_ALL_READ = ("the whole table", "your write had read all of it")
+_NO_ROWS = ("files, not rows", "rows cannot be told apart by such a condition or schema")
+_DECIDED = {  # by the sub-class: by what, and why
+    "ROW_LEVEL_CHANGES": ("rows", "they were compared, and both writes had changed the same"),
+    "ALLOTTED_TIME_EXCEEDED": (
+        "files, not rows",
+        "rows could not be told apart in the time one commit has",
+    ),
+    "WHOLE_TABLE_READ": _ALL_READ,
+    "EMPTY_READ_PREDICATES": _ALL_READ,
+    "PREDICATES_NEED_REWRITE": _NO_ROWS,
+    "CHANGE_TYPE_COLUMN": _NO_ROWS,
+}
+_INSERTED = ("numTargetRowsInserted", "numOutputRows")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportVerdict:
+    """`check` is the rule's place among the checks, from 1; None where no check is behind it.
+
+    The winner `did` something to the table, and `then` says why that matters. `ignored_rows` are
+    the winner's new rows that a commit would have overlooked, where they are recorded.
+    """
+
+    headline: str
+    did: str
+    then: str
+    ignored_rows: int | None
+    rule: str
+    check: int | None
+    check_count: int
+    why: str
+    decided_by: str
+    decided_why: str
+    retry: str
+
+
+def verdict_of(linked: LinkedReport) -> ReportVerdict | None:
+    """The verdict on a report; None where it tells of no conflict."""
+    found = linked.report.conflict
+    if found is None:
+        return None
+    rule = RULE_OF_CODE.get(found.code, "")
+    did, then = _DID.get(found.code, _LANDED)
+    decided_by, decided_why = _decided(found, rule, linked.table)
+    return ReportVerdict(
+        headline="Two writes changed the same rows"
+        if found.subclass == _ROWS
+        else _HEADLINES[found.code],
+        did=did.format(files=_files(linked.commit)),
+        then=then.format(there="that partition" if found.partitions else "it"),
+        ignored_rows=_new_rows(found, linked.commit) if rule == "data_added" else None,
+        rule=rule,
+        check=_RULES.index(rule) + 1 if rule else None,
+        check_count=len(CHECKS),
+        why=_blindness(linked) if rule == "data_added" else _WHY.get(rule, ""),
+        decided_by=decided_by,
+        decided_why=decided_why,
+        retry=_retry(found),
+    )
+
+
+def _files(commit: Commit | None) -> str:
+    if commit is None or not commit.files_added:
+        return "files"
+    return f"{commit.files_added:,} {'file' if commit.files_added == 1 else 'files'}"
+
+
+def _new_rows(found: ReportedConflict, commit: Commit | None) -> int | None:
+    if found.winner_rows is not None:
+        return found.winner_rows
+    metrics = commit.operation_metrics if commit is not None else {}
+    counted = (str(metrics[name]) for name in _INSERTED if name in metrics)
+    return next((int(text) for text in counted if text.isdecimal() and text != "0"), None)
+
+
+def _blindness(linked: LinkedReport) -> str:
+    winner = linked.report.conflict.winner if linked.report.conflict else None
+    blind = winner.is_blind_append if winner is not None else None
+    if blind is None and linked.commit is not None:
+        blind = linked.commit.is_blind_append
+    if blind is None:
+        return (
+            "Whether the winner was a blind append, which only Serializable counts, is not known."
+        )
+    if blind:
+        return "The winner is a blind append: its files count at Serializable only."
+    return "The winner is no blind append, so its files count at WriteSerializable too."
+
+
+def _decided(found: ReportedConflict, rule: str, table: Table | None) -> tuple[str, str]:
+    """By what it was decided, and why not by less."""
+    if found.subclass in _DECIDED:
+        return _DECIDED[found.subclass]
+    if rule not in FILE_RULES:
+        return "the whole table", "such a change concerns every write to it"
+    what = "partition, not rows" if found.partitions else "files, not rows"
+    return what, _why_not_rows(found, table)
+
+
+def _why_not_rows(found: ReportedConflict, table: Table | None) -> str:
+    if table is not None and table.version is not None and not table.row_level_eligible:
+        return table.row_level_reason or "the table is not eligible for row-level concurrency"
+    if found.source in _OPEN_SOURCE:
+        return f"{found.source} compares files, whatever the table is"
+    return "why rows were not asked is not in the message"
+
+
+def _retry(found: ReportedConflict) -> str:
+    if not found.can_retry:
+        return "Cannot succeed while both queries run on one checkpoint."
+    if found.code == "DELTA_MAX_COMMIT_RETRIES_EXCEEDED":
+        return "Can succeed once fewer writers commit at the same time."
+    if found.stream is not None:
+        return "Can succeed. The stream resumes from its checkpoint; nothing is lost."
+    return "Can succeed: run again, it reads what the winner wrote."

@@ -1,0 +1,1 @@
+"""What statements are, as logs and conflicts record them."""
