@@ -1,9 +1,12 @@
 """Tasks that keep the mirror near the log."""
 
+from django.db.models import Exists, OuterRef, QuerySet
+
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.celery import app
 from lakeui.conflicts.erasures import look_at_order
+from lakeui.jobs.models import Job
 from lakeui.task_names import LIGHT_QUEUE, LOOK_AT_ORDER, MIRROR_ALL, MIRROR_TABLE
 
 _STALE_S = 60
@@ -20,7 +23,7 @@ def mirror_table(table_id: int) -> None:
 @app.task(name=MIRROR_ALL)
 def mirror_all() -> None:
     """Ask for every table; a request that waited too long is dropped, the next one follows."""
-    for table_id in Table.objects.values_list("pk", flat=True):
+    for table_id in tables_with_a_log().values_list("pk", flat=True):
         app.send_task(MIRROR_TABLE, [table_id], queue=LIGHT_QUEUE, expires=_STALE_S)
 
 
@@ -28,3 +31,9 @@ def mirror_all() -> None:
 def look_for_erasures() -> None:
     """Keep which rows an erasure passed over, of the tables with new versions."""
     look_at_order()
+
+
+def tables_with_a_log() -> QuerySet[Table]:
+    """All but those that a job is still to create: that they have no log is no trouble."""
+    jobs = Job.objects.filter(table=OuterRef("pk"), state__in=Job.ACTIVE)
+    return Table.objects.exclude(Exists(jobs), version=None)

@@ -8,6 +8,8 @@ from django.utils.functional import SimpleLazyObject
 
 from lakeui.local_stack.models import DemoStep
 
+_STEPS_NAMED = 2
+
 
 def demo(request: HttpRequest) -> dict[str, Any]:
     """`demo`: how far the demo lake is, asked for only where a template names it; None without one."""
@@ -25,7 +27,13 @@ def _progress() -> dict[str, Any] | None:
     return {
         "done": done,
         "total": len(steps),
-        "current": ", ".join(running),
+        "current": _named(running),
         "failed": f"{failed.title}: {failed.message}" if failed else "",
         "finished": done == len(steps),
     }
+
+
+def _named(titles: list[str]) -> str:
+    named = ", ".join(titles[:_STEPS_NAMED])
+    more = len(titles) - _STEPS_NAMED
+    return f"{named}, and {more} more" if more > 0 else named

@@ -25,6 +25,7 @@ from lakeui.jobs.requests import (
     request_job,
     retry_job,
 )
+from workers.mirror import tables_with_a_log
 
 pytestmark = pytest.mark.django_db
 
@@ -204,6 +205,18 @@ def test_a_new_table_is_a_row_and_a_job(lake, maintainer):
         request_create(name="crm.customers", parameters={"schema": SCHEMA}, requested_by=maintainer)
     with pytest.raises(TableExistsError):
         request_create(name="crm", parameters={"schema": SCHEMA}, requested_by=maintainer)
+
+
+def test_a_table_that_a_job_is_still_to_create_is_not_looked_for(table, lake, maintainer):
+    job = request_create(
+        name="crm.customers", parameters={"schema": SCHEMA}, requested_by=maintainer
+    )
+    assert [*tables_with_a_log()] == [table]
+    Job.objects.filter(pk=job.pk).update(state=Job.State.FAILED)
+    assert {*tables_with_a_log()} == {table, job.table}
+    Table.objects.filter(pk=table.pk).update(version=3)
+    optimize(table, maintainer)
+    assert table in tables_with_a_log()
 
 
 def test_a_clone_is_a_row_and_a_job_over_a_table_one_may_read(table, maintainer):

@@ -93,5 +93,6 @@ def test_pages_can_show_how_far_it_is(lake, rf, settings):
     progress = demo_context(request)["demo"]
     assert (progress["done"], progress["total"]) == (0, len(STEPS))
     assert "Create sales.orders" in progress["current"]
+    assert progress["current"].endswith(f", and {len(FIRST) - 2} more")
     settings.EMBEDDED = False
     assert demo_context(request)["demo"] is None
