@@ -80,7 +80,7 @@ def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         "kinds": Conflict.Kind,
         "exceptions": sorted({check.error.__name__ for check in CHECKS}),
         "twin": listing.twin("/api/v1/conflicts/"),
-        "costs_twin": f"/api/v1/conflicts/costs/?{request.GET.urlencode()}",
+        "costs_twin": listing.twin("/api/v1/conflicts/costs/"),
     } | _heat(request, conflicts)
 
 

@@ -69,3 +69,9 @@ def test_the_twin_of_costs_has_hours_and_partitions(as_, costs):
     assert [each["wasted_ms"] for each in found["hours"]] == ["120000", "0"]
     assert found["partitions"][0]["partition"] == "day=2026-11-19"
     assert found["partitions_are_cut"] is False
+
+
+def test_the_link_to_all_pairs_leads_to_what_the_list_holds(as_, costs):
+    client = as_("viewer")
+    twin = client.get("/conflicts/?heat=partition&page=1&operation=MERGE").context["costs_twin"]
+    assert [pair["loser"] for pair in client.get(twin).json()["pairs"]] == ["MERGE"]
