@@ -23,6 +23,7 @@ from engine.errors import FileMissingError, LogGapError, MalformedLogError, Vers
 from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.commits import iter_commits
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
+from engine.log.repeats import without_repeats
 from engine.log.segment import LogFile, LogSegment, later_ms, list_segment
 from engine.storage.base import FileStatus, Store
 
@@ -151,7 +152,7 @@ class _Replay:
             return
         content = read_checkpoint(store, segment.checkpoint)
         self._checkpoint_version = segment.checkpoint.version
-        self._files = pa.concat_tables([self._files, *content.files])
+        self._files = without_repeats(pa.concat_tables([self._files, *content.files]))
         self._tombstones = pa.concat_tables([self._tombstones, *content.tombstones])
         for action in content.actions:
             self._apply_one(action)
