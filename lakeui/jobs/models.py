@@ -15,6 +15,7 @@ class Job(models.Model):
     `fence` grows with every lease; a worker whose fence is stale may not write to the row.
     `txn_id` is drawn here, once, so that every attempt recognises its own commit.
     `commit_after` holds this job's commit until that job has ended: for rehearsing a conflict.
+    `caused_by` is the write after whose commit its table asked for this one (auto compaction).
     """
 
     class State(models.TextChoices):
@@ -52,6 +53,9 @@ class Job(models.Model):
     )
     commit_after = models.ForeignKey(
         "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    caused_by = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="follow_ups"
     )
     schedule = models.ForeignKey(
         "Schedule", null=True, blank=True, on_delete=models.SET_NULL, related_name="jobs"
