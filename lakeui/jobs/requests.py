@@ -16,7 +16,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from engine.commands.model import Clone, Command, Create, Script
-from engine.commands.sql import parse_statement
+from engine.commands.sql import parse_request, parse_statement
 from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
@@ -72,7 +72,8 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
 ) -> Job:
     """A queued job for a command, given as a kind with parameters or as one SQL statement.
 
-    The same idempotency key with the same request gives the first job again, for a day.
+    The same idempotency key with the same request gives the first job again, for a day. A statement
+    that ends in DRY RUN is a dry run, whatever `dry_run` says.
     `requested_by` None is the system itself. `commit_after` rehearses a conflict (see `Job`).
     `schedule` is what asked for it, where that was no person at that moment.
 
@@ -83,7 +84,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     """
     command = checked_command(table, requested_by, kind=kind, parameters=parameters, sql=sql)
     options = JobOptions(
-        dry_run=dry_run,
+        dry_run=dry_run or says_dry_run(sql),
         retries=retries,
         idempotency_key=idempotency_key,
         reason=reason,
@@ -111,6 +112,15 @@ def checked_command(
     check_command(command, table)
     check_source_table(command, by)
     return command
+
+
+def says_dry_run(sql: str) -> bool:
+    """Whether a statement ends in DRY RUN, as VACUUM has it and any other may.
+
+    Raises:
+        StatementError: it is not understood.
+    """
+    return bool(sql) and parse_request(sql)[1]
 
 
 def request_create(  # noqa: PLR0913 - the words of a request, all by name

@@ -13,7 +13,7 @@ from engine.errors import EngineError, RequestError
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.requests import checked_command, request_job
+from lakeui.jobs.requests import checked_command, request_job, says_dry_run
 
 _CRON_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
@@ -39,6 +39,7 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
         msg = "The schedule has no name."
         raise RequestError(msg, "Give it one.", field="name")
     command = checked_command(table, owner, kind=kind, parameters=parameters, sql=sql)
+    _check_runs(sql)
     schedule = Schedule(
         table=table,
         name=name.strip()[:200],
@@ -80,6 +81,7 @@ def change_schedule(
     if sql:
         command = checked_command(schedule.table, by, sql=sql)
         checked_command(schedule.table, schedule.owner, sql=sql)
+        _check_runs(sql)
         schedule.kind, schedule.parameters = command.kind, command.parameters()
         schedule.statement = statement_of(command, schedule.table)
     if cron is not None:
@@ -90,6 +92,12 @@ def change_schedule(
         schedule.max_retries = retries
     _save_named(schedule)
     return schedule
+
+
+def _check_runs(sql: str) -> None:
+    if says_dry_run(sql):
+        msg = "A schedule runs its statement, and this one ends in DRY RUN."
+        raise RequestError(msg, "Leave DRY RUN out, or ask for a single job.", field="sql")
 
 
 def run_now(schedule: Schedule, by: User) -> Job:

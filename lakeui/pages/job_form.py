@@ -18,12 +18,13 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
 from lakeui.jobs.command_rules import check_command, statement_of
 from lakeui.jobs.models import Job
-from lakeui.jobs.requests import request_job
+from lakeui.jobs.requests import request_job, says_dry_run
 from lakeui.jobs.uploads import store_upload
 from lakeui.monitoring.outlook import Forecast, forecast_of
 from lakeui.pages.command_forms import MORE, CommandForm, form_of, initial_of
 from lakeui.pages.list_table import one_table
 from lakeui.pages.plans import plan_lines
+from lakeui.pages.statement_examples import examples_for
 
 SQL = "sql"
 SETTING_KINDS = frozenset({"set_properties", "unset_properties"})
@@ -34,15 +35,6 @@ GROUPS = {
     "Shape": frozenset({"optimize", "reorg", "vacuum", "restore"}),
     "Definition": frozenset(),
 }
-EXAMPLES = (
-    "DELETE FROM {table} WHERE status = 'cancelled'",
-    "UPDATE {table} SET discount = 0.15 WHERE status = 'open'",
-    "MERGE INTO {table} t USING staging s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
-    "WHEN NOT MATCHED THEN INSERT *",
-    "OPTIMIZE {table} ZORDER BY (order_id)",
-    "ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
-    "VACUUM {table} RETAIN 168 HOURS",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +55,7 @@ class Understood:
     is_permitted: bool
     parameters_json: str
     rehearsal: Job | None
+    is_dry: bool
     impact: Impact | None
     asks_name: bool
     forecast: Forecast
@@ -100,7 +93,8 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
             context["form"].blame(error)
     except EngineError as error:
         command, context["error"] = None, error
-    understood = _understood(request, table, command) if command else None
+    is_dry = kind == SQL and command is not None and says_dry_run(context["sql"])
+    understood = _understood(request, table, command, is_dry=is_dry) if command else None
     context |= {
         "table": table,
         "kind": kind,
@@ -113,7 +107,7 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
             else {"sql": context["sql"] or f"OPTIMIZE {table.name}", "dry_run": True},
         },
         "problem": problem,
-        "examples": [example.format(table=table.name) for example in EXAMPLES],
+        "examples": examples_for(table),
         "values": {name: request.POST.get(name, "") for name in ("reason", "retries")},
     }
     is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware
@@ -128,6 +122,7 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
     try:
         parameters = _posted_parameters(request)
         command = parse_statement(sql) if sql else Command.from_parameters(kind, parameters)
+        is_dry = is_dry or says_dry_run(sql)
         if _asks_name(command) and not is_dry and request.POST.get("confirm") != table.name:
             return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
         job = request_job(
@@ -204,7 +199,9 @@ def _checked(command: Command, table: Table) -> Command:
     return command
 
 
-def _understood(request: HttpRequest, table: Table, command: Command) -> Understood:
+def _understood(
+    request: HttpRequest, table: Table, command: Command, *, is_dry: bool
+) -> Understood:
     parameters = command.parameters()
     action = action_for_kind(command.kind, parameters)
     statement = statement_of(command, table)
@@ -218,6 +215,7 @@ def _understood(request: HttpRequest, table: Table, command: Command) -> Underst
         impact=impact_of_command(table, command.kind, parameters),
         asks_name=_asks_name(command),
         forecast=forecast_of(table, command.kind, parameters),
+        is_dry=is_dry,
         rehearsal=rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first(),
     )
 

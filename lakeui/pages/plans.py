@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from lakeui.pages.units import format_bytes, format_count
+from lakeui.pages.units import format_bytes, format_count, format_duration
 
 _LONG = 20
 _SHOWN_FILES = 200
@@ -76,7 +76,7 @@ def _number(name: str, value: float) -> str:
     if "bytes" in name:
         return format_bytes(value)
     if name == "retention_hours":
-        return f"{value:g} h" if value >= 1 else f"{value * 60:.3g} min"
+        return f"{value:g} h" if value >= 1 else format_duration(value * 3_600_000)
     return f"v{value}" if name == "version" else format_count(value)
 
 

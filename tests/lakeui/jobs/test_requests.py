@@ -207,6 +207,12 @@ def test_a_new_table_is_a_row_and_a_job(lake, maintainer):
         request_create(name="crm", parameters={"schema": SCHEMA}, requested_by=maintainer)
 
 
+def test_a_statement_that_says_dry_run_is_one(table, maintainer):
+    asked = {"table": table, "requested_by": maintainer}
+    assert request_job(sql="VACUUM sales.orders RETAIN 200 HOURS DRY RUN", **asked).dry_run
+    assert not request_job(sql="VACUUM sales.orders RETAIN 200 HOURS", **asked).dry_run
+
+
 def test_a_table_that_a_job_is_still_to_create_is_not_looked_for(table, lake, maintainer):
     job = request_create(
         name="crm.customers", parameters={"schema": SCHEMA}, requested_by=maintainer

@@ -49,6 +49,14 @@ def make_due(schedule: Schedule) -> None:
     Schedule.objects.filter(pk=schedule.pk).update(next_due_at=past)
 
 
+def test_a_schedule_of_a_dry_run_is_refused(table, owner, nightly):
+    sql = "VACUUM sales.orders DRY RUN"
+    with pytest.raises(RequestError, match="DRY RUN"):
+        create_schedule(table=table, name="clean", cron="0 3 * * *", owner=owner, sql=sql)
+    with pytest.raises(RequestError, match="DRY RUN"):
+        change_schedule(nightly, owner, sql=sql)
+
+
 @pytest.mark.parametrize(
     ("cron", "due"),
     [

@@ -10,11 +10,14 @@ from django.test import override_settings
 from django.utils import timezone
 
 from engine.commands.model import COMMANDS
+from engine.commands.sql import parse_statement
 from lakeui.catalog.models import Table
+from lakeui.jobs.command_rules import check_command
 from lakeui.jobs.models import Job, JobAttempt, JobStage, Schedule
 from lakeui.pages import streams
 from lakeui.pages.metric_names import readable_metrics
 from lakeui.pages.run_steps import steps_of, task_field
+from lakeui.pages.statement_examples import examples_for
 from tests.lakeui.factories import make_conflict, make_job
 
 HTMX = {"headers": {"HX-Request": "true"}}
@@ -111,9 +114,30 @@ def test_what_destroys_asks_for_the_name_of_the_table(as_, lake):
     assert new(client, lake.table, step="run", sql=sql, confirm="sales.orders").status_code == 302
 
 
+@pytest.mark.parametrize("layout", [{}, {"clustering_columns": [], "deletion_vectors": False}])
+def test_every_statement_to_begin_with_is_understood_of_the_table(as_, lake, layout):
+    Table.objects.filter(pk=lake.table.pk).update(**layout)
+    table = Table.objects.get(pk=lake.table.pk)
+    examples = examples_for(table)
+    assert len(examples) == 7
+    for example in examples:
+        check_command(parse_statement(example), table)
+        said = new(as_("owner"), table, step="check", sql=example).content.decode()
+        assert "Not understood" not in said, example
+
+
 def test_a_dry_run_asks_for_nothing(as_, lake):
     sql = "DELETE FROM sales.orders WHERE order_id = 1"
     new(as_("owner"), lake.table, step="dry_run", sql=sql)
+    assert Job.objects.exclude(pk=lake.job.pk).get().dry_run
+
+
+def test_a_statement_that_ends_in_dry_run_is_one_whatever_button_is_pressed(as_, lake):
+    client, sql = as_("owner"), "VACUUM sales.orders DRY RUN"
+    body = new(client, lake.table, step="check", sql=sql).content.decode()
+    assert 'value="dry_run"' in body
+    assert 'value="run"' not in body
+    assert new(client, lake.table, step="run", sql=sql).status_code == 302
     assert Job.objects.exclude(pk=lake.job.pk).get().dry_run
 
 
@@ -271,6 +295,12 @@ def test_the_plan_of_a_dry_run_names_files_reasons_and_versions_lost(as_, lake):
         "MERGE of etl-nightly", "The first 3 of 1,200 files",
     ):  # fmt: skip
         assert said in body
+
+
+def test_a_retention_below_an_hour_is_told_in_seconds(as_, lake):
+    plan = {"summary": "Nothing.", "retention_hours": 10 / 3600}
+    job = make_job(lake.table, "vacuum", state="succeeded", dry_run=True, plan=plan)
+    assert "<dd>10 s</dd>" in as_("viewer").get(f"/jobs/{job.pk}/").content.decode()
 
 
 def checked(client, table, **fields):
@@ -528,6 +558,17 @@ def test_the_runs_of_one_schedule_are_a_list(as_, lake, people):
     told = client.get(f"/api/v1/jobs/?schedule={schedule.pk}").json()
     assert [each["id"] for each in told["items"]] == [str(made.pk)]
     assert client.get("/jobs/?schedule=often").status_code == 400
+
+
+def test_a_write_and_the_compaction_it_asked_for_lead_to_each_other(as_, lake):
+    compaction = make_job(lake.table, kind="optimize", caused_by=lake.job)
+    written = as_("owner").get(f"/jobs/{lake.job.pk}/").content.decode()
+    assert "Asked for after it" in written
+    assert f'href="/jobs/{compaction.pk}/"' in written
+    followed = as_("owner").get(f"/jobs/{compaction.pk}/").content.decode()
+    assert f'asked for by the table after <a href="/jobs/{lake.job.pk}/">' in followed
+    twin = as_("owner").get(f"/api/v1/jobs/{lake.job.pk}/").json()
+    assert (twin["caused_by"], twin["follow_ups"]) == (None, [str(compaction.pk)])
 
 
 def test_states_are_counted_beside_what_else_narrows_the_list(as_, lake):
