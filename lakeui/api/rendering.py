@@ -29,7 +29,10 @@ class SafeJSONRenderer(JSONRenderer):
 
 
 class BoundedJSONParser(BaseParser):
-    """JSON of bounded size and depth, without what no database takes (NUL, lone surrogates)."""
+    """JSON of bounded size and depth, without what no database takes (NUL, lone surrogates).
+
+    A name that an object holds twice is refused: which of the two was meant, nobody can tell.
+    """
 
     media_type = "application/json"
 
@@ -44,7 +47,12 @@ class BoundedJSONParser(BaseParser):
         if len(data) > limit:
             raise RequestTooLarge
         try:
-            value = json.loads(data.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
+            value = json.loads(
+                data.decode("utf-8"),
+                parse_constant=_refuse,
+                parse_float=_finite,
+                object_pairs_hook=_named_once,
+            )
             _check(value, MAX_DEPTH)
         except (ValueError, RecursionError) as error:
             detail = f"The body is not JSON that can be taken: {error}"
@@ -83,6 +91,14 @@ def _check(value: Any, depth: int) -> None:
     elif isinstance(value, list):
         for inner in value:
             _check(inner, depth - 1)
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        msg = "it names something twice in one object"
+        raise ValueError(msg)
+    return found
 
 
 def _refuse(name: str) -> float:

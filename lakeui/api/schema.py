@@ -71,8 +71,12 @@ def describe_problems(
     request: Any,  # noqa: ARG001
     public: bool,  # noqa: ARG001
 ) -> dict[str, Any]:
-    """Every operation may answer with a problem."""
-    result["components"].setdefault("schemas", {})["Problem"] = PROBLEM_SCHEMA
+    """Every operation may answer with a problem, and no body may hold a field that is not named."""
+    schemas = result["components"].setdefault("schemas", {})
+    for name, schema in schemas.items():
+        if name.endswith("Request") and schema.get("type") == "object":
+            schema["additionalProperties"] = False
+    schemas["Problem"] = PROBLEM_SCHEMA
     answer = {
         "description": "A problem",
         "content": {CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},

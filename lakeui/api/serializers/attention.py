@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import ObjectField, RecordedField
+from lakeui.api.serializers.request import RequestSerializer
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.models import Mute
 
@@ -53,7 +54,7 @@ class MuteSerializer(serializers.ModelSerializer[Mute]):
         ]
 
 
-class MuteRequestSerializer(serializers.Serializer[Any]):
+class MuteRequestSerializer(RequestSerializer):
     """What to mute, and until when: 90 days at most."""
 
     check_name = serializers.ChoiceField(Check.choices)

@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.api.serializers.request import RequestSerializer
 from lakeui.catalog.models import TableKey
 
 
@@ -58,7 +59,7 @@ class KeySerializer(serializers.ModelSerializer[TableKey]):
         return False
 
 
-class KeyRequestSerializer(serializers.Serializer[Any]):
+class KeyRequestSerializer(RequestSerializer):
     """A key as `sql`, or by its parts."""
 
     sql = serializers.CharField(

@@ -5,10 +5,11 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.serializers.request import RequestSerializer
 from lakeui.conflicts.reports.messages import MAX_REPORT_CHARS
 
 
-class ExplainRequestSerializer(serializers.Serializer[Any]):
+class ExplainRequestSerializer(RequestSerializer):
     """The error's text. `record` keeps it among the table's conflicts.
 
     `read_version` and `operation` are of the write that lost, for what the text does not tell.

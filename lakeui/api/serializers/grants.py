@@ -1,10 +1,9 @@
 """Roles on one table."""
 
-from typing import Any
-
 from rest_framework import serializers
 
 from lakeui.api.fields import RoleField
+from lakeui.api.serializers.request import RequestSerializer
 from lakeui.catalog.models import TableGrant
 
 
@@ -22,7 +21,7 @@ class GrantSerializer(serializers.ModelSerializer[TableGrant]):
         fields = ["user", "role", "granted_at", "granted_by"]
 
 
-class GrantRequestSerializer(serializers.Serializer[Any]):
+class GrantRequestSerializer(RequestSerializer):
     """The role to have."""
 
     role = RoleField()

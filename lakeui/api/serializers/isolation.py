@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.api.serializers.request import RequestSerializer
 from lakeui.conflicts.statements.kinds import KINDS, OTHER
 
 LEVELS = ["Serializable", "WriteSerializable"]
@@ -84,7 +85,7 @@ class ImpactSerializer(serializers.Serializer[Any]):
     warnings = serializers.ListField(child=serializers.CharField())
 
 
-class SettingsSerializer(serializers.Serializer[Any]):
+class SettingsSerializer(RequestSerializer):
     """The settings that decide who conflicts; those left out stay as they are."""
 
     level = serializers.ChoiceField(choices=LEVELS, required=False)

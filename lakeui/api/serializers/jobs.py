@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.serializers.request import CommandRequestSerializer
 from lakeui.api.serializers.runs import JobStageSerializer, OutlookSerializer, RunCostSerializer
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from lakeui.jobs.run_costs import RunCost, cost_of
@@ -115,6 +116,9 @@ class JobDetailSerializer(JobSerializer):
     error_facts = ObjectField()
     attempt_rows = JobAttemptSerializer(many=True, read_only=True)
     conflicts = serializers.PrimaryKeyRelatedField[Any](many=True, read_only=True)
+    follow_ups = serializers.PrimaryKeyRelatedField[Any](
+        many=True, read_only=True, help_text="Jobs that its table asked for after its commit."
+    )
     schedule = serializers.CharField(
         source="schedule.name", default=None, allow_null=True, read_only=True
     )
@@ -129,6 +133,8 @@ class JobDetailSerializer(JobSerializer):
             "base_version",
             "max_retries",
             "retry_of",
+            "caused_by",
+            "follow_ups",
             "worker",
             "heartbeat_at",
             "metrics",
@@ -151,14 +157,10 @@ class JobDetailSerializer(JobSerializer):
         return dict(OutlookSerializer(found).data) if found else None
 
 
-class JobRequestSerializer(serializers.Serializer[Any]):
+class JobRequestSerializer(CommandRequestSerializer):
     """A command, as a kind with parameters or as one SQL statement: one of the two."""
 
-    kind = serializers.CharField(max_length=40, required=False, help_text="optimize, delete, …")
-    parameters = serializers.DictField(required=False, help_text="Those of the kind.")
-    sql = serializers.CharField(max_length=100_000, required=False, help_text="OPTIMIZE t …")
     dry_run = serializers.BooleanField(required=False, default=False)
-    retries = serializers.IntegerField(required=False, default=0, min_value=0, max_value=100)
     reason = serializers.CharField(
         required=False,
         default="",
@@ -166,15 +168,6 @@ class JobRequestSerializer(serializers.Serializer[Any]):
         max_length=2000,
         help_text="For the audit trail.",
     )
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if ("kind" in attrs) == ("sql" in attrs):
-            fault = "Give either kind (with parameters) or sql."
-            raise serializers.ValidationError({"kind": [fault]})
-        if "sql" in attrs and "parameters" in attrs:
-            fault = "A statement carries its own parameters."
-            raise serializers.ValidationError({"parameters": [fault]})
-        return attrs
 
 
 class JobEventSerializer(serializers.ModelSerializer[JobEvent]):

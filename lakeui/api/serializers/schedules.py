@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import ObjectField, RecordedField
+from lakeui.api.serializers.request import CommandRequestSerializer, RequestSerializer
 from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.models import Schedule
 
@@ -45,24 +46,14 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
         return cron_in_words(schedule.cron) or None
 
 
-class ScheduleRequestSerializer(serializers.Serializer[Any]):
+class ScheduleRequestSerializer(CommandRequestSerializer):
     """A command as for a job, and when: five cron fields, in UTC."""
 
     name = serializers.CharField(max_length=200)
     cron = serializers.CharField(max_length=100, help_text="0 3 * * * is every night at three.")
-    kind = serializers.CharField(max_length=40, required=False)
-    parameters = serializers.DictField(required=False)
-    sql = serializers.CharField(max_length=100_000, required=False)
-    retries = serializers.IntegerField(required=False, default=0, min_value=0, max_value=100)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if ("kind" in attrs) == ("sql" in attrs):
-            fault = "Give either kind (with parameters) or sql."
-            raise serializers.ValidationError({"kind": [fault]})
-        return attrs
 
 
-class ScheduleChangeSerializer(serializers.Serializer[Any]):
+class ScheduleChangeSerializer(RequestSerializer):
     """What is given changes. It rests or fires again from now on; what it missed is not made up."""
 
     enabled = serializers.BooleanField(required=False)

@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.serializers.request import RequestSerializer
 from lakeui.catalog.health import Health
 from lakeui.catalog.models import LiveFile, Table
 
@@ -108,7 +109,7 @@ class TableDetailSerializer(TableSerializer):
         }
 
 
-class RegistrationSerializer(serializers.Serializer[Any]):
+class RegistrationSerializer(RequestSerializer):
     """A table that is there already, by its `uri`; or a new one, by the parameters of `create` or `clone`."""
 
     uri = serializers.CharField(max_length=2000, required=False)
@@ -138,7 +139,7 @@ class RegistrationSerializer(serializers.Serializer[Any]):
         return attrs
 
 
-class DescriptionSerializer(serializers.Serializer[Any]):
+class DescriptionSerializer(RequestSerializer):
     """What people may say about a table."""
 
     description = serializers.CharField(max_length=5000, allow_blank=True)

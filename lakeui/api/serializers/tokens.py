@@ -1,11 +1,10 @@
 """Tokens: shown once when made, never again."""
 
-from typing import Any
-
 from rest_framework import serializers
 
 from lakeui.api.fields import RoleField
 from lakeui.api.models import ApiToken
+from lakeui.api.serializers.request import RequestSerializer
 
 MAX_DAYS = 365
 
@@ -39,7 +38,7 @@ class NewTokenSerializer(TokenSerializer):
         fields = [*TokenSerializer.Meta.fields, "token"]
 
 
-class TokenRequestSerializer(serializers.Serializer[Any]):
+class TokenRequestSerializer(RequestSerializer):
     """What a new token is for, what it may do and for how long."""
 
     name = serializers.CharField(max_length=100)

@@ -139,6 +139,7 @@ def test_only_json_is_spoken(as_):
         b"[" * 100_000,
         b'{"a":' * 60 + b"1" + b"}" * 60,
         b"9" * 5000,
+        b'{"uri": "/a", "uri": "/b"}',
     ],
 )
 def test_a_body_that_is_not_decent_json_is_refused(as_, body):

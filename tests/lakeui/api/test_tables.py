@@ -76,6 +76,7 @@ def test_a_job_may_be_asked_for_in_sql(as_, table):
         ({"kind": "optimize", "retries": -1}, "retries"),
         ({"sql": "DROP DATABASE"}, "sql"),
         ({"sql": "OPTIMIZE other.table"}, "table"),
+        ({"kind": "delete", "parameters": {"where": " "}}, "parameters.where"),
     ],
 )
 def test_a_request_at_fault_names_the_field(as_, table, body, field):

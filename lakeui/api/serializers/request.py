@@ -1,0 +1,43 @@
+"""What a request's body may hold: the fields that are known, and no other."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+MAX_NAMED = 20
+
+
+class RequestSerializer(serializers.Serializer[Any]):
+    """A body of known fields. A name that means nothing is a fault: `dryrun` must not run for real."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        named = set(data) if isinstance(data, Mapping) else set()
+        if unknown := sorted(map(str, named - set(self.fields))):
+            fault = f"There is no such field here. Known: {', '.join(sorted(self.fields))}."
+            faults = {name[:100]: [fault] for name in unknown[:MAX_NAMED]}
+            raise serializers.ValidationError(faults, code="unknown_field")
+        taken: dict[str, Any] = super().to_internal_value(data)
+        return taken
+
+
+class CommandRequestSerializer(RequestSerializer):
+    """A command, as a kind with parameters or as one SQL statement: one of the two."""
+
+    kind = serializers.CharField(max_length=40, required=False, help_text="optimize, delete, …")
+    parameters = serializers.DictField(required=False, help_text="Those of the kind.")
+    sql = serializers.CharField(max_length=100_000, required=False, help_text="OPTIMIZE t …")
+    retries = serializers.IntegerField(required=False, default=0, min_value=0, max_value=100)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("kind" in attrs) == ("sql" in attrs):
+            fault = "Give either kind (with parameters) or sql."
+            raise serializers.ValidationError({"kind": [fault]})
+        if "sql" in attrs and "parameters" in attrs:
+            fault = "A statement carries its own parameters."
+            raise serializers.ValidationError({"parameters": [fault]})
+        where = attrs.get("parameters", {}).get("where")
+        if isinstance(where, str) and not where.strip():
+            fault = "The condition is blank. Leave it out where every row is meant."
+            raise serializers.ValidationError({"parameters": {"where": [fault]}})
+        return attrs
