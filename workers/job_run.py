@@ -26,6 +26,7 @@ from lakeui.jobs.errors import LeaseLostError, ReadOnlyError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
+from workers.follow_ups import asks_for_follow_ups, note_unasked
 from workers.heartbeat import Heartbeat
 from workers.job_tables import (
     oldest_other_start_ms,
@@ -113,7 +114,7 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
     with spark_session.session_for(job.pk) as spark:
         if isinstance(command, Script):
             return run_script(command, job, ScriptWork(lease, heartbeat, spark))
-        return run(
+        result = run(
             command,
             table,
             spark,
@@ -126,7 +127,10 @@ def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationRe
             dry_run=job.dry_run,
             user_name=job.requested_by.get_username() if job.requested_by else None,
             writers_elsewhere=other_writers(job) if job.dry_run else None,
+            then=asks_for_follow_ups(job, job.table),
         )
+        note_unasked(job, result)
+        return result
 
 
 def _checked_command(job: Job) -> Command:

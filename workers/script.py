@@ -27,6 +27,7 @@ from lakeui.jobs.command_rules import (
 )
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobEvent
+from workers.follow_ups import asks_for_follow_ups, note_unasked
 from workers.heartbeat import Heartbeat
 from workers.job_tables import (
     oldest_other_start_ms,
@@ -103,7 +104,9 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
                 dry_run=job.dry_run,
                 user_name=person.get_username() if person else None,
                 writers_elsewhere=other_writers(step) if job.dry_run else None,
+                then=asks_for_follow_ups(job, table),
             )
+            note_unasked(job, result)
         except OwnCommitFoundError as found:
             version = found.commit.version
             result = OperationResult(version, recognised=True, versions=(version,))

@@ -10,6 +10,7 @@ from engine.commands.time_travel import check_point, point_sql
 from engine.errors import RequestError
 from engine.schema.types import StructType
 
+MIN_FILES = 2
 MAX_RETENTION_HOURS = 24 * 365 * 100
 
 
@@ -30,9 +31,32 @@ class Optimize(Command):
     target_size_bytes: int | None = parameter(
         "Target size of a file", "integer", default=None, minimum=1, help="In bytes."
     )
+    auto: bool = parameter(
+        "Only where many are small",
+        "boolean",
+        default=False,
+        help="Join files below half the target alone, in partitions that have enough of them: what a "
+        "write asks for where delta.autoOptimize.autoCompact is set.",
+    )
+    min_files: int | None = parameter(
+        "Enough are",
+        "integer",
+        default=None,
+        minimum=MIN_FILES,
+        help="Small files in a partition; left out, 50. Only together with the above.",
+    )
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
+        if self.auto and (self.full or self.zorder_by):
+            what = "OPTIMIZE of small files alone takes neither FULL nor ZORDER BY."
+            raise RequestError(what, "Leave one of them out.", field="auto")
+        if self.min_files is not None and self.min_files < MIN_FILES:
+            what = f"With {self.min_files} there is nothing to join."
+            raise RequestError(what, f"Use {MIN_FILES} or more.", field="min_files")
+        if self.min_files is not None and not self.auto:
+            what = "A number of small files counts only where they alone are joined."
+            raise RequestError(what, "Set auto too, or leave it out.", field="min_files")
         if self.full and (self.zorder_by or self.where):
             what = "OPTIMIZE FULL takes neither WHERE nor ZORDER BY."
             raise RequestError(what, "Leave one of them out.", field="full")
@@ -44,7 +68,13 @@ class Optimize(Command):
         """As `Command.statement`."""
         full = " FULL" if self.full else ""
         order = f" ZORDER BY {column_list(self.zorder_by)}" if self.zorder_by else ""
-        options = options_sql({"targetSizeBytes": self.target_size_bytes})
+        options = options_sql(
+            {
+                "targetSizeBytes": self.target_size_bytes,
+                "auto": self.auto,
+                "minNumFiles": self.min_files,
+            }
+        )
         return f"OPTIMIZE {table_sql(self.table)}{full}{where_sql(self.where)}{order}{options}"
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.command import PARSE, Command, check_source, column_path
 from engine.commands.fields import parameter, to_json, values_from_json
-from engine.commands.names import name_sql, table_sql
+from engine.commands.names import name_sql, options_sql, table_sql
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.errors import ExpressionError, RequestError
 from engine.expressions.parse import parse_condition, parse_expression
@@ -111,6 +112,7 @@ class Merge(Command):
     target_alias: str = parameter("Alias of the target", "text", default="target")
     source_alias: str = parameter("Alias of the source", "text", default="source")
     schema_evolution: bool = parameter("Add new columns", "boolean", default=False)
+    auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
         """As `Command.validate`."""
@@ -157,10 +159,11 @@ class Merge(Command):
         """As `Command.statement`."""
         evolution = " WITH SCHEMA EVOLUTION" if self.schema_evolution else ""
         clauses = " ".join(each.sql() for each in self.clauses)
+        options = options_sql({OPTION: choice_option(self.auto_compact)})
         return (
             f"MERGE{evolution} INTO {table_sql(self.table)} AS {name_sql(self.target_alias)} "
             f"USING {self._source_sql()} AS {name_sql(self.source_alias)}{self._source_columns()} "
-            f"ON {self.on} {clauses}"
+            f"ON {self.on} {clauses}{options}"
         )
 
     def _source_sql(self) -> str:

@@ -1,5 +1,7 @@
 """OPTIMIZE, REORG, VACUUM and RESTORE: from tokens to commands."""
 
+from collections.abc import Mapping
+
 from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
@@ -7,19 +9,35 @@ from engine.expressions.literals import is_whole
 
 
 def optimize(cursor: StatementCursor) -> Optimize:
-    """OPTIMIZE t [FULL] [WHERE c] [ZORDER BY (columns)]."""
+    """OPTIMIZE t [FULL] [WHERE c] [ZORDER BY (columns)] [WITH (options)]."""
     cursor.need("OPTIMIZE")
     cursor.take("TABLE")
     table = cursor.table()
     full = cursor.take("FULL")
     where = cursor.until("ZORDER BY", "DRY RUN", "WITH (", ";") if cursor.take("WHERE") else None
     columns = cursor.columns() if cursor.take("ZORDER", "BY") else ()
-    position, options = cursor.position, cursor.options("targetSizeBytes")
-    size = options.get("targetSizeBytes")
-    if size is not None and (not is_whole(size) or len(size) > 18 or int(size) == 0):
-        what = f"targetSizeBytes cannot be {size[:100]}."
-        raise StatementError(what, "Use a whole number of bytes.", position=position)
-    return Optimize(where, columns, full, int(size) if size else None, table=table)
+    position = cursor.position
+    options = cursor.options("targetSizeBytes", "auto", "minNumFiles")
+    return Optimize(
+        where,
+        columns,
+        full,
+        _number(options, "targetSizeBytes", position),
+        options.get("auto", "false").lower() == "true",
+        _number(options, "minNumFiles", position),
+        table=table,
+    )
+
+
+def _number(options: Mapping[str, str], name: str, position: int) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not is_whole(text) or len(text) > 18 or int(text) == 0:
+        what = f"{name} cannot be {text[:100]}."
+        unit = " of bytes" if name == "targetSizeBytes" else ""
+        raise StatementError(what, f"Use a whole number{unit}.", position=position)
+    return int(text)
 
 
 def reorg(cursor: StatementCursor) -> Reorg:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from engine.commands.after_write import OPTION
 from engine.commands.merge import (
     BY_SOURCE,
     DELETE,
@@ -16,7 +17,7 @@ from engine.commands.merge import (
 )
 from engine.commands.sources import RowsSource, Source, TableSource
 from engine.commands.sql_sources import files, items, source
-from engine.commands.sql_writes import assignments
+from engine.commands.sql_writes import ENDS, assignments, compaction
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
 
@@ -35,7 +36,16 @@ def merge(cursor: StatementCursor) -> Merge:
     clauses = []
     while cursor.take("WHEN"):
         clauses.append(_clause(cursor))
-    return Merge(rows, on, tuple(clauses), target_alias, source_alias, evolution, table=table)
+    return Merge(
+        rows,
+        on,
+        tuple(clauses),
+        target_alias,
+        source_alias,
+        evolution,
+        compaction(cursor, cursor.options(OPTION)),
+        table=table,
+    )
 
 
 def _using(cursor: StatementCursor) -> tuple[Source, str]:
@@ -68,7 +78,7 @@ def _clause(cursor: StatementCursor) -> MergeClause:
         cursor.need("SET")
         if cursor.take("*"):
             return MergeClause(when, UPDATE_ALL, condition)
-        return MergeClause(when, UPDATE, condition, assignments(cursor, "WHEN", "DRY RUN", ";"))
+        return MergeClause(when, UPDATE, condition, assignments(cursor, "WHEN", *ENDS))
     cursor.need("INSERT")
     if cursor.take("*"):
         return MergeClause(when, INSERT_ALL, condition)

@@ -1,6 +1,6 @@
 """INSERT INTO … SELECT * FROM STREAM(source): from tokens to a command."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from engine.commands.command import Command
 from engine.commands.statement_cursor import StatementCursor
@@ -20,7 +20,9 @@ def stream(cursor: StatementCursor, table: str, options: Mapping[str, str]) -> S
         StatementError: something else is ahead.
         RequestError: an option is not what it should be.
     """
-    parameters = {STREAM_OPTIONS[name]: value for name, value in options.items()}
+    parameters = {
+        STREAM_OPTIONS[name]: value for name, value in options.items() if name in STREAM_OPTIONS
+    }
     source = cursor.table()
     cursor.need(")")
     given = {**parameters, "source_table": source, "table": table}
@@ -31,14 +33,16 @@ def stream(cursor: StatementCursor, table: str, options: Mapping[str, str]) -> S
     return found
 
 
-def refuse_stream_options(cursor: StatementCursor, options: Mapping[str, str]) -> None:
-    """Refuse options that only a stream has.
+def refuse_stream_options(
+    cursor: StatementCursor, options: Mapping[str, str], taken: Sequence[str] = ("mergeSchema",)
+) -> None:
+    """Refuse options that only a stream has, `taken` ones excepted.
 
     Raises:
         StatementError: one is there.
     """
     for name in options:
-        if name in STREAM_OPTIONS and name != "mergeSchema":
+        if name in STREAM_OPTIONS and name not in taken:
             what = f"{name} is an option of streams."
             remedy = "Write SELECT * FROM STREAM(source), or leave it out."
             raise StatementError(what, remedy, position=cursor.position)

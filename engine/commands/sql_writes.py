@@ -1,11 +1,18 @@
 """INSERT, DELETE, UPDATE and TRUNCATE: from tokens to commands."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from engine.commands.after_write import OPTION, choice_of
 from engine.commands.sql_sources import source
 from engine.commands.sql_stream import refuse_stream_options, stream, takes_stream
 from engine.commands.statement_cursor import StatementCursor
 from engine.commands.stream import STREAM_OPTIONS, Stream
 from engine.commands.writes import Append, Delete, Overwrite, Truncate, Update
 from engine.errors import StatementError
+
+ENDS = ("WITH (", "DRY RUN", ";")
+"""What may follow the conditions and assignments of a statement."""
 
 
 def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
@@ -20,16 +27,18 @@ def insert(cursor: StatementCursor) -> Append | Overwrite | Stream:
     by_name = cursor.take("BY", "NAME")
     if overwrite:
         return _overwrite(cursor, table, columns, by_name=by_name)
+    options = cursor.options(*STREAM_OPTIONS, OPTION)
+    choice = compaction(cursor, options)
     if cursor.take("REPLACE", "WHERE"):
+        refuse_stream_options(cursor, options, taken=())
         condition = cursor.until("BY NAME", "VALUES", "SELECT", "WITH", "TABLE")
         rows = source(cursor, columns, by_position=not by_name)
-        return Overwrite(rows, replace_where=condition, table=table)
-    options = cursor.options(*STREAM_OPTIONS)
+        return Overwrite(rows, replace_where=condition, auto_compact=choice, table=table)
     if takes_stream(cursor):
-        return stream(cursor, table, options)
+        return replace(stream(cursor, table, options), auto_compact=choice)
     refuse_stream_options(cursor, options)
     rows = source(cursor, columns, by_position=not by_name)
-    return Append(rows, merge_schema=_flag(cursor, options, "mergeSchema"), table=table)
+    return Append(rows, _flag(cursor, options, "mergeSchema"), choice, table=table)
 
 
 def _overwrite(
@@ -39,16 +48,34 @@ def _overwrite(
         what = "INSERT OVERWRITE … PARTITION is not understood."
         remedy = "Use INSERT INTO … REPLACE WHERE, or WITH ('partitionOverwriteMode' = 'dynamic')."
         raise StatementError(what, remedy, position=cursor.position)
-    options = cursor.options("overwriteSchema", "partitionOverwriteMode")
+    options = cursor.options("overwriteSchema", "partitionOverwriteMode", OPTION)
     mode = options.get("partitionOverwriteMode", "static").lower()
     if mode not in {"static", "dynamic"}:
         what = f"partitionOverwriteMode cannot be {mode[:100]}."
         raise StatementError(what, "Use static or dynamic.", position=cursor.position)
     replace_schema = _flag(cursor, options, "overwriteSchema")
+    choice = compaction(cursor, options)
     rows = source(cursor, columns, by_position=not by_name)
     return Overwrite(
-        rows, overwrite_schema=replace_schema, dynamic_partitions=mode == "dynamic", table=table
+        rows,
+        overwrite_schema=replace_schema,
+        dynamic_partitions=mode == "dynamic",
+        auto_compact=choice,
+        table=table,
     )
+
+
+def compaction(cursor: StatementCursor, options: Mapping[str, str]) -> str:
+    """What the options say of joining small files after the write.
+
+    Raises:
+        StatementError: neither true nor false.
+    """
+    found = choice_of(options.get(OPTION))
+    if found is None:
+        what = f"{OPTION} cannot be {options[OPTION][:100]}."
+        raise StatementError(what, "Use true or false, or leave it out.", position=cursor.position)
+    return found
 
 
 def _flag(cursor: StatementCursor, options: dict[str, str], name: str) -> bool:
@@ -60,21 +87,23 @@ def _flag(cursor: StatementCursor, options: dict[str, str], name: str) -> bool:
 
 
 def delete(cursor: StatementCursor) -> Delete:
-    """DELETE FROM t [AS a] [WHERE c]."""
+    """DELETE FROM t [AS a] [WHERE c] [WITH (options)]."""
     cursor.need("DELETE", "FROM")
-    table, alias = cursor.table(), cursor.alias("WHERE", "DRY", "USING")
-    where = cursor.until("DRY RUN", ";") if cursor.take("WHERE") else None
-    return Delete(where, alias=alias, table=table)
+    table, alias = cursor.table(), cursor.alias("WHERE", "DRY", "USING", "WITH")
+    where = cursor.until(*ENDS) if cursor.take("WHERE") else None
+    choice = compaction(cursor, cursor.options(OPTION))
+    return Delete(where, alias=alias, auto_compact=choice, table=table)
 
 
 def update(cursor: StatementCursor) -> Update:
-    """UPDATE t [AS a] SET column = expression, … [WHERE c]."""
+    """UPDATE t [AS a] SET column = expression, … [WHERE c] [WITH (options)]."""
     cursor.need("UPDATE")
     table, alias = cursor.table(), cursor.alias("SET")
     cursor.need("SET")
-    assigned = assignments(cursor, "WHERE", "DRY RUN", ";")
-    where = cursor.until("DRY RUN", ";") if cursor.take("WHERE") else None
-    return Update(assigned, where, alias=alias, table=table)
+    assigned = assignments(cursor, "WHERE", *ENDS)
+    where = cursor.until(*ENDS) if cursor.take("WHERE") else None
+    choice = compaction(cursor, cursor.options(OPTION))
+    return Update(assigned, where, alias=alias, auto_compact=choice, table=table)
 
 
 def assignments(cursor: StatementCursor, *stops: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar
 
+from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.command import Command
 from engine.commands.fields import parameter
 from engine.commands.names import options_sql, table_sql
@@ -67,6 +68,7 @@ class Stream(Command):
         default=False,
         help="Add columns that the source has and this table has not.",
     )
+    auto_compact: str = compaction_choice()
 
     @property
     def source(self) -> TableSource:
@@ -96,6 +98,7 @@ class Stream(Command):
                 "ignoreChanges": self.ignore_changes,
                 "acceptSchemaVersion": _shown(self.accept_schema_version),
                 "mergeSchema": self.merge_schema,
+                OPTION: choice_option(self.auto_compact),
             }
         )
         source = table_sql(self.source_table)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.command import Command, check_columns, check_source, column_path
 from engine.commands.fields import parameter
 from engine.commands.names import column_list, name_sql, options_sql, table_sql, where_sql
@@ -36,6 +37,7 @@ class Append(Command):
     help: ClassVar[str] = "Add rows from files, from another table, or written out."
     source: Source = parameter("Source", "source", help=_SOURCE_HELP)
     merge_schema: bool = parameter("Add new columns", "boolean", default=False, help=_SCHEMA_HELP)
+    auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
@@ -44,7 +46,9 @@ class Append(Command):
 
     def statement(self) -> str:
         """As `Command.statement`."""
-        options = options_sql({"mergeSchema": self.merge_schema})
+        options = options_sql(
+            {"mergeSchema": self.merge_schema, OPTION: choice_option(self.auto_compact)}
+        )
         return f"INSERT INTO {_into(self)}{options} {self.source.sql()}"
 
 
@@ -70,6 +74,7 @@ class Overwrite(Command):
         default=False,
         help="Partitions that the data does not touch stay.",
     )
+    auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
@@ -91,12 +96,14 @@ class Overwrite(Command):
         """As `Command.statement`."""
         if self.replace_where:
             return (
-                f"INSERT INTO {_into(self)} REPLACE WHERE {self.replace_where} {self.source.sql()}"
+                f"INSERT INTO {_into(self)}{_options(self)} REPLACE WHERE {self.replace_where}"
+                f" {self.source.sql()}"
             )
         mode = "dynamic" if self.dynamic_partitions else ""
         options: dict[str, str | bool | int | None] = {
             "overwriteSchema": self.overwrite_schema,
             "partitionOverwriteMode": mode,
+            OPTION: choice_option(self.auto_compact),
         }
         return f"INSERT OVERWRITE {_into(self)}{options_sql(options)} {self.source.sql()}"
 
@@ -114,6 +121,7 @@ class Delete(Command):
         "Where", "condition", default=None, help="Left out, every row goes."
     )
     alias: str = parameter("Alias", "text", default="")
+    auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
@@ -122,7 +130,8 @@ class Delete(Command):
 
     def statement(self) -> str:
         """As `Command.statement`."""
-        return f"DELETE FROM {table_sql(self.table)}{_alias(self.alias)}{where_sql(self.where)}"  # noqa: S608
+        place = f"{table_sql(self.table)}{_alias(self.alias)}"
+        return f"DELETE FROM {place}{where_sql(self.where)}{_options(self)}"  # noqa: S608
 
 
 @dataclass(frozen=True)
@@ -141,6 +150,7 @@ class Update(Command):
         "Where", "condition", default=None, help="Left out, every row changes."
     )
     alias: str = parameter("Alias", "text", default="")
+    auto_compact: str = compaction_choice()
 
     def validate(self, schema: StructType | None) -> None:
         """As `Command.validate`."""
@@ -166,7 +176,7 @@ class Update(Command):
         """As `Command.statement`."""
         pairs = ", ".join(f"{column} = {text}" for column, text in self.assignments.items())
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
-        return f"UPDATE {place} SET {pairs}{where_sql(self.where)}"  # noqa: S608
+        return f"UPDATE {place} SET {pairs}{where_sql(self.where)}{_options(self)}"  # noqa: S608
 
 
 @dataclass(frozen=True)
@@ -181,6 +191,10 @@ class Truncate(Command):
     def statement(self) -> str:
         """As `Command.statement`."""
         return f"TRUNCATE TABLE {table_sql(self.table)}"
+
+
+def _options(command: "Overwrite | Delete | Update") -> str:
+    return options_sql({OPTION: choice_option(command.auto_compact)})
 
 
 def _alias(alias: str) -> str:

@@ -79,7 +79,7 @@ def rewrite_ordered(
         "predicate": [to_sql(condition)] if condition is not None else [],
         "zOrderBy": list(command.zorder_by),
         "clusterBy": list(names) if clustered else [],
-        "auto": False,
+        "auto": command.auto,
         **({"isFull": True} if command.full else {}),
     }
     metrics = size_metrics(written.adds, present)

@@ -12,6 +12,7 @@ from engine.errors import RequestError
 from engine.expressions.render import to_sql
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
+from engine.operations.auto_compaction import CompactionTerms, settings_of, worth_joining
 from engine.operations.cluster import files_to_cluster, rewrite_ordered
 from engine.operations.execution import Execution, keeps_row_ids, removal
 from engine.operations.file_bins import Bin, BinRule, batches, digest, pack
@@ -39,6 +40,11 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
     condition = execution.condition(command, snapshot)
     files = chosen_files(snapshot, condition)
     target = command.target_size_bytes or execution.files_of(snapshot).target_size_bytes
+    if command.auto:
+        terms = CompactionTerms.of(settings_of(execution.session), target, command)
+        files, target = worth_joining(files, terms), terms.target_bytes
+        if not files:
+            return _nothing_to_do()
     if command.zorder_by or snapshot.clustering_columns:
         if not command.zorder_by:
             files = files_to_cluster(snapshot, target, full=command.full)
@@ -47,7 +53,7 @@ def optimize(command: Optimize, execution: Execution) -> OperationResult:
         return rewrite_ordered(command, execution, snapshot, files, condition)
     bins = pack(files, BinRule(target))
     predicate = [to_sql(condition)] if condition is not None else []
-    parameters = {"predicate": predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
+    parameters = {"predicate": predicate, "zOrderBy": [], "clusterBy": [], "auto": command.auto}
     return rewrite_bins(execution, snapshot, bins, "OPTIMIZE", parameters)
 
 

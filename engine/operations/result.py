@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.actions.files import AddFile
+from engine.commands.command import Command
 from engine.conflicts.row_counts import live_rows
 
 
@@ -67,6 +68,23 @@ def plan_of(summary: str, files: list[PlannedFile], **facts: object) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowUp:
+    """What a write had done after its commit, which stands whatever became of it.
+
+    Attributes:
+        command: what was to be done; None where even that could not be found out.
+        result: how it ended, None where it is left to another run, and where it failed.
+        error_code: of what went wrong, "" where nothing did.
+        error: what went wrong.
+    """
+
+    command: Command | None
+    result: "OperationResult | None" = None
+    error_code: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class OperationResult:
     """How an operation ended.
 
@@ -79,6 +97,7 @@ class OperationResult:
         message: one sentence for people, where there is something to say.
         recognised: the commit had landed in an earlier run of the same job.
         versions: every version it committed, in order.
+        follow_up: what came after it, where its table or the command asked for something.
     """
 
     version: int | None = None
@@ -89,6 +108,11 @@ class OperationResult:
     message: str = ""
     recognised: bool = False
     versions: tuple[int, ...] = ()
+    follow_up: FollowUp | None = None
+
+    def followed_by(self, follow_up: FollowUp) -> "OperationResult":
+        """The same with what came after it."""
+        return replace(self, follow_up=follow_up)
 
     def saying(self, message: str) -> "OperationResult":
         """The same with a sentence for people."""

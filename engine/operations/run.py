@@ -52,6 +52,7 @@ from engine.operations.alter_table import (
     drop_constraint,
 )
 from engine.operations.append import append
+from engine.operations.auto_compaction import FollowUpRunner, follow_up
 from engine.operations.clone import clone
 from engine.operations.create import create
 from engine.operations.delete import delete
@@ -120,8 +121,9 @@ def run(  # noqa: PLR0913 - one door, everything else by name
     writers_elsewhere: Sequence[str] | None = None,
     open_changed: Resolve | None = None,
     since_versions: Mapping[str, int] | None = None,
+    then: FollowUpRunner | None = None,
 ) -> OperationResult:
-    """Do a command.
+    """Do a command, and what its table asks to be done after a write (`engine.operations.auto_compaction`).
 
     Args:
         command: what to do, checked again here.
@@ -142,6 +144,8 @@ def run(  # noqa: PLR0913 - one door, everything else by name
             (a dry run tells it).
         open_changed: opens the tables that the steps of a script change; by default their locations.
         since_versions: as `since_version`, for the other tables of a script, by location.
+        then: is given the compaction that a write asks for; by default it is done here, at once. What
+            goes wrong with it is in the result's `follow_up`, and nowhere else.
 
     Raises:
         ScriptError: a step of a script failed; those before it have committed.
@@ -163,6 +167,7 @@ def run(  # noqa: PLR0913 - one door, everything else by name
             user_metadata=user_metadata,
             user_name=user_name,
             writers_elsewhere=writers_elsewhere,
+            then=then,
         )
         since = {
             **(since_versions or {}),
@@ -193,12 +198,32 @@ def run(  # noqa: PLR0913 - one door, everything else by name
         try:
             if dry_run:
                 return _planned(operation(command, execution), table, writers_elsewhere)
-            return _once(operation, command, execution)
+            result = _once(operation, command, execution)
         except ConflictError as conflict:
             if not left or not conflict.conflict.can_retry:
                 raise
+            continue
+        return follow_up(command, execution, result, then or _compacts_now(execution))
     msg = "A command cannot be retried a negative number of times."
     raise RequestError(msg, "Use 0 or more.", field="retries")
+
+
+def _compacts_now(write: Execution) -> FollowUpRunner:
+    """Does a compaction under the name of the write that asked for it, as a commit of its own."""
+
+    def compact(command: Command) -> OperationResult:
+        return run(
+            command,
+            write.table,
+            write.session,
+            txn_id=step_txn_id(write.txn_id, "compaction"),
+            observer=write.observer,
+            progress=write.progress,
+            user_metadata=write.user_metadata,
+            user_name=write.user_name,
+        )
+
+    return compact
 
 
 def _script(

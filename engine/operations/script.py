@@ -103,11 +103,11 @@ def run_steps(script: Script, perform: Perform, names: Sequence[str]) -> Operati
     return _together(ended, results)
 
 
-def step_txn_id(txn_id: str | None, number: int) -> str | None:
+def step_txn_id(txn_id: str | None, step: int | str) -> str | None:
     """The id of a step's commits: the same in every run of the same job."""
     if txn_id is None:
         return None
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{txn_id}:{number}"))
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{txn_id}:{step}"))
 
 
 def _together(ended: Sequence[StepEnd], results: Sequence[OperationResult]) -> OperationResult:

@@ -28,7 +28,8 @@ class TableProperties:
     """What the properties mean. Durations in ms, sizes in bytes.
 
     `log_compaction_interval` counts commits; 0 and 1 mean that none are compacted.
-    `optimize_write` is None where the table leaves it to the engine.
+    `optimize_write` is None where the table leaves it to the engine. `auto_optimize` is the older name
+    of `auto_compact`, and goes before it where it is true.
     """
 
     isolation_level: str = "WriteSerializable"
@@ -66,6 +67,13 @@ class TableProperties:
     randomize_file_prefixes: bool = False
     random_prefix_length: int = 2
     optimize_write: bool | None = None
+    auto_optimize: bool = False
+    auto_compact: str = "false"
+
+    @property
+    def compacts_itself(self) -> bool:
+        """Whether writes are followed by a compaction; `auto` and `legacy` are Databricks' words."""
+        return self.auto_optimize or self.auto_compact != "false"
 
     @property
     def file_prefix_length(self) -> int:
@@ -230,11 +238,14 @@ _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.randomPrefixLength": ("random_prefix_length", _integer(1, 64)),
     "delta.targetFileSize": ("target_file_size_bytes", _size_bytes),
     "delta.autoOptimize.optimizeWrite": ("optimize_write", _boolean),
+    "delta.autoOptimize": ("auto_optimize", _boolean),
+    "delta.autoOptimize.autoCompact": (
+        "auto_compact",
+        _one_of("true", "false", "auto", "legacy"),
+    ),
 }
 _OTHER_KEYS = frozenset(
     {
-        "delta.autoOptimize",
-        "delta.autoOptimize.autoCompact",
         "delta.checkpointRetentionDuration",
         "delta.compatibility.symlinkFormatManifest.enabled",
         "delta.enableFullRetentionRollback",

@@ -37,7 +37,7 @@ from lakeui.jobs.errors import (
     ReadOnlyError,
 )
 from lakeui.jobs.events import log_event
-from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.jobs.trail import record_act
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
@@ -54,6 +54,7 @@ class JobOptions:
     reason: str = ""
     commit_after: Job | None = field(default=None, compare=False)
     schedule: Schedule | None = field(default=None, compare=False)
+    caused_by: Job | None = field(default=None, compare=False)
 
 
 def request_job(  # noqa: PLR0913 - the words of a request, all by name
@@ -69,13 +70,14 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     reason: str = "",
     commit_after: Job | None = None,
     schedule: Schedule | None = None,
+    caused_by: Job | None = None,
 ) -> Job:
     """A queued job for a command, given as a kind with parameters or as one SQL statement.
 
     The same idempotency key with the same request gives the first job again, for a day. A statement
     that ends in DRY RUN is a dry run, whatever `dry_run` says.
     `requested_by` None is the system itself. `commit_after` rehearses a conflict (see `Job`).
-    `schedule` is what asked for it, where that was no person at that moment.
+    `schedule` or the job `caused_by` is what asked for it, where that was no person at that moment.
 
     Raises:
         ReadOnlyError, NotPermittedError, IdempotencyMismatchError: as they say.
@@ -90,6 +92,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         reason=reason,
         commit_after=commit_after,
         schedule=schedule,
+        caused_by=caused_by,
     )
     return _take(table, command, requested_by, options)
 
@@ -177,9 +180,10 @@ def remove_uncreated(table: Table, by: User | None) -> None:
 
 
 def cancel_job(job: Job, by: User | None) -> Job:
-    """Cancel a job: at once while it is queued, else as soon as its worker sees it.
+    """Cancel a job: at once while nobody began it, else as soon as its worker sees it.
 
-    After the commit began it comes too late, and the job will say that it succeeded.
+    After the commit began it comes too late, and the job will say that it succeeded. One that is
+    queued again, since its worker fell silent, may have committed: the next worker looks first.
 
     Raises:
         NotPermittedError: neither its owner nor allowed to ask for such a job.
@@ -188,7 +192,8 @@ def cancel_job(job: Job, by: User | None) -> Job:
     _check_may_touch(job, by)
     now = timezone.now()
     who = by.get_username() if by else "the system"
-    cancelled = Job.objects.filter(pk=job.pk, state=Job.State.QUEUED).update(
+    unbegun = Job.objects.filter(pk=job.pk, state=Job.State.QUEUED, attempts=0)
+    cancelled = unbegun.update(
         state=Job.State.CANCELLED, cancel_requested_at=now, finished_at=now
     )
     active = Job.objects.filter(pk=job.pk, state__in=Job.ACTIVE)
@@ -206,8 +211,8 @@ def cancel_job(job: Job, by: User | None) -> Job:
 def retry_job(job: Job, by: User | None) -> Job:
     """A new job that does what an ended one did not.
 
-    One that failed without telling whether it wrote keeps its transaction id, so that the retry
-    finds that commit instead of writing twice. A script goes on with the steps that are left.
+    One that failed, or lost a worker, without telling whether it wrote keeps its transaction id, so
+    that the retry finds that commit instead of writing twice. A script goes on with the steps left.
 
     Raises:
         JobStateError: it is not over, or it succeeded.
@@ -218,15 +223,22 @@ def retry_job(job: Job, by: User | None) -> Job:
     command = command_of(job)
     _check_allowed(by, command, job.table)
     check_command(command, job.table)
+    check_source_table(command, by)
     options = JobOptions(dry_run=job.dry_run, retries=job.max_retries, reason=job.reason)
     again = _unsaved(job.table, command, by, options)
     again.retry_of = job
-    failed = job.state == Job.State.FAILED and job.base_version is not None
-    if failed or isinstance(command, Script):
+    if _may_have_landed(job) or isinstance(command, Script):
         again.txn_id, again.base_version = job.txn_id, job.base_version
     made = _write(again)
     record_act("retried", by, job)
     return made
+
+
+def _may_have_landed(job: Job) -> bool:
+    if job.base_version is None:
+        return False
+    lost = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST)
+    return job.state == Job.State.FAILED or lost.exists()
 
 
 def _take(table: Table, command: Command, by: User | None, options: JobOptions) -> Job:
@@ -259,6 +271,7 @@ def _unsaved(table: Table, command: Command, by: User | None, options: JobOption
         max_retries=_checked_retries(options.retries),
         commit_after=options.commit_after,
         schedule=options.schedule,
+        caused_by=options.caused_by,
     )
 
 

@@ -9,6 +9,7 @@ from django.db.models import Count
 from django.http import Http404, HttpRequest
 from django.utils import timezone
 
+from engine.commands.model import Create
 from engine.errors import EngineError
 from engine.protocol.properties import TableProperties
 from lakeui.catalog.access import action_for_kind, may
@@ -73,6 +74,9 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "worker": _worker(job),
             "metrics": readable_metrics(job.metrics),
             "plan": plan_view(job.plan),
+            "follow_ups": sorted(
+                job.follow_ups.order_by()[:_RERUNS], key=lambda each: each.created_at
+            ),
             "reruns": sorted(job.reruns.order_by()[:_RERUNS], key=lambda each: each.created_at),
             "now": timezone.now(),
             "twin": f"/api/v1/jobs/{job.pk}/",
@@ -141,7 +145,7 @@ def _rights(request: HttpRequest, job: Job) -> dict[str, bool]:
     return {
         "may_cancel": job.is_active and not job.cancel_requested_at and (mine or may_act),
         "may_retry": may_retry,
-        "may_again": may_act and not may_retry and bool(job.statement),
+        "may_again": may_act and not may_retry and bool(job.statement) and job.kind != Create.kind,
     }
 
 

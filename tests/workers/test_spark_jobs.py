@@ -4,6 +4,7 @@ import os
 import signal
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from engine.commands.sql import parse_statement
@@ -15,6 +16,7 @@ from lakeui.catalog.registration import register_table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, WorkerReport
 from lakeui.jobs.requests import request_create, request_job
+from tests.engine.made_tables import write_commit, write_rows
 from tests.services import wait_until
 from tests.workers.test_job_lifecycle import (
     another_active_job,
@@ -123,6 +125,24 @@ def copies_in_a_stream(table: Table, copy: Table) -> None:
     assert found == (Job.State.FAILED, "DELTA_SCHEMA_CHANGED_WITH_VERSION")
 
 
+def compacts_what_a_write_leaves(place: Path, source: dict[str, object]) -> None:
+    """Forty-nine small files and one that comes: a job of its own joins them."""
+    table = empty_table(place, "sales.small")
+    store = open_store(str(place))
+    rows = pa.table({"id": pa.array([0], pa.int64()), "country": ["ES"]})
+    write_commit(store, 1, *(write_rows(store, f"{n}.parquet", rows) for n in range(49)))
+    properties = "ALTER TABLE t SET TBLPROPERTIES ('delta.autoOptimize.autoCompact' = 'true')"
+    run(parse_statement(properties), DeltaTable.open(table.uri), None)
+    write = load(table, source)
+    succeeded(write)
+    compaction = write.follow_ups.get()
+    succeeded(compaction)
+    table.refresh_from_db()
+    assert (table.file_count, table.row_count, table.last_operation) == (1, 52, "OPTIMIZE")
+    compaction.refresh_from_db()
+    assert compaction.metrics["numRemovedFiles"] == 50
+
+
 def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake):
     first = start_worker("spark", SPARK_START_S)
     its_worker_reports("spark")
@@ -142,6 +162,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     assert (absorbed.kind, compared(absorbed)) == (Conflict.Kind.ABSORBED, [(1, 1, 0, 0)])
     assert ids(table) == [3]
 
+    compacts_what_a_write_leaves(lake / "lake/small", rows)
     copies_in_a_stream(table, empty_table(lake / "lake/copy", "sales.copy"))
 
     winner = delete(table, "country = 'DE'")

@@ -36,7 +36,7 @@ def jobs_to_list(jobs: QuerySet[Job]) -> QuerySet[Job]:
 def job_to_show(request: Request, job_id: Any) -> Job:
     """A job the caller may see, with all that its answer holds; else 404."""
     jobs = visible_jobs(request.user).select_related("table", "requested_by", "schedule")
-    related = ("attempt_rows__stages", "conflicts")
+    related = ("attempt_rows__stages", "conflicts", "follow_ups")
     job: Job = get_object_or_404(jobs.prefetch_related(*related), pk=job_id)
     return job
 

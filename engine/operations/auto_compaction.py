@@ -1,0 +1,182 @@
+"""Auto compaction: a write that leaves many small files has them joined afterwards.
+
+As in delta-spark: a partition that the write added files to is compacted once it has at least
+`minNumFiles` files below `minFileSize`, half of `maxFileSize` unless that is set. It is decided by
+the command, else by the Spark setting `spark.databricks.delta.autoCompact.enabled`, else by the
+table's `delta.autoOptimize.autoCompact`. The compaction is an OPTIMIZE with a commit of its own,
+validated like any other: the write has landed before, and stands whatever becomes of it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.commands.after_write import AS_TABLE, ON
+from engine.commands.command import Command
+from engine.commands.merge import Merge
+from engine.commands.model import Append, Create, Delete, Optimize, Overwrite, Stream, Update
+from engine.errors import EngineError
+from engine.expressions.build import call
+from engine.expressions.render import to_sql
+from engine.expressions.tree import Column, Expression, Literal
+from engine.log.commits import read_commit
+from engine.operations.execution import Execution
+from engine.operations.result import FollowUp, OperationResult
+from engine.schema.column_mapping import physical_name
+from engine.schema.partition_values import parse_partition_value
+from engine.snapshot.snapshot import Snapshot
+
+MIN_FILES = 50
+MAX_PARTITIONS = 128
+_SETTINGS = "spark.databricks.delta.autoCompact."
+_NAMES = ("enabled", "minNumFiles", "minFileSize", "maxFileSize")
+_WRITES = (Append, Create, Delete, Merge, Overwrite, Stream, Update)
+_MAX_CHARACTERS = 20_000
+
+Partition = tuple[tuple[str, str | None], ...]
+"""Physical names and values, sorted: equal for files of one partition."""
+Settings = Mapping[str, str]
+"""Spark's `spark.databricks.delta.autoCompact.*`, by the last part of their names."""
+FollowUpRunner = Callable[[Optimize], OperationResult | None]
+"""Has a compaction done, at once, or later by another: then it returns None."""
+
+
+@dataclass(frozen=True)
+class CompactionTerms:
+    """`min_files` files below `small_bytes` are worth joining, into files of `target_bytes`."""
+
+    min_files: int
+    small_bytes: int
+    target_bytes: int
+
+    @classmethod
+    def of(
+        cls, settings: Settings, table_target_bytes: int, command: Optimize | None = None
+    ) -> "CompactionTerms":
+        """Those of a command, else of Spark's settings, else the table's and the defaults."""
+        target = command.target_size_bytes if command else None
+        target = target or _number(settings, "maxFileSize", table_target_bytes)
+        least = command.min_files if command else None
+        least = least or _number(settings, "minNumFiles", MIN_FILES)
+        return cls(least, _number(settings, "minFileSize", target // 2), target)
+
+
+def follow_up(
+    command: Command, execution: Execution, result: OperationResult, runner: FollowUpRunner
+) -> OperationResult:
+    """The result of a write, with what was done after it where anything was asked for.
+
+    Nothing that goes wrong here is raised: the write has been committed.
+    """
+    wanted: Optimize | None = None
+    try:
+        if isinstance(command, _WRITES) and result.versions and execution.session is not None:
+            settings = settings_of(execution.session)
+            wanted = wanted_after(command, execution, result.versions, settings)
+        if wanted is None:
+            return result
+        done = runner(wanted)
+    except Exception as error:  # noqa: BLE001 - the write stands, and says what came after it
+        code = error.code if isinstance(error, EngineError) else "LAKE_INTERNAL"
+        return result.followed_by(FollowUp(wanted, None, code, str(error)))
+    return result.followed_by(FollowUp(wanted, done))
+
+
+def wanted_after(
+    command: Command, execution: Execution, versions: Iterable[int], settings: Settings
+) -> Optimize | None:
+    """The compaction that a write, which committed these versions, is to be followed by."""
+    snapshot = execution.table.snapshot()
+    if not _is_on(command, settings, snapshot):
+        return None
+    terms = CompactionTerms.of(settings, execution.files_of(snapshot).target_size_bytes)
+    counts = _small_files(snapshot, terms.small_bytes)
+    if sum(counts.values()) < terms.min_files:
+        return None
+    written = _written_to(execution, versions)
+    chosen = [each for each, count in counts.most_common() if count >= terms.min_files]
+    chosen = [each for each in chosen if each in written][:MAX_PARTITIONS]
+    if not chosen:
+        return None
+    return Optimize(
+        _condition(snapshot, chosen),
+        target_size_bytes=terms.target_bytes,
+        auto=True,
+        min_files=terms.min_files,
+    )
+
+
+def worth_joining(files: Iterable[AddFile], terms: CompactionTerms) -> list[AddFile]:
+    """The small files of the partitions that have enough of them."""
+    small = [add for add in files if add.size < terms.small_bytes]
+    counts = Counter(_partition(add.partition_values) for add in small)
+    return [add for add in small if counts[_partition(add.partition_values)] >= terms.min_files]
+
+
+def settings_of(session: SparkSession | None) -> Settings:
+    """What is set of them."""
+    if session is None:
+        return {}
+    found = {name: session.conf.get(f"{_SETTINGS}{name}", None) for name in _NAMES}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _is_on(command: Command, settings: Settings, snapshot: Snapshot) -> bool:
+    choice = getattr(command, "auto_compact", AS_TABLE)
+    if choice != AS_TABLE:
+        return bool(choice == ON)
+    if "enabled" in settings:
+        return settings["enabled"].lower() != "false"
+    return snapshot.properties.compacts_itself
+
+
+def _number(settings: Settings, name: str, otherwise: int) -> int:
+    """Bytes or files; what is no number above 0 counts as not set."""
+    digits = settings.get(name, "").strip().lower().removesuffix("b")
+    return int(digits) if digits.isdecimal() and int(digits) > 0 else otherwise
+
+
+def _small_files(snapshot: Snapshot, small_bytes: int) -> Counter[Partition]:
+    files = snapshot.state.files
+    small = files.filter(pc.less(files.column("size"), small_bytes))
+    return Counter(_partition(dict(each or ())) for each in small["partition_values"].to_pylist())
+
+
+def _written_to(execution: Execution, versions: Iterable[int]) -> set[Partition]:
+    """The partitions that commits added files to; a new vector for an old file adds none."""
+    found: set[Partition] = set()
+    for version in versions:
+        actions = read_commit(execution.table.store, version).actions
+        old = {each.path for each in actions if isinstance(each, RemoveFile)}
+        found.update(
+            _partition(each.partition_values)
+            for each in actions
+            if isinstance(each, AddFile) and each.path not in old
+        )
+    return found
+
+
+def _partition(values: Mapping[str, str | None]) -> Partition:
+    return tuple(sorted((name, value or None) for name, value in values.items()))
+
+
+def _condition(snapshot: Snapshot, partitions: Collection[Partition]) -> str | None:
+    """These partitions as a condition; None, which is all, where they take too many words."""
+    if not snapshot.partition_columns:
+        return None
+    trees = [_conjunction(snapshot, dict(each)) for each in partitions]
+    text = to_sql(call("or", trees) if len(trees) > 1 else trees[0])
+    return text if len(text) <= _MAX_CHARACTERS else None
+
+
+def _conjunction(snapshot: Snapshot, values: Mapping[str, str | None]) -> Expression:
+    terms = []
+    for field in snapshot.partition_schema:
+        text = values.get(physical_name(field, snapshot.mapping_mode))
+        value = Literal(parse_partition_value(text, field.type), field.type)
+        terms.append(call("<=>", (Column((field.name,), field.type), value)))
+    return call("and", terms) if len(terms) > 1 else terms[0]
