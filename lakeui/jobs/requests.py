@@ -193,9 +193,7 @@ def cancel_job(job: Job, by: User | None) -> Job:
     now = timezone.now()
     who = by.get_username() if by else "the system"
     unbegun = Job.objects.filter(pk=job.pk, state=Job.State.QUEUED, attempts=0)
-    cancelled = unbegun.update(
-        state=Job.State.CANCELLED, cancel_requested_at=now, finished_at=now
-    )
+    cancelled = unbegun.update(state=Job.State.CANCELLED, cancel_requested_at=now, finished_at=now)
     active = Job.objects.filter(pk=job.pk, state__in=Job.ACTIVE)
     asked = cancelled or active.filter(cancel_requested_at=None).update(cancel_requested_at=now)
     if asked:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from engine.errors import PathOutsideRootError, RequestError, TableExistsError
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
+from lakeui.jobs import leases
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
@@ -168,6 +169,31 @@ def test_a_running_job_is_asked_to_stop(table, maintainer):
     assert cancel_job(job, maintainer).state == Job.State.RUNNING
 
 
+def lost_its_worker(job: Job) -> Job:
+    """Its worker committed, or was about to, and fell silent; the sweeper queued it again."""
+    lease = leases.claim(job.pk, "light@gone")
+    assert lease is not None
+    leases.record(lease, base_version=4)
+    leases.to_committing(lease)
+    Job.objects.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
+    assert leases.requeue_expired() == [job.pk]
+    job.refresh_from_db()
+    return job
+
+
+def test_a_job_whose_silent_worker_may_have_committed_is_not_called_cancelled(table, maintainer):
+    job = cancel_job(lost_its_worker(optimize(table, maintainer)), maintainer)
+    assert (job.state, job.cancel_requested_at is not None) == (Job.State.QUEUED, True)
+
+
+def test_a_retry_of_what_a_silent_worker_may_have_committed_finds_that_commit(table, maintainer):
+    job = lost_its_worker(optimize(table, maintainer))
+    Job.objects.filter(pk=job.pk).update(state=Job.State.CANCELLED)
+    job.refresh_from_db()
+    again = retry_job(job, maintainer)
+    assert (again.txn_id, again.base_version) == (job.txn_id, 4)
+
+
 def test_a_stranger_may_not_cancel(table, maintainer):
     job = optimize(table, maintainer)
     with pytest.raises(NotPermittedError):
@@ -252,6 +278,19 @@ def test_what_one_may_not_see_cannot_be_cloned(table, lake):
     sql = f"CREATE OR REPLACE TABLE mine SHALLOW CLONE delta.`{table.uri}`"
     with pytest.raises(RequestError, match="no table"):
         request_job(table=mine, sql=sql, requested_by=someone)
+
+
+def test_what_one_may_not_see_is_not_read_by_a_retry_either(table, lake, maintainer):
+    someone = User.objects.create_user("someone")
+    mine = Table.objects.create(name="mine", uri=str(lake / "lake/mine"))
+    TableGrant.objects.create(table=mine, user=someone, role=Role.ADMIN)
+    parameters = {"source_table": table.name, "replace": True}
+    job = request_job(table=mine, kind="clone", parameters=parameters, requested_by=maintainer)
+    Job.objects.filter(pk=job.pk).update(state=Job.State.CONFLICTED)
+    job.refresh_from_db()
+    with pytest.raises(RequestError, match="no table") as caught:
+        retry_job(job, someone)
+    assert caught.value.field == "source_table"
 
 
 def test_only_a_table_that_was_never_created_is_removed(lake, maintainer):
