@@ -23,7 +23,7 @@ from lakeui.pages.charts.sparkline import draw_sparkline
 RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 HEATS = ("hour", "partition")
 _A_LOOK = timedelta(minutes=30)  # pages within it belong to the same look
-_ROWS, _MATTERS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 6, 3, 8, 8
+_ROWS, _MATTERS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 7, 3, 8, 8
 
 
 @login_required

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lakeui.catalog.file_layout import SizeBin, size_bins
 from lakeui.pages.units import format_bytes
 
-_HEIGHT, _BASE, _LOWEST = 88, 112, 2
+_HEIGHT, _BASE, _LOWEST = 168, 192, 2
 
 
 @dataclass(frozen=True, slots=True)
