@@ -47,7 +47,9 @@ class StageRows:
         counts, times = stage.counts, stage.times
         if counts.total or stage.found:
             took = f"{stage.took_ms(self._clock.now_ms()) / 1000:,.1f} s"
-            tasks = f"{counts.done:,} tasks" if counts.total else ""
+            tasks = (
+                f"{counts.done:,} {'task' if counts.done == 1 else 'tasks'}" if counts.total else ""
+            )
             said = ", ".join(each for each in (stage.found, tasks, took) if each)
             log_event(self._job_id, f"{stage.name.capitalize()}: {said}")
         if times and times.slowest_ms >= max(_SLOW_MS, _SLOW_TIMES * times.median_ms):

@@ -161,7 +161,7 @@ def _took(stage: JobStage, state: str, now: datetime) -> int:
 def _words(job: Job, attempt: JobAttempt, stage: JobStage, state: str) -> str:
     if stage.name == COMMIT and job.committed_version is not None and state == "done":
         return f"as v{job.committed_version}"
-    if stage.name == CHECK and attempt.attempted_version is not None:
+    if stage.name == CHECK and attempt.attempted_version:  # version 0 has none before it
         return f"up to v{attempt.attempted_version - 1}"
     if state == "now" and stage.total:
         return f"{stage.done:,} of {stage.total:,} {stage.unit}"

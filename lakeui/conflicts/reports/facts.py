@@ -15,7 +15,7 @@ _VALUE = r"\w{1,100}=[^\s,;()\[\]]{1,200}"
 PATTERNS: Mapping[str, tuple[str, ...]] = {
     "table": (
         rf"{_OURS} of (\S{{1,300}})",
-        r"\b(?:to|from) table (.{1,300}?) \(?committed at version",
+        r"\b(?:to|from|in) (?:the )?table (.{1,300}?) \(?committed at version",
     ),
     "winning_version": (
         r"committed at version (\d{1,18})",

@@ -367,3 +367,12 @@ def test_what_a_remedy_says_fits_where_they_met():
 def test_the_facts_are_json():
     facts = found(spark("ConcurrentAppendException")).as_dict()
     assert json.loads(json.dumps(facts))["winner"]["operation"] == "DELETE"
+
+
+def test_a_table_is_found_whatever_word_leads_to_it():
+    said = (
+        "Transaction conflict detected. A concurrent MERGE added data to partition [country=DE] in "
+    )
+    text = f"[DELTA_CONCURRENT_APPEND] {said}the table sales.orders committed at version 10."
+    found = parse_report(text).conflict
+    assert (found.table, found.winning_version) == ("sales.orders", 10)

@@ -503,6 +503,27 @@ def test_a_run_that_ended_well_opens_the_form_with_its_statement(as_, lake):
     assert "sql=OPTIMIZE%20sales.orders" in body
 
 
+def test_what_made_a_table_is_not_offered_again_and_checked_nothing_before_it(as_, lake):
+    job = make_job(
+        lake.table, "create", state="succeeded", statement="CREATE TABLE sales.orders (a INT)",
+        committed_version=0, started_at=timezone.now(), finished_at=timezone.now(),
+    )  # fmt: skip
+    attempt = JobAttempt.objects.create(
+        job=job, number=1, outcome="committed", attempted_version=0, started_at=timezone.now()
+    )
+    JobStage.objects.create(
+        attempt=attempt,
+        place=0,
+        name="check",
+        started_at=timezone.now(),
+        finished_at=timezone.now(),
+    )
+    body = as_("owner").get(f"/jobs/{job.pk}/").content.decode()
+    assert "Check" in body
+    assert "v-1" not in body
+    assert "Run again" not in body
+
+
 def test_a_statement_says_beforehand_what_it_would_meet(as_, lake, people):
     Schedule.objects.create(
         name="nightly purge", table=lake.table, cron="0 3 * * *", kind="reorg",
