@@ -307,6 +307,18 @@ class LogCleanedError(EngineError):
     sqlstate = "40001"
 
 
+class TableReplacedError(EngineError):
+    """The table that a transaction read is gone: another one is in its place, or none."""
+
+    code = "LAKE_TABLE_REPLACED"
+    sqlstate = "40001"
+
+    def __init__(self, table: str, read_version: int) -> None:
+        what = f"{table} was deleted or made anew since its version {read_version} was read."
+        remedy = "Run it again if it is meant for the table that is there."
+        super().__init__(f"{what} Nothing was written.", remedy)
+
+
 class MaxCommitRetriesError(EngineError):
     """The commit lost the race for a version too often."""
 

@@ -102,6 +102,8 @@ def _replayed(store: Store, segment: LogSegment, previous: TableState | None) ->
         replay.apply(actions)
     for commit in segment.commits:
         latest_ms = later_ms(commit.status.modified_ms, latest_ms)
+    if latest_ms is None and segment.tip is not None:
+        latest_ms = segment.tip.status.modified_ms
     return replay.state(store.root, segment.version, latest_ms)
 
 

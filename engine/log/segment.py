@@ -55,12 +55,16 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """The files that make a version, and the versions that the log can still rebuild."""
+    """The files that make a version.
+
+    `tip` is the commit of the version itself, also where the checkpoint covers it.
+    """
 
     version: int
     checkpoint: Checkpoint | None
     commits: tuple[LogFile, ...]
     compactions: tuple[LogFile, ...] = ()
+    tip: LogFile | None = None
 
     def since(self, version: int) -> "LogSegment":
         """The same without what is already known at a version; the checkpoint goes too."""
@@ -212,7 +216,8 @@ def _segment(
             wanted,
         )
     chosen = tuple(commits[each] for each in needed)
-    return LogSegment(wanted, checkpoint, chosen, _compactions(files, first - 1, wanted))
+    compactions = _compactions(files, first - 1, wanted)
+    return LogSegment(wanted, checkpoint, chosen, compactions, commits.get(wanted))
 
 
 def _makes_version(each: LogFile) -> bool:

@@ -26,13 +26,14 @@ from engine.errors import (
 )
 from engine.log.commits import Commit
 from engine.log.paths import commit_path
+from engine.log.replay import TableState
 from engine.storage.base import Store
 from engine.transaction.contender import Contender
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import CommitLimits, CommitOutcome
 from engine.transaction.reconciliation import Attempt, reconcile
 from engine.transaction.self_recognition import is_own
-from engine.transaction.standing import check_landed, iter_newer
+from engine.transaction.standing import check_in_place, check_landed, iter_newer
 from engine.transaction.validation import RowResolver, validate
 
 _FIRST_PAUSE_S = 0.05
@@ -40,13 +41,17 @@ _FIRST_PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """What a commit needs of the world: the log, the time, whoever watches, and how rows are read."""
+    """What a commit needs of the world: the log, the time, whoever watches, and how rows are read.
+
+    `read` is the version that the transaction read, None where it creates the table.
+    """
 
     store: Store
     clock: Clock
     observer: TransactionObserver
     limits: CommitLimits
     rows: RowResolver | None
+    read: TableState | None = None
 
     def commit(self, txn: ObservedTransaction, contender: Contender) -> CommitOutcome:
         """Take a transaction into the log.
@@ -54,6 +59,7 @@ class Committer:
         Raises:
             ConflictError: a winner made it unserializable. Nothing was written.
             LogCleanedError: the winners can no longer be read. Nothing was written.
+            TableReplacedError: another table is in the place of the one read. Nothing was written.
             StorageError: the store failed before the log was written. Nothing was written.
             MaxCommitRetriesError: it lost the race too often. Nothing was written.
             CommitOutcomeUnknownError: the store would not say whether the commit landed.
@@ -70,6 +76,7 @@ class Committer:
                     return _nothing_to_commit(contender, attempts)
                 attempt = self._prepare(contender)
                 if not doubts:
+                    self._check_in_place()
                     self.observer.before_commit(txn, attempt.version)
                 if self._put(attempt):
                     return _landed(attempt, contender, attempts)
@@ -107,6 +114,10 @@ class Committer:
             what = "The merged deletion vectors could not be written. Nothing was committed."
             raise StorageError(what, "Run it again.") from error
         return reconcile(named, self.clock.now_ms())
+
+    def _check_in_place(self) -> None:
+        if self.read is not None:
+            check_in_place(self.store, self.read)
 
     def _put(self, attempt: Attempt) -> bool:
         """Write the version; False if another took it first."""

@@ -208,7 +208,10 @@ class OptimisticTransaction:
         make_staged_durable(self.table.store, current.actions, current.read_entirely)
         self._observer.staged(self)
         rows = self._row_resolver(contender.current)
-        committer = Committer(self.table.store, self._clock, self._observer, self.limits, rows)
+        read = self.snapshot.state if self.snapshot else None
+        committer = Committer(
+            self.table.store, self._clock, self._observer, self.limits, rows, read
+        )
         return committer.commit(self, contender)
 
     def _row_resolver(self, staged: CurrentTransaction) -> SnapshotRowResolver | None:

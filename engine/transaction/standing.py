@@ -10,9 +10,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from engine.errors import CommitOutcomeUnknownError, FileMissingError, LogCleanedError
+import msgspec
+
+from engine.errors import (
+    CommitOutcomeUnknownError,
+    FileMissingError,
+    LogCleanedError,
+    TableReplacedError,
+)
 from engine.log.commits import Commit, list_versions, read_commit
 from engine.log.paths import LogFileKind, commit_path
+from engine.log.replay import TableState, load_table_state
 from engine.log.segment import LogFile, list_log_files, read_hint
 from engine.storage.base import Store
 
@@ -48,6 +56,7 @@ def next_commit(store: Store, version: int) -> Commit | None:
 
     Raises:
         LogCleanedError: later versions exist, but their commits have been cleaned away.
+        TableReplacedError: the log does not reach that version any more.
     """
     try:
         return read_commit(store, version + 1)
@@ -55,7 +64,9 @@ def next_commit(store: Store, version: int) -> Commit | None:
         if _is_latest(store, version):
             return None
     newest = newest_version(store, version)
-    if newest <= version:
+    if newest < version:
+        raise TableReplacedError(store.root, version)
+    if newest == version:
         return None
     if store.stat(commit_path(version + 1)) is not None:
         return next_commit(store, version)
@@ -65,6 +76,23 @@ def next_commit(store: Store, version: int) -> Commit | None:
         " Nothing was written."
     )
     raise LogCleanedError(what, "Run it again on the latest version.")
+
+
+def check_in_place(store: Store, read: TableState) -> None:
+    """Make sure that the table is still the one that was read, and not another one in its place.
+
+    The commit of the version read tells: by the time of its file, and where that is another, by who
+    wrote it. One that was cleaned away tells nothing; whether its successors are there is looked at
+    when they are read.
+
+    Raises:
+        TableReplacedError: it is not.
+    """
+    status = store.stat(commit_path(read.version))
+    if status is None or status.modified_ms == read.file_time_ms:
+        return
+    if not _is_same_commit(store, read):
+        raise TableReplacedError(store.root, read.version)
 
 
 def check_landed(store: Store, committed_version: int) -> None:
@@ -106,6 +134,15 @@ def _is_latest(store: Store, version: int) -> bool:
     hint = read_hint(store)
     passed_over = hint is not None and hint > version
     return version >= 0 and not passed_over and store.stat(commit_path(version)) is not None
+
+
+def _is_same_commit(store: Store, read: TableState) -> bool:
+    if read.commit_info is None:
+        return load_table_state(store, read.version).metadata.id == read.metadata.id
+    info = read_commit(store, read.version).commit_info
+    return info is not None and msgspec.structs.replace(info, version=None) == (
+        msgspec.structs.replace(read.commit_info, version=None)
+    )
 
 
 def _states(store: Store, from_version: int) -> list[LogFile]:
