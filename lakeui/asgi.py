@@ -4,6 +4,8 @@ import os
 
 from django.core.asgi import get_asgi_application
 
+from lakeui.api.bodies import BoundedBodies
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lakeui.settings")
 
-application = get_asgi_application()
+application = BoundedBodies(get_asgi_application())

@@ -1,0 +1,87 @@
+"""Bodies of requests, bounded before anything keeps them.
+
+Django's ASGI handler writes a whole body to disk before it knows who sends it. So what is too large
+is turned away here: by its declared length, or while it comes where it declares none.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from django.conf import settings
+
+Scope = dict[str, Any]
+Message = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_TAKES_FILES = re.compile(r"^/(api/v1/uploads|tables/upload|jobs/new)/$")
+_FORM_AROUND_A_FILE = 1024 * 1024
+_TOO_LARGE = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+
+
+class BoundedBodies:
+    """The application, asked only with bodies that its address may get; 413 to others."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        limit = limit_of(scope["path"])
+        if _declared_bytes(scope) > limit:
+            await _refuse(scope, send, limit)
+            return
+        taken = 0
+
+        async def bounded() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            return message if taken <= limit else {"type": "http.disconnect"}
+
+        await self._app(scope, bounded, send)
+        if taken > limit:  # to who has gone the application says nothing
+            await _refuse(scope, send, limit)
+
+
+def limit_of(path: str) -> int:
+    """How many bytes a request to this address may bring."""
+    if _TAKES_FILES.match(path):
+        return int(settings.MAX_UPLOAD_BYTES) + _FORM_AROUND_A_FILE
+    return int(settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+
+
+def _declared_bytes(scope: Scope) -> int:
+    text = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return int(text) if text.isdigit() and len(text) < 20 else 0
+
+
+async def _refuse(scope: Scope, send: Send, limit: int) -> None:
+    request_id, detail = str(uuid.uuid4()), f"The body is larger than {limit} bytes."
+    is_rest = scope["path"].startswith("/api/")
+    problem = {
+        "type": "urn:lakeui:problem:request_too_large",
+        "title": _TOO_LARGE.phrase,
+        "status": _TOO_LARGE.value,
+        "code": "REQUEST_TOO_LARGE",
+        "detail": detail,
+        "instance": scope["path"],
+        "request_id": request_id,
+    }
+    body = (json.dumps(problem) if is_rest else f"{detail}\n").encode()
+    kind = b"application/problem+json" if is_rest else b"text/plain; charset=utf-8"
+    headers = [
+        (b"content-type", kind),
+        (b"content-length", str(len(body)).encode()),
+        (b"x-request-id", request_id.encode()),
+        (b"connection", b"close"),
+    ]
+    await send({"type": "http.response.start", "status": _TOO_LARGE.value, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
