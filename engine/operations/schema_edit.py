@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
+from engine.schema.text_lengths import declared_type, with_declared
 from engine.schema.types import DataType, StructField, StructType, type_to_json
 from engine.schema.widening import TYPE_CHANGES, is_wider
 
@@ -13,17 +14,34 @@ Change = Callable[[tuple[StructField, ...]], tuple[StructField, ...]]
 def edit(schema: StructType, parent: Sequence[str], change: Change) -> StructType:
     """The schema with the fields of one struct changed; an empty path is the schema itself.
 
+    Fields inside a column take their CHAR and VARCHAR lengths along, and leave none behind.
+
     Raises:
         UnknownColumnError: there is no such struct.
+        InvalidSchemaError: a field cannot be as asked.
     """
     if not parent:
         return StructType(change(schema.fields))
-    each = schema.get(parent[0])
+    each = _struct(schema, parent[0])
+    column = with_declared(each, _edited(declared_type(each), parent[1:], change))
+    return StructType(tuple(column if f is each else f for f in schema.fields))
+
+
+def _edited(inside: DataType, parent: Sequence[str], change: Change) -> StructType:
+    struct = inside if isinstance(inside, StructType) else StructType()
+    if not parent:
+        return StructType(change(struct.fields))
+    each = _struct(struct, parent[0])
+    inner = replace(each, type=_edited(each.type, parent[1:], change))
+    return StructType(tuple(inner if f is each else f for f in struct.fields))
+
+
+def _struct(schema: StructType, name: str) -> StructField:
+    each = schema.get(name)
     if each is None or not isinstance(each.type, StructType):
-        msg = f"There is no struct column {parent[0]}."
+        msg = f"There is no struct column {name}."
         raise UnknownColumnError(msg, f"The columns are {', '.join(schema.names[:20])}.")
-    inner = replace(each, type=edit(each.type, parent[1:], change))
-    return StructType(tuple(inner if f is each else f for f in schema.fields))
+    return each
 
 
 def inserted(new: Sequence[StructField], *, first: bool, after: str) -> Change:

@@ -50,6 +50,22 @@ def declared_type(column: StructField) -> DataType:
     return _laid_over(column.type, _Reader(str(text)).whole())
 
 
+def with_declared(column: StructField, data_type: DataType) -> StructField:
+    """The column under a type that may have limited texts; they are declared beside it.
+
+    Raises:
+        InvalidSchemaError: a field has a name under which no limit can be declared.
+    """
+    metadata = {key: value for key, value in column.metadata.items() if key != TEXT_TYPE}
+    if has_limits(data_type):
+        metadata[TEXT_TYPE] = as_declared(data_type)
+    found = StructField(column.name, without_limits(data_type), column.nullable, metadata)
+    if not _reads_as(found, data_type):
+        what = f"A field of {column.name} would have a name that hides its CHAR or VARCHAR length."
+        raise InvalidSchemaError(what, "Choose a name without <, >, : and commas.")
+    return found
+
+
 def char_length(column: StructField) -> int:
     """The length that every text of a CHAR column has; 0 for other columns."""
     found = _LIMITED.fullmatch(str(column.metadata.get(TEXT_TYPE, "")))
@@ -95,6 +111,13 @@ def as_declared(data_type: DataType) -> str:
 
 
 _SPARK_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+
+
+def _reads_as(column: StructField, data_type: DataType) -> bool:
+    try:
+        return declared_type(column) == data_type
+    except InvalidSchemaError:
+        return False
 
 
 def _laid_over(data_type: DataType, declared: DataType) -> DataType:

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import pytest
 
 from engine.errors import InvalidSchemaError, UnknownColumnError
 from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
+from engine.schema.text_lengths import TEXT_TYPE, as_declared, declared_type
 from engine.schema.types import (
     INTEGER,
     LONG,
@@ -50,3 +53,40 @@ def test_a_widened_column_remembers_its_types():
     each = widened(widened(StructField("a", INTEGER), LONG), DecimalType(20, 0))
     notes = [(n["fromType"], n["toType"]) for n in each.metadata["delta.typeChanges"]]
     assert notes == [("integer", "long"), ("long", "decimal(20,0)")]
+
+
+LIMITED = StructType(
+    (
+        StructField(
+            "s",
+            StructType((StructField("in", StructType((StructField("x", STRING),))),)),
+            metadata={TEXT_TYPE: "struct<in:struct<x:varchar(3)>>"},
+        ),
+    )
+)
+
+
+def _declared(schema):
+    return as_declared(declared_type(schema.get("s")))
+
+
+def test_a_field_inside_a_column_keeps_its_length_under_another_name():
+    renamed = edit(LIMITED, ("s", "in"), changed("x", lambda each: replace(each, name="y")))
+    assert renamed.get("s").type.get("in").type == StructType((StructField("y", STRING),))
+    assert _declared(renamed) == "struct<in:struct<y:varchar(3)>>"
+    outer = edit(LIMITED, ("s",), changed("in", lambda each: replace(each, name="out")))
+    assert _declared(outer) == "struct<out:struct<x:varchar(3)>>"
+
+
+def test_a_field_does_not_inherit_the_length_of_one_that_had_its_name():
+    two = edit(LIMITED, ("s", "in"), inserted([StructField("n", LONG)], first=False, after=""))
+    assert _declared(two) == "struct<in:struct<x:varchar(3),n:bigint>>"
+    gone = edit(two, ("s", "in"), dropped("x"))
+    assert TEXT_TYPE not in gone.get("s").metadata
+    anew = edit(gone, ("s", "in"), inserted([StructField("x", STRING)], first=True, after=""))
+    assert _declared(anew) == "struct<in:struct<x:string,n:bigint>>"
+
+
+def test_a_name_that_would_hide_a_length_is_refused():
+    with pytest.raises(InvalidSchemaError, match="length"):
+        edit(LIMITED, ("s", "in"), changed("x", lambda each: replace(each, name="a:b")))
