@@ -18,6 +18,13 @@ class TokenTooWeak(PermissionDenied):
     default_code = "token_too_weak"
 
 
+class TokenMakesNone(PermissionDenied):
+    """Whoever found a token cannot keep what it opens beyond its end or its revocation."""
+
+    default_detail = "A token cannot make another. Sign in with a password to make one."
+    default_code = "token_makes_none"
+
+
 class RequestTooLarge(APIException):
     """The body is over the limit."""
 

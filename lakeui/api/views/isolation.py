@@ -80,7 +80,6 @@ class Isolation(OfTable):
         if not proposal:
             fault = "Name a setting to change."
             raise serializers.ValidationError({"level": [fault]})
-        check_if_match(request, etag_of(table))
         reason = form.validated_data["reason"]
         return answer_once(request, lambda: _set(request, table, proposal, reason))
 
@@ -196,6 +195,7 @@ def _forecast(
 
 
 def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:
+    check_if_match(request, etag_of(table))  # a request answered before needs none: it is done
     kind, parameters = proposal.job
     job = request_job(
         table=table,

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework import status
@@ -103,9 +104,12 @@ class TableDetail(OfTable):
         require(request, "maintain", self.table)
         wanted = DescriptionSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
-        check_if_match(request, etag_of(self.table))
-        self.table.description = wanted.validated_data["description"]
-        self.table.save(update_fields=["description"])
+        with transaction.atomic():
+            table = Table.objects.select_for_update().get(pk=self.table.pk)  # one after the other
+            check_if_match(request, etag_of(table))
+            table.description = wanted.validated_data["description"]
+            table.save(update_fields=["description"])
+        self.table.description = table.description
         return self._answer(self.table)
 
     def _answer(self, table: Table) -> Response:

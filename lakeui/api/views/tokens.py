@@ -12,6 +12,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.caller import caller
+from lakeui.api.errors import TokenMakesNone
 from lakeui.api.models import ApiToken
 from lakeui.api.serializers.tokens import (
     NewTokenSerializer,
@@ -32,7 +33,9 @@ class TokenList(ListAPIView[ApiToken]):
 
     @extend_schema(request=TokenRequestSerializer, responses={201: NewTokenSerializer})
     def post(self, request: Request) -> Response:
-        """A token's role bounds what it may do; it cannot be above your own."""
+        """A token's role bounds what it may do; it cannot be above your own. A token makes none."""
+        if isinstance(request.auth, ApiToken):
+            raise TokenMakesNone
         wanted = TokenRequestSerializer(data=request.data)
         wanted.is_valid(raise_exception=True)
         role, days = wanted.validated_data["role"], wanted.validated_data["expires_in_days"]

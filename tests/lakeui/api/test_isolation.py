@@ -3,6 +3,7 @@
 import pytest
 from django.utils import timezone
 
+from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from tests.lakeui.api.problem import problem
 from tests.lakeui.conflicts.histories import replayable
@@ -64,3 +65,17 @@ def test_clustering_is_changed_over_rest_too(as_, met, table):
     answer = as_("maintainer").patch(path, body, format="json", headers={"If-Match": "*"})
     assert answer.status_code == 202
     assert Job.objects.get().parameters["columns"] == ["id"]
+
+
+def test_a_change_sent_again_gets_its_first_answer_though_the_table_moved_on(as_, met, table):
+    caller, path = as_("maintainer"), f"{met}isolation/"
+    headers = {"If-Match": caller.get(path).headers["ETag"], "Idempotency-Key": "level-1"}
+    body = {"level": "Serializable"}
+    first = caller.patch(path, body, format="json", headers=headers)
+    Table.objects.filter(pk=table.pk).update(version=99)  # its job committed
+    again = caller.patch(path, body, format="json", headers=headers)
+    assert (again.status_code, again.json()) == (202, first.json())
+    assert Job.objects.count() == 1
+    problem(
+        caller.patch(path, body, format="json", headers={**headers, "Idempotency-Key": "2"}), 412
+    )

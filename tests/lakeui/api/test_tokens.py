@@ -54,9 +54,13 @@ def test_a_viewers_token_changes_nothing_at_all(make, job, people):
 
 def test_nobody_makes_a_token_above_themselves(make):
     problem(make("operator", role="maintainer"), 403, "PERMISSION_DENIED")
-    caller = bearer(make("admin", role="operator").json()["token"])
-    stronger = caller.post("/api/v1/tokens/", {"name": "x", "role": "admin"}, format="json")
-    problem(stronger, 403, "PERMISSION_DENIED")
+
+
+def test_a_token_makes_none_that_would_outlive_it(make):
+    caller = bearer(make("admin", role="operator", expires_in_days=1).json()["token"])
+    longer = {"name": "x", "role": "viewer", "expires_in_days": 365}
+    problem(caller.post("/api/v1/tokens/", longer, format="json"), 403, "TOKEN_MAKES_NONE")
+    assert ApiToken.objects.count() == 1
 
 
 def test_a_guest_may_have_a_token_of_the_granted_role(guest, client, table):

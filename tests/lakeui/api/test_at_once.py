@@ -1,0 +1,83 @@
+"""Requests that come at once: each is answered as if it had come before or after the other."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connections
+from rest_framework.test import APIClient
+
+from lakeui.jobs.models import Job
+from tests.lakeui.people import ROLES, make_table, person
+
+AT_ONCE = 4
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _roles(transactional_db):
+    """The groups, which tests before this one may have emptied the database of."""
+    for name in ROLES:
+        Group.objects.get_or_create(name=name)
+
+
+def all_at_once(user, call):
+    """The answers to `call(client, number)`, made by so many threads at the same moment."""
+    gate = Barrier(AT_ONCE)
+
+    def one(number):
+        client = APIClient()
+        client.force_login(user)
+        gate.wait()
+        try:
+            return call(client, number)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(one, range(AT_ONCE)))
+
+
+def test_of_changes_to_one_state_at_once_one_is_taken():
+    user, path = person("ann", "maintainer"), f"/api/v1/tables/{make_table().pk}/"
+    client = APIClient()
+    client.force_login(user)
+    seen = {"If-Match": client.get(path).headers["ETag"]}
+    answers = all_at_once(
+        user,
+        lambda each, number: each.patch(
+            path, {"description": f"by {number}"}, format="json", headers=seen
+        ),
+    )
+    assert sorted(each.status_code for each in answers) == [200, 412, 412, 412]
+    [taken] = [each for each in answers if each.status_code == 200]
+    assert client.get(path).json()["description"] == taken.json()["description"]
+
+
+def test_the_same_request_with_one_key_at_once_makes_one_job():
+    user, path = person("ann", "maintainer"), f"/api/v1/tables/{make_table().pk}/jobs/"
+    answers = all_at_once(
+        user,
+        lambda each, _: each.post(
+            path, {"kind": "optimize"}, format="json", headers={"Idempotency-Key": "k"}
+        ),
+    )
+    assert {each.status_code for each in answers} == {202}
+    assert {each.json()["id"] for each in answers} == {str(Job.objects.get().pk)}
+
+
+def test_pages_miss_no_row_and_repeat_none_while_others_come():
+    user, table = person("ann", "maintainer"), make_table()
+    before = {Job.objects.create(table=table, kind="optimize").pk for _ in range(25)}
+    client = APIClient()
+    client.force_login(user)
+    seen, token = [], ""
+    while token is not None:
+        page = client.get("/api/v1/jobs/", {"page_size": 4, "page_token": token}).json()
+        seen += [row["id"] for row in page["items"]]
+        token = page["next_page_token"]
+        Job.objects.create(table=table, kind="vacuum")
+    assert len(seen) == len(set(seen))
+    assert set(seen) == {str(pk) for pk in before}
