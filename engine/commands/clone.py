@@ -1,4 +1,4 @@
-"""CREATE TABLE … SHALLOW CLONE: a table that begins with another one's files."""
+"""CREATE TABLE … SHALLOW CLONE and DEEP CLONE: a table that begins with another one's files."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,11 +13,13 @@ from engine.schema.types import StructType
 
 @dataclass(frozen=True)
 class Clone(Command):
-    """A table over the files of a version of another one; no data is copied."""
+    """A table over the files of a version of another one, or over copies of them."""
 
     kind: ClassVar[str] = "clone"
-    label: ClassVar[str] = "Shallow clone"
-    help: ClassVar[str] = "Make the table a copy of another one that shares its files."
+    label: ClassVar[str] = "Clone"
+    help: ClassVar[str] = (
+        "Make the table a copy of another one, which shares its files or has its own."
+    )
     source_table: str = parameter("Clone of", "text", help="The name or location of a Delta table.")
     version: int | None = parameter(
         "At version", "integer", default=None, minimum=0, help="Left out, the newest."
@@ -30,6 +32,12 @@ class Clone(Command):
     )
     replace: bool = parameter(
         "Replace", "boolean", default=False, help="A table that is there gives way, schema and all."
+    )
+    deep: bool = parameter(
+        "Copy the files",
+        "boolean",
+        default=False,
+        help="The clone stands on its own. Done again, with replace, it copies what is new alone.",
     )
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002
@@ -48,4 +56,5 @@ class Clone(Command):
         guard = " IF NOT EXISTS" if self.if_not_exists else ""
         point = point_sql(self.version, self.timestamp)
         source = f"{table_sql(self.source_table)} {point}".rstrip()
-        return f"{head}{guard} {table_sql(self.table)} SHALLOW CLONE {source}"
+        depth = "DEEP" if self.deep else "SHALLOW"
+        return f"{head}{guard} {table_sql(self.table)} {depth} CLONE {source}"

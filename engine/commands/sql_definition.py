@@ -1,4 +1,4 @@
-"""CREATE TABLE, a shallow clone among them: from tokens to the command."""
+"""CREATE TABLE, a clone among them: from tokens to the command."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from engine.schema.types import StructType
 def create(cursor: StatementCursor) -> Create | Clone:
     """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t …, of columns, a SELECT or another table.
 
-    [(columns)] … [AS SELECT …], or SHALLOW CLONE source [VERSION | TIMESTAMP AS OF …]. REPLACE TABLE
-    is CREATE OR REPLACE TABLE.
+    [(columns)] … [AS SELECT …], or [DEEP | SHALLOW] CLONE source [VERSION | TIMESTAMP AS OF …]; CLONE
+    alone is deep. REPLACE TABLE is CREATE OR REPLACE TABLE.
     """
     replace = cursor.take("REPLACE")
     if not replace:
@@ -41,16 +41,13 @@ def create(cursor: StatementCursor) -> Create | Clone:
 
 
 def _clone(cursor: StatementCursor, table: str, how: dict[str, bool]) -> Clone:
-    if not cursor.take("SHALLOW"):
-        what = (
-            "A deep clone is not supported: only a SHALLOW CLONE, which shares the source's files."
-        )
-        remedy = "Use SHALLOW CLONE, or copy the rows with CREATE TABLE … AS SELECT."
-        raise StatementError(what, remedy, position=cursor.position)
+    shallow = cursor.take("SHALLOW")
+    if not shallow:
+        cursor.take("DEEP")
     cursor.need("CLONE")
     source_table = cursor.table()
     version, timestamp = cursor.point()
-    return Clone(source_table, version, timestamp, table=table, **how)
+    return Clone(source_table, version, timestamp, deep=not shallow, table=table, **how)
 
 
 def _layout(cursor: StatementCursor, found: dict[str, Any]) -> bool:

@@ -1,12 +1,14 @@
-"""CREATE TABLE … SHALLOW CLONE: a table over another one's files. No row is read: it needs no Spark.
+"""CREATE TABLE … CLONE: a table over another one's files, or over copies of them. It needs no Spark.
 
-The clone's log names the files of the source by absolute paths. Nothing protects them there: a
-VACUUM of the source deletes what the source itself no longer needs.
+The log of a shallow clone names the files of the source by absolute paths. Nothing protects them
+there: a VACUUM of the source deletes what the source itself no longer needs. A deep clone has copies
+below its own root; they are made before its commit, which meets whatever landed in it meanwhile.
 """
 
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 import msgspec
 
@@ -17,13 +19,17 @@ from engine.commands.clone import Clone
 from engine.commands.names import table_sql
 from engine.errors import InvalidPropertyError, RequestError, TableExistsError
 from engine.log.segment import list_log_files
+from engine.operations.copied_files import CopiedFile, FileCopy, copied_file
 from engine.operations.execution import Execution, removal
+from engine.operations.file_copies import copy_files
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.shared_files import shared_file
+from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature, supported_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
 from engine.snapshot.new_table import CLUSTERING_DOMAIN, with_defaults
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.file_writer import PATH_SAFE
 from engine.storage.uri import local_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
@@ -45,15 +51,25 @@ _KEPT = (*_OF_ITS_OWN, "delta.enableInCommitTimestamps")
 
 @dataclass(frozen=True)
 class _Change:
-    """What a clone makes of its target: what the table says, files that come, files that go."""
+    """What a clone makes of its target: what the table says, files that come, files that go.
+
+    `copies` are what a deep clone must copy for the files that come.
+    """
 
     terms: Sequence[Action]
     added: Sequence[AddFile]
     removed: Sequence[AddFile] = ()
+    copies: Sequence[FileCopy] = ()
+
+    @property
+    def copied(self) -> list[AddFile]:
+        """The files that come whose data is copied: a new deletion vector alone is not."""
+        paths = {quote(each.path, safe=PATH_SAFE) for each in self.copies}
+        return [add for add in self.added if add.path in paths]
 
 
 def clone(command: Clone, execution: Execution) -> OperationResult:
-    """Run a shallow CLONE.
+    """Run a CLONE.
 
     Raises:
         TableExistsError: there is a table, and the command does not allow for it.
@@ -61,6 +77,7 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
         RequestError: source and target overlap.
         InvalidPropertyError: the table that is there maps its columns in another way.
         PathOutsideRootError: the source itself has files outside every allowed root.
+        DataFileError: a file to copy is gone.
         ConflictError: anything landed in the target in between.
     """
     exists = bool(list_log_files(execution.table.store))
@@ -69,23 +86,31 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
     if exists and not command.replace:
         msg = f"There is already a Delta table at {execution.table.uri}."
         raise TableExistsError(msg, "Choose another place, or have it replaced.")
-    source = _source(command, execution)
+    owner = _owner(command, execution)
+    source = owner.snapshot(version=command.version, timestamp=command.timestamp)
     txn = execution.begin() if exists else _creating(execution)
     current = txn.snapshot
-    change = _replacing(source, current) if current else _new(source, execution.now_ms)
+    change = _change(source, current, execution.now_ms, deep=command.deep)
     if execution.dry_run:
-        return _plan(source, change)
+        return _plan(source, change, deep=command.deep)
+    if change.copies:
+        copy_files(execution, change.copies, owner.storage_options)
     if exists:
         txn.read_whole_table()
     txn.stage(*change.terms, *map(removal, change.removed), *change.added)
-    parameters = {"source": table_sql(command.source_table), "sourceVersion": source.version}
+    parameters = {
+        "source": table_sql(command.source_table),
+        "sourceVersion": source.version,
+        "isShallow": not command.deep,
+    }
     same = not txn.actions
     result = execution.commit(txn, "CLONE", parameters, _metrics(source, change))
     message = f"The table is a clone of version {source.version} of {source.table_uri} already."
     return result.saying(message) if same else result
 
 
-def _source(command: Clone, execution: Execution) -> Snapshot:
+def _owner(command: Clone, execution: Execution) -> DeltaTable:
+    """The table that is cloned."""
     target = execution.table
     if execution.resolve is not None:
         table = execution.resolve(command.source_table)
@@ -96,7 +121,7 @@ def _source(command: Clone, execution: Execution) -> Snapshot:
     if ours.startswith(theirs) or theirs.startswith(ours):
         msg = f"{table.uri} and {target.uri} are one table, or one lies inside the other."
         raise RequestError(msg, "Clone into a place of its own.", field="source_table")
-    return table.snapshot(version=command.version, timestamp=command.timestamp)
+    return table
 
 
 def _real(uri: str) -> str:
@@ -114,7 +139,30 @@ def _creating(execution: Execution) -> OptimisticTransaction:
     )
 
 
-def _new(source: Snapshot, now_ms: int) -> _Change:
+def _change(source: Snapshot, current: Snapshot | None, now_ms: int, *, deep: bool) -> _Change:
+    if deep:
+        files = [copied_file(source, add) for add in source.add_files()]
+    else:
+        files = [CopiedFile(shared_file(source, add), ()) for add in source.add_files()]
+    adds = [each.add for each in files]
+    change = _replacing(source, current, adds) if current else _new(source, adds, now_ms)
+    return replace(change, copies=_needed(files, change.added, current)) if deep else change
+
+
+def _needed(
+    files: Sequence[CopiedFile], added: Sequence[AddFile], current: Snapshot | None
+) -> list[FileCopy]:
+    """What must be copied for the files that come, each once; what the table names is there."""
+    known: set[str] = set()
+    if current is not None:
+        root = current.table_uri
+        known.update(path for add in current.add_files() for path in paths_of(root, add))
+    coming = {add.key for add in added}
+    wanted = {copy.path: copy for each in files if each.add.key in coming for copy in each.copies}
+    return [copy for path, copy in wanted.items() if path not in known]
+
+
+def _new(source: Snapshot, adds: Sequence[AddFile], now_ms: int) -> _Change:
     """A new table: the source's terms under an id of its own."""
     metadata = msgspec.structs.replace(
         source.metadata,
@@ -127,10 +175,10 @@ def _new(source: Snapshot, now_ms: int) -> _Change:
     terms: list[Action] = [_without_protection(source.protocol), metadata]
     if (domain := source.domains.get(CLUSTERING_DOMAIN)) is not None:
         terms.append(domain)
-    return _Change(terms, [shared_file(source, add) for add in source.add_files()])
+    return _Change(terms, adds)
 
 
-def _replacing(source: Snapshot, current: Snapshot) -> _Change:
+def _replacing(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) -> _Change:
     """A table that is there: it keeps its id, its name and its features; files it has stay."""
     if current.mapping_mode != source.mapping_mode:
         msg = (
@@ -139,7 +187,7 @@ def _replacing(source: Snapshot, current: Snapshot) -> _Change:
         )
         raise InvalidPropertyError(msg, "Clone into a new table.", field=MODE_KEY)
     before = {add.key: add for add in current.add_files()}
-    after = {add.key: add for add in (shared_file(source, add) for add in source.add_files())}
+    after = {add.key: add for add in adds}
     tracked = has_feature(source.protocol, "rowTracking")
     return _Change(
         list(_succeeding(source, current)),
@@ -197,17 +245,18 @@ def _metrics(source: Snapshot, change: _Change) -> dict[str, int | str]:
         "sourceTableSize": source.size_bytes,
         "sourceNumOfFiles": source.file_count,
         "numRemovedFiles": len(change.removed),
-        "numCopiedFiles": 0,
+        "numCopiedFiles": len(change.copied),
         "removedFilesSize": sum(add.size for add in change.removed),
-        "copiedFilesSize": 0,
+        "copiedFilesSize": sum(add.size for add in change.copied),
     }
 
 
-def _plan(source: Snapshot, change: _Change) -> OperationResult:
-    files = [PlannedFile.of(add, "shared") for add in change.added]
+def _plan(source: Snapshot, change: _Change, *, deep: bool) -> OperationResult:
+    came = change.copied if deep else change.added
+    files = [PlannedFile.of(add, "copied" if deep else "shared") for add in came]
     files += [PlannedFile.of(add, "removed") for add in change.removed]
     summary = (
-        f"The table would share {len(change.added)} files of version {source.version} of"
-        f" {source.table_uri}; {len(change.removed)} of its own would go."
+        f"The table would {'copy' if deep else 'share'} {len(came)} files of version"
+        f" {source.version} of {source.table_uri}; {len(change.removed)} of its own would go."
     )
     return OperationResult(plan=plan_of(summary, files, version=source.version))

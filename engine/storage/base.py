@@ -75,6 +75,13 @@ class Store(Protocol):
         """Write a file whole, over whatever was there."""
         ...
 
+    def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Write a large file whole, piece by piece, over whatever was there.
+
+        What the pieces raise ends it with nothing written.
+        """
+        ...
+
     def delete(self, path: str) -> None:
         """Delete a file; one that is absent is deleted already."""
         ...

@@ -84,7 +84,7 @@ class LocalStore:
         """Write a file whole, unless it exists."""
         target, durable = Path(self._locate(path)), not path.endswith(_CHECKSUM)
         with _errors_of("write", path):
-            temporary = self._write_temporary(target, data, durable=durable)
+            temporary = self._write_temporary(target, (data,), durable=durable)
         try:
             with _errors_of("write", path):
                 _link(temporary, target)
@@ -101,9 +101,13 @@ class LocalStore:
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file whole, over whatever was there."""
+        self.put_stream(path, (data,))
+
+    def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Write a large file whole, over whatever was there."""
         target = Path(self._locate(path))
         with _errors_of("write", path):
-            temporary = self._write_temporary(target, data, durable=True)
+            temporary = self._write_temporary(target, pieces, durable=True)
             try:
                 temporary.replace(target)
             except OSError:
@@ -190,16 +194,16 @@ class LocalStore:
             return found
         return found
 
-    def _write_temporary(self, target: Path, data: bytes, *, durable: bool) -> Path:
+    def _write_temporary(self, target: Path, pieces: Iterable[bytes], *, durable: bool) -> Path:
         _make_directories(target.parent, self._root)
         temporary = target.parent / f".{target.name}.{uuid.uuid4().hex}.tmp"
         try:
             with temporary.open("xb") as file:
-                file.write(data)
+                file.writelines(pieces)
                 file.flush()
                 if durable:
                     os.fsync(file.fileno())
-        except OSError:
+        except BaseException:
             _unlink_quietly(temporary)
             raise
         return temporary

@@ -70,6 +70,10 @@ class MemoryStore:
         with _lock:
             _files[self._key(path)] = (bytes(data), _now_ms())
 
+    def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Write a file over whatever was there."""
+        self.put(path, b"".join(pieces))
+
     def delete(self, path: str) -> None:
         """Delete a file; one that is absent is deleted already."""
         with _lock:

@@ -146,6 +146,11 @@ class ObjectStore:
         with self._errors_of("write", path, writing=True):
             obstore.put(self._inner, checked_path(path), data)
 
+    def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
+        """Write an object in parts; it appears once the last one is there."""
+        with self._errors_of("write", path, writing=True):
+            obstore.put(self._inner, checked_path(path), iter(pieces))
+
     def delete(self, path: str) -> None:
         """Delete an object; one that is absent is deleted already."""
         try:

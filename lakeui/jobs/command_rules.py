@@ -54,6 +54,8 @@ def queue_of(command: Command, *, dry_run: bool) -> str:
     if isinstance(command, Script):
         queues = {queue_of(each, dry_run=dry_run) for each in command.steps}
         return SPARK_QUEUE if SPARK_QUEUE in queues else LIGHT_QUEUE
+    if isinstance(command, Clone) and command.deep and not dry_run:
+        return SPARK_QUEUE  # it needs no JVM, but would be in the way of what is quick
     empty = isinstance(command, Create) and command.source is None
     return LIGHT_QUEUE if dry_run or empty or command.kind in LIGHT_KINDS else SPARK_QUEUE
 

@@ -1,4 +1,4 @@
-"""A new table over another one's files: a form for the job that makes it."""
+"""A new table over another one's files or copies of them: a form for the job that makes it."""
 
 from typing import Any
 
@@ -33,6 +33,12 @@ class CloneForm(forms.Form):
     version = forms.IntegerField(
         label="At version", required=False, min_value=0, help_text="Left out, the newest."
     )
+    deep = forms.ChoiceField(
+        label="Its files",
+        choices=[("", "Share them: a shallow clone"), ("yes", "Copy them: a deep clone")],
+        required=False,
+        help_text="A shallow clone is there at once; a deep one needs nothing of its source any more.",
+    )
     description = forms.CharField(label="About", required=False, max_length=2000)
 
 
@@ -60,7 +66,11 @@ def clone(request: HttpRequest) -> HttpResponse:
 
 
 def _request(request: HttpRequest, given: dict[str, Any]) -> Job:
-    parameters = {"source_table": given["source_table"].strip(), "version": given["version"]}
+    parameters = {
+        "source_table": given["source_table"].strip(),
+        "version": given["version"],
+        "deep": bool(given["deep"]),
+    }
     return request_create(
         name=given["name"].strip(),
         kind="clone",

@@ -117,7 +117,7 @@ class RegistrationSerializer(RequestSerializer):
         required=False, help_text="Of the create command: schema or source, clustering, properties."
     )
     clone = serializers.DictField(
-        required=False, help_text="Of the clone command: source_table, version or timestamp."
+        required=False, help_text="Of the clone command: source_table, version or timestamp, deep."
     )
     name = serializers.CharField(
         max_length=255,

@@ -164,6 +164,12 @@ UNDERSTOOD = [
         "create",
         "CREATE OR REPLACE TABLE t USING DELTA AS SELECT a FROM s",
     ),
+    (
+        "REPLACE TABLE t DEEP CLONE s VERSION AS OF 3",
+        "clone",
+        "CREATE OR REPLACE TABLE t DEEP CLONE s VERSION AS OF 3",
+    ),
+    ("CREATE TABLE t CLONE s", "clone", "CREATE TABLE t DEEP CLONE s"),
     ("CREATE TABLE t SHALLOW CLONE lake.s", "clone", "CREATE TABLE t SHALLOW CLONE lake.s"),
     (
         "CREATE OR REPLACE TABLE delta.`/lake/t` SHALLOW CLONE delta.`/lake/s` VERSION AS OF 3",
@@ -366,8 +372,8 @@ REFUSED = [
     ("CREATE TABLE t SHALLOW CLONE s VERSION AS OF -3", None, "Versions begin at 0"),
     ("CREATE TABLE t SHALLOW CLONE s TIMESTAMP AS OF 'soon'", None, "not a time"),
     ("CREATE TABLE t SHALLOW CLONE s LOCATION '/x'", 31, "should have ended"),
-    ("CREATE TABLE t DEEP CLONE s", 15, "deep clone is not supported"),
-    ("CREATE TABLE t CLONE s", 15, "deep clone is not supported"),
+    ("CREATE TABLE t DEEP s", 20, "CLONE"),
+    ("CREATE TABLE t SHALLOW DEEP CLONE s", 23, "CLONE"),
     ("CREATE OR REPLACE TABLE IF NOT EXISTS t SHALLOW CLONE s", None, "exclude"),
     ("CREATE VIEW v AS SELECT 1", 7, "only tables"),
     ("CREATE FUNCTION f AS 'x'", 7, "only tables"),

@@ -1,6 +1,5 @@
 """Shallow clones, at sources whose rows were written without Spark."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from deltalake import QueryBuilder
 from engine.actions.table import DomainMetadata
 from engine.commands.model import Clone, Optimize, Reorg, Vacuum
 from engine.commands.sql import parse_statement
-from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import (
     DataFileError,
     InvalidPropertyError,
@@ -24,63 +22,34 @@ from engine.errors import (
     VersionNotFoundError,
 )
 from engine.log.commits import read_commit
-from engine.operations.execution import removal, with_vector
+from engine.operations.execution import removal
 from engine.operations.run import run
 from engine.spark.file_writer import write_files
-from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
-from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from tests.engine.iceberg.readers import seen_alike
-
-SCHEMA = (
-    '{"type":"struct","fields":['
-    '{"name":"id","type":"long","nullable":true,"metadata":{}},'
-    '{"name":"p","type":"string","nullable":true,"metadata":{}}]}'
+from tests.engine.operations.cloned_tables import (
+    SCHEMA,
+    append,
+    files,
+    handle,
+    ids,
+    source_table,
 )
+
 NOW = Vacuum(retention_hours=0, override_retention=True)
 
 
 @pytest.fixture
 def source(tmp_path):
-    """Versions 1 and 2 add a file each, version 3 deletes row 1 by a vector in a file."""
-    table = DeltaTable.create(str(tmp_path / "a source"), SCHEMA, properties={"team": "sales"})
-    _append(table, [1, 2])
-    _append(table, [3])
-    _delete_first_row(table)
-    return table
+    return source_table(tmp_path)
 
 
 @pytest.fixture
 def target(tmp_path):
-    return _handle(tmp_path, "a clone")
-
-
-def _handle(tmp_path, name):
-    return DeltaTable(open_store(str(tmp_path / name)), allowed_roots=[str(tmp_path)])
-
-
-def _append(table, ids):
-    snapshot = table.snapshot()
-    files = TableFiles(
-        table.uri, snapshot.schema, tuple(snapshot.partition_columns), snapshot.properties
-    )
-    batch = pa.RecordBatch.from_pydict({"id": ids, "p": [f"p{each}" for each in ids]})
-    txn = table.start_transaction()
-    txn.stage(*[add for add, _ in write_files([batch], file_target(files), 0)])
-    return txn.commit("WRITE")
-
-
-def _delete_first_row(table):
-    (add,) = [
-        each for each in table.snapshot().add_files() if json.loads(each.stats)["numRecords"] > 1
-    ]
-    vector = write_deletion_vector(table.store, [0], inline_below_bytes=0, prefix_length=2)
-    txn = table.start_transaction()
-    txn.stage(removal(add), with_vector(add, vector, with_loose_bounds(add.stats, 2)))
-    txn.commit("DELETE")
+    return handle(tmp_path, "a clone")
 
 
 def _clone(target, source, **options):
@@ -91,24 +60,17 @@ def _clone(target, source, **options):
 _PARTS = ("version", "timestamp", "replace", "if_not_exists")
 
 
-def _ids(table, **at):
-    return sorted(table.snapshot(**at).to_arrow().column("id").to_pylist())
-
-
-def _files(table):
-    return {str(path) for path in Path(table.uri).rglob("*") if path.is_file()}
-
-
 def test_a_clone_reads_the_files_of_its_source(source, target):
     result = _clone(target, source)
     assert result.version == 0
-    assert _ids(target) == _ids(source) == [2, 3]
-    assert not [path for path in _files(target) if "_delta_log" not in path]
+    assert ids(target) == ids(source) == [2, 3]
+    assert not [path for path in files(target) if "_delta_log" not in path]
     (info, *actions) = read_commit(target.store, 0).actions
     assert info.operation == "CLONE"
     assert info.operation_parameters == {
         "source": f"delta.`{source.uri}`",
         "sourceVersion": 3,
+        "isShallow": True,
     }
     assert info.operation_metrics == {
         "sourceTableSize": str(source.snapshot().size_bytes),
@@ -149,13 +111,13 @@ def test_deltalake_reads_a_clone(source, target):
 
 def test_a_clone_of_an_earlier_version_or_time(source, target, tmp_path):
     _clone(target, source, version=1)
-    assert _ids(target) == [1, 2]
+    assert ids(target) == [1, 2]
     second = source.history()[1].timestamp
-    by_time = _handle(tmp_path, "by time")
+    by_time = handle(tmp_path, "by time")
     _clone(by_time, source, timestamp=_iso(second))
-    assert _ids(by_time) == _ids(source, timestamp=second)
+    assert ids(by_time) == ids(source, timestamp=second)
     with pytest.raises(VersionNotFoundError):
-        _clone(_handle(tmp_path, "third"), source, version=9)
+        _clone(handle(tmp_path, "third"), source, version=9)
 
 
 def _iso(ms):
@@ -164,10 +126,10 @@ def _iso(ms):
 
 def test_a_clone_of_a_clone_leads_to_the_first_source(source, target, tmp_path):
     _clone(target, source)
-    _append(target, [7])
-    again = _handle(tmp_path, "again")
+    append(target, [7])
+    again = handle(tmp_path, "again")
     _clone(again, target)
-    assert _ids(again) == [2, 3, 7]
+    assert ids(again) == [2, 3, 7]
     roots = {add.path.rpartition("/")[0] for add in again.snapshot().add_files()}
     assert roots == {
         f"file://{source.uri}".replace(" ", "%20"),
@@ -177,17 +139,17 @@ def test_a_clone_of_a_clone_leads_to_the_first_source(source, target, tmp_path):
 
 def test_what_happens_to_a_clone_leaves_its_source_alone(source, target):
     _clone(target, source)
-    before, rows = _files(source), _ids(source)
-    _append(target, [9])
+    before, rows = files(source), ids(source)
+    append(target, [9])
     txn = target.start_transaction()
     txn.stage(*[removal(add) for add in target.snapshot().add_files()])
     txn.commit("DELETE")
     _vacuum_now(target)
     for lite in (True, False):
         run(Vacuum(retention_hours=0, override_retention=True, lite=lite), target, None)
-    assert _files(source) == before
-    assert _ids(source) == rows
-    assert _ids(target) == []
+    assert files(source) == before
+    assert ids(source) == rows
+    assert ids(target) == []
 
 
 def _vacuum_now(table):
@@ -215,14 +177,14 @@ def test_a_clone_takes_an_existing_table_only_where_told(source, target):
 def test_cloning_again_shares_what_is_new_and_drops_what_is_gone(source, target):
     _clone(target, source, version=2)
     before = target.snapshot()
-    _append(source, [4])
+    append(source, [4])
     result = _clone(target, source, replace=True)
-    assert _ids(target) == _ids(source) == [2, 3, 4]
+    assert ids(target) == ids(source) == [2, 3, 4]
     changed = read_commit(target.store, result.version).actions[1:]
     assert len(changed) == 3  # the new file, and the one whose rows were deleted: out and in
     assert result.metrics["numRemovedFiles"] == 1
     assert target.snapshot().metadata.id == before.metadata.id
-    assert _ids(target, version=0) == [1, 2, 3]
+    assert ids(target, version=0) == [1, 2, 3]
 
 
 def test_cloning_again_without_news_commits_nothing(source, target):
@@ -239,14 +201,14 @@ def test_a_replaced_table_gives_way_schema_and_all(source, tmp_path):
         clustering_columns=["x"],
     )
     table_id = other.snapshot().metadata.id
-    target = _handle(tmp_path, "other")
+    target = handle(tmp_path, "other")
     _clone(target, source, replace=True)
     found = target.snapshot()
     assert found.schema == source.snapshot().schema
     assert found.metadata.id == table_id
     assert found.clustering_columns == ()
     assert "clustering" in found.protocol.writer_features
-    assert _ids(target) == [2, 3]
+    assert ids(target) == [2, 3]
 
 
 def test_a_clone_of_a_clustered_table_is_clustered_and_counts_rows_anew(tmp_path, target):
@@ -284,7 +246,7 @@ def test_a_clone_is_read_as_iceberg_once_it_is_upgraded_itself(tmp_path, target)
         "delta.universalFormat.enabledFormats": "iceberg",
     }
     source = DeltaTable.create(str(tmp_path / "s"), SCHEMA, ["p"], (), properties)
-    _append(source, [1, 2])
+    append(source, [1, 2])
     _clone(target, source)
     assert not Path(target.uri, "metadata").exists()
     run(Reorg(upgrade_uniform=2), target, None)
@@ -295,13 +257,13 @@ def test_a_table_that_maps_columns_otherwise_is_not_replaced(source, tmp_path):
     properties = {"delta.columnMapping.mode": "name"}
     DeltaTable.create(str(tmp_path / "mapped"), SCHEMA, properties=properties)
     with pytest.raises(InvalidPropertyError, match="Clone into a new table"):
-        _clone(_handle(tmp_path, "mapped"), source, replace=True)
+        _clone(handle(tmp_path, "mapped"), source, replace=True)
 
 
 @pytest.mark.parametrize("place", ["a source", "a source/inside"])
 def test_source_and_target_may_not_overlap(source, tmp_path, place):
     with pytest.raises(RequestError, match="place of its own"):
-        _clone(_handle(tmp_path, place), source, replace=True)
+        _clone(handle(tmp_path, place), source, replace=True)
 
 
 def test_a_source_that_is_none_is_refused(tmp_path, target):
@@ -331,7 +293,7 @@ def test_two_clones_into_one_place_conflict(source, target, tmp_path):
         def before_commit(self, txn, attempt_version):  # noqa: ARG002 - as the observer's
             if not self.done:
                 self.done = True
-                _clone(_handle(tmp_path, "a clone"), source)
+                _clone(handle(tmp_path, "a clone"), source)
 
     with pytest.raises(ProtocolChangedException):
         _clone(target, source, observer=Rival())
@@ -342,12 +304,12 @@ def test_two_clones_into_one_place_conflict(source, target, tmp_path):
 @pytest.mark.timeout(180)
 def test_statements_change_a_clone_and_never_its_source(do, source, target):
     do(f"CREATE TABLE t SHALLOW CLONE delta.`{source.uri}` VERSION AS OF 2", table=target)
-    before, rows = _files(source), _ids(source)
+    before, rows = files(source), ids(source)
     do("DELETE FROM t WHERE id = 1", table=target)
     do("UPDATE t SET p = 'new' WHERE id = 3", table=target)
     do(Optimize(), table=target)
     do(NOW, table=target)
     found = target.snapshot().to_arrow().to_pylist()
     assert sorted((row["id"], row["p"]) for row in found) == [(2, "p2"), (3, "new")]
-    assert _files(source) == before
-    assert _ids(source) == rows
+    assert files(source) == before
+    assert ids(source) == rows

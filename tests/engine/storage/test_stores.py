@@ -1,10 +1,17 @@
 """What every store promises, wherever it keeps its files."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from engine.errors import FileExistsAlreadyError, FileMissingError, PathOutsideRootError
+from engine.errors import (
+    DataFileError,
+    EngineError,
+    FileExistsAlreadyError,
+    FileMissingError,
+    PathOutsideRootError,
+)
 from engine.storage.base import Store
 
 COMMIT = "_delta_log/00000000000000000001.json"
@@ -47,6 +54,20 @@ def test_put_replaces_what_was_there(store: Store):
     store.put("x", b"old")
     store.put("x", b"new")
     assert store.read("x") == b"new"
+
+
+def test_a_stream_is_there_whole_or_not_at_all(store: Store):
+    def breaking() -> Iterator[bytes]:
+        yield b"x" * 6_000_000
+        raise DataFileError("The source is gone.")  # noqa: EM101, TRY003
+
+    store.put_stream("a/b", iter([b"x" * 6_000_000, b"", b"end"]))
+    assert store.stat("a/b").size_bytes == 6_000_003
+    assert store.read("a/b", 5_999_999) == b"xend"
+    with pytest.raises(EngineError):
+        store.put_stream("a/c", breaking())
+    assert store.stat("a/c") is None
+    assert {each.path for each in store.list_all()} == {"a/b"}
 
 
 def test_a_directory_lists_its_files_from_a_name_on_in_order(store: Store):

@@ -23,7 +23,9 @@ def table(tmp_path, settings) -> Table:
 
 @pytest.fixture
 def write(table) -> Job:
-    return request_job(table=table, sql="INSERT INTO t VALUES (1)", requested_by=person("oda", "operator"))
+    return request_job(
+        table=table, sql="INSERT INTO t VALUES (1)", requested_by=person("oda", "operator")
+    )
 
 
 def test_an_operators_write_has_the_table_compacted_by_a_job_of_the_system(write, table):

@@ -14,6 +14,16 @@ def test_a_clone_is_asked_for_and_its_job_shown(as_, lake):
     assert job.statement == "CREATE TABLE sales.copy SHALLOW CLONE sales.orders VERSION AS OF 1"
 
 
+def test_a_deep_clone_is_a_job_for_the_workers_that_move_data(as_, lake):
+    given = {"name": "sales.copy", "source_table": "sales.orders", "deep": "yes"}
+    as_("owner").post("/tables/clone/", given)
+    job = Job.objects.get(kind="clone")
+    assert (job.queue, job.statement) == (
+        "spark",
+        "CREATE TABLE sales.copy DEEP CLONE sales.orders",
+    )
+
+
 def test_what_is_wrong_stands_at_its_field(as_, lake):
     given = {"name": "sales.copy", "source_table": "no.such", "version": ""}
     response = as_("owner").post("/tables/clone/", given)

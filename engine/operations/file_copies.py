@@ -1,0 +1,102 @@
+"""Files copied into a table, several at a time, through this process.
+
+Nothing names a copy before the commit. One that an earlier run made is found by its name and size.
+A run that fails leaves its copies for the next; VACUUM removes what no run took up.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cache
+from threading import Event
+
+from engine.errors import DataFileError, OperationCancelledError
+from engine.operations.copied_files import FileCopy
+from engine.operations.execution import Execution
+from engine.spark.jobs import Progress
+from engine.storage.base import FileStatus, Store
+from engine.storage.uri import open_store
+
+STAGE = "copy files"
+AT_ONCE = 8
+TRUSTED_MS = 24 * 3600 * 1000
+"""How old a copy of an earlier run may be: a VACUUM might be about to remove an older one."""
+_PIECE_BYTES = 8 * 1024 * 1024
+_LOOK_SECONDS = 1.0
+
+
+def copy_files(
+    execution: Execution, copies: Sequence[FileCopy], storage_options: Mapping[str, str]
+) -> int:
+    """Copy what is not there yet; how many files that were.
+
+    Raises:
+        DataFileError: a file of the source is gone.
+        OperationCancelledError: the caller cancelled; files half copied are not there.
+    """
+    stopped = Event()
+    copying = _Copying(execution, storage_options, stopped)
+    found = _all_of(execution, copies, copying.copy, stopped)
+    again = [copy for copy, copied in found if not copied]  # a VACUUM may have taken them meanwhile
+    found += _all_of(execution, again, copying.copy, stopped) if again else []
+    copied = len([copy for copy, done in found if done])
+    execution.found(f"{copied:,} of {len(copies):,} files were to be copied", STAGE)
+    return copied
+
+
+class _Copying:
+    def __init__(
+        self, execution: Execution, storage_options: Mapping[str, str], stopped: Event
+    ) -> None:
+        self._target, self._stopped = execution.table.store, stopped
+        self._fresh_from_ms = execution.now_ms - TRUSTED_MS
+        self._source_at = cache(lambda root: open_store(root, storage_options))
+
+    def copy(self, copy: FileCopy) -> bool:
+        """Copy one file; False where it is there."""
+        source: Store = self._source_at(copy.source.root)
+        wanted, there = source.stat(copy.source.path), self._target.stat(copy.path)
+        if wanted is None:
+            msg = f"{copy.source.path} of {copy.source.root} is gone, and cannot be cloned."
+            raise DataFileError(msg, "Clone a version whose files have not been vacuumed.")
+        if there is not None and self._is_copy(there, wanted):
+            return False
+        self._target.put_stream(copy.path, self._pieces(source, copy.source.path))
+        return True
+
+    def _is_copy(self, there: FileStatus, wanted: FileStatus) -> bool:
+        """Whether an earlier run made it, and not so long ago that a VACUUM might take it."""
+        return there.size_bytes == wanted.size_bytes and there.modified_ms >= self._fresh_from_ms
+
+    def _pieces(self, source: Store, path: str) -> Iterator[bytes]:
+        with source.open_input(path) as file:
+            while piece := file.read(_PIECE_BYTES):
+                if self._stopped.is_set():
+                    msg = "The copying was stopped."
+                    raise OperationCancelledError(msg)
+                yield piece
+
+
+def _all_of(
+    execution: Execution,
+    copies: Sequence[FileCopy],
+    copy: Callable[[FileCopy], bool],
+    stopped: Event,
+) -> list[tuple[FileCopy, bool]]:
+    """Each copy and whether it had to be made; progress is told from this thread."""
+    found: list[tuple[FileCopy, bool]] = []
+    left, running = iter(copies), dict[Future[bool], FileCopy]()
+    with ThreadPoolExecutor(AT_ONCE, "copy") as pool:
+        try:
+            while True:
+                for each in left:
+                    running[pool.submit(copy, each)] = each
+                    if len(running) == 2 * AT_ONCE:
+                        break
+                if not running:
+                    return found
+                ended, _ = wait(running, _LOOK_SECONDS, FIRST_COMPLETED)
+                found += [(running.pop(each), each.result()) for each in ended]
+                execution.progress(Progress(STAGE, len(found), len(copies), "files"))
+        except BaseException:
+            stopped.set()
+            raise
