@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+import pyarrow.compute as pc
+
 from engine.actions.codec import Action
 from engine.conflicts.isolation import IsolationLevel, level_used
 from engine.conflicts.transaction_info import CurrentTransaction
 from engine.protocol.properties import TableProperties
 from engine.schema.types import parse_schema
+from engine.snapshot.row_counts import num_records
 from engine.snapshot.snapshot import Snapshot
 from engine.transaction.contender import Contender, high_water_mark
 from engine.transaction.iceberg_rules import check_iceberg_rules
@@ -69,9 +72,21 @@ def admit(
         after=after,
         validated_version=read_version,
         timestamp_ms=snapshot.timestamp_ms if snapshot and needs_time else 0,
-        row_id_high_water_mark=high_water_mark(snapshot.domains.values()) if snapshot else -1,
+        row_id_high_water_mark=_last_row_id(snapshot, after),
         staged=tuple(actions),
     )
+
+
+def _last_row_id(snapshot: Snapshot | None, after: TableTerms) -> int:
+    """The last row id given out: as the domain says, or, where it says nothing, as the files do."""
+    if snapshot is None:
+        return -1
+    mark = high_water_mark(snapshot.domains.values())
+    if mark >= 0 or not after.gives_row_ids:
+        return mark
+    files = snapshot.state.files
+    ends = pc.add(files.column("base_row_id"), num_records(files.column("stats")))
+    return int(pc.max(ends).as_py() or 0) - 1
 
 
 def _level(terms: TableTerms, actions: Sequence[Action], operation: str) -> IsolationLevel:

@@ -96,8 +96,12 @@ def _with_protection(metadata: Metadata, contender: Contender, version: int) -> 
 
 
 def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> Iterator[Action]:
-    """Fresh row ids for files that have none, and the mark they move; other domains stay."""
-    mark = high_water_mark
+    """Fresh row ids for files that have none, and the mark they move; other domains stay.
+
+    Files that come with ids, as RESTORE brings them back, are counted before any is given out: the
+    domain that remembered them may have gone with the feature.
+    """
+    mark = max([high_water_mark, *map(_last_row_id, actions)])
     for action in actions:
         if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN:
             continue
@@ -115,6 +119,13 @@ def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> 
         )
     if mark != high_water_mark:
         yield _mark(mark)
+
+
+def _last_row_id(action: Action) -> int:
+    """The last id of a file that comes with its ids; -1 for everything else."""
+    if not isinstance(action, AddFile) or action.base_row_id is None:
+        return -1
+    return action.base_row_id + (physical_rows(action) or 0) - 1
 
 
 def _mark(high_water_mark: int) -> DomainMetadata:

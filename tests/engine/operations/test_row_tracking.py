@@ -6,9 +6,12 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from engine.actions.codec import encode
+from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddFile
 from engine.errors import InvalidPropertyError
 from engine.log.commits import read_commit
+from engine.log.paths import commit_path
 from engine.operations.execution import Execution, removal
 from engine.operations.row_tracking import give_row_ids
 from engine.spark.file_writer import write_files
@@ -167,3 +170,32 @@ def test_suspended_row_tracking_gives_no_ids_and_cannot_be_enabled(do_lightly, t
     do_lightly("ALTER TABLE t UNSET TBLPROPERTIES ('delta.rowTrackingSuspended')")
     do_lightly(ENABLE)
     _check_ids(table)
+
+
+def test_ids_that_come_back_with_files_are_not_given_out_again(do_lightly, table):
+    """The domain that remembered them went with the feature, and RESTORE brings the files."""
+    numbered = do_lightly(ENABLE).version
+    _remove_all(table)
+    do_lightly(ENABLE.replace("'true'", "'false'"))
+    do_lightly("ALTER TABLE t DROP FEATURE rowTracking")
+    assert "delta.rowTracking" not in table.snapshot().domains
+    do_lightly(f"RESTORE TABLE t TO VERSION AS OF {numbered}")
+    _append(table, [11, 12])
+    _check_ids(table)
+
+
+def test_ids_of_files_count_where_no_domain_remembers_them(do_lightly, table):
+    do_lightly(ENABLE)
+    txn = table.start_transaction()
+    forgotten = msgspec.structs.replace(txn.snapshot.domains["delta.rowTracking"], removed=True)
+    lines = "".join(f"{encode(each)}\n" for each in (CommitInfo(), forgotten))
+    table.store.put_if_absent(commit_path(txn.read_version + 1), lines.encode())
+    _append(table, [11, 12])
+    _check_ids(table)
+
+
+def _remove_all(table):
+    txn = table.start_transaction()
+    txn.read_whole_table()
+    txn.stage(*map(removal, txn.snapshot.add_files()))
+    txn.commit("DELETE")
