@@ -126,6 +126,18 @@ def says_dry_run(sql: str) -> bool:
     return bool(sql) and parse_request(sql)[1]
 
 
+def checked_retries(retries: int) -> int:
+    """How many retries a job may ask for.
+
+    Raises:
+        RequestError: more than `JOB_MAX_RETRIES`, or fewer than none.
+    """
+    if not 0 <= retries <= settings.JOB_MAX_RETRIES:
+        msg = f"{retries} retries were asked for."
+        raise RequestError(msg, f"Ask for 0 to {settings.JOB_MAX_RETRIES}.", field="retries")
+    return retries
+
+
 def request_create(  # noqa: PLR0913 - the words of a request, all by name
     *,
     name: str,
@@ -266,7 +278,7 @@ def _unsaved(table: Table, command: Command, by: User | None, options: JobOption
         reason=options.reason,
         idempotency_key=options.idempotency_key if by else "",
         request_digest=_digest(table.name, command, options),
-        max_retries=_checked_retries(options.retries),
+        max_retries=checked_retries(options.retries),
         commit_after=options.commit_after,
         schedule=options.schedule,
         caused_by=options.caused_by,
@@ -279,13 +291,6 @@ def _write(job: Job) -> Job:
         log_event(job.pk, "Queued")
         send_on_commit(job)
     return job
-
-
-def _checked_retries(retries: int) -> int:
-    if not 0 <= retries <= settings.JOB_MAX_RETRIES:
-        msg = f"{retries} retries were asked for."
-        raise RequestError(msg, f"Ask for 0 to {settings.JOB_MAX_RETRIES}.", field="retries")
-    return retries
 
 
 def _check_allowed(by: User | None, command: Command, table: Table | None) -> None:

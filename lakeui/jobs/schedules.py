@@ -1,5 +1,6 @@
 """Jobs that recur: made once, fired by the clock, each time as their owner."""
 
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,9 @@ from engine.errors import EngineError, RequestError
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.requests import checked_command, request_job, says_dry_run
+from lakeui.jobs.requests import checked_command, checked_retries, request_job, says_dry_run
+
+logger = logging.getLogger(__name__)
 
 _CRON_FIELDS = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
 
@@ -47,7 +50,7 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
         kind=command.kind,
         parameters=command.parameters(),
         statement=statement_of(command, table),
-        max_retries=retries,
+        max_retries=checked_retries(retries),
         owner=owner,
         next_due_at=next_due(cron, timezone.now()),
     )
@@ -89,7 +92,7 @@ def change_schedule(
         due = next_due(cron, timezone.now())
         schedule.next_due_at = due if schedule.enabled else None
     if retries is not None:
-        schedule.max_retries = retries
+        schedule.max_retries = checked_retries(retries)
     _save_named(schedule)
     return schedule
 
@@ -155,29 +158,51 @@ def fire_due() -> int:
 
 
 def _fire(schedule: Schedule, now: datetime) -> bool:
-    taken = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at).update(
-        next_due_at=next_due(schedule.cron, now), last_fired_at=now
-    )
-    if not taken:
-        return False  # another clock was first
-    note, job = "", None
-    if schedule.last_job is not None and schedule.last_job.is_active:
-        note = "Left out: the job before it had not ended."
-    else:
-        try:
-            job = request_job(
-                table=schedule.table,
-                kind=schedule.kind,
-                parameters=schedule.parameters,
-                requested_by=schedule.owner,
-                retries=schedule.max_retries,
-                reason=f"Schedule {schedule.name}",
-                schedule=schedule,
-            )
-        except EngineError as error:
-            note = str(error)
-    Schedule.objects.filter(pk=schedule.pk).update(note=note, last_job=job or schedule.last_job)
+    """The firing and its job are one: a worker that dies between them leaves the schedule due."""
+    due, fault = _due_after(schedule, now)
+    with transaction.atomic():
+        still = Schedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at)
+        if not still.update(next_due_at=due, last_fired_at=now):
+            return False  # another clock was first
+        job, note = _asked_for(schedule)
+        Schedule.objects.filter(pk=schedule.pk).update(
+            note=note or fault, last_job=job or schedule.last_job
+        )
     return job is not None
+
+
+def _due_after(schedule: Schedule, now: datetime) -> tuple[datetime | None, str]:
+    """When it is due next; None, and why, where its text no longer says."""
+    try:
+        return next_due(schedule.cron, now), ""
+    except RequestError as error:
+        return None, str(error)
+
+
+def _asked_for(schedule: Schedule) -> tuple[Job | None, str]:
+    """Its job, or why there is none. One that cannot be asked for must not stop the others."""
+    if schedule.last_job is not None and schedule.last_job.is_active:
+        return None, "Left out: the job before it had not ended."
+    try:
+        with transaction.atomic():
+            return _requested(schedule), ""
+    except EngineError as error:
+        return None, str(error)
+    except Exception as error:
+        logger.exception("Schedule %s made no job", schedule.pk)
+        return None, f"An internal error: {type(error).__name__}. The worker's log has more."
+
+
+def _requested(schedule: Schedule) -> Job:
+    return request_job(
+        table=schedule.table,
+        kind=schedule.kind,
+        parameters=schedule.parameters,
+        requested_by=schedule.owner,
+        retries=schedule.max_retries,
+        reason=f"Schedule {schedule.name}",
+        schedule=schedule,
+    )
 
 
 def _save_named(schedule: Schedule) -> None:

@@ -100,6 +100,41 @@ def test_a_schedule_waits_while_its_last_job_runs(nightly):
     assert "had not ended" in nightly.note
 
 
+@pytest.mark.parametrize(
+    ("broken", "told", "is_due_again"),
+    [
+        ({"cron": "every night"}, "is no schedule", False),
+        ({"parameters": {"where": 7}}, "where", True),
+        ({"parameters": [7]}, "An internal error", True),
+        ({"max_retries": 30_000}, "retries", True),
+    ],
+)
+def test_a_schedule_that_cannot_be_asked_for_says_why_and_stops_no_other(
+    table, owner, nightly, broken, told, is_due_again
+):
+    later = create_schedule(
+        table=table, name="z", cron="0 4 * * *", owner=owner, sql="OPTIMIZE sales.orders"
+    )
+    Schedule.objects.filter(pk=nightly.pk).update(**broken)
+    for each in (nightly, later):
+        make_due(each)
+    fire_due()
+    nightly.refresh_from_db()
+    assert told in nightly.note
+    assert (nightly.next_due_at is not None) == is_due_again
+    assert Job.objects.filter(schedule=later).count() == 1
+    assert fire_due() == 0
+
+
+def test_a_schedule_asks_for_no_more_retries_than_a_job_may(table, owner, nightly):
+    words = {"table": table, "owner": owner, "cron": "0 3 * * *", "sql": "OPTIMIZE sales.orders"}
+    with pytest.raises(RequestError) as refused:
+        create_schedule(name="eager", retries=21, **words)
+    assert refused.value.field == "retries"
+    with pytest.raises(RequestError):
+        change_schedule(nightly, owner, retries=21)
+
+
 def test_an_owner_who_may_no_longer_is_refused_each_time(nightly, owner):
     owner.groups.clear()
     make_due(nightly)
