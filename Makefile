@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PORT ?= 8000
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# everything here is many processes: what one of them compiled, the others only read
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help install install-test run test check unit e2e screenshots stress interop azure bench bench-pages clean
 
