@@ -26,7 +26,10 @@ def main(arguments: list[str]) -> None:
                 f"{error.filename} cannot be written ({error.strerror}): make it writable, "
                 "or set LAKEUI_HOME to a directory that is."
             )
-    execute_from_command_line(arguments)
+    try:
+        execute_from_command_line(arguments)
+    except KeyboardInterrupt:
+        sys.exit("Stopped.")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import environ
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
+from lakeui.local_stack.home import remembered_roots
 from lakeui.task_names import (
     FIRE_SCHEDULES,
     LIGHT_QUEUE,
@@ -162,8 +163,10 @@ UPLOAD_KEEP_DAYS = env.int("UPLOAD_KEEP_DAYS", default=7)  # then no job that en
 # Tables and sources live under these roots and nowhere else.
 LAKE_HOME = LAKEUI_HOME / "lake"  # where tables that jobs create are put
 UPLOAD_HOME = LAKEUI_HOME / "uploads"
-TABLE_ROOTS = [*env.list("TABLE_ROOTS", default=[]), str(LAKE_HOME)]
-SOURCE_ROOTS = [*env.list("SOURCE_ROOTS", default=[]), str(UPLOAD_HOME)]
+_table_roots = env.list("TABLE_ROOTS", default=remembered_roots(LAKEUI_HOME, "TABLE_ROOTS"))
+_source_roots = env.list("SOURCE_ROOTS", default=remembered_roots(LAKEUI_HOME, "SOURCE_ROOTS"))
+TABLE_ROOTS = [*_table_roots, str(LAKE_HOME)]
+SOURCE_ROOTS = [*_source_roots, str(UPLOAD_HOME)]
 TABLE_STORAGE_OPTIONS = env.json(
     "TABLE_STORAGE_OPTIONS", default={}
 )  # {uri prefix: {option: value}}

@@ -3,13 +3,17 @@
 `LAKEUI_HOME` is `var` beside the code unless the environment names another place.
 """
 
+import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 _BESIDE = Path(__file__).resolve().parents[2]
 _DIRECTORIES = ("lake", "uploads", "logs", "run")
 _PRIVATE = 0o700
+_ROOTS = ("TABLE_ROOTS", "SOURCE_ROOTS")
+_URL = "http://127.0.0.1:8000"
 
 
 def home() -> Path:
@@ -31,6 +35,46 @@ def prepare_home() -> None:
         _ensure_key(place / "secret_key")
     os.environ["LAKEUI_HOME"] = str(place)
     os.environ["LAKEUI_EMBEDDED"] = "1"
+
+
+def remember_roots(place: Path, environment: Mapping[str, str]) -> None:
+    """Keep the roots that a start of the stack named. An empty value forgets.
+
+    A later start, and commands in other shells, have them too unless they name others.
+    """
+    named = {name: environment[name] for name in _ROOTS if name in environment}
+    if named:
+        _roots_file(place).write_text(json.dumps(_remembered(place) | named), "utf-8")
+
+
+def remembered_roots(place: Path, name: str) -> list[str]:
+    """The roots of that variable that the stack was started with last; none where it never was."""
+    return [each.strip() for each in _remembered(place).get(name, "").split(",") if each.strip()]
+
+
+def remember_url(place: Path, url: str) -> None:
+    """Keep where the stack answers, for links that are made later."""
+    (place / "run" / "url").write_text(url, "utf-8")
+
+
+def remembered_url(place: Path) -> str:
+    """Where the stack answers, or answered last."""
+    try:
+        return (place / "run" / "url").read_text("utf-8").strip() or _URL
+    except OSError:
+        return _URL
+
+
+def _roots_file(place: Path) -> Path:
+    return place / "run" / "roots.json"
+
+
+def _remembered(place: Path) -> dict[str, str]:
+    try:
+        found = json.loads(_roots_file(place).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(name): str(value) for name, value in found.items()} if found else {}
 
 
 def _ensure_key(path: Path) -> None:

@@ -2,10 +2,13 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from lakeui.local_stack import home
+from tests.services import ROOT
 
 
 @pytest.fixture
@@ -35,3 +38,25 @@ def test_children_are_told_where_the_home_is(place):
     home.prepare_home()
     assert os.environ["LAKEUI_HOME"] == str(place)
     assert os.environ["LAKEUI_EMBEDDED"] == "1"
+
+
+def test_roots_that_a_start_named_hold_until_another_names_others(place):
+    home.prepare_home()
+    assert home.remembered_roots(place, "TABLE_ROOTS") == []
+    home.remember_roots(place, {"TABLE_ROOTS": "/data/lake, s3://lake", "SOURCE_ROOTS": "/in"})
+    home.remember_roots(place, {"PATH": "/bin"})
+    assert home.remembered_roots(place, "TABLE_ROOTS") == ["/data/lake", "s3://lake"]
+    home.remember_roots(place, {"TABLE_ROOTS": ""})
+    assert home.remembered_roots(place, "TABLE_ROOTS") == []
+    assert home.remembered_roots(place, "SOURCE_ROOTS") == ["/in"]
+
+
+def test_commands_in_another_shell_have_the_roots_of_the_running_stack(place):
+    home.prepare_home()
+    home.remember_roots(place, {"TABLE_ROOTS": "/data/lake"})
+    asked = "from django.conf import settings; print(settings.TABLE_ROOTS[:-1])"
+    shell = {name: value for name, value in os.environ.items() if name != "TABLE_ROOTS"}
+    for given, roots in ((shell, ["/data/lake"]), (shell | {"TABLE_ROOTS": "/b"}, ["/b"])):
+        command = [sys.executable, "manage.py", "shell", "-v0", "-c", asked]
+        done = subprocess.run(command, env=given, cwd=ROOT, capture_output=True, check=True)  # noqa: S603
+        assert done.stdout.decode().strip().splitlines()[-1] == str(roots)

@@ -5,9 +5,11 @@ from datetime import timedelta
 import pytest
 from django.contrib.auth.models import User
 from django.core import signing
+from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
+from lakeui.local_stack.home import remember_url
 from lakeui.local_stack.login_links import make_link_token, redeem
 
 pytestmark = pytest.mark.django_db
@@ -47,3 +49,15 @@ def test_a_link_of_someone_who_was_locked_out_signs_nobody_in(user):
     token = make_link_token(user)
     User.objects.update(is_active=False)
     assert redeem(token) is None
+
+
+def test_another_link_leads_to_where_the_stack_answers(user, tmp_path, settings, capsys):
+    settings.LAKEUI_HOME = tmp_path
+    (tmp_path / "run").mkdir()
+    call_command("login_link")
+    assert capsys.readouterr().out.startswith("http://127.0.0.1:8000/login/")
+    remember_url(tmp_path, "http://127.0.0.1:8140")
+    call_command("login_link")
+    assert capsys.readouterr().out.startswith("http://127.0.0.1:8140/login/")
+    call_command("login_link", "--base-url", "https://lake.example/")
+    assert capsys.readouterr().out.startswith("https://lake.example/login/")

@@ -67,7 +67,7 @@ def up(tmp_path):
 
 
 def test_the_stack_answers_heals_and_leaves_nothing_behind(up):
-    wait_until(up.answers, "the first page", 30)
+    wait_until(up.answers, "the first page", 60)
     link = re.search(r"(/login/\S+)", up.log.read_text())
     assert link is not None
     assert up.answers(link[1])
@@ -87,19 +87,26 @@ def test_the_stack_answers_heals_and_leaves_nothing_behind(up):
     assert not (up.home / "run/broker_url").exists()
 
 
+def test_interrupting_the_start_prints_no_traceback(up):
+    wait_until(lambda: "Starting" in up.log.read_text(), "the start", 60)
+    up.stop()
+    assert "Traceback" not in up.log.read_text()
+    assert "topped." in up.log.read_text()
+
+
 def test_a_stack_that_was_killed_is_cleared_away_by_the_next_one(up):
-    wait_until(up.answers, "the first page", 30)
+    wait_until(up.answers, "the first page", 60)
     orphans = up.children()
     up.process.kill()
     up.process.wait(10)
     up.process = up.start()
-    wait_until(lambda: "answers at" in up.log.read_text(), "the second start", 30)
+    wait_until(lambda: "answers at" in up.log.read_text(), "the second start", 60)
     assert [pid for pid in orphans if _session_of(pid) is not None] == []
-    wait_until(up.answers, "the first page", 30)
+    wait_until(up.answers, "the first page", 60)
 
 
 def test_a_second_stack_of_the_same_directory_is_refused(up):
-    wait_until(up.answers, "the first page", 30)
+    wait_until(up.answers, "the first page", 60)
     second = Up.start(up)
     assert second.wait(30) == 1
     assert "runs already" in up.log.read_text()

@@ -1,9 +1,11 @@
 """`manage.py login_link [USERNAME]`: another link to sign in with."""
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
+from lakeui.local_stack.home import remembered_url
 from lakeui.local_stack.login_links import make_link_token
 
 
@@ -12,7 +14,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("username", nargs="?", default="admin")
-        parser.add_argument("--base-url", default="http://127.0.0.1:8000")
+        parser.add_argument(
+            "--base-url", help="where the web server answers, if not where it did last"
+        )
 
     def handle(self, *args: object, **options: object) -> None:
         del args
@@ -21,4 +25,5 @@ class Command(BaseCommand):
             msg = f"There is no active user {options['username']}: create one with createsuperuser."
             raise CommandError(msg)
         path = reverse("login-link", args=[make_link_token(user)])
-        self.stdout.write(str(options["base_url"]).rstrip("/") + path)
+        base = str(options["base_url"] or remembered_url(settings.LAKEUI_HOME))
+        self.stdout.write(base.rstrip("/") + path)
