@@ -9,8 +9,8 @@ from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata
 from engine.commands.model import Restore
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
-from engine.errors import DataFileError
 from engine.operations.execution import Execution, removal
+from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import supported_features, upgrade
@@ -31,6 +31,7 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     Raises:
         VersionNotFoundError, TimestampOutOfRangeError: the log does not hold what was asked.
         DataFileError: files of that version have been vacuumed.
+        RequestError: a VACUUM may be deleting them at this moment.
         ConflictError: anything landed in between.
     """
     wanted = execution.table.snapshot(version=command.version, timestamp=command.timestamp)
@@ -40,9 +41,13 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     after = {add.key: add for add in wanted.add_files()}
     added = [add for key, add in after.items() if key not in before]
     removed = [add for key, add in before.items() if key not in after]
-    _check_present(execution, wanted, added)
+    needed = sorted({path for add in added for path in paths_of(wanted.table_uri, add)})
+    check_present(execution.table.store, needed)
     if execution.dry_run:
         return _plan(wanted, added, removed)
+    if needed:
+        store, now_ms = execution.table.store, execution.now_ms
+        txn.observe(RestoredFiles(store, needed, now_ms, execution.observer))
     txn.read_whole_table()
     txn.stage(*_terms(current, wanted), *map(removal, removed))
     txn.stage(*[msgspec.structs.replace(add, data_change=True) for add in added])
@@ -90,18 +95,6 @@ def _domains(current: Snapshot, wanted: Snapshot) -> Iterator[DomainMetadata]:
     for name, domain in current.domains.items():
         if name != ROW_TRACKING_DOMAIN and name not in wanted.domains:
             yield msgspec.structs.replace(domain, removed=True)
-
-
-def _check_present(execution: Execution, wanted: Snapshot, added: Sequence[AddFile]) -> None:
-    store = execution.table.store
-    needed = sorted({path for add in added for path in paths_of(wanted.table_uri, add)})
-    missing = [path for path in needed if store.stat(path) is None]
-    if missing:
-        msg = (
-            f"Version {wanted.version} of {wanted.table_uri} cannot be restored:"
-            f" {len(missing)} of its files are gone, {missing[0]} among them."
-        )
-        raise DataFileError(msg, "Restore a later version, or the files from a backup.")
 
 
 def _plan(

@@ -1,16 +1,17 @@
 """VACUUM: files that no version inside the retention refers to leave the table's directory.
 
-It needs no Spark. The log is read again right before anything is deleted, so that a file that a
-commit brought back meanwhile stays.
+It needs no Spark. The log is read again right before anything is deleted, and on from there while
+files are, so that a file that a commit brought back meanwhile stays. VACUUM START tells RESTORE.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.commands.model import Vacuum
-from engine.errors import FileMissingError, RetentionTooShortError, StorageError
-from engine.log.commits import list_versions, read_commit
+from engine.errors import EngineError, FileMissingError, RetentionTooShortError
+from engine.log.commits import Commit, list_versions, read_commit
 from engine.operations.active import oldest_start_ms
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, PlannedFile, plan_of
@@ -23,7 +24,8 @@ from engine.operations.vacuum_plan import (
     removed_in_log,
 )
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.jobs import Progress
+from engine.spark.jobs import Progress, no_progress
+from engine.transaction.standing import iter_newer
 
 HOUR_MS = 3_600_000
 _BATCH = 500
@@ -48,18 +50,19 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     needs = _needs(newest, keep_from_ms, retention_ms)
     doomed = [each for each in unneeded if not needs.has(each.path)]
     try:
-        _delete(execution, doomed)
-    except StorageError:
-        _log_end(execution, "FAILED", doomed)
+        deleted = _delete(execution, doomed, newest.version)
+    except EngineError:
+        unheeded = replace(execution, progress=no_progress, observer=None)  # it may be cancelled
+        _log_end(unheeded, "FAILED", doomed)
         raise
-    end = _log_end(execution, "COMPLETED", doomed)
+    end = _log_end(execution, "COMPLETED", deleted)
     metrics: dict[str, int | str] = {**start.metrics, **end.metrics}
     return OperationResult(
         version=end.version,
         metrics=metrics,
         attempts=start.attempts + end.attempts,
         versions=start.versions + end.versions,
-        message="" if doomed else "Every file is still needed: nothing was deleted.",
+        message="" if deleted else "Every file is still needed: nothing was deleted.",
     )
 
 
@@ -96,12 +99,27 @@ def _find(command: Vacuum, execution: Execution, needs: Needs, keep_from_ms: int
     return find_unneeded(files, needs, keep_from_ms, spare_from_ms)
 
 
-def _delete(execution: Execution, doomed: Sequence[Unneeded]) -> None:
-    paths = [each.path for each in doomed]
+def _delete(execution: Execution, doomed: Sequence[Unneeded], known_version: int) -> list[Unneeded]:
+    """Delete files, but for those that commits after the known version bring back; what went."""
+    store, version = execution.table.store, known_version
+    spared: set[str] = set()
+    deleted: list[Unneeded] = []
     with ThreadPoolExecutor(8) as pool:
-        for start in range(0, len(paths), _BATCH):
-            execution.progress(Progress("delete files", start, len(paths), "files"))
-            list(pool.map(execution.table.store.delete, paths[start : start + _BATCH]))
+        for start in range(0, len(doomed), _BATCH):
+            execution.progress(Progress("delete files", start, len(doomed), "files"))
+            for commit in iter_newer(store, version):
+                version = commit.version
+                spared.update(_named_by(store.root, commit))
+            batch = [each for each in doomed[start : start + _BATCH] if each.path not in spared]
+            list(pool.map(store.delete, [each.path for each in batch]))
+            deleted += batch
+    return deleted
+
+
+def _named_by(root: str, commit: Commit) -> Iterator[str]:
+    for each in commit.actions:
+        if isinstance(each, AddFile):
+            yield from paths_of(root, each)
 
 
 def _log_start(
