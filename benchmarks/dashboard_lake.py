@@ -15,7 +15,7 @@ from auditlog.models import LogEntry
 from django.contrib.auth.models import Group, User
 from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
-from django.db.models import Model
+from django.db.models import F, Model
 
 from lakeui.catalog.commit_hours import recount
 from lakeui.catalog.models import Commit, LiveFile, Table
@@ -56,6 +56,7 @@ def fill(sizes: Sizes) -> None:
         _copy_to_the_others(model, first, len(tables))
     recount()
     jobs = Job.objects.bulk_create(_jobs(tables, owner, sizes, now, chance), batch_size=_BATCH)
+    Job.objects.filter(started_at__isnull=False).update(created_at=F("started_at"))  # not just now
     JobAttempt.objects.bulk_create(_attempts(jobs, now), batch_size=_BATCH)
     JobEvent.objects.bulk_create(_events(jobs, now), batch_size=_BATCH)
     Conflict.objects.bulk_create(_conflicts(jobs, sizes, now, chance), batch_size=_BATCH)
@@ -182,7 +183,7 @@ def _jobs(
             state = Job.State.QUEUED
         table = chance.choice(tables[:200]) if number % 2 else chance.choice(tables)
         kind = chance.choice(("optimize", "merge", "delete", "update", "vacuum"))
-        job = Job(
+        yield Job(
             table=table,
             kind=kind,
             statement=f"{kind.upper()} {table.name}",
@@ -194,8 +195,6 @@ def _jobs(
             committed_version=sizes.versions // 2 if state == Job.State.SUCCEEDED else None,
             metrics={"numFilesAdded": 3},
         )
-        job.created_at = at
-        yield job
 
 
 def _attempts(jobs: list[Job], now: datetime) -> Iterator[JobAttempt]:

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 
 from django.db import IntegrityError, transaction
 from django.db.models import Count, F, QuerySet, Sum
-from django.db.models.functions import TruncHour
 
 from lakeui.catalog.access import Person, role_of, visible_tables
+from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import Commit, CommitHour, Table
 
 
@@ -91,9 +91,9 @@ def recount() -> None:
 
 def _by_hour(commits: QuerySet[Commit]) -> list[tuple[datetime, Sums]]:
     dated = commits.filter(committed_at__isnull=False).order_by()
-    hours = dated.annotate(hour=TruncHour("committed_at", tzinfo=UTC)).values_list("hour")
+    hours = dated.annotate(hour=UtcHour("committed_at")).values_list("hour")
     rows = hours.annotate(n=Count("pk"), plus=Sum("bytes_added"), minus=Sum("bytes_removed"))
-    return [(hour, Sums(*sums)) for hour, *sums in rows]
+    return [(hour_named(hour), Sums(*sums)) for hour, *sums in rows]
 
 
 def _add(hour: datetime, sums: Sums) -> None:

@@ -10,6 +10,7 @@ from django.db.models.functions import Cast, Coalesce
 
 from lakeui.catalog.health import HEALTH, Health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
+from lakeui.catalog.query_filters import MomentFilter, TextFilter
 
 MAX_INT64 = 2**63 - 1
 PARTITION_VERSIONS = 200  # of how many versions the files are looked through
@@ -21,7 +22,7 @@ LEVELS = [(level, level) for level in ("Serializable", "WriteSerializable")]
 class TableFilter(django_filters.FilterSet):
     """Tables by name, health, isolation level and row-level concurrency."""
 
-    q = django_filters.CharFilter(method="filter_q", label="Name, place or description holds")
+    q = TextFilter(method="filter_q", label="Name, place or description holds")
     health = django_filters.ChoiceFilter(
         choices=Health.choices, method="filter_health", label="Health"
     )
@@ -59,15 +60,15 @@ class TableFilter(django_filters.FilterSet):
 class CommitFilter(django_filters.FilterSet):
     """Versions of a table by what was done, by whom, when, to what, and which other writes they met."""
 
-    operation = django_filters.CharFilter(lookup_expr="iexact", label="Operation")
-    user = django_filters.CharFilter(field_name="user_name", lookup_expr="iexact", label="Writer")
-    since = django_filters.IsoDateTimeFilter(
+    operation = TextFilter(lookup_expr="iexact", label="Operation")
+    user = TextFilter(field_name="user_name", lookup_expr="iexact", label="Writer")
+    since = MomentFilter(
         field_name="committed_at", lookup_expr="gte", label="Committed at or after"
     )
-    until = django_filters.IsoDateTimeFilter(
+    until = MomentFilter(
         field_name="committed_at", lookup_expr="lt", label="Committed before"
     )
-    q = django_filters.CharFilter(
+    q = TextFilter(
         method="filter_q", label="Condition, parameters, reason or transaction id holds"
     )
     conflict = django_filters.BooleanFilter(
@@ -77,7 +78,7 @@ class CommitFilter(django_filters.FilterSet):
     absorbed = django_filters.BooleanFilter(
         method="filter_absorbed", label="Resolved a conflict on its way in"
     )
-    partition = django_filters.CharFilter(
+    partition = TextFilter(
         method="filter_partition",
         label=f"Touched the partition, as day=2026-11-20 (looked for in the newest {PARTITION_VERSIONS})",
     )
@@ -137,7 +138,7 @@ class CommitFilter(django_filters.FilterSet):
 class LiveFileFilter(django_filters.FilterSet):
     """Live files by path, size and whether a deletion vector hides some of their rows."""
 
-    path = django_filters.CharFilter(lookup_expr="icontains", label="Path holds")
+    path = TextFilter(lookup_expr="icontains", label="Path holds")
     min_size = django_filters.NumberFilter(
         field_name="size_bytes", lookup_expr="gte", min_value=0, max_value=MAX_INT64
     )
@@ -175,7 +176,7 @@ def count_by_table(rows: QuerySet[Any]) -> Counter[int]:
     Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by table,
     from an index that does not hold what they are filtered by.
     """
-    grouped = rows.annotate(of=Coalesce("table_id", 0)).values_list("of").annotate(n=Count("pk"))
+    grouped = rows.annotate(of=Coalesce("table_id", 0)).values_list("of").annotate(n=Count("*"))
     found = Counter(dict(grouped))
     del found[0]
     return found

@@ -74,7 +74,21 @@ class Table(models.Model):
     class Meta:
         ordering = ["name"]
         indexes = [
-            models.Index(fields=["mirrored_at"], name="table_by_mirror"),
+            models.Index(fields=["mirrored_at", "mirror_error_code"], name="table_by_mirror"),
+            models.Index(  # all that is asked of every table, so that sums do not read their schemas
+                fields=[
+                    "name",
+                    "version",
+                    "size_bytes",
+                    "file_count",
+                    "small_file_count",
+                    "dead_bytes",
+                    "vacuum_from",
+                    "row_level_eligible",
+                    "mirror_error_code",
+                ],
+                name="table_sums",
+            ),
             models.Index(fields=["last_commit_at"], name="table_by_commit"),
         ]
 

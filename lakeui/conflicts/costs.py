@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.db.models import Count, QuerySet, Sum, Value
-from django.db.models.functions import Coalesce, TruncHour
+from django.db.models.functions import Coalesce
 
+from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.conflicts.models import Conflict
 
 DAY = timedelta(hours=24)
@@ -73,11 +74,11 @@ def cost_by_hour(
     """Milliseconds thrown away in the last 24 hours, by pair and full hour."""
     lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.LOST).order_by()
     rows = (
-        lost.annotate(hour=TruncHour("occurred_at", tzinfo=UTC))
+        lost.annotate(hour=UtcHour("occurred_at"))
         .values_list(*AS_FOUND, "hour")
         .annotate(ms=Sum("wasted_ms"))
     )
     return {
-        (f"{loser or '?'} \N{MULTIPLICATION SIGN} {winner or '?'}", hour): ms
+        (f"{loser or '?'} \N{MULTIPLICATION SIGN} {winner or '?'}", hour_named(hour)): ms
         for loser, winner, hour, ms in rows
     }

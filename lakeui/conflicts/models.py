@@ -55,7 +55,7 @@ class Conflict(models.Model):
     class Meta:
         ordering = ["-occurred_at", "-id"]
         indexes = [
-            models.Index(fields=["table", "-occurred_at"], name="conflict_by_table"),
+            models.Index(fields=["table", "-occurred_at", "kind"], name="conflict_by_table"),
             models.Index(fields=["table", "winning_version"], name="conflict_by_winner"),
             models.Index(fields=["-occurred_at", "-id"], name="conflict_by_time"),
             models.Index(  # holds all that is summed and most that it is narrowed by, so that sums do not read the facts

@@ -16,9 +16,9 @@ from lakeui.monitoring.conflict_matters import (
     passed_over_erasures,
 )
 from lakeui.monitoring.job_matters import ended_jobs, failing_schedules, waiting_jobs
+from lakeui.monitoring.losses import Day
 from lakeui.monitoring.matters import Asked, Found, Matter
 from lakeui.monitoring.mutes import Muted
-from lakeui.monitoring.overview import Day
 from lakeui.monitoring.table_matters import quiet_tables, table_matters
 
 _LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (

@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table, TableGrant, TableKey
+from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job, Schedule
 from lakeui.monitoring.models import Mute
 
@@ -57,16 +58,16 @@ def _ids_of(things: Collection[str]) -> list[int]:
 class AuditFilter(django_filters.FilterSet):
     """Entries by person, act, what it was done to, table and time."""
 
-    user = django_filters.CharFilter(method="filter_user", label="Who")
+    user = TextFilter(method="filter_user", label="Who")
     act = django_filters.ChoiceFilter(field_name="action", choices=ACT_CHOICES, label="Act")
     thing = django_filters.ChoiceFilter(
         method="filter_thing", choices=list(THINGS.items()), label="Thing"
     )
-    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
-    since = django_filters.IsoDateTimeFilter(
+    table = TextFilter(method="filter_table", label="Table, by id or name")
+    since = MomentFilter(
         field_name="timestamp", lookup_expr="gte", label="At or after"
     )
-    until = django_filters.IsoDateTimeFilter(
+    until = MomentFilter(
         field_name="timestamp", lookup_expr="lt", label="Before"
     )
 

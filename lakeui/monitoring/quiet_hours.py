@@ -1,10 +1,9 @@
 """Hours of the day in which nobody writes to a table: when a change of its metadata costs nothing."""
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from django.db.models.functions import ExtractHour
-
+from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.catalog.models import Commit
 
 DAYS = 7
@@ -19,11 +18,10 @@ def quiet_hours(tables: Collection[int], now: datetime) -> Mapping[int, tuple[in
     recent = Commit.objects.filter(
         table__in=tables or (0,), committed_at__gte=now - timedelta(DAYS)
     )
-    hour = ExtractHour("committed_at", tzinfo=UTC)
     busy: dict[int, set[int]] = {}
-    rows = recent.annotate(hour=hour).order_by().values_list("table_id", "hour").distinct()
-    for table, at in rows:
-        busy.setdefault(table, set()).add(at)
+    hours = recent.annotate(hour=UtcHour("committed_at")).order_by()
+    for table, hour in hours.values_list("table_id", "hour").distinct():
+        busy.setdefault(table, set()).add(hour_named(hour).hour)
     found = {table: _longest(hours) for table, hours in busy.items()}
     return {table: span for table, span in found.items() if span is not None}
 

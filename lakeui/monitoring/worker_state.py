@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db.models import Count, QuerySet
-from django.db.models.functions import TruncHour
 from django.utils import timezone
 
 from lakeui.catalog.access import Person
+from lakeui.catalog.hours import UtcHour, hour_named
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job, WorkerReport
 from lakeui.monitoring.worker_count import MISSED
@@ -117,13 +117,13 @@ def throughput(user: Person, now: datetime) -> Throughput:
     first = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS - 1)
     ended = visible_jobs(user).filter(finished_at__gte=first).order_by()
     grouped = (
-        ended.annotate(hour=TruncHour("finished_at", tzinfo=UTC))
+        ended.annotate(hour=UtcHour("finished_at"))
         .values_list("hour", "state")
         .annotate(n=Count("pk"))
     )
     counts: defaultdict[datetime, dict[str, int]] = defaultdict(dict)
     for hour, state, n in grouped:
-        counts[hour][state] = n
+        counts[hour_named(hour)][state] = n
     hours = (_hour(first + timedelta(hours=place), counts) for place in range(HOURS))
     started = ended.filter(started_at__isnull=False).order_by("-finished_at")
     rows = started.values_list("created_at", "started_at")[:WAITS]

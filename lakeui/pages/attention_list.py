@@ -17,9 +17,10 @@ from lakeui.catalog.access import may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.monitoring.attention import Attention, attention
 from lakeui.monitoring.checks import Check, thresholds
+from lakeui.monitoring.losses import Day, day_of
 from lakeui.monitoring.models import Mute
 from lakeui.monitoring.mutes import mute, muted, mutes_now, visible_mutes
-from lakeui.monitoring.overview import Day, day_of, lake_of
+from lakeui.monitoring.overview import lake_of
 from lakeui.pages.attention import in_words
 from lakeui.pages.read_only import refuse_when_read_only
 

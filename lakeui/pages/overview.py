@@ -1,6 +1,6 @@
 """The first page: what happened since the reader last looked, and what needs them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,8 @@ from django.utils import timezone
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_lost, table_counts
-from lakeui.monitoring.overview import Day, Lake
+from lakeui.monitoring.losses import Day, day_of, sums_of_day, with_absorbed
+from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.running import running_now
 from lakeui.pages.attention_list import told
@@ -34,9 +35,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     looks = _Looks(request)
     now = timezone.now()
     since = now - RANGES[looks.range_name] if looks.range_name in RANGES else looks.previous
-    day = lake.day_of(request.user, now)
-    context = _happened(request, since, now)
-    context |= _listed(request, day, now, context["lake"])
+    day = day_of(request.user, now)
+    context = _happened(request, since, day)
+    context |= _listed(request, day, now, context)
     context |= _heat(request, day, now) | told(request, now, day, _OF_A_CHECK)[1]
     page: dict[str, Any] = {
         "at_work": running_now(request.user),
@@ -51,32 +52,35 @@ def overview(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def _happened(request: HttpRequest, since: datetime, now: datetime) -> dict[str, Any]:
-    happened = lake.activity(request.user, since)
-    is_day = request.GET.get("range") == "24h"
+def _happened(request: HttpRequest, since: datetime, day: Day) -> dict[str, Any]:
+    happened = lake.activity(request.user, since, day)
     return {
         "lake": lake.lake_of(request.user),
         "activity": happened,
-        "day": happened.conflicts if is_day else lake.conflict_sums(request.user, now - lake.DAY),
+        "day": happened.conflicts if since == day.since else sums_of_day(request.user, day),
         "pairs_shown": _PAIRS,
-        "news": lake.news(request.user, since, _NEWS),
+        "news": news(request.user, since, _NEWS),
     }
 
 
-def _listed(request: HttpRequest, day: Day, now: datetime, whole: Lake) -> dict[str, Any]:
+def _listed(
+    request: HttpRequest, day: Day, now: datetime, known: Mapping[str, Any]
+) -> dict[str, Any]:
     """The tables, each with its day."""
     show = _one_of(request, "show", SHOWS, "")
     sort = _one_of(request, "sort", SORTS, "-escaped")
     tables = leading_tables(request.user, day, _ROWS, show=show, sort=sort)
-    commits = lake.commits_by_hour(tables, now)
+    commits, happened = lake.commits_by_hour(tables, now), known["activity"]
     return {
         "tables": tables,
         "show": show,
-        "shows": table_counts(request.user, day, whole),
+        "shows": table_counts(request.user, day, known["lake"]),
         "sort": sort,
         "to_look_at": many_lost(day),
-        "losses": lake.with_absorbed(day, tables, now),
-        "day_commits": commits_since(request.user, now - lake.DAY),
+        "losses": with_absorbed(day, tables, now),
+        "day_commits": happened.commit_count
+        if happened.since == day.since
+        else commits_since(request.user, day.since),
         "sparks": {
             t.pk: draw_sparkline(
                 commits.get(t.pk, {}), day.lost_by_hour.get(t.pk, {}), now.astimezone(UTC)

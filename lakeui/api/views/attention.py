@@ -21,9 +21,9 @@ from lakeui.api.views.of_table import require
 from lakeui.catalog.access import visible_tables
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.checks import Check, thresholds
+from lakeui.monitoring.losses import day_of
 from lakeui.monitoring.models import Mute
 from lakeui.monitoring.mutes import mute, muted, mutes_now, visible_mutes
-from lakeui.monitoring.overview import day_of
 
 _MOST = 50
 

@@ -1,6 +1,5 @@
 """The lake at a glance, since a moment."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -16,7 +15,9 @@ from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.leading import table_counts
+from lakeui.monitoring.losses import day_of
 from lakeui.monitoring.mutes import muted, mutes_now
+from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.running import running_now
 
@@ -32,12 +33,12 @@ class Overview(GenericAPIView[Any]):
     def get(self, request: Request) -> Response:
         user = caller(request)
         since = asked(request, OverviewRequestSerializer).get("since")
-        since = since or timezone.now() - timedelta(hours=24)
-        whole, happened = lake.lake_of(user), lake.activity(user, since)
-        news = lake.news(user, since, _NEWS)
-        met = happened.conflicts
         now = timezone.now()
-        day, at_work = lake.day_of(user, now), running_now(user)
+        day, at_work = day_of(user, now), running_now(user)
+        since = since or day.since
+        whole, happened = lake.lake_of(user), lake.activity(user, since, day)
+        new = news(user, since, _NEWS)
+        met = happened.conflicts
         told = attention(user, now, day, muted(mutes_now(now)), _OF_A_CHECK)
         body = {
             "since": since,
@@ -55,8 +56,8 @@ class Overview(GenericAPIView[Any]):
             "wasted_ms": met.wasted_ms,
             "wasted_bytes": met.wasted_bytes,
             "pairs": met.pairs,
-            "changed_table_count": news.table_count,
-            "news": news.first,
+            "changed_table_count": new.table_count,
+            "news": new.first,
             "table_counts": table_counts(user, day, whole),
             "attention_count": told.count,
             "attention": told.matters,
@@ -65,7 +66,7 @@ class Overview(GenericAPIView[Any]):
             "queued_count": at_work.queued_count,
             "queued": at_work.queued,
             "due": at_work.due,
-            "commit_count_24_hours": commits_since(user, now - lake.DAY),
+            "commit_count_24_hours": commits_since(user, day.since),
             "cost_by_hour": [
                 {"pair": pair, "hour": hour, "wasted_ms": cost}
                 for (pair, hour), cost in day.cost_by_hour.items()

@@ -1,0 +1,134 @@
+"""Writes lost in the lake since a moment, and in the last 24 hours by table, by hour and by pair."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from django.db.models import Count, QuerySet, Sum
+
+from lakeui.catalog.access import Person
+from lakeui.catalog.hours import UtcHour, hour_named
+from lakeui.catalog.models import Table
+from lakeui.conflicts.costs import AS_FOUND
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
+
+DAY = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What a table's conflicts cost in the span looked at."""
+
+    escaped: int = 0
+    absorbed: int = 0
+    wasted_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Operations that met, the loser's first."""
+
+    loser: str
+    winner: str
+    times: int
+    wasted_ms: int
+
+
+@dataclass(slots=True)
+class Sums:
+    """Conflicts of a span."""
+
+    escaped: int = 0
+    absorbed: int = 0
+    wasted_ms: int = 0
+    wasted_bytes: int = 0
+    pairs: list[Pair] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Day:
+    """Conflicts of the last 24 hours by table, by hour and by pair; `lost` are all but the absorbed."""
+
+    since: datetime
+    lost: "Sums"
+    by_table: dict[int, Losses] = field(default_factory=dict)
+    lost_by_hour: dict[int, dict[datetime, int]] = field(default_factory=dict)
+    cost_by_hour: dict[tuple[str, datetime], int] = field(default_factory=dict)
+
+
+def conflict_sums(user: Person, since: datetime) -> Sums:
+    """Lost ones by pair of operations, summed by the database; of absorbed ones how many."""
+    sides = lost_since(user, since).values_list(*AS_FOUND)
+    rows = sides.annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
+    lost = _lost_sums({(loser, winner): tuple(sums) for loser, winner, *sums in rows})
+    return replace(lost, absorbed=_absorbed_since(user, since))
+
+
+def sums_of_day(user: Person, day: Day) -> Sums:
+    """The day's losses, which are known, and beside them what was absorbed."""
+    return replace(day.lost, absorbed=_absorbed_since(user, day.since))
+
+
+def day_of(user: Person, now: datetime) -> Day:
+    """Writes lost in the last 24 hours, hour by hour."""
+    since = now - DAY
+    grouped = (
+        lost_since(user, since)
+        .annotate(hour=UtcHour("occurred_at"))
+        .values_list("hour", "table_id", "current_operation", "winner_operation")
+        .annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
+    )
+    day, by_pair = Day(since, Sums()), dict[tuple[str, str], tuple[int, ...]]()
+    for hour_text, table, loser, winner, *sums in grouped:
+        hour, pair, (n, ms, _) = hour_named(hour_text), (loser, winner), sums
+        by_pair[pair] = tuple(map(sum, zip(by_pair.get(pair, (0, 0, 0)), sums, strict=True)))
+        before = day.by_table.get(table, Losses())
+        day.by_table[table] = Losses(before.escaped + n, 0, before.wasted_ms + ms)
+        hours = day.lost_by_hour.setdefault(table, {})
+        hours[hour] = hours.get(hour, 0) + n
+        cell = (" \N{MULTIPLICATION SIGN} ".join(side or "?" for side in pair), hour)
+        day.cost_by_hour[cell] = day.cost_by_hour.get(cell, 0) + ms
+    day.lost = _lost_sums(by_pair)
+    return day
+
+
+def lost_since(user: Person, since: datetime) -> QuerySet[Conflict]:
+    found = visible_conflicts(user).filter(occurred_at__gte=since, kind__in=Conflict.LOST)
+    return found.order_by()
+
+
+def _absorbed_since(user: Person, since: datetime) -> int:
+    met = visible_conflicts(user).filter(occurred_at__gte=since, kind=Conflict.Kind.ABSORBED)
+    return met.order_by().count()
+
+
+def _lost_sums(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Sums:
+    """Of how many, milliseconds and bytes by pair: the costliest pair first."""
+    pairs = [Pair(*sides, n, ms) for sides, (n, ms, _) in by_pair.items()]
+    pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.times, pair.loser, pair.winner))
+    return Sums(
+        escaped=sum(pair.times for pair in pairs),
+        wasted_ms=sum(pair.wasted_ms for pair in pairs),
+        wasted_bytes=sum(size for *_, size in by_pair.values()),
+        pairs=pairs,
+    )
+
+
+def with_absorbed(day: Day, tables: list[Table], now: datetime) -> dict[int, Losses]:
+    """The day's losses of a few tables, and beside them how often rows kept writes apart."""
+    met = met_by(tables, now - DAY)
+    return {
+        table.pk: replace(day.by_table.get(table.pk, Losses()), absorbed=met[table.pk]["absorbed"])
+        for table in tables
+    }
+
+
+def met_by(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str]]:
+    """Of a few tables: by table first, which is how an index has them."""
+    met = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
+    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for pk, kind, n in met.values_list("table_id", "kind").annotate(n=Count("pk")):
+        found[pk]["absorbed" if kind == Conflict.Kind.ABSORBED else "lost"] += n
+    return found

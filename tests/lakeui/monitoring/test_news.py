@@ -1,0 +1,49 @@
+"""What is new table by table: every table counts once, whatever happened to it, however many there are."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from lakeui.catalog.roles import Role
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job
+from lakeui.monitoring import news as news_of_tables
+from lakeui.monitoring.losses import day_of
+from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def since():
+    return timezone.now() - timedelta(hours=2)
+
+
+@pytest.fixture
+def lake(since):
+    """One table that changed and lost, one that only lost, one whose job failed, one that sleeps."""
+    recent, old = since + timedelta(hours=1), since - timedelta(days=3)
+    names = {"sales.orders": recent, "sales.returns": old, "crm.customers": None, "crm.old": old}
+    made = {name: make_table(name, last_commit_at=at) for name, at in names.items()}
+    for name in ("sales.orders", "sales.returns"):
+        make_conflict(made[name], kind=Conflict.Kind.ESCAPED, occurred_at=recent)
+    failed = make_job(made["crm.customers"], state=Job.State.FAILED)
+    Job.objects.filter(pk=failed.pk).update(finished_at=recent)
+    return made
+
+
+@pytest.mark.parametrize("named_at_most", [1_000, 0])
+def test_a_table_with_news_of_two_kinds_counts_once(lake, since, monkeypatch, named_at_most):
+    monkeypatch.setattr(news_of_tables, "_MOST_NAMED", named_at_most)
+    found = news_of_tables.news(make_user("viewer", Role.VIEWER), since, 8)
+    assert (found.table_count, found.losing_tables) == (3, 2)
+    assert {row.table.name for row in found.first} == {*lake} - {"crm.old"}
+
+
+def test_the_losses_of_a_day_add_up_over_tables_hours_and_pairs(lake):
+    day = day_of(make_user("viewer", Role.VIEWER), timezone.now())
+    by_hour = sum(n for hours in day.lost_by_hour.values() for n in hours.values())
+    assert day.lost.escaped == by_hour == sum(pair.times for pair in day.lost.pairs) == 2
+    assert day.lost.wasted_ms == sum(loss.wasted_ms for loss in day.by_table.values())
+    assert day.lost.wasted_ms == sum(day.cost_by_hour.values())
