@@ -7,6 +7,7 @@ committed: a rerun, or a retry that goes on where a job failed, does no step twi
 import uuid
 from dataclasses import dataclass, replace
 
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from pyspark.sql import SparkSession
 
@@ -84,9 +85,8 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
         if known is not None and not job.dry_run:
             return known
         work.heartbeat.check()
-        check_rights(command, table, person)
+        _check(command, table, person)
         step = _as_job(job, command, number, table)
-        check_command(command, table)
         handle = open_table(table.uri)
         observer.at(step, number, handle.store)
         try:
@@ -117,6 +117,13 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
 
     found = run_steps(script, perform, [each.name for each in tables])
     return replace(found, version=own[-1] if own else None)  # what the job's own table has of it
+
+
+def _check(command: Command, table: Table, by: User | None) -> None:
+    """As the table is now: earlier steps may have changed its columns."""
+    table.refresh_from_db()
+    check_rights(command, table, by)
+    check_command(command, table)
 
 
 def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from engine.commands.clone import Clone
 from engine.commands.command import PARSE, Command
+from engine.commands.definition import Create
 from engine.commands.fields import parameter
 from engine.errors import RequestError
 from engine.schema.types import StructType
 
 MAX_STEPS = 50
-_ALONE = frozenset({"create", "clone", "stream", "script"})
+_ALONE = frozenset({"stream", "script"})
 ANY_TABLE = "t"
 """How a statement calls the table that the job names."""
 
@@ -55,6 +57,11 @@ class Script(Command):
         """As `Command.statement`."""
         steps = (each if named(each) else replace(each, table=self.table) for each in self.steps)
         return ";\n".join(each.statement() for each in steps)
+
+
+def makes_table(step: Command) -> bool:
+    """Whether a step may name a table that is not there yet."""
+    return isinstance(step, Create | Clone)
 
 
 def named(step: Command) -> str:

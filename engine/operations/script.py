@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.commands.command import Command
-from engine.commands.script import Script, named
+from engine.commands.script import Script, makes_table, named
 from engine.errors import EngineError
 from engine.operations.result import LISTED_FILES, OperationResult, Plan
+from engine.storage.uri import open_store
 from engine.table import DeltaTable
 
 Perform = Callable[[int, Command], OperationResult]
@@ -71,13 +72,16 @@ class ScriptTables:
         self.own, self._opens = own, opens
 
     def open(self, step: Command) -> DeltaTable:
-        """The table that a step changes."""
+        """The table that a step changes; it need not be there where the step makes it."""
         name = named(step)
         if not name or name == self.own.uri:
             return self.own
         if self._opens is not None:
             return self._opens(name)
-        return DeltaTable.open(name, dict(self.own.storage_options))
+        options, roots = dict(self.own.storage_options), self.own.allowed_roots
+        if makes_table(step):
+            return DeltaTable(open_store(name, options), allowed_roots=roots)
+        return DeltaTable.open(name, options, allowed_roots=roots)
 
 
 def run_steps(script: Script, perform: Perform, names: Sequence[str]) -> OperationResult:

@@ -37,6 +37,7 @@ LIGHT_KINDS = frozenset(
     }
 )
 """Kinds whose operations read and write no rows."""
+_CHANGES_COLUMNS = ("merge_schema", "overwrite_schema", "schema_evolution")
 
 
 def command_of(job: Job) -> Command:
@@ -60,8 +61,10 @@ def queue_of(command: Command, *, dry_run: bool) -> str:
     return LIGHT_QUEUE if dry_run or empty or command.kind in LIGHT_KINDS else SPARK_QUEUE
 
 
-def check_command(command: Command, table: Table) -> None:
+def check_command(command: Command, table: Table, *, is_redefined: bool = False) -> None:
     """Make sure that a command names this table, stays under the roots and fits the schema.
+
+    The schema is not asked where the table will have another one by then.
 
     Raises:
         RequestError: it names another table, or does not fit.
@@ -72,12 +75,28 @@ def check_command(command: Command, table: Table) -> None:
         raise RequestError(msg, "Name the same table, or choose the other one.", field="table")
     allowed_table_uri(table.uri)
     if isinstance(command, Script):
-        for step in command.steps:
-            check_command(replace(step, table=""), changed_table(step, table, None))
+        _check_steps(command, table)
         return
     for uri in _source_uris(command):
         allowed_source_uri(uri)
-    command.validate(parse_schema(table.schema) if table.schema else None)
+    command.validate(parse_schema(table.schema) if table.schema and not is_redefined else None)
+
+
+def _check_steps(script: Script, table: Table) -> None:
+    """Each step at its table; what an earlier step makes of its columns is not known yet."""
+    redefined: set[int] = set()
+    for step in script.steps:
+        changed = changed_table(step, table, None)
+        check_command(replace(step, table=""), changed, is_redefined=changed.pk in redefined)
+        if _redefines(step):
+            redefined.add(changed.pk)
+
+
+def _redefines(step: Command) -> bool:
+    """Whether the columns may be others afterwards."""
+    given = step.parameters()
+    grows = any(given.get(name) for name in _CHANGES_COLUMNS)
+    return grows or step.kind.startswith("alter_") or step.kind in ("clone", "create", "restore")
 
 
 def changed_table(step: Command, table: Table, by: User | None) -> Table:
@@ -100,8 +119,9 @@ def check_source_table(command: Command, by: User | None) -> None:
     """
     for name in command.tables_read():
         readable_table(name, by)
-    if isinstance(command, Clone):
-        readable_table(command.source_table, by, field="source_table")
+    for step in command.steps if isinstance(command, Script) else (command,):
+        if isinstance(step, Clone):
+            readable_table(step.source_table, by, field="source_table")
 
 
 def readable_table(name: str, by: User | None, field: str = "source.table") -> Table:

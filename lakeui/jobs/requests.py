@@ -2,25 +2,21 @@
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from engine.commands.model import Clone, Command, Create, Script
 from engine.commands.sql import parse_request, parse_statement
-from engine.errors import RequestError, TableExistsError
+from engine.errors import RequestError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
-from lakeui.catalog.roots import allowed_table_uri
 from lakeui.jobs.command_rules import (
     check_command,
     check_rights,
@@ -38,10 +34,10 @@ from lakeui.jobs.errors import (
 )
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, Schedule
+from lakeui.jobs.new_tables import new_table, tables_to_make
 from lakeui.jobs.trail import record_act
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
-_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_-]{0,99}(\.[A-Za-z_][A-Za-z0-9_-]{0,99}){0,3}$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +90,12 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
         schedule=schedule,
         caused_by=caused_by,
     )
-    return _take(table, command, requested_by, options)
+    with transaction.atomic():
+        made = tables_to_make(command, table, requested_by)
+        if made and options.dry_run:
+            msg = f"{made[0].name} is not there yet: a dry run cannot go on with it."
+            raise RequestError(msg, "Leave DRY RUN out, or create it first.", field="steps")
+        return _take(table, command, requested_by, options)
 
 
 def checked_command(
@@ -111,9 +112,12 @@ def checked_command(
         ReadOnlyError, NotPermittedError, RequestError, PathOutsideRootError: see `request_job`.
     """
     command = parse_statement(sql) if sql else Command.from_parameters(kind, dict(parameters or {}))
-    _check_allowed(by, command, table)
-    check_command(command, table)
-    check_source_table(command, by)
+    with transaction.atomic():
+        made = tables_to_make(command, table, by)
+        _check_allowed(by, command, table)
+        check_command(command, table)
+        check_source_table(command, by)
+        transaction.set_rollback(bool(made))  # nothing is asked for yet
     return command
 
 
@@ -168,7 +172,7 @@ def request_create(  # noqa: PLR0913 - the words of a request, all by name
         replayed = _replayed_create(name, command, requested_by, options)
         if replayed is not None:
             return replayed
-        table = _new_table(name, description, requested_by)
+        table = new_table(name, description, requested_by)
         check_command(command, table)
         check_source_table(command, requested_by)
         return _take(table, command, requested_by, options)
@@ -344,18 +348,3 @@ def _replayed_create(
     _release_old_key(by, options.idempotency_key)
     earlier = _earlier(by, options.idempotency_key)
     return earlier and _same_or_refused(earlier, _digest(name, command, options))
-
-
-def _new_table(name: str, description: str, by: User | None) -> Table:
-    if not _NAME.match(name):
-        msg = f"{name[:200]!r} cannot be a table's name."
-        raise RequestError(
-            msg, "Use letters, digits, _ and -, in up to four parts with dots.", field="name"
-        )
-    uri = allowed_table_uri(str(Path(settings.LAKE_HOME, *name.split("."))))
-    inside = Q(uri__startswith=f"{uri}/")
-    around = Q(uri__in=[str(parent) for parent in Path(uri).parents])
-    if Table.objects.filter(Q(name=name) | Q(uri=uri) | inside | around).exists():
-        msg = f"There is a table {name} already, or one that its place would overlap."
-        raise TableExistsError(msg, "Choose another name.")
-    return Table.objects.create(name=name, uri=uri, description=description, registered_by=by)

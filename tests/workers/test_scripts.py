@@ -4,16 +4,16 @@ import pytest
 from django.contrib.auth.models import User
 
 from engine.commands.model import SetProperties
-from engine.errors import RequestError
+from engine.errors import ExpressionError, RequestError
 from engine.operations.run import run
 from engine.table import DeltaTable
 from lakeui.catalog.access import Role
-from lakeui.catalog.models import TableGrant
+from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.registration import register_table
 from lakeui.jobs import leases
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.models import Job
-from lakeui.jobs.requests import request_job, retry_job
+from lakeui.jobs.requests import checked_command, request_job, retry_job
 from tests.lakeui.catalog.log_writer import new_table
 from workers.job_run import run_attempt
 
@@ -126,3 +126,51 @@ def test_a_table_one_may_not_see_cannot_be_read_by_a_query(tables, sql):
     TableGrant.objects.create(user=person, table=tables[1], role=Role.VIEWER)
     job = request_job(table=tables[0], sql=sql, requested_by=User.objects.get(pk=person.pk))
     assert job.state == Job.State.QUEUED
+
+
+MAKES = (
+    "CREATE TABLE sales.returns (id BIGINT)",
+    "ALTER TABLE sales.returns ADD COLUMNS (why STRING)",
+    "ALTER TABLE sales.returns CLUSTER BY (why)",
+    "CREATE TABLE sales.kept SHALLOW CLONE sales.returns",
+)
+
+
+def test_a_script_makes_tables_and_goes_on_with_them(tables):
+    job = _run(_script(tables, *MAKES))
+    assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
+    made = list(Table.objects.order_by("pk").values_list("name", "version"))[2:]
+    assert made == [("sales.returns", 2), ("sales.kept", 0)]
+    assert job.committed_version is None, "its own table is another one"
+    failed = _run(_script(tables, *MAKES))
+    assert "already a Delta table" in failed.error_message
+
+
+def test_a_step_fits_what_an_earlier_one_made_of_the_columns(tables):
+    with pytest.raises(ExpressionError):
+        _script(tables, "ALTER TABLE t CLUSTER BY (why)")
+    job = _run(
+        _script(tables, "ALTER TABLE t ADD COLUMNS (why STRING)", "ALTER TABLE t CLUSTER BY (why)")
+    )
+    assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
+
+
+def test_what_is_only_looked_at_makes_no_row(tables):
+    sql = "; ".join(MAKES)
+    assert checked_command(tables[0], None, sql=sql).kind == "script"
+    with pytest.raises(RequestError, match="a dry run cannot go on"):
+        request_job(table=tables[0], sql=sql, requested_by=None, dry_run=True)
+    with pytest.raises(RequestError, match=r"no table sales\.nothing"):
+        _script(tables, *MAKES, "CREATE TABLE sales.other SHALLOW CLONE sales.nothing")
+    assert Table.objects.count() == 2
+
+
+def test_tables_are_made_only_by_those_who_may_make_any(tables):
+    person = User.objects.create_user("ines")
+    for each in tables:
+        TableGrant.objects.create(user=person, table=each, role=Role.ADMIN)
+    with pytest.raises(NotPermittedError, match="new tables"):
+        _script(tables, *MAKES, by=person)
+    replaced = f"CREATE OR REPLACE TABLE {tables[1].name} (id BIGINT)"
+    assert _run(_script(tables, FIRST, replaced, by=person)).state == Job.State.SUCCEEDED
+    assert _versions(tables) == [1, 1]

@@ -6,6 +6,11 @@ UNDERSTOOD = [
         "script",
         "DELETE FROM a WHERE x = ';';\nINSERT INTO b SELECT * FROM a JOIN c USING (x);\nOPTIMIZE b",
     ),
+    (
+        "CREATE TABLE s AS SELECT 1 AS a; CREATE TABLE c SHALLOW CLONE s; DELETE FROM s",
+        "script",
+        "CREATE TABLE s USING DELTA AS SELECT 1 AS a;\nCREATE TABLE c SHALLOW CLONE s;\nDELETE FROM s",
+    ),
     ("INSERT INTO t (a, b) SELECT x, count(*) FROM s GROUP BY x", "append", None),
     (
         "INSERT INTO t WITH c AS (SELECT 1 AS a) SELECT * FROM c UNION ALL VALUES (2)",
@@ -289,7 +294,7 @@ REFUSED = [
     ("BEGIN; DELETE FROM t; COMMIT", 0, "one table and one statement"),
     ("DELETE FROM t; COMMIT", 15, "each commits by itself"),
     ("BEGIN ATOMIC DELETE FROM t; DELETE FROM s; END", 0, "one table and one statement"),
-    ("DELETE FROM t; CREATE TABLE s (id INT)", None, "cannot be a step"),
+    ("DELETE FROM t; INSERT INTO t BY NAME SELECT * FROM STREAM(s)", None, "cannot be a step"),
     ("DELETE FROM t DRY RUN; DELETE FROM s", 18, "for all of it"),
     ("; ".join(["OPTIMIZE t"] * 51), None, "51 steps"),
     ("DELETE t", 7, "FROM was expected"),

@@ -73,3 +73,21 @@ def test_a_dry_run_plans_every_step_and_changes_nothing(tables):
     plan = _run(tables, "TRUNCATE TABLE a", "TRUNCATE TABLE t", dry_run=True).plan
     assert plan.summary.count("Step") == 2
     assert _versions(tables) == {"a": 0, "b": 0, "t": 0}
+
+
+def test_a_script_makes_tables_and_goes_on_with_them(tables, tmp_path):
+    made, copy = (f"delta.`{tmp_path / name}`" for name in ("made", "copy"))
+    statements = (
+        f"CREATE TABLE {made} (id BIGINT)",
+        f"ALTER TABLE {made} SET TBLPROPERTIES ('team' = 'x')",
+        f"CREATE TABLE {copy} SHALLOW CLONE {made}",
+    )
+    script = parse_statement("; ".join(statements))
+    result = run(script, tables["t"], None, txn_id="job")
+    assert result.versions == (0, 1, 0)
+    uris = [str(tmp_path / name) for name in ("made", "copy")]
+    again = run(script, tables["t"], None, txn_id="job", since_versions=dict.fromkeys(uris, -1))
+    assert again.recognised
+    assert [DeltaTable.open(uri).version() for uri in uris] == [1, 0]
+    with pytest.raises(ScriptError, match="already a Delta table"):
+        run(script, tables["t"], None)
