@@ -1,5 +1,6 @@
 """The audit trail: who asked for what, changed whose role, and was refused what."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +16,14 @@ from django.shortcuts import render
 
 from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
+from lakeui.catalog.roles import Role
 from lakeui.monitoring.filters import ACT_CHOICES, ACTS, OF_A_TABLE, THINGS, AuditFilter, trail
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 
 _PEOPLE = frozenset({"user", "owner", "requested_by"})
+_WORDS = {"role": {str(role.value): role.label for role in Role}}
+_FRACTION = re.compile(r"(?<=^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(\.\d+)?$")
 COLUMNS = {
     "at": lambda e: e.timestamp,
     "who": lambda e: e.actor.get_username() if e.actor else None,
@@ -146,13 +150,13 @@ def _changes(changes: Mapping[str, Any], people: Mapping[str, str]) -> Iterator[
             is_added = values.get("operation") == "add"
             yield Change(label, "" if is_added else names, names if is_added else "")
         elif isinstance(values, list) and len(values) == 2:
-            shown = partial(_shown, people=people if name in _PEOPLE else {})
+            shown = partial(_shown, words=people if name in _PEOPLE else _WORDS.get(name, {}))
             old, new = shown(values[0]), shown(values[1])
             is_made_off = not old and new == "False"
             if (old or new) and not is_made_off:
                 yield Change(label, old, new, is_flag=not old and new == "True")
 
 
-def _shown(value: object, people: Mapping[str, str]) -> str:
+def _shown(value: object, words: Mapping[str, str]) -> str:
     text = "" if value is None or value == "None" else str(value)
-    return people.get(text, text)
+    return words.get(text) or _FRACTION.sub(" UTC", text)

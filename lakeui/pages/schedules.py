@@ -38,6 +38,11 @@ _SUGGESTED = 200
 _MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
 
 
+def _whole(cron: str) -> str:
+    """Never broken between two lines."""
+    return cron.replace(" ", "\N{NO-BREAK SPACE}")
+
+
 class ScheduleForm(forms.Form):
     name = forms.CharField(
         label="Name", max_length=200, help_text="What people call it: orders nightly."
@@ -46,8 +51,9 @@ class ScheduleForm(forms.Form):
         label="When, in UTC",
         max_length=100,
         initial="0 3 * * *",
-        help_text="Minute, hour, day of month, month, day of week: 0 3 * * * is every night at "
-        "three, */15 * * * * every quarter of an hour.",
+        help_text="Minute, hour, day of month, month, day of week: "
+        f"{_whole('0 3 * * *')} is every night at three, "
+        f"{_whole('*/15 * * * *')} every quarter of an hour.",
         widget=forms.TextInput(attrs=_MONO),
     )
     sql = forms.CharField(

@@ -810,7 +810,13 @@ class Story:
                    "decision": asdict(absorbed_decision())},
         )  # fmt: skip
         for days, winner, rows, wasted in ((2, "MERGE", 41, 1_070_000), (4, "MERGE", 12, 1_564_000), (8, "DELETE", 1, 1_351_000)):  # fmt: skip
-            again = make_job(self.orders, "update", attempts=2, committed_version=4700 - days)
+            again = make_job(
+                self.orders, "update", attempts=2, committed_version=4700 - days,
+                statement="UPDATE sales.orders\nSET discount = 0.15\nWHERE status = 'open' AND channel = 'web'",
+                created_at=self.ago(minutes=(asked := {2: 385, 4: 616, 8: 1064}[days])),
+                started_at=self.ago(minutes=asked), finished_at=self.ago(minutes=asked - 40),
+                requested_by=self.owner,
+            )  # fmt: skip
             make_conflict(
                 self.orders, job=again, occurred_at=lost_at - timedelta(days=days), row_count=rows,
                 winner_operation=winner, wasted_ms=wasted, winning_version=4790 - 20 * days,

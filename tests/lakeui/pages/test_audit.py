@@ -29,6 +29,15 @@ def test_a_token_made_is_on_the_trail_with_its_maker(as_):
     assert "nightly" in body
 
 
+def test_a_role_is_told_by_its_name_and_an_expiry_without_fractions(as_):
+    as_("operator").post("/tokens/", {"name": "nightly", "role": 20, "expires_in_days": 7})
+    rows = as_("owner").get("/audit/?thing=apitoken&act=0").context["rows"]
+    said = {each.field: each.new for each in rows[0].changes}
+    assert said["role"] == "operator"
+    assert said["expiry"].endswith(" UTC")
+    assert "." not in said["expiry"]
+
+
 def test_entries_of_one_table_are_found_by_its_name_or_id(as_, lake, people):
     other = SmallLake("crm.customers")
     given = grant(people["stranger"], lake.table, Role.VIEWER)
