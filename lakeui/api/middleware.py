@@ -12,6 +12,7 @@ from lakeui.api.problems import CONTENT_TYPE, of_status, problem_response
 
 _ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 _CARRIED = ("Allow", "Retry-After", "WWW-Authenticate")
+_BAD = HTTPStatus.BAD_REQUEST
 
 
 class RequestIdMiddleware(MiddlewareMixin):
@@ -21,11 +22,14 @@ class RequestIdMiddleware(MiddlewareMixin):
     shape that clients can rely on.
     """
 
-    def process_request(self, request: HttpRequest) -> None:
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
         given = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = given if _ID.fullmatch(given) else str(uuid.uuid4())
         request.META["HTTP_X_REQUEST_ID"] = request_id
         request.request_id = request_id  # type: ignore[attr-defined]
+        if _holds_nul(request):
+            return HttpResponse("The address holds a NUL character.\n", "text/plain", _BAD)
+        return None
 
     def process_response(
         self, request: HttpRequest, response: HttpResponseBase
@@ -36,6 +40,12 @@ class RequestIdMiddleware(MiddlewareMixin):
             response.headers.setdefault("Cache-Control", "private, no-cache")
         response.headers["X-Request-ID"] = getattr(request, "request_id", "")
         return response
+
+
+def _holds_nul(request: HttpRequest) -> bool:
+    """PostgreSQL takes none. Under /api/ the parameters are checked by name."""
+    asked = "" if request.path_info.startswith("/api/") else request.META.get("QUERY_STRING", "")
+    return "\0" in request.path_info or "%00" in asked
 
 
 def _needs_shape(request: HttpRequest, response: HttpResponseBase) -> bool:

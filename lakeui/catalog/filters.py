@@ -65,12 +65,8 @@ class CommitFilter(django_filters.FilterSet):
     since = MomentFilter(
         field_name="committed_at", lookup_expr="gte", label="Committed at or after"
     )
-    until = MomentFilter(
-        field_name="committed_at", lookup_expr="lt", label="Committed before"
-    )
-    q = TextFilter(
-        method="filter_q", label="Condition, parameters, reason or transaction id holds"
-    )
+    until = MomentFilter(field_name="committed_at", lookup_expr="lt", label="Committed before")
+    q = TextFilter(method="filter_q", label="Condition, parameters, reason or transaction id holds")
     conflict = django_filters.BooleanFilter(
         method="filter_conflict", label="Met another write that is on record"
     )

@@ -7,6 +7,7 @@ from django.db.models.fields.json import KeyTextTransform
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import by_table
+from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.conflicts.models import Conflict
 
 
@@ -27,20 +28,14 @@ class ConflictFilter(django_filters.FilterSet):
     """Conflicts by how they ended, what was raised, the pair of operations, table, person, time."""
 
     kind = django_filters.ChoiceFilter(choices=Conflict.Kind.choices, label="How it ended")
-    exception = django_filters.CharFilter(lookup_expr="iexact", label="Exception")
-    code = django_filters.CharFilter(lookup_expr="iexact", label="Error class")
-    subclass = django_filters.CharFilter(lookup_expr="iexact", label="Sub-class")
-    pair = django_filters.CharFilter(
-        method="filter_pair", label="Operations, the loser's first: UPDATE,DELETE"
-    )
-    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
-    user = django_filters.CharFilter(method="filter_user", label="Either writer")
-    since = django_filters.IsoDateTimeFilter(
-        field_name="occurred_at", lookup_expr="gte", label="At or after"
-    )
-    until = django_filters.IsoDateTimeFilter(
-        field_name="occurred_at", lookup_expr="lt", label="Before"
-    )
+    exception = TextFilter(lookup_expr="iexact", label="Exception")
+    code = TextFilter(lookup_expr="iexact", label="Error class")
+    subclass = TextFilter(lookup_expr="iexact", label="Sub-class")
+    pair = TextFilter(method="filter_pair", label="Operations, the loser's first: UPDATE,DELETE")
+    table = TextFilter(method="filter_table", label="Table, by id or name")
+    user = TextFilter(method="filter_user", label="Either writer")
+    since = MomentFilter(field_name="occurred_at", lookup_expr="gte", label="At or after")
+    until = MomentFilter(field_name="occurred_at", lookup_expr="lt", label="Before")
 
     class Meta:
         model = Conflict

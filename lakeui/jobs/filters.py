@@ -7,6 +7,7 @@ from django.db.models import Count, Q, QuerySet
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import by_table
 from lakeui.catalog.models import Table
+from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job, Schedule
 
 
@@ -30,18 +31,14 @@ class JobFilter(django_filters.FilterSet):
     state = django_filters.MultipleChoiceFilter(
         choices=[*Job.State.choices, ("active", "active")], method="filter_state", label="State"
     )
-    kind = django_filters.CharFilter(lookup_expr="iexact", label="Kind")
-    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
-    user = django_filters.CharFilter(method="filter_user", label="Asked for by")
+    kind = TextFilter(lookup_expr="iexact", label="Kind")
+    table = TextFilter(method="filter_table", label="Table, by id or name")
+    user = TextFilter(method="filter_user", label="Asked for by")
     schedule = django_filters.NumberFilter(
         field_name="schedule_id", label="Schedule", min_value=1, max_value=2**63 - 1
     )
-    since = django_filters.IsoDateTimeFilter(
-        field_name="created_at", lookup_expr="gte", label="Asked for at or after"
-    )
-    until = django_filters.IsoDateTimeFilter(
-        field_name="created_at", lookup_expr="lt", label="Asked for before"
-    )
+    since = MomentFilter(field_name="created_at", lookup_expr="gte", label="Asked for at or after")
+    until = MomentFilter(field_name="created_at", lookup_expr="lt", label="Asked for before")
 
     class Meta:
         model = Job
@@ -72,11 +69,9 @@ def visible_schedules(user: Person) -> QuerySet[Schedule]:
 class ScheduleFilter(django_filters.FilterSet):
     """Schedules by table, kind, owner and whether they rest."""
 
-    table = django_filters.CharFilter(method="filter_table", label="Table, by id or name")
-    kind = django_filters.CharFilter(lookup_expr="iexact", label="Kind")
-    owner = django_filters.CharFilter(
-        field_name="owner__username", lookup_expr="iexact", label="Owner"
-    )
+    table = TextFilter(method="filter_table", label="Table, by id or name")
+    kind = TextFilter(lookup_expr="iexact", label="Kind")
+    owner = TextFilter(field_name="owner__username", lookup_expr="iexact", label="Owner")
     enabled = django_filters.BooleanFilter(label="Fires")
 
     class Meta:

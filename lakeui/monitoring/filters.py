@@ -1,6 +1,6 @@
 """What the audit trail can be narrowed by, and what its entries are called."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 import django_filters
 from auditlog.models import LogEntry
@@ -10,10 +10,10 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import Q, QuerySet
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
-from lakeui.catalog.models import Table, TableGrant, TableKey
+from lakeui.catalog.models import Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
-from lakeui.jobs.models import Job, Schedule
-from lakeui.monitoring.models import Mute
+from lakeui.jobs.models import Job
+from lakeui.monitoring.audited_tables import OF_A_TABLE, about_tables
 
 THINGS = {
     "job": "job",
@@ -32,13 +32,6 @@ ACTS = {
     LogEntry.Action.ACCESS: "was refused",
 }
 ACT_CHOICES = [(str(act), said) for act, said in ACTS.items()]
-OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute]] = {
-    "tablegrant": TableGrant,
-    "tablekey": TableKey,
-    "schedule": Schedule,
-    "mute": Mute,
-}
-"""Things that name their table in a row of their own."""
 
 
 def trail() -> QuerySet[LogEntry]:
@@ -64,12 +57,8 @@ class AuditFilter(django_filters.FilterSet):
         method="filter_thing", choices=list(THINGS.items()), label="Thing"
     )
     table = TextFilter(method="filter_table", label="Table, by id or name")
-    since = MomentFilter(
-        field_name="timestamp", lookup_expr="gte", label="At or after"
-    )
-    until = MomentFilter(
-        field_name="timestamp", lookup_expr="lt", label="Before"
-    )
+    since = MomentFilter(field_name="timestamp", lookup_expr="gte", label="At or after")
+    until = MomentFilter(field_name="timestamp", lookup_expr="lt", label="Before")
 
     class Meta:
         model = LogEntry
@@ -97,13 +86,10 @@ class AuditFilter(django_filters.FilterSet):
 
 def _about(tables: list[int]) -> Iterator[int]:
     """The entries about tables, their jobs, and what names them."""
-    texts = [str(pk) for pk in tables]
     own = Q(content_type__in=_ids_of(["table"]), object_id__in=tables)
     jobs = Job.objects.filter(table__in=tables).values_list("pk", flat=True)
     asked = Q(content_type__in=_ids_of(["job"]), object_pk__in=[str(pk) for pk in jobs])
-    said = Q(changes__table__0__in=texts) | Q(changes__table__1__in=texts)
-    named = Q(said, content_type__in=_ids_of(OF_A_TABLE))
-    for wanted in (own, asked, named):
+    for wanted in (own, asked, about_tables(tables)):
         yield from LogEntry.objects.filter(wanted).order_by().values_list("pk", flat=True)
     for thing, model in OF_A_TABLE.items():
         rows = list(model.objects.filter(table__in=tables).values_list("pk", flat=True))

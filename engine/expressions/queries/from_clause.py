@@ -68,6 +68,7 @@ _OTHER = frozenset(
 )
 RESERVED = _ENDS | _OTHER
 """Words that are no alias unless they stand in backticks."""
+MAX_COMBINED = 200
 _UNKNOWN = frozenset({"NATURAL", "LATERAL", "PIVOT", "UNPIVOT", "TABLESAMPLE", "WINDOW"})
 
 
@@ -76,6 +77,7 @@ class FromReader(Cursor, ABC):
 
     help = "See the documentation for the queries that are understood."
     depth = 0
+    combined = 0
 
     @abstractmethod
     def query(self) -> QuerySyntax:
@@ -85,15 +87,23 @@ class FromReader(Cursor, ABC):
         """Tables with joins and commas between them."""
         left = self._joined()
         while self.take(","):
+            self.combine()
             left = JoinSyntax(left, self._joined(), "cross", (), (), self.position)
         if self.peek() in _UNKNOWN:
             self.refuse("this is not understood in a query")
         return left
 
+    def combine(self) -> None:
+        """Count a join or a set operation: each lies around those before it."""
+        self.combined += 1
+        if self.combined > MAX_COMBINED:
+            self.refuse(f"more than {MAX_COMBINED} joins, UNIONs and the like are in the query")
+
     def _joined(self) -> FromSyntax:
         left = self._table()
         while (found := self._join_ahead()) is not None:
             position = self.position
+            self.combine()
             words, how = found
             self.index += len(words)
             right = self._table()

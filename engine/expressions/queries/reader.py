@@ -89,6 +89,7 @@ class QueryReader(FromReader):
     def _combined(
         self, operator: str, left: BodySyntax, read: Callable[[], BodySyntax]
     ) -> SetSyntax:
+        self.combine()
         position = self.position
         self.index += 1
         every = self.take("ALL")

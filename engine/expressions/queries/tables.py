@@ -1,6 +1,7 @@
 """Which tables a text reads, told without their schemas: what rights must be asked for."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
@@ -19,9 +20,17 @@ from engine.expressions.queries.syntax import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What stands around a part: the names that its query gives to others, and how deep it is."""
+
+    known: frozenset[str] = frozenset()
+    depth: int = 0
+
+
 def tables_in_query(query: QuerySyntax) -> tuple[str, ...]:
     """The tables a query names, each once, subqueries' too, common table expressions left out."""
-    return tuple(dict.fromkeys(_of_query(query, frozenset())))
+    return tuple(dict.fromkeys(_of_query(query, _Around())))
 
 
 def tables_in_condition(text: str) -> tuple[str, ...]:
@@ -30,58 +39,58 @@ def tables_in_condition(text: str) -> tuple[str, ...]:
     Raises:
         ExpressionError: a subquery is not understood.
     """
-    return tuple(dict.fromkeys(_of_tokens(tuple(tokenize(text)), frozenset())))
+    return tuple(dict.fromkeys(_of_tokens(tuple(tokenize(text)), _Around())))
 
 
-def _of_query(query: QuerySyntax, known: frozenset[str]) -> Iterator[str]:
+def _of_query(query: QuerySyntax, around: _Around) -> Iterator[str]:
     for each in query.common:
-        yield from _of_query(each.query, known)
-        known |= {each.name.lower()}
-    yield from _of_body(query.body, known)
+        yield from _of_query(each.query, around)
+        around = replace(around, known=around.known | {each.name.lower()})
+    yield from _of_body(query.body, around)
     for key in query.order:
-        yield from _of_tokens(key.tokens, known)
+        yield from _of_tokens(key.tokens, around)
 
 
-def _of_body(body: BodySyntax, known: frozenset[str]) -> Iterator[str]:
+def _of_body(body: BodySyntax, around: _Around) -> Iterator[str]:
     match body:
         case SelectSyntax():
-            yield from _of_select(body, known)
+            yield from _of_select(body, around)
         case SetSyntax():
-            yield from _of_body(body.left, known)
-            yield from _of_body(body.right, known)
+            yield from _of_body(body.left, around)
+            yield from _of_body(body.right, around)
         case ValuesSyntax():
             for tokens in (each for row in body.rows for each in row):
-                yield from _of_tokens(tokens, known)
+                yield from _of_tokens(tokens, around)
         case QuerySyntax():
-            yield from _of_query(body, known)
+            yield from _of_query(body, around)
 
 
-def _of_select(select: SelectSyntax, known: frozenset[str]) -> Iterator[str]:
+def _of_select(select: SelectSyntax, around: _Around) -> Iterator[str]:
     if select.source is not None:
-        yield from _of_source(select.source, known)
+        yield from _of_source(select.source, around)
     items = (each.tokens for each in select.items)
     for tokens in (*items, select.where, *select.group_by, select.having, select.qualify):
-        yield from _of_tokens(tokens, known)
+        yield from _of_tokens(tokens, around)
 
 
-def _of_source(source: FromSyntax, known: frozenset[str]) -> Iterator[str]:
+def _of_source(source: FromSyntax, around: _Around) -> Iterator[str]:
     match source:
         case TableName(name=name):
-            if name.lower() not in known:
+            if name.lower() not in around.known:
                 yield name
         case DerivedTable(query=query):
-            yield from _of_query(query, known)
+            yield from _of_query(query, around)
         case JoinSyntax():
-            yield from _of_source(source.left, known)
-            yield from _of_source(source.right, known)
-            yield from _of_tokens(source.on, known)
+            yield from _of_source(source.left, around)
+            yield from _of_source(source.right, around)
+            yield from _of_tokens(source.on, around)
 
 
-def _of_tokens(tokens: Tokens, known: frozenset[str]) -> Iterator[str]:
-    cursor = Cursor(list(tokens))
+def _of_tokens(tokens: Tokens, around: _Around) -> Iterator[str]:
+    cursor, below = Cursor(list(tokens)), replace(around, depth=around.depth + 1)
     while not cursor.at_end:
         if cursor.peek() == "(" and cursor.peek(1) in BEGINNINGS:
             cursor.index += 1
-            yield from _of_query(read_query(cursor), known)
+            yield from _of_query(read_query(cursor, around.depth), below)
         else:
             cursor.index += 1

@@ -1,0 +1,41 @@
+"""Filters of a query string whose values a database can take, whatever was sent."""
+
+from datetime import UTC, datetime
+from typing import ClassVar
+
+import django_filters
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxLengthValidator
+from django_filters.fields import IsoDateTimeField
+
+MAX_TEXT = 1000
+
+
+class TextField(forms.CharField):
+    """Text of bounded length: SQLite refuses long patterns, and each part of one costs."""
+
+    default_validators: ClassVar = [MaxLengthValidator(MAX_TEXT)]
+
+
+class TextFilter(django_filters.CharFilter):
+    """A text, or what it holds."""
+
+    field_class = TextField
+
+
+class MomentField(IsoDateTimeField):
+    """RFC 3339 and ISO 8601; no moment whose UTC lies outside the calendar."""
+
+    def to_python(self, value: object) -> datetime | None:
+        try:
+            moment: datetime | None = super().to_python(value)
+            return moment and moment.astimezone(UTC)
+        except OverflowError as error:
+            raise ValidationError(self.error_messages["invalid"], code="invalid") from error
+
+
+class MomentFilter(django_filters.IsoDateTimeFilter):
+    """A moment, in UTC."""
+
+    field_class = MomentField
