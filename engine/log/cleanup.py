@@ -1,15 +1,17 @@
 """Deleting what of the log no retained version needs (protocol: Metadata Cleanup).
 
 The newest checkpoint that is older than `delta.logRetentionDuration` stays, and everything from it
-on; what lies before it goes, the oldest version first, so that what remains has no holes.
+on; what lies before it goes, the oldest version first, so that what remains has no holes. A
+checkpoint that cannot be read is none: the commits before it are then all that makes the table.
 """
 
 import re
 from collections.abc import Sequence
 
 from engine.actions.checkpoint import Sidecar
+from engine.actions.table import Metadata, Protocol
 from engine.errors import EngineError
-from engine.log.checkpoint_reader import read_manifest
+from engine.log.checkpoint_reader import read_checkpoint, read_manifest
 from engine.log.history import file_times
 from engine.log.paths import LOG_DIRECTORY, SIDECAR_DIRECTORY, LogFileKind
 from engine.log.segment import Checkpoint, LogFile, complete_checkpoints, list_log_files
@@ -41,7 +43,7 @@ def clean_log(
     _clean_temporaries(store, now_ms)
     files = list_log_files(store)
     cutoff_ms = (now_ms - retention_ms) // granularity_ms * granularity_ms
-    expired = expired_files(files, cutoff_ms, protected_before)
+    expired = _expired(store, files, cutoff_ms, protected_before)
     for each in expired:
         store.delete(each.path)
     if not expired:
@@ -53,22 +55,39 @@ def clean_log(
     return [*(each.path for each in expired), *sidecars]
 
 
-def expired_files(
-    files: Sequence[LogFile], cutoff_ms: int, protected_before: int = 0
+def _expired(
+    store: Store, files: Sequence[LogFile], cutoff_ms: int, protected_before: int
 ) -> list[LogFile]:
-    """The files before the newest checkpoint that is older than the cutoff, oldest version first.
-
-    None if that checkpoint lies before a version whose predecessors are protected.
-    """
+    """What lies before the newest checkpoint that is older than the cutoff and can be read."""
     times = file_times(files)
-    old = [each.version for each in complete_checkpoints(files) if times[each.version] < cutoff_ms]
-    keep_from = max(old, default=0)
+    old = (each for each in complete_checkpoints(files) if times[each.version] < cutoff_ms)
+    for checkpoint in sorted(old, key=lambda each: each.version, reverse=True):
+        expired = _before(files, checkpoint.version, protected_before)
+        if not expired or _is_whole(store, checkpoint):
+            return expired
+    return []
+
+
+def _before(files: Sequence[LogFile], keep_from: int, protected_before: int = 0) -> list[LogFile]:
+    """The files before a version, oldest version first.
+
+    None if it lies before a version whose predecessors are protected.
+    """
     if keep_from < protected_before:
         return []
     return sorted(
         (each for each in files if each.version < keep_from),
         key=lambda each: (each.version, each.path),
     )
+
+
+def _is_whole(store: Store, checkpoint: Checkpoint) -> bool:
+    try:
+        actions = read_checkpoint(store, checkpoint).actions
+    except EngineError:
+        return False
+    kinds = {type(each) for each in actions}
+    return {Protocol, Metadata} <= kinds
 
 
 def _clean_temporaries(store: Store, now_ms: int) -> None:

@@ -4,15 +4,18 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.actions.table import Protocol
 from engine.errors import LogGapError, VersionNotFoundError
 from engine.log.checkpoint_writer import write_checkpoint
-from engine.log.cleanup import clean_log
+from engine.log.cleanup import _sidecar_names, clean_log
 from engine.log.compaction import write_compaction
+from engine.log.paths import checkpoint_path
 from engine.log.replay import TableState, load_table_state
+from engine.log.segment import list_segment
 from engine.protocol.properties import DAY_MS, TableProperties
 from engine.storage.base import FileStatus
 from engine.storage.memory import MemoryStore
@@ -73,3 +76,30 @@ def test_every_retained_version_reads_as_before(checkpoints, compactions, rounds
             except (VersionNotFoundError, LogGapError):
                 assert version < cutoff, "a retained version is gone"
         assert known(load_table_state(store)) == before[NEWEST]
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_nothing_goes_that_lies_before_a_checkpoint_nobody_can_read(policy):
+    store = AgedStore(f"memory://{uuid.uuid4()}")
+    write_first(store, protocol=V2)
+    for version in range(1, NEWEST + 1):
+        write_commit(store, version, add(f"f{version}"))
+    for version in (2, 5):
+        properties = TableProperties(checkpoint_policy=policy)
+        write_checkpoint(store, load_table_state(store, version), properties, now_ms=0)
+    before = known(load_table_state(store))
+    torn = _last_written(store, policy)
+    store.put(torn, store.read(torn)[:-20])
+    gone = clean_log(store, 0, NEWEST * DAY_MS + 1)
+    assert known(load_table_state(store)) == before
+    assert gone[-1].startswith("_delta_log/00000000000000000001")
+
+
+def _last_written(store: MemoryStore, policy: str) -> str:
+    """The file of the second checkpoint that holds its files."""
+    if policy == "classic":
+        return checkpoint_path(5)
+    listed = list_segment(store, 5).checkpoint
+    assert listed is not None
+    (name,) = _sidecar_names(store, listed)
+    return f"_delta_log/_sidecars/{name}"
