@@ -14,7 +14,7 @@ MAX_TEXT = 1000
 class TextField(forms.CharField):
     """Text of bounded length: SQLite refuses long patterns, and each part of one costs."""
 
-    default_validators = [MaxLengthValidator(MAX_TEXT)]  # noqa: RUF012 - the framework's name
+    default_validators = [MaxLengthValidator(MAX_TEXT)]
 
 
 class TextFilter(django_filters.CharFilter):
