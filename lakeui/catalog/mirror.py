@@ -68,12 +68,12 @@ def _refresh(table: Table, *, rebuild: bool) -> int:
         _record_success(table)
         return 0
     if rebuild and list_versions(store):  # a store that cannot be reached forgets nothing
-        _forget(table)
+        forget_mirror(table)
     mirrored = _mirror_commits(table, store)  # first: readable even where the snapshot is not
     snapshot = DeltaTable(store).snapshot()
     renewed = table.table_uuid not in ("", snapshot.metadata.id)
     if renewed or snapshot.version < (table.version or 0):  # another table is in its place
-        _forget(table)
+        forget_mirror(table)
         mirrored = _mirror_commits(table, store)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:
         files = snapshot.files()
@@ -186,7 +186,8 @@ def _replace_live_files(table: Table, live: Sequence[LiveFile]) -> None:
     LiveFile.objects.bulk_create(new, batch_size=_BATCH)
 
 
-def _forget(table: Table) -> None:
+def forget_mirror(table: Table) -> None:
+    """Delete what was copied from a table's log; jobs, conflicts and roles stay."""
     with transaction.atomic():
         Table.objects.select_for_update().get(pk=table.pk)
         count_out(table)

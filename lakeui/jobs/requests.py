@@ -178,23 +178,6 @@ def request_create(  # noqa: PLR0913 - the words of a request, all by name
         return _take(table, command, requested_by, options)
 
 
-def remove_uncreated(table: Table, by: User | None) -> None:
-    """Forget a table that no job managed to create, its jobs with it.
-
-    Raises:
-        NotPermittedError: the person may not create tables.
-        RequestError: the table was created, or a job may still do so.
-    """
-    if by is not None and not may(by, "maintain", table):
-        what = "Removing a table"
-        raise NotPermittedError(what, "maintain", table.name)
-    active = Job.objects.filter(table=table, state__in=Job.ACTIVE).exists()
-    if active or table.version is not None or table.commits.exists():
-        msg = f"{table.name} {'may still be created' if active else 'was created'}."
-        raise RequestError(msg, "Only a table that was never created can be removed.")
-    table.delete()
-
-
 def cancel_job(job: Job, by: User | None) -> Job:
     """Cancel a job: at once while nobody began it, else as soon as its worker sees it.
 

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
+from lakeui.catalog.access import may
 from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.file_layout import unclustered
 from lakeui.catalog.growth import GROWTH_VERSIONS, growth
@@ -17,6 +18,7 @@ from lakeui.catalog.schema_rows import schema_rows
 from lakeui.catalog.upkeep import chores
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.unregistering import needed_to_unregister
 from lakeui.pages.charts.growth import draw_growth
 from lakeui.pages.client_features import client_notes
 from lakeui.pages.history_rows import history_rows
@@ -53,6 +55,8 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
         "schedules": _schedules(table),
         "chores": chores(table, not_clustered),
         "unclustered": not_clustered,
+        "may_unregister": may(request.user, needed_to_unregister(table), table)
+        and not settings.READ_ONLY,
         "may_job": head.may_write and not settings.READ_ONLY,
         "growth": grown,
         "growth_chart": draw_growth(grown, timezone.now()),

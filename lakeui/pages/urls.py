@@ -33,6 +33,7 @@ from lakeui.pages import (
     summary,
     tables,
     tokens,
+    unregister,
     version,
     what_if,
 )
@@ -48,6 +49,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/clone/", clone.clone, name="table-clone"),
     path("tables/<int:pk>/", summary.table_page, name="table"),
     path("tables/<int:pk>/refresh/", tables.table_refresh, name="table-refresh"),
+    path("tables/<int:pk>/unregister/", unregister.unregister, name="table-unregister"),
     path("tables/<int:pk>/landed/", landed.landed, name="table-landed"),
     path("tables/<int:pk>/history/", history.history, name="table-history"),
     path("tables/<int:pk>/history/<int:version>/", version.version, name="table-version"),

@@ -38,6 +38,7 @@ from lakeui.catalog.registration import register_table
 from lakeui.conflicts.version_effects import effects_of, lost_to, resolved_by
 from lakeui.jobs.requests import request_create
 from lakeui.jobs.stopped_streams import streams_stopped_by
+from lakeui.jobs.unregistering import unregister_table
 
 
 class TableList(ListAPIView[Table]):
@@ -111,6 +112,12 @@ class TableDetail(OfTable):
             table.save(update_fields=["description"])
         self.table.description = table.description
         return self._answer(self.table)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Take the table off the list, with all that is on record of it. Its files and log stay."""
+        unregister_table(self.table, caller(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
     def _answer(self, table: Table) -> Response:
         body = TableDetailSerializer(table).data

@@ -31,6 +31,7 @@ ROWS = [
     ("get", "tables/{table}/", None, (401, 404, 200, 200, 200, 200)),
     ("post", "tables/", CREATE, (401, 403, 403, 403, 202, 202)),
     ("patch", "tables/{table}/", {"description": "x"}, (401, 404, 403, 403, 428, 428)),
+    ("delete", "tables/{table}/", None, (401, 404, 403, 403, 403, 204)),
     ("get", "tables/{table}/versions/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tables/{table}/versions/1/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "tables/{table}/versions/9/", None, (401, 404, 404, 404, 404, 404)),

@@ -21,7 +21,6 @@ from lakeui.jobs.errors import (
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import (
     cancel_job,
-    remove_uncreated,
     request_create,
     request_job,
     retry_job,
@@ -291,23 +290,6 @@ def test_what_one_may_not_see_is_not_read_by_a_retry_either(table, lake, maintai
     with pytest.raises(RequestError, match="no table") as caught:
         retry_job(job, someone)
     assert caught.value.field == "source_table"
-
-
-def test_only_a_table_that_was_never_created_is_removed(lake, maintainer):
-    job = request_create(name="crm.x", parameters={"schema": SCHEMA}, requested_by=maintainer)
-    with pytest.raises(RequestError, match="may still be created"):
-        remove_uncreated(job.table, maintainer)
-    Job.objects.update(state=Job.State.FAILED)
-    with pytest.raises(NotPermittedError):
-        remove_uncreated(job.table, person("operator"))
-    remove_uncreated(job.table, maintainer)
-    assert not Table.objects.exists()
-
-
-def test_a_table_with_a_version_is_not_removed(table, maintainer):
-    table.version = 0
-    with pytest.raises(RequestError, match="was created"):
-        remove_uncreated(table, maintainer)
 
 
 def test_creating_twice_under_one_key_gives_the_first_job(lake, maintainer):

@@ -1,0 +1,87 @@
+"""A table taken off the list. Its files and its log stay as they are; what is kept of it here goes."""
+
+from dataclasses import dataclass
+
+from auditlog.context import disable_auditlog
+from auditlog.models import LogEntry
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.db import transaction
+
+from engine.errors import RequestError
+from lakeui.catalog.access import may
+from lakeui.catalog.mirror import forget_mirror
+from lakeui.catalog.models import Table
+from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
+from lakeui.jobs.models import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is on record of a table. Versions can be read again from its log; the rest cannot."""
+
+    versions: int
+    jobs: int
+    conflicts: int
+    schedules: int
+    roles: int
+    keys: int
+
+
+def kept_of(table: Table) -> Kept:
+    """Counted now."""
+    return Kept(
+        versions=table.commits.count(),
+        jobs=table.jobs.count(),
+        conflicts=table.conflicts.count(),
+        schedules=table.schedules.count(),
+        roles=table.grants.count(),
+        keys=table.keys.count(),
+    )
+
+
+def needed_to_unregister(table: Table) -> str:
+    """The right it takes: less for one that no job managed to create, of which nothing is lost."""
+    return "maintain" if table.version is None and not table.commits.exists() else "admin"
+
+
+def unregister_table(table: Table, by: User | None, reason: str = "") -> Kept:
+    """Forget a table: its mirror, jobs, conflicts, schedules, roles and keys. What went.
+
+    Raises:
+        ReadOnlyError, NotPermittedError: as they say.
+        RequestError: a job on it has not ended.
+    """
+    if settings.READ_ONLY:
+        raise ReadOnlyError
+    action = needed_to_unregister(table)
+    if by is not None and not may(by, action, table):
+        what = "Unregistering a table"
+        raise NotPermittedError(what, action, table.name)
+    with transaction.atomic():
+        Table.objects.select_for_update().get(pk=table.pk)
+        active = Job.objects.filter(table=table, state__in=Job.ACTIVE).count()
+        if active:
+            msg = f"{active} {'job' if active == 1 else 'jobs'} on {table.name} did not end yet."
+            raise RequestError(msg, "Wait for them, or cancel them first.", field="table")
+        kept = kept_of(table)
+        _record(table, kept, by, reason)
+        forget_mirror(table)
+        with disable_auditlog():  # one entry, not one a job
+            table.delete()
+    return kept
+
+
+def _record(table: Table, kept: Kept, by: User | None, reason: str) -> None:
+    changes = {"place": [table.uri, "None"], "jobs": [str(kept.jobs), "None"]}
+    changes |= {"conflicts": [str(kept.conflicts), "None"]}
+    LogEntry.objects.create(
+        content_type=ContentType.objects.get_for_model(Table),
+        object_pk=str(table.pk),
+        object_id=table.pk,
+        object_repr=table.name[:500],
+        action=LogEntry.Action.DELETE,
+        changes=changes | ({"reason": ["None", reason]} if reason else {}),
+        actor=by,
+    )
