@@ -107,6 +107,8 @@ def _not_known(cursor: StatementCursor) -> StatementError:
         )
     if word == "DROP":
         what = "DROP is not supported: tables are unregistered, not dropped."
-        return StatementError(what, "Unregister the table on its page or by REST; its files stay.", position=position)
+        return StatementError(
+            what, "Unregister the table on its page or by REST; its files stay.", position=position
+        )
     what = f"{word[:60]!r} begins no statement that is understood."
     return StatementError(what, f"Use {', '.join(_STATEMENTS)}.", position=position)
