@@ -39,11 +39,11 @@ class Optimize(Command):
         "write asks for where delta.autoOptimize.autoCompact is set.",
     )
     min_files: int | None = parameter(
-        "Enough are",
+        "Small files that are enough",
         "integer",
         default=None,
         minimum=MIN_FILES,
-        help="Small files in a partition; left out, 50. Only together with the above.",
+        help="In a partition; left out, 50. Only together with the above.",
     )
 
     def validate(self, schema: StructType | None) -> None:

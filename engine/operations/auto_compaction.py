@@ -90,9 +90,9 @@ def wanted_after(
     command: Command, execution: Execution, versions: Iterable[int], settings: Settings
 ) -> Optimize | None:
     """The compaction that a write, which committed these versions, is to be followed by."""
+    if not _is_on(command, settings, execution.last_read or execution.table.snapshot()):
+        return None  # without a look at the log, which most writes can do without
     snapshot = execution.table.snapshot()
-    if not _is_on(command, settings, snapshot):
-        return None
     terms = CompactionTerms.of(settings, execution.files_of(snapshot).target_size_bytes)
     counts = _small_files(snapshot, terms.small_bytes)
     if sum(counts.values()) < terms.min_files:

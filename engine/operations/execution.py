@@ -61,6 +61,7 @@ class Execution:
         dry_run: plan only, write nothing.
         running_since_ms: since when other jobs may be writing files that no log names yet.
         run_id: is in the name of every data file that the run writes before its next commit.
+        last_read: the version that its last transaction read, None where it read none.
     """
 
     table: DeltaTable
@@ -75,6 +76,7 @@ class Execution:
     resolve: Resolve | None = None
     _fresh: list[str] = field(default_factory=list)
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    last_read: Snapshot | None = None
     _now_ms: int | None = None
     _committing: bool = False
     _is_torn: bool = False
@@ -105,6 +107,7 @@ class Execution:
         self.progress(Progress(READ, 0, 0, "versions"))
         txn_id = f"{self.txn_id}:{step}" if self.txn_id and step else self.txn_id
         txn = self.table.start_transaction(txn_id=txn_id, observer=self.observer)
+        self.last_read = txn.snapshot
         if self.session is not None:
             txn.test_rows_with(condition_tester(self.session))
         return txn
