@@ -19,6 +19,8 @@ from engine.actions.codec import decode, encode
 from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector
+from engine.snapshot.conform import conform_column, find_field
+from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 from engine.spark.file_writer import FileTarget, OpenFile
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target, with_columns
@@ -46,6 +48,7 @@ class CompactionJob:
     bins: tuple[tuple[AddFile, ...], ...]
     row_columns: tuple[str | None, str | None] = (None, None)
     allowed_roots: tuple[str, ...] = ()
+    mapping_mode: str = "none"
 
 
 def compact(
@@ -64,9 +67,11 @@ def compact(
         keep_row_ids: write row ids and row commit versions into the table's materialised columns.
     """
     job = CompactionJob(
-        _target(table, keep_row_ids=keep_row_ids), tuple(tuple(each) for each in bins)
+        _target(table, keep_row_ids=keep_row_ids),
+        tuple(tuple(each) for each in bins),
+        allowed_roots=tuple(table.allowed_roots),
+        mapping_mode=table.mapping_mode,
     )
-    job = replace(job, allowed_roots=tuple(table.allowed_roots))
     if keep_row_ids:
         job = replace(job, row_columns=(table.row_id_column, table.row_commit_version_column))
     numbers = spark.range(0, len(bins), 1, len(bins)).toDF("bin")
@@ -149,11 +154,12 @@ def _iter_live(
     start = 0
     with place.open_input(resolved.path) as source:
         file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
-        names = _source_names(job.target.arrow_schema, file.schema_arrow)
+        names, legacy = _source_names(job, file.schema_arrow), legacy_times(file)
         for batch in _batches(file, [name for name in names if name is not None]):
             positions = np.arange(start, start + batch.num_rows, dtype=np.uint64)
             start += batch.num_rows
-            shaped = _shaped(batch, names, job, add, positions)
+            columns = _columns(batch, names, legacy, job)
+            shaped = _shaped(columns, job, add, positions)
             yield _without(shaped, positions, deleted), start
 
 
@@ -168,17 +174,29 @@ def _batches(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatc
         left -= rows
 
 
-def _source_names(target: pa.Schema, file: pa.Schema) -> list[str | None]:
-    """For each column of the target its name in the file: by field id where both have one."""
-    by_id = {_field_id(each): each.name for each in file if _field_id(each)}
-    own = set(file.names)
-    return [
-        by_id.get(_field_id(each)) or (each.name if each.name in own else None) for each in target
-    ]
+def _source_names(job: CompactionJob, file: pa.Schema) -> list[str | None]:
+    """For each column of the target its name in the file, found as every reader finds it."""
+    fields, columns = list(file), job.target.schema
+    places = (find_field(fields, each, job.mapping_mode, columns) for each in columns)
+    return [None if place is None else fields[place].name for place in places]
 
 
-def _field_id(each: pa.Field) -> bytes | None:
-    return (each.metadata or {}).get(b"PARQUET:field_id")
+def _columns(
+    batch: pa.RecordBatch,
+    names: Sequence[str | None],
+    legacy: LegacyTimes | None,
+    job: CompactionJob,
+) -> list[pa.Array | None]:
+    """The file's columns as the table has them, None where it lacks one."""
+    found: list[pa.Array | None] = []
+    for each, name in zip(job.target.schema, names, strict=True):
+        if name is None:
+            found.append(None)
+            continue
+        column = pa.chunked_array([batch.column(name)])
+        column = column if legacy is None else legacy.corrected(name, column)
+        found.append(conform_column(column, each, job.mapping_mode).chunk(0))
+    return found
 
 
 def _without(
@@ -202,17 +220,16 @@ def _deleted(store: Store, job: CompactionJob, add: AddFile) -> npt.NDArray[np.u
 
 
 def _shaped(
-    batch: pa.RecordBatch,
-    names: list[str | None],
+    columns: Sequence[pa.Array | None],
     job: CompactionJob,
     add: AddFile,
     positions: npt.NDArray[np.uint64],
 ) -> pa.RecordBatch:
-    """The batch's columns as the target has them: absent ones null, row ids filled in."""
+    """The columns as the target has them: absent ones null, row ids filled in."""
     row_ids, versions = job.row_columns
     arrays = []
-    for each, name in zip(job.target.arrow_schema, names, strict=True):
-        array = pa.nulls(len(positions), each.type) if name is None else batch.column(name)
+    for each, column in zip(job.target.arrow_schema, columns, strict=True):
+        array = pa.nulls(len(positions), each.type) if column is None else column
         array = array if array.type == each.type else array.cast(each.type)
         if each.name == row_ids and add.base_row_id is not None:
             derived = pa.array(positions.astype(np.int64) + add.base_row_id)

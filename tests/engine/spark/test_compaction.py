@@ -1,5 +1,6 @@
 """What executors do with files, called as they call it."""
 
+from datetime import date
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 from engine.actions.codec import decode
 from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vector
-from engine.schema.types import LONG, STRING, StructField, StructType
+from engine.schema.types import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
 from engine.spark.compaction import CompactionJob, compact_bin
 from engine.spark.curve import Ranks, boundaries_of
 from engine.spark.file_writer import FileTarget
@@ -19,6 +20,9 @@ from engine.spark.row_positions import VectorMerge, gather_positions, merging_ta
 from engine.spark.table_files import arrow_schema
 from engine.storage.uri import open_store
 
+PHYSICAL = "delta.columnMapping.physicalName"
+MAPPED = ((2, "a"), (3, "b"))
+FOREIGN = (("A", "1"), ("b", "2"))  # by a writer that numbers the columns of a file by their places
 INNER = StructType((StructField("x", LONG), StructField("y", STRING)))
 SCHEMA = StructType((StructField("id", LONG), StructField("s", INNER), StructField("_rid", LONG)))
 
@@ -39,8 +43,13 @@ def _add(root, name, table, deleted=(), **values):
 
 
 def _compact(root, *adds):
-    target = FileTarget(str(root), SCHEMA, arrow_schema(SCHEMA), write_id="w", data_change=False)
-    report = compact_bin(CompactionJob(target, (adds,), ("_rid", None)), 0).to_pylist()[0]
+    return _compact_as(root, SCHEMA, "none", *adds)
+
+
+def _compact_as(root, schema, mode, *adds):
+    target = FileTarget(str(root), schema, arrow_schema(schema), write_id=mode, data_change=False)
+    job = CompactionJob(target, (adds,), ("_rid", None), mapping_mode=mode)
+    report = compact_bin(job, 0).to_pylist()[0]
     action = decode(report["action"]) if report["action"] else None
     return action, report["source_rows"]
 
@@ -66,6 +75,38 @@ def test_files_of_older_schemas_become_one_in_order(tmp_path):
     assert [row["_rid"] for row in found] == [10, 12, 20, 70]
     assert rows == [3, 2]
     assert action.data_change is False
+
+
+def test_days_that_older_sparks_counted_keep_their_names(tmp_path):
+    schema = StructType((StructField("d", DATE), StructField("t", TIMESTAMP)))
+    days = pa.array([-719164, 0], pa.int32()).cast(pa.date32())
+    moments = pa.array([-719164 * 86_400_000_000, 0], pa.timestamp("us", "UTC"))
+    marked = pa.table({"d": days, "t": moments}).replace_schema_metadata(
+        {"org.apache.spark.version": "2.4.8"}
+    )
+    action, _ = _compact_as(tmp_path, schema, "none", _add(tmp_path, "old", marked))
+    found = pq.read_table(tmp_path / action.path)
+    assert found["d"].to_pylist() == [date(1, 1, 1), date(1970, 1, 1)]
+    assert [each.date() for each in found["t"].to_pylist()] == found["d"].to_pylist()
+
+
+def test_columns_are_found_as_readers_find_them(tmp_path):
+    ids = ({"delta.columnMapping.id": n, "delta.columnMapping.physicalName": p} for n, p in MAPPED)
+    schema = StructType(tuple(StructField(each[PHYSICAL], LONG, metadata=each) for each in ids))
+    numbered = pa.schema(
+        [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": n}) for name, n in FOREIGN]
+    )
+    add = _add(tmp_path, "foreign", pa.table([[1], [2]], schema=numbered))
+    by_name, _ = _compact_as(tmp_path, schema, "name", add)
+    assert pq.read_table(tmp_path / by_name.path).to_pylist() == [{"a": 1, "b": 2}]
+    by_id, _ = _compact_as(tmp_path, schema, "id", add)
+    assert pq.read_table(tmp_path / by_id.path).to_pylist() == [{"a": 2, "b": None}]
+
+
+def test_names_may_differ_in_case_alone(tmp_path):
+    add = _add(tmp_path, "a", pa.table({"ID": [1, 2]}))
+    action, _ = _compact(tmp_path, add)
+    assert pq.read_table(tmp_path / action.path)["id"].to_pylist() == [1, 2]
 
 
 def test_files_without_a_live_row_become_none(tmp_path):
