@@ -4,7 +4,7 @@ A row is known by its file and position, a source row by a number it got when th
 Everything after the join works on these, so that nothing is decided twice.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -23,7 +23,7 @@ from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
 from engine.operations.query_tables import QueryTables
 from engine.schema.types import StructType
-from engine.spark.assignment import assigned_columns, regenerated
+from engine.spark.assignment import asked_once, assigned_columns, regenerated
 from engine.spark.columns import column, is_true, to_column, to_spark_type
 from engine.spark.identity import number_rows
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
@@ -95,6 +95,24 @@ class MergeRows:
         left, chosen = self._chosen(left, BY_SOURCE)
         found = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
         return found.filter(column(CLAUSE) >= 0).localCheckpoint(eager=True)
+
+    def with_values(self, target: DataFrame, actions: DataFrame) -> tuple["MergeRows", DataFrame]:
+        """The same with what is asked once beside the actions, materialised (`asked_once`)."""
+        clauses, columns = [], []
+        for number, clause in enumerate(self.merge.clauses):
+            over = clause.assignments
+            if clause.when != NOT_MATCHED:
+                values, over = asked_once(clause.assignments, f"{number}_")
+                mine = column(CLAUSE) == number
+                columns += [F.when(mine, to_column(v)).alias(name) for name, v in values.items()]
+            clauses.append(replace(clause, assignments=over))
+        if not columns:
+            return self, actions
+        frame = self._with_actions(target, actions, "inner")
+        places = {"__file": FILE, "__row": ROW, "__source": SOURCE_ROW}
+        known = [column(name).alias(own) for name, own in places.items()]
+        found = frame.select(*known, column(CLAUSE), *columns).localCheckpoint(eager=True)
+        return replace(self, merge=replace(self.merge, clauses=tuple(clauses))), found
 
     def images(
         self, target: DataFrame, actions: DataFrame, *, others: bool, kept: bool

@@ -20,11 +20,12 @@ from engine.operations.row_deletion import MATCH, RowDeletion, find_rows, marked
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import (
     Assignments,
+    asked_once,
     assigned_columns,
     check_assignments,
     regenerated,
 )
-from engine.spark.columns import column
+from engine.spark.columns import column, to_column
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
@@ -96,6 +97,8 @@ def _images(
         rows = marked_rows(execution, snapshot, condition, gone, touched, row_ids=kept)
         if gone.masked:
             rows = rows.filter(column(MATCH))
+        if snapshot.properties.enable_change_data_feed:
+            rows, assignments = _with_values(rows, assignments)
         images = _assigned(rows, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
         if gone.masked and is_scattered(table, len(touched)):
@@ -108,6 +111,14 @@ def _images(
             execution.wrote(changes)
     execution.wrote_in_words(written.adds)
     return written, changes
+
+
+def _with_values(rows: DataFrame, assignments: Assignments) -> tuple[DataFrame, Assignments]:
+    """The rows with what is asked once, materialised, and the assignments over it."""
+    values, over = asked_once(assignments)
+    for name, value in values.items():
+        rows = rows.withColumn(name, F.when(column(MATCH), to_column(value)))
+    return rows.localCheckpoint(eager=True) if values else rows, over
 
 
 def _assigned(

@@ -6,6 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import RequestError, SchemaMismatchError
+from engine.expressions.traits import is_deterministic
+from engine.expressions.tree import Column as ColumnOfRow
 from engine.expressions.tree import Expression
 from engine.schema.types import DataType, PrimitiveType, StructType
 from engine.spark.columns import column, quoted, to_column, to_spark_type
@@ -14,6 +16,7 @@ from engine.spark.table_rules import GENERATED, IDENTITY, generated_value
 
 Assignments = Mapping[tuple[str, ...], Expression]
 """Expressions by the path of the column that each is for."""
+_VALUE = "__lake_value_"
 
 
 def check_assignments(
@@ -58,6 +61,23 @@ def assigned_columns(
         top = found.get(path[0], old)
         found[path[0]] = new if len(path) == 1 else top.withField(_dotted(path[1:]), new)
     return found
+
+
+def asked_once(
+    assignments: Assignments, prefix: str = ""
+) -> tuple[dict[str, Expression], Assignments]:
+    """The values that would be others each time they are asked for, and the assignments over them.
+
+    The first are to be computed into columns of those names, which the second read. Where a row is
+    written to the table and to its change feed, both must say the same of it.
+    """
+    values: dict[str, Expression] = {}
+    over = dict(assignments)
+    for path, value in assignments.items():
+        if not is_deterministic(value):
+            name = f"{_VALUE}{prefix}{len(values)}"
+            values[name], over[path] = value, ColumnOfRow((name,), value.type)
+    return values, over
 
 
 def regenerated(

@@ -2,6 +2,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.errors import InvariantViolationError, RequestError, SchemaMismatchError
+from engine.snapshot.change_feed import read_changes
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 
@@ -66,3 +67,35 @@ def test_a_change_feed_gets_both_images(do, empty_table):
     for file in empty_table.store.list_all("_change_data"):
         kinds += pq.read_table(f"{empty_table.uri}/{file.path}")["_change_type"].to_pylist()
     assert sorted(kinds) == ["update_postimage", "update_preimage"]
+
+
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_the_change_feed_says_of_a_random_value_what_the_table_says(do, empty_table, vectors):
+    _created(
+        do,
+        "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true',"
+        f" 'delta.enableDeletionVectors' = '{vectors}')",
+    )
+    do("UPDATE t SET v = rand(), p = concat(p, uuid()) WHERE id > 1")
+    _check_feed(empty_table)
+    do(
+        "MERGE INTO t USING (VALUES (2, 'x'), (9, 'new')) AS s (id, p) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET p = concat(s.p, uuid())"
+        " WHEN NOT MATCHED THEN INSERT (id, p) VALUES (s.id, uuid())"
+        " WHEN NOT MATCHED BY SOURCE AND t.id = 3 THEN UPDATE SET v = t.id + rand()"
+    )
+    _check_feed(empty_table)
+
+
+def _check_feed(table):
+    """Every row that the newest version made is in the table as the change feed has it."""
+    rows = {row["id"]: row for row in table.snapshot().to_arrow().to_pylist()}
+    changes = read_changes(table, table.version())
+    made = [
+        each
+        for each in changes.to_pylist()
+        if each["_change_type"] in {"insert", "update_postimage"}
+    ]
+    assert len(made) == 3
+    for each in made:
+        assert {name: each[name] for name in ("id", "p", "v")} == rows[each["id"]]
