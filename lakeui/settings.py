@@ -238,6 +238,17 @@ CELERY_BEAT_SCHEDULE = {
     },
 }
 
+# Each web process counts for itself unless they share a Redis: rates of REST, tries to sign in.
+CACHE_URL = env.str("CACHE_URL", default="")
+CACHES = {
+    "default": {"BACKEND": "lakeui.monitoring.shared_cache.SharedCache", "LOCATION": CACHE_URL}
+    if CACHE_URL
+    else {
+        "BACKEND": "django.core.cache.backends.locmem.LocMemCache",
+        "OPTIONS": {"MAX_ENTRIES": 100_000},
+    }
+}
+
 METRICS_TOKEN = env.str("METRICS_TOKEN", default="")  # what Prometheus sends as its bearer token
 METRICS_OPEN = env.bool("METRICS_OPEN", default=EMBEDDED)  # the embedded stack listens locally only
 API_RATE_PERSON = env.str("API_RATE_PERSON", default="1200/min")

@@ -1,17 +1,48 @@
-"""How often one caller may ask; over it: 429 with Retry-After. Rates are settings."""
+"""How often one caller may ask; over it: 429 with Retry-After. Rates are settings.
+
+Counted in windows that begin with a caller's first request, by one atomic count in the cache, which
+web processes share where `CACHE_URL` names a Redis.
+"""
+
+from typing import Any
 
 from django.conf import settings
-from rest_framework.throttling import AnonRateThrottle, UserRateThrottle
+from rest_framework.request import Request
+from rest_framework.throttling import AnonRateThrottle, SimpleRateThrottle, UserRateThrottle
 
 
-class PersonThrottle(UserRateThrottle):
+class WindowThrottle(SimpleRateThrottle):
+    """So many requests from the first one until its window ends."""
+
+    duration: int
+    num_requests: int
+
+    def allow_request(self, request: Request, view: Any) -> bool:
+        who = self.get_cache_key(request, view)
+        if who is None:
+            return True
+        now = int(self.timer())
+        end: Any = self.cache.get_or_set(who, now + self.duration, self.duration)
+        self._end = int(end)
+        counter = f"{who}.{self._end}"
+        self.cache.add(counter, 0, self.duration + 1)
+        try:
+            return bool(self.cache.incr(counter) <= self.num_requests)
+        except ValueError:  # the window ended a moment ago
+            return True
+
+    def wait(self) -> float:
+        return max(1.0, self._end - self.timer())
+
+
+class PersonThrottle(WindowThrottle, UserRateThrottle):
     """By person, tokens included."""
 
     def get_rate(self) -> str:
         return str(settings.API_RATE_PERSON)
 
 
-class AnonymousThrottle(AnonRateThrottle):
+class AnonymousThrottle(WindowThrottle, AnonRateThrottle):
     """By address, of who has not signed in."""
 
     def get_rate(self) -> str:

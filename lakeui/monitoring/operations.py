@@ -102,11 +102,11 @@ def queue_of_worker(name: str) -> str:
 
 
 def _answering() -> set[str]:
-    known: set[str] | None = cache.get(_PING_KEY)
+    known: list[str] | None = cache.get(_PING_KEY)
     if known is None:
-        known = _ping()
+        known = sorted(_ping())
         cache.set(_PING_KEY, known, PING_KEPT_S)
-    return known
+    return set(known)
 
 
 def _ping() -> set[str]:

@@ -1,7 +1,7 @@
 """Signing in by password. The one-time link that a start prints belongs to the local stack."""
 
 import hashlib
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -64,7 +64,7 @@ class SignInView(LoginView):
 
 
 class _Tries:
-    """How often a name was tried in vain from one address lately; kept by each web process."""
+    """How often a name was tried in vain from one address lately; kept in the cache."""
 
     def __init__(self, request: HttpRequest) -> None:
         name = request.POST.get("username", "").strip().lower()
@@ -73,13 +73,14 @@ class _Tries:
 
     @property
     def paused_until(self) -> datetime | None:
-        count, until = cache.get(self._key, (0, None))
-        return until if count >= TRIES else None
+        count, until = cache.get(self._key, (0, 0))
+        return datetime.fromtimestamp(until, UTC) if count >= TRIES else None
 
     def count_one(self) -> int:
         """One more; how many are left before the pause."""
-        count = int(cache.get(self._key, (0, None))[0]) + 1
-        cache.set(self._key, (count, timezone.now() + PAUSE), PAUSE.total_seconds())
+        count = int(cache.get(self._key, (0, 0))[0]) + 1
+        until = (timezone.now() + PAUSE).timestamp()
+        cache.set(self._key, (count, until), PAUSE.total_seconds())
         return max(TRIES - count, 0)
 
     def forget(self) -> None:

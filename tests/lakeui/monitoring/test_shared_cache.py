@@ -1,0 +1,71 @@
+"""Web processes count together in Redis, and go on without it."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.test import RequestFactory
+
+from lakeui.api.throttles import AnonymousThrottle
+from lakeui.monitoring.shared_cache import SharedCache
+from lakeui.pages.session import _Tries
+from tests.services import running_redis
+
+NOBODY = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture(scope="module")
+def redis_url():
+    with running_redis() as url:
+        yield url
+
+
+@pytest.fixture
+def cache(redis_url):
+    shared = SharedCache(redis_url, {})
+    shared.clear()
+    return shared
+
+
+def asking(cache, rate="3/min"):
+    """Another web process's look at a request, and whether it lets it in."""
+
+    class Throttle(AnonymousThrottle):
+        def get_rate(self):
+            return rate
+
+    throttle = Throttle()
+    throttle.cache = cache
+    request = RequestFactory().get("/")
+    request.user = AnonymousUser()
+    return throttle, throttle.allow_request(request, None)
+
+
+def test_processes_that_share_a_cache_let_in_no_more_than_the_rate(redis_url, cache):
+    with ThreadPoolExecutor(8) as processes:
+        let_in = list(processes.map(lambda _: asking(SharedCache(redis_url, {}))[1], range(16)))
+    assert let_in.count(True) == 3
+    refused, _ = asking(cache)
+    assert 0 < refused.wait() <= 60
+
+
+def test_without_redis_everybody_is_let_in_and_the_log_says_so(caplog):
+    gone = SharedCache(NOBODY, {})
+    assert all(asking(gone, "1/min")[1] for _ in range(3))
+    assert caplog.text.count("does not answer") == 1
+
+
+def test_what_is_kept_is_json_and_comes_back(cache):
+    cache.set("tries", (3, 1.5), 60)
+    cache.set("count", 4, 60)
+    assert (cache.get("tries"), cache.get("count"), cache.get("none", 7)) == ([3, 1.5], 4, 7)
+    assert cache.incr("count") == 5
+    client = cache._cache.get_client()
+    assert client.get(cache.make_key("tries")) == b"[3, 1.5]"
+
+
+def test_tries_to_sign_in_are_counted_together(cache, monkeypatch):
+    monkeypatch.setattr("lakeui.pages.session.cache", cache)
+    request = RequestFactory().post("/login/", {"username": "Ann"})
+    assert [_Tries(request).count_one() for _ in range(5)] == [4, 3, 2, 1, 0]
+    assert _Tries(request).paused_until is not None
