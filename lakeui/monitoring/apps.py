@@ -1,6 +1,13 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_save
 
 
 class MonitoringConfig(AppConfig):
     name = "lakeui.monitoring"
     label = "monitoring"
+
+    def ready(self) -> None:
+        """Have the tables kept that entries of the audit trail name."""
+        from lakeui.monitoring.audited_tables import keep_tables  # noqa: PLC0415 - models are ready now
+
+        post_save.connect(keep_tables, "auditlog.LogEntry", dispatch_uid="audited-tables")

@@ -1,5 +1,6 @@
-"""What people decided about the checks that ask for their attention."""
+"""What people decided about the checks that ask for their attention; which tables the trail names."""
 
+from auditlog.models import LogEntry
 from django.conf import settings
 from django.db import models
 
@@ -40,3 +41,18 @@ class Mute(models.Model):
     def label(self) -> str:
         """What the check is called."""
         return str(Check(self.about).label) if self.about in Check.values else self.about
+
+
+class AuditedTable(models.Model):
+    """A table that an entry of the audit trail names; a number, for the trail outlives the table."""
+
+    entry = models.ForeignKey(LogEntry, on_delete=models.CASCADE, related_name="audited_tables")
+    table_pk = models.BigIntegerField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["table_pk", "entry"], name="one_entry_a_table_and_name")
+        ]
+
+    def __str__(self) -> str:
+        return f"entry {self.entry_id} on table {self.table_pk}"

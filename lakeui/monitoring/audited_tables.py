@@ -1,0 +1,54 @@
+"""Which tables an entry of the audit trail is about, kept beside it as numbers.
+
+Entries say it inside the changes they keep, which no index reaches; and what they are about may be
+gone, a role or a key say, so that only the entry still names its table.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from auditlog.models import LogEntry
+from django.db.models import Q
+
+from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.models import TableGrant, TableKey
+from lakeui.jobs.models import Schedule
+from lakeui.monitoring.models import AuditedTable, Mute
+
+OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute]] = {
+    "tablegrant": TableGrant,
+    "tablekey": TableKey,
+    "schedule": Schedule,
+    "mute": Mute,
+}
+"""Things that name their table in a row of their own."""
+
+
+def keep_tables(instance: LogEntry, *, created: bool, **_: Any) -> None:  # noqa: ANN401 - a signal's
+    """Called for each entry that is saved."""
+    if created and instance.content_type.model in OF_A_TABLE:
+        AuditedTable.objects.bulk_create(_named_by([instance]))
+
+
+def about_tables(tables: Iterable[int]) -> Q:
+    """Entries whose changes name one of these tables."""
+    return Q(audited_tables__table_pk__in=list(tables))
+
+
+def _named_by(entries: Iterable[LogEntry]) -> Iterator[AuditedTable]:
+    for entry in entries:
+        for pk in sorted(tables_in(entry.changes)):
+            yield AuditedTable(entry=entry, table_pk=pk)
+
+
+def tables_in(changes: object) -> set[int]:
+    """The tables before and after a change, by number; "None" and what is no number are left out."""
+    sides = changes.get("table") if isinstance(changes, dict) else None
+    texts = (
+        [each for each in sides if isinstance(each, str)] if isinstance(sides, list | tuple) else []
+    )
+    return {int(text) for text in texts if _is_number(text)}
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
