@@ -60,6 +60,10 @@ class FaultyStore:
     def put(self, path: str, data: bytes) -> None:
         self._write(f"put {path}", data, lambda: self.inner.put(path, data))
 
+    def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
+        data = b"".join(pieces)
+        self._write(f"put {path}", data, lambda: self.inner.put_stream(path, (data,)))
+
     def delete(self, path: str) -> None:
         due = self._due(f"delete {path}")
         if not due or self.mode == AFTER:

@@ -12,9 +12,10 @@ import pytest
 
 from engine.commands.alter import DropFeature
 from engine.commands.command import Command
-from engine.commands.model import Create, Restore, Vacuum
+from engine.commands.model import Clone, Create, Restore, Vacuum
 from engine.commands.sql import parse_statement
 from engine.errors import CommitOutcomeUnknownError, EngineError, TableNotFoundError
+from engine.log.segment import list_log_files
 from engine.operations.run import run
 from engine.schema.types import INTEGER, LONG, STRING, StructField, StructType
 from engine.storage.base import Store
@@ -30,6 +31,7 @@ from tests.stateful.history import SCHEMA
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
+SOURCE = "memory://cloned-with-faults"
 STRAY = "left by nobody.parquet"
 MAPPED = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
 
@@ -67,6 +69,18 @@ def _bare(uri: str) -> DeltaTable:
 
 def _nothing(uri: str) -> DeltaTable:
     return DeltaTable(open_store(uri))
+
+
+def _beside_a_source(uri: str) -> DeltaTable:
+    if not list_log_files(open_store(SOURCE)):
+        _loaded(SOURCE)
+    return _nothing(uri)
+
+
+def _cloned(uri: str) -> DeltaTable:
+    table = _beside_a_source(uri)
+    run(Clone(SOURCE, version=2, deep=True), table, None)
+    return table
 
 
 def _constrained(uri: str) -> DeltaTable:
@@ -119,6 +133,8 @@ OPERATIONS: dict[str, Operation] = {
     "add a constraint": Operation("ALTER TABLE t ADD CONSTRAINT c CHECK (id > 1)"),
     "drop a constraint": Operation("ALTER TABLE t DROP CONSTRAINT positive", _constrained),
     "cluster": Operation("ALTER TABLE t CLUSTER BY (id)"),
+    "clone deeply": Operation(Clone(SOURCE, deep=True), _beside_a_source),
+    "clone deeply again": Operation(Clone(SOURCE, deep=True, replace=True), _cloned),
     "drop a feature": Operation(DropFeature(feature="clustering"), _with_an_idle_feature),
 }
 
