@@ -22,6 +22,7 @@ from engine.spark.data_source_writer import open_table
 from engine.spark.staged_files import (
     StagedFiles,
     Staging,
+    check_same_table,
     discard,
     discard_write,
     has_failed_tasks,
@@ -127,6 +128,7 @@ def commit_batch(
         msg = "The id of the streaming query is not known."
         raise RequestError(msg, "Give it as the option queryId.", field="queryId")
     snapshot = table.snapshot(base)
+    check_same_table(snapshot, stages)
     txn = OptimisticTransaction(table, snapshot, clock=table.clock)
     last = txn.read_application(query_id)
     if last is not None and last >= batch_id:

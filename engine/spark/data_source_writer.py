@@ -12,6 +12,7 @@ from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.staged_files import (
     StagedFiles,
     Staging,
+    check_same_table,
     discard,
     discard_write,
     has_failed_tasks,
@@ -67,6 +68,7 @@ class LakeWriter(DataSourceArrowWriter):
 
     def _commit(self, table: DeltaTable, stages: Sequence[StagedFiles]) -> None:
         snapshot = table.snapshot(self._staging.base_version)
+        check_same_table(snapshot, stages)
         txn = OptimisticTransaction(table, snapshot, txn_id=self._txn_id, clock=table.clock)
         adds = [add for stage in stages for add in stage.adds]
         metrics = {

@@ -22,6 +22,7 @@ from engine.errors import (
     EngineError,
     StorageError,
     StorageOutcomeUnknownError,
+    TableReplacedError,
 )
 from engine.protocol.features import check_writable
 from engine.snapshot.snapshot import Snapshot
@@ -45,6 +46,7 @@ class StagedFiles(WriterCommitMessage):
         actions: one line of the log for each file.
         rows: how many rows they hold.
         base_version: the table's version under whose rules they were written.
+        table_id: the table's own.
         query_id: of the streaming query, "" for a batch write.
         write_id: in the name of every file of the write.
     """
@@ -54,6 +56,7 @@ class StagedFiles(WriterCommitMessage):
     base_version: int = -1
     query_id: str = ""
     write_id: str = ""
+    table_id: str = ""
 
     @property
     def adds(self) -> Iterator[AddFile]:
@@ -69,6 +72,7 @@ class Staging:
     target: FileTarget
     base_version: int
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    table_id: str = ""
 
     @classmethod
     def at(
@@ -99,7 +103,8 @@ class Staging:
             from_spark_schema(data),
             SystemClock().now_ms(),
         )
-        return cls(rows, file_target(table), snapshot.version, dict(storage_options))
+        options, own_id = dict(storage_options), snapshot.metadata.id
+        return cls(rows, file_target(table), snapshot.version, options, own_id)
 
     def write(self, batches: Iterator[pa.RecordBatch], store: Store) -> StagedFiles:
         """Write the rows of a task; on failure none of its files is left.
@@ -120,7 +125,8 @@ class Staging:
             remove_files(store, adds)
             raise
         lines = tuple(map(encode, adds))
-        return StagedFiles(lines, count, self.base_version, write_id=self.target.write_id)
+        own_ids = {"write_id": self.target.write_id, "table_id": self.table_id}
+        return StagedFiles(lines, count, self.base_version, **own_ids)
 
     def _pieces(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Iterator[pa.RecordBatch]]:
         """The task's rows; of a partitioned table as much as memory holds, partitions together."""
@@ -155,6 +161,17 @@ class Staging:
 def stages_of(messages: Sequence[object]) -> list[StagedFiles]:
     """The messages of tasks that wrote."""
     return [each for each in messages if isinstance(each, StagedFiles)]
+
+
+def check_same_table(snapshot: Snapshot, stages: Sequence[StagedFiles]) -> None:
+    """Make sure that files go into the table that they were written for.
+
+    Raises:
+        TableReplacedError: another one has been made in its place.
+    """
+    for each in stages:
+        if each.table_id not in {"", snapshot.metadata.id}:
+            raise TableReplacedError(snapshot.table_uri, each.base_version)
 
 
 def has_failed_tasks(messages: Sequence[object]) -> bool:

@@ -1,6 +1,7 @@
 """The data source `lake`: batches in and out, streams in and out, what is repeated and what stops."""
 
 import json
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from engine.errors import (
     PathOutsideRootError,
     RequestError,
     SchemaMismatchError,
+    TableReplacedError,
 )
 from engine.operations.run import run
 from engine.operations.stream_batches import batch_writer
@@ -147,6 +149,20 @@ def test_a_write_that_loses_removes_its_files(ddl):
     assert data_files(table) == []
     writer.abort([staged])  # as Spark does after a failed commit
     assert table.version() == 1
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_rows_for_a_table_never_go_into_another_one_made_in_its_place(ddl, streams):
+    table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
+    schema = to_spark_schema(table.snapshot().schema)
+    source = lake_source(table, queryId="q")
+    writer = (source.streamWriter if streams else source.writer)(schema, overwrite=False)
+    staged = writer.write(iter([batch((1, "x", None))]))
+    shutil.rmtree(table.uri)
+    anew = ddl("t", f"CREATE TABLE t ({COLUMNS})")
+    with pytest.raises(TableReplacedError):
+        writer.commit([staged], *([0] if streams else []))
+    assert anew.version() == 0
 
 
 def test_an_abort_after_failed_tasks_removes_what_the_others_wrote(ddl):
