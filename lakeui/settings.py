@@ -12,6 +12,7 @@ from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
 from lakeui.local_stack.home import remembered_roots
+from lakeui.monitoring import log_lines
 from lakeui.task_names import (
     FIRE_SCHEDULES,
     LIGHT_QUEUE,
@@ -161,11 +162,11 @@ MAX_UPLOAD_BYTES = env.int("MAX_UPLOAD_BYTES", default=1024**3)
 UPLOAD_KEEP_DAYS = env.int("UPLOAD_KEEP_DAYS", default=7)  # then no job that ended needs it
 
 # Tables and sources live under these roots and nowhere else.
-LAKE_HOME = LAKEUI_HOME / "lake"  # where tables that jobs create are put
+LAKE_HOME = env.str("LAKE_HOME", default=str(LAKEUI_HOME / "lake"))  # where jobs put new tables
 UPLOAD_HOME = LAKEUI_HOME / "uploads"
 _table_roots = env.list("TABLE_ROOTS", default=remembered_roots(LAKEUI_HOME, "TABLE_ROOTS"))
 _source_roots = env.list("SOURCE_ROOTS", default=remembered_roots(LAKEUI_HOME, "SOURCE_ROOTS"))
-TABLE_ROOTS = [*_table_roots, str(LAKE_HOME)]
+TABLE_ROOTS = [*_table_roots, LAKE_HOME]
 SOURCE_ROOTS = [*_source_roots, str(UPLOAD_HOME)]
 TABLE_STORAGE_OPTIONS = env.json(
     "TABLE_STORAGE_OPTIONS", default={}
@@ -186,7 +187,7 @@ REHEARSAL_LIMIT_SECONDS = env.int("REHEARSAL_LIMIT_SECONDS", default=120)
 JOB_MAX_LOSSES = env.int("JOB_MAX_LOSSES", default=5)
 JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
 ROW_CONFLICT_SECONDS = env.float("ROW_CONFLICT_SECONDS", default=10.0)
-SPARK_MASTER = env.str("SPARK_MASTER", default="local[2]")
+SPARK_MASTER = env.str("SPARK_MASTER", default=f"local[{min(os.cpu_count() or 1, 8)}]")
 
 _broker_file = LAKEUI_HOME / "run" / "broker_url"  # written by the running embedded stack
 CELERY_BROKER_URL = env.str(
@@ -298,10 +299,6 @@ SPECTACULAR_SETTINGS = {
     ],
 }
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "handlers": {"console": {"class": "logging.StreamHandler"}},
-    "root": {"handlers": ["console"], "level": env.str("LOG_LEVEL", default="INFO")},
-}
+LOG_FORMAT = env.str("LOG_FORMAT", default="text" if EMBEDDED else "json")
+LOGGING = log_lines.configure(env.str("LOG_LEVEL", default="INFO"), as_json=LOG_FORMAT == "json")
 os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")

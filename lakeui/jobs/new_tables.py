@@ -1,7 +1,6 @@
-"""Rows for tables that jobs are to make: they lie in the embedded lake, and say that nothing is there yet."""
+"""Rows for tables that jobs are to make: they lie under `LAKE_HOME`, and say that nothing is there yet."""
 
 import re
-from pathlib import Path
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -30,9 +29,10 @@ def new_table(name: str, description: str, by: User | None) -> Table:
         raise RequestError(
             msg, "Use letters, digits, _ and -, in up to four parts with dots.", field="name"
         )
-    uri = allowed_table_uri(str(Path(settings.LAKE_HOME, *name.split("."))))
+    uri = allowed_table_uri("/".join((str(settings.LAKE_HOME).rstrip("/"), *name.split("."))))
     inside = Q(uri__startswith=f"{uri}/")
-    around = Q(uri__in=[str(parent) for parent in Path(uri).parents])
+    parts = uri.split("/")
+    around = Q(uri__in=["/".join(parts[:end]) for end in range(1, len(parts))])
     if Table.objects.filter(Q(name=name) | Q(uri=uri) | inside | around).exists():
         msg = f"There is a table {name} already, or one that its place would overlap."
         raise TableExistsError(msg, "Choose another name.")

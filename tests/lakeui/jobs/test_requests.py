@@ -232,6 +232,16 @@ def test_a_new_table_is_a_row_and_a_job(lake, maintainer):
         request_create(name="crm", parameters={"schema": SCHEMA}, requested_by=maintainer)
 
 
+def test_new_tables_go_where_an_administrator_says_an_object_store_too(lake, maintainer, settings):
+    settings.LAKE_HOME = "s3://my-lake/made-here/"
+    settings.TABLE_ROOTS = [settings.LAKE_HOME]
+    job = request_create(name="crm.one", parameters={"schema": SCHEMA}, requested_by=maintainer)
+    assert job.table.uri == "s3://my-lake/made-here/crm/one"
+    for name in ("crm", "crm.one.below"):
+        with pytest.raises(TableExistsError):
+            request_create(name=name, parameters={"schema": SCHEMA}, requested_by=maintainer)
+
+
 def test_a_statement_that_says_dry_run_is_one(table, maintainer):
     asked = {"table": table, "requested_by": maintainer}
     assert request_job(sql="VACUUM sales.orders RETAIN 200 HOURS DRY RUN", **asked).dry_run
