@@ -74,14 +74,16 @@ def _settled(action: Action, contender: Contender, version: int, timestamp_ms: i
 def _with_enablement(
     metadata: Metadata, contender: Contender, version: int, timestamp_ms: int
 ) -> Metadata:
-    """In-commit timestamps enabled on an existing table say since which version, and when."""
-    if (
-        contender.before is None
-        or contender.before.stamps_commits
-        or not contender.after.stamps_commits
-    ):
+    """In-commit timestamps enabled on an existing table say since which version, and when.
+
+    They go on saying so while they are: what replaces the metadata leaves the older versions behind.
+    """
+    if contender.before is None or not contender.after.stamps_commits:
         return metadata
     since = {_ENABLEMENT_VERSION: str(version), _ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
+    if contender.before.stamps_commits:
+        known = contender.before.metadata.configuration
+        since = {key: known[key] for key in since if key in known}
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **since})
 
 

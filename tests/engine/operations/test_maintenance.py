@@ -204,6 +204,17 @@ def test_a_version_whose_files_are_gone_cannot_be_restored(do_lightly, table):
         do_lightly("RESTORE TABLE t TO VERSION AS OF 1")
 
 
+def test_a_replaced_table_still_says_since_when_its_versions_carry_their_time(do_lightly, table):
+    timed = "TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')"
+    do_lightly(f"ALTER TABLE t SET {timed}")
+    said = {k: v for k, v in table.snapshot().metadata.configuration.items() if "Enablement" in k}
+    assert len(said) == 2
+    do_lightly(f"CREATE OR REPLACE TABLE t (id BIGINT) USING DELTA {timed}")
+    assert said.items() <= table.snapshot().metadata.configuration.items()
+    first = table.snapshot(0).timestamp
+    assert table.snapshot(timestamp=first).version == 0
+
+
 def test_truncate_leaves_no_row(do_lightly, table):
     result = do_lightly("TRUNCATE TABLE t")
     assert result.metrics["numRemovedFiles"] == 1
