@@ -100,16 +100,17 @@ def _rows(
         row = dict(zip(names, values, strict=False))
         here = _did(conflict.current_operation, _assignments(conflict), row, "")
         there = _did(conflict.winner_operation, {}, row, sides.winner.predicate)
-        shown = tuple((values[n], _is_number(read.columns[n])) for n in chosen)
+        shown = tuple((values[n], is_number(read.columns[n])) for n in chosen)
         found.append(MetRow(position, shown, here, there))
     return found
 
 
 def _column(column: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**column, "is_number": _is_number(column)}
+    return {**column, "is_number": is_number(column)}
 
 
-def _is_number(column: Mapping[str, Any]) -> bool:
+def is_number(column: Mapping[str, Any]) -> bool:
+    """Whether a column's values stand to the right, one digit below another."""
     return str(column.get("type", "")).startswith(_NUMBERS)
 
 

@@ -15,6 +15,7 @@ from kombu.exceptions import OperationalError
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Preview, Table
 from lakeui.catalog.previews import PREVIEW_ROWS, ask_for_preview, is_waiting
+from lakeui.pages.conflict_rows import is_number
 from lakeui.pages.exports import Columns, export
 from lakeui.pages.jobs import STOP_POLLING
 from lakeui.pages.table_head import table_head, visible_table
@@ -41,7 +42,7 @@ def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
         "preview": found,
         "waits": waits,
         "row_limit": PREVIEW_ROWS,
-    }
+    } | _sheet(found)
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         status = 200 if waits else STOP_POLLING
         return render(request, "tables/_preview.html", context, status=status)
@@ -64,6 +65,17 @@ def _around(table: Table, version: int | None) -> dict[str, Any]:
         "previous": around.filter(version__lt=version).last(),
         "next": around.filter(version__gt=version).first(),
         "vacuum": commits.filter(version__gt=version, operation="VACUUM END").last(),
+    }
+
+
+def _sheet(found: Preview | None) -> dict[str, Any]:
+    """The columns and the cells of each row, each with whether it is a number."""
+    if found is None:
+        return {}
+    numbers = [is_number(column) for column in found.columns]
+    return {
+        "columns": list(zip(found.columns, numbers, strict=True)),
+        "lines": [list(zip(row, numbers, strict=False)) for row in found.rows],
     }
 
 

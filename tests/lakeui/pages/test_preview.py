@@ -39,6 +39,7 @@ def test_rows_show_with_their_age_and_polling_ends(as_, lake, address):
     assert "41" in response.text
     assert "null" in response.text
     assert "1 row, read" in response.text
+    assert '<td class="mono num">41</td>' in response.text
 
 
 @pytest.mark.parametrize(
