@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from engine.actions.files import AddFile, RemoveFile
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.commands.model import Vacuum
 from engine.errors import EngineError, FileMissingError, RetentionTooShortError
 from engine.log.commits import Commit, list_versions, read_commit
@@ -22,6 +22,7 @@ from engine.operations.vacuum_plan import (
     needs_of,
     paths_of,
     removed_in_log,
+    without_retained_changes,
 )
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.jobs import Progress, no_progress
@@ -50,7 +51,7 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
     needs = _needs(newest, keep_from_ms, retention_ms)
     doomed = [each for each in unneeded if not needs.has(each.path)]
     try:
-        deleted = _delete(execution, doomed, newest.version)
+        deleted = _delete(execution, doomed, snapshot.version)
     except EngineError:
         unheeded = replace(execution, progress=no_progress, observer=None)  # it may be cancelled
         _log_end(unheeded, "FAILED", doomed)
@@ -96,11 +97,12 @@ def _find(command: Vacuum, execution: Execution, needs: Needs, keep_from_ms: int
     files = removed_in_log(store, needs) if command.lite else store.list_all()
     starts = [execution.running_since_ms, oldest_start_ms(execution.table.uri)]
     spare_from_ms = min((each for each in starts if each is not None), default=None)
-    return find_unneeded(files, needs, keep_from_ms, spare_from_ms)
+    found = find_unneeded(files, needs, keep_from_ms, spare_from_ms)
+    return without_retained_changes(store, found, keep_from_ms)
 
 
 def _delete(execution: Execution, doomed: Sequence[Unneeded], known_version: int) -> list[Unneeded]:
-    """Delete files, but for those that commits after the known version bring back; what went."""
+    """Delete files, but for those that commits after the known version name; what went."""
     store, version = execution.table.store, known_version
     spared: set[str] = set()
     deleted: list[Unneeded] = []
@@ -118,7 +120,7 @@ def _delete(execution: Execution, doomed: Sequence[Unneeded], known_version: int
 
 def _named_by(root: str, commit: Commit) -> Iterator[str]:
     for each in commit.actions:
-        if isinstance(each, AddFile):
+        if isinstance(each, AddFile | AddCDCFile):
             yield from paths_of(root, each)
 
 

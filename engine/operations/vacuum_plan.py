@@ -151,6 +151,23 @@ def removed_in_log(store: Store, needs: Needs) -> Iterator[FileStatus]:
             yield status
 
 
+def without_retained_changes(
+    store: Store, found: list[Unneeded], keep_from_ms: int
+) -> list[Unneeded]:
+    """The files without the row changes of versions since a time: they are older than their commit."""
+    prefix = f"{CHANGE_DIRECTORY}/"
+    if not any(each.path.startswith(prefix) for each in found):
+        return found
+    kept: set[str] = set()
+    for version in reversed(list_versions(store)):
+        commit = read_commit(store, version)
+        if commit.timestamp_ms < keep_from_ms:
+            break
+        changes = (each for each in commit.actions if isinstance(each, AddCDCFile))
+        kept.update(path for each in changes for path in paths_of(store.root, each))
+    return [each for each in found if each.path not in kept]
+
+
 def _is_candidate(path: str) -> bool:
     """Not the log, nor what other software keeps hidden; partitions may begin with an underscore."""
     *folders, name = path.split("/")

@@ -7,6 +7,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from engine.actions.files import AddCDCFile
 from engine.commands.model import Restore, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import (
@@ -117,6 +118,16 @@ def test_a_longer_retention_than_the_tables_keeps_what_checkpoints_have_forgotte
     plan = do_lightly(Vacuum(retention_hours=1), table=reopened, dry_run=True).plan
     assert plan.file_count == 0
     assert do_lightly(NOW, table=reopened, dry_run=True).plan.file_count == 1
+
+
+@pytest.mark.parametrize("hours", [0, 1])
+def test_row_changes_of_a_retained_version_stay_however_long_its_job_took(do_lightly, table, hours):
+    name = _stray(table, "_change_data/cdc-0.parquet", age_s=2 * 3600)
+    txn = table.start_transaction()
+    txn.stage(AddCDCFile(path=name, partition_values={}, size=1))
+    txn.commit("DELETE")
+    do_lightly(Vacuum(retention_hours=hours, override_retention=True))
+    assert (name in _files(table)) == (hours == 1)
 
 
 def test_a_dry_run_lists_files_and_the_versions_that_would_be_lost(do_lightly, table):
