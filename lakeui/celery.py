@@ -3,8 +3,14 @@
 import os
 
 from celery import Celery
+from celery.signals import setup_logging
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "lakeui.settings")
 
 app = Celery("lakeui")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+
+
+@setup_logging.connect
+def keep_log_lines(**_: object) -> None:
+    """Celery leaves logging as it is where somebody answers this: as `LOGGING` says."""

@@ -1,0 +1,74 @@
+"""Log lines: one JSON object each for machines, or plain text for a terminal; never with a secret.
+
+Every line of a request carries its `request_id`, every line of a job's attempt its `job_id`.
+"""
+
+import re
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+SECRETS = (
+    (re.compile(r"\blake_[A-Za-z0-9]{4,}"), "lake_…"),
+    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 …"),
+    (re.compile(r"(/login/)[^/\s\"'?]+"), r"\1…"),
+    (re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s:@]*:[^/\s@]+@"), r"\1…@"),
+    (re.compile(r"(?i)([\w-]*(?:password|secret|account_key|sas_token)[\w-]*['\"]?\s*[=:]\s*['\"]?)"
+                r"[^'\"\s,;&}]+"), r"\1…"),
+)  # fmt: skip
+"""What a token, a sign-in link, a URL's password or a store's key looks like, and what is kept of it."""
+
+_BEFORE: list[Any] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.PositionalArgumentsFormatter(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+
+
+def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:  # noqa: ANN401 - structlog's
+    """The same line, each text in it with its secrets cut out."""
+    for name, value in event.items():
+        if isinstance(value, str):
+            event[name] = redacted(value)
+    return event
+
+
+def redacted(text: str) -> str:
+    for pattern, kept in SECRETS:
+        text = pattern.sub(kept, text)
+    return text
+
+
+def configure(level: str, *, as_json: bool) -> dict[str, Any]:
+    """Have structlog write through Python's logging; what Django's `LOGGING` shall be."""
+    structlog.configure(
+        processors=[*_BEFORE, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    last: Any = structlog.dev.ConsoleRenderer(colors=False)
+    if as_json:
+        last = structlog.processors.JSONRenderer(ensure_ascii=False, default=str)
+    formatter = {
+        "()": structlog.stdlib.ProcessorFormatter,
+        "foreign_pre_chain": _BEFORE,
+        "processors": [
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            without_secrets,
+            last,
+        ],
+    }
+    console = {"class": "logging.StreamHandler", "formatter": "line"}
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"line": formatter},
+        "handlers": {"console": console},
+        "root": {"handlers": ["console"], "level": level},
+        "loggers": {"celery.beat": {"level": "WARNING"}},
+    }

@@ -1,0 +1,71 @@
+"""Log lines are JSON that says where it belongs, and hold no secret."""
+
+import io
+import json
+import logging
+import logging.config
+
+import pytest
+import structlog
+from django.conf import settings
+
+from lakeui.monitoring.log_lines import configure, redacted
+
+SECRETS = [
+    ("token lake_1f2e3d4c5b6a", "1f2e3d"),
+    ("Authorization: Bearer abcdef.123456", "abcdef"),
+    ("GET /login/eyJub25jZSI6MX0:1abc/", "eyJub25j"),
+    ("cannot reach postgres://lakeui:hunter22@db:5432/lake", "hunter22"),
+    ("redis://:hunter22@redis:6379/0", "hunter22"),
+    ("{'aws_secret_access_key': 'hunter22'}", "hunter22"),
+    ("azure_storage_account_key=hunter22;x", "hunter22"),
+]
+
+
+@pytest.fixture
+def lines():
+    """What a logger of that configuration writes, as JSON."""
+    stream = io.StringIO()
+    config = configure("INFO", as_json=True)
+    config["handlers"]["console"]["stream"] = stream
+    logging.config.dictConfig(config)
+    yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
+    logging.config.dictConfig(settings.LOGGING)
+
+
+def test_a_line_says_when_where_and_of_which_job(lines):
+    with structlog.contextvars.bound_contextvars(job_id="j1", attempt=2):
+        logging.getLogger("workers.job_run").warning("The lease of %s is gone", "j1")
+        structlog.get_logger("lakeui").info("request_finished", code=200)
+    old, new = lines()
+    assert (old["event"], old["level"], old["logger"]) == (
+        "The lease of j1 is gone",
+        "warning",
+        "workers.job_run",
+    )
+    assert (old["job_id"], old["attempt"], new["job_id"], new["code"]) == ("j1", 2, "j1", 200)
+    assert old["timestamp"].endswith("Z")
+
+
+def test_an_exception_is_part_of_its_line_and_tells_no_secret(lines):
+    try:
+        msg = "no answer from redis://:hunter22@redis:6379/0"
+        raise ValueError(msg)
+    except ValueError:
+        logging.getLogger("lakeui").exception("It failed")
+    [line] = lines()
+    assert "ValueError: no answer from redis://…@redis:6379/0" in line["exception"]
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS)
+def test_no_secret_is_left_in_a_line(text, secret):
+    assert secret not in redacted(text)
+    assert redacted(redacted(text)) == redacted(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["GET /login/", "s3://lake/sales/orders", "https://host:8000/a@b", "lake_ui", "at 12:30:01"],
+)
+def test_what_is_no_secret_stays(text):
+    assert redacted(text) == text
