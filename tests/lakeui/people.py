@@ -1,6 +1,7 @@
 """The people of the tests, one a role, and a small world they look at."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from django.conf import settings
 from django.contrib.auth.models import Group, User
@@ -43,7 +44,9 @@ def make_table(name="sales.orders", **fields):
         "last_commit_at": NOON,
         "mirrored_at": NOON,
     }
-    table = Table.objects.create(name=name, uri=str(settings.LAKE_HOME / name), **(values | fields))
+    table = Table.objects.create(
+        name=name, uri=str(Path(settings.LAKE_HOME) / name), **(values | fields)
+    )
     for version, operation in enumerate(("CREATE TABLE", "WRITE", "DELETE")):
         commit = Commit.objects.create(
             table=table,
