@@ -31,6 +31,7 @@ from engine.errors import (
     StorageOutcomeUnknownError,
 )
 from engine.storage.base import FileStatus, Store, checked_path
+from engine.storage.conditional_puts import check_conditional_puts, is_commit
 
 _CLIENT_KEYS = frozenset(
     {
@@ -47,6 +48,7 @@ _CLIENT_KEYS = frozenset(
 _CLIENT_DEFAULTS: dict[str, Any] = {"timeout": "60s", "connect_timeout": "10s"}
 _RETRY: Any = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 _TRUTHS = {"true": True, "false": False}
+_UNSAFE = "allow_unsafe_commits"
 _LIST_CHUNK = 1000
 
 
@@ -86,6 +88,7 @@ class ObjectStore:
     ) -> None:
         self._root, self._inner = root, inner
         self.storage_options: Mapping[str, str] = dict(storage_options)
+        self._probed = _probed_place(root, storage_options)
 
     @property
     def root(self) -> str:
@@ -137,7 +140,16 @@ class ObjectStore:
             return None
 
     def put_if_absent(self, path: str, data: bytes) -> None:
-        """Write an object, unless it exists."""
+        """Write an object, unless it exists.
+
+        Raises:
+            StorageError: a commit, where the store would overwrite one all the same.
+        """
+        if self._probed is not None and is_commit(path):
+            check_conditional_puts(self._probed, self._create, self.delete)
+        self._create(path, data)
+
+    def _create(self, path: str, data: bytes) -> None:
         with self._errors_of("write", path, writing=True):
             obstore.put(self._inner, checked_path(path), data, mode="create", use_multipart=False)
 
@@ -230,6 +242,18 @@ class _ObjectReader(io.RawIOBase):
         return data
 
 
+def _probed_place(root: str, options: Mapping[str, str]) -> str | None:
+    """The bucket whose conditional puts are tried before they are relied on; None where they need not.
+
+    Google's and Azure's stores have them; S3's language is spoken by many.
+    """
+    known = {key.lower(): str(value) for key, value in options.items()}
+    if not root.startswith("s3://") or known.get(_UNSAFE, "").lower() == "true":
+        return None
+    endpoint = next((text for key, text in known.items() if "endpoint" in key), "S3")
+    return f"s3://{root.split('/')[2]} at {endpoint}"
+
+
 def _s3(bucket: str, prefix: str | None, config: Any, client: Any) -> S3Store:  # noqa: ANN401
     return S3Store(bucket, prefix=prefix, config=config, client_options=client, retry_config=_RETRY)
 
@@ -266,7 +290,7 @@ def _split_options(options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str
         plain = lowered.removeprefix("aws_").removeprefix("google_").removeprefix("azure_")
         if plain in _CLIENT_KEYS:
             client[plain] = _TRUTHS.get(str(value).lower(), value)
-        else:
+        elif lowered != _UNSAFE:
             config[lowered] = value
     return client, config
 
