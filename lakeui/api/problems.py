@@ -13,6 +13,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from rest_framework import exceptions
 from rest_framework.permissions import SAFE_METHODS
@@ -69,6 +70,14 @@ class Problem:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+DATABASE_AWAY = Problem(
+    status=HTTPStatus.SERVICE_UNAVAILABLE,
+    code="DATABASE_UNAVAILABLE",
+    detail="The database does not answer or takes no changes now. Nothing of this request was kept.",
+    headers={"Retry-After": "5"},
+)
+
+
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
     """REST framework's exception handler. What nobody foresaw is logged and told as a bare 500."""
     request: HttpRequest = context["request"]._request
@@ -115,6 +124,8 @@ def problem_of(error: Exception) -> Problem:
         return _of_validation(error)
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)
+    if isinstance(error, OperationalError | InterfaceError):
+        return DATABASE_AWAY
     return of_status(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from lakeui.api.caller import caller
+from lakeui.api.filtering import refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.attention import (
@@ -34,6 +35,7 @@ class AttentionView(GenericAPIView[Any]):
     serializer_class = AttentionSerializer
 
     def get(self, request: Request) -> Response:
+        refuse_unknown(request, frozenset())
         user, now = caller(request), timezone.now()
         mutes = mutes_now(now)
         found = attention(user, now, day_of(user, now), muted(mutes), _MOST)

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from lakeui.api.filtering import refuse_unknown
 from lakeui.api.serializers.eligibility import EligibilitySerializer
 from lakeui.api.views.of_table import OfTable
 from lakeui.conflicts.assessment import eligibility_of
@@ -20,6 +21,7 @@ class Eligibility(OfTable):
 
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
         """The conditions as mirrored, beside what 30 days of writes and losses tell."""
+        refuse_unknown(request, frozenset())
         readers = streams_reading(self.table, request.user)
         report = eligibility_report(self.table, throughput_of(self.table), readers)
         found = report.eligibility if report else eligibility_of(self.table)

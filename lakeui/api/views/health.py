@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from lakeui.api.filtering import refuse_unknown
 from lakeui.monitoring.health import readiness
 
 
@@ -27,7 +28,8 @@ class HealthView(APIView):
     permission_classes = [AllowAny]
 
     @extend_schema(responses={200: HealthSerializer})
-    def get(self, request: Request) -> Response:  # noqa: ARG002 - the same for everybody
+    def get(self, request: Request) -> Response:
+        refuse_unknown(request, frozenset())
         checks = readiness()
         body = {
             "ready": all(check.ok for check in checks),

@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
+from lakeui.api.filtering import asked, refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import (
@@ -98,9 +99,8 @@ class JobForecast(OfTable):
     )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         table = self.table
-        wanted = JobForecastRequestSerializer(data=request.query_params)
-        wanted.is_valid(raise_exception=True)
-        found = forecast_of(table, wanted.validated_data["kind"], {})
+        wanted = asked(request, JobForecastRequestSerializer)
+        found = forecast_of(table, wanted["kind"], {})
         return Response(JobForecastSerializer(found).data)
 
 
@@ -111,6 +111,7 @@ class JobDetail(RetrieveAPIView[Job]):
     serializer_class = JobDetailSerializer
 
     def get_object(self) -> Job:
+        refuse_unknown(self.request, frozenset())
         return job_to_show(self.request, self.kwargs["job_id"])
 
 

@@ -11,6 +11,7 @@ from rest_framework.views import APIView
 
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.api.filtering import refuse_unknown
 from lakeui.catalog.access import visible_tables
 from lakeui.monitoring.alerts import current_alerts
 from lakeui.monitoring.operations import queues
@@ -113,6 +114,7 @@ class Monitoring(APIView):
 
     @extend_schema(responses={200: MonitoringSerializer})
     def get(self, request: Request) -> Response:
+        refuse_unknown(request, frozenset())
         user = caller(request)
         states = worker_states(user)
         jobs = throughput(user, timezone.now())

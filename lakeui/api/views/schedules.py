@@ -11,6 +11,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
+from lakeui.api.filtering import refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.schema import IDEMPOTENCY_KEY
 from lakeui.api.serializers.jobs import JobDetailSerializer
@@ -78,6 +79,7 @@ class ScheduleDetail(GenericAPIView[Schedule]):
     serializer_class = ScheduleSerializer
 
     def get(self, request: Request, schedule_id: int) -> Response:
+        refuse_unknown(request, frozenset())
         return Response(ScheduleSerializer(_seen(request, schedule_id)).data)
 
     @extend_schema(request=ScheduleChangeSerializer, responses={200: ScheduleSerializer})

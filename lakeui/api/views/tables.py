@@ -13,6 +13,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from lakeui.api.caller import caller
+from lakeui.api.filtering import refuse_unknown
 from lakeui.api.idempotency import answer_once
 from lakeui.api.preconditions import check_if_match, etag_of
 from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
@@ -93,6 +94,7 @@ class TableDetail(OfTable):
     serializer_class = TableDetailSerializer
 
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
+        refuse_unknown(request, frozenset())
         return self._answer(self.table)
 
     @extend_schema(

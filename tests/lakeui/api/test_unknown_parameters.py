@@ -1,0 +1,39 @@
+"""A parameter that means nothing is refused on every address: nobody takes all for what was asked."""
+
+import pytest
+from django.urls import reverse
+
+from lakeui.api.urls import urlpatterns
+from tests.lakeui.api.problem import problem
+
+SHOWN_AS_PAGES = {"docs/", "redoc/", "schema/"}  # they are drawn, not asked
+ADDRESSES = sorted(
+    route.name
+    for route in urlpatterns
+    if route.name != "unknown" and str(route.pattern) not in SHOWN_AS_PAGES
+)
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_a_parameter_that_means_nothing_is_refused(as_, table, job, conflict, schedule, name):
+    [route] = [each for each in urlpatterns if each.name == name]
+    places = {
+        "table_id": table.pk,
+        "version": 1,
+        "older": 1,
+        "newer": 2,
+        "job_id": job.pk,
+        "conflict_id": conflict.pk,
+        "schedule_id": schedule.pk,
+        "token_id": job.pk,
+        "key_id": 1,
+        "mute_id": 1,
+        "username": "viewer",
+    }
+    wanted = {place: places[place] for place in route.pattern.converters}
+    answer = as_("admin").get(reverse(f"api:{name}", kwargs=wanted), {"nonsense": "1"})
+    if answer.status_code in (404, 405):  # nothing to be read there
+        problem(answer, answer.status_code)
+        return
+    faults = problem(answer, 422)["errors"]
+    assert "nonsense" in {each["field"] for each in faults}
