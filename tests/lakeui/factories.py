@@ -654,8 +654,11 @@ class Story:
             by_name["finance.ledger"], "vacuum", dry_run=True, statement="VACUUM finance.ledger",
             state=Job.State.SUCCEEDED, created_at=self.ago(minutes=6), attempts=1,
             started_at=self.ago(minutes=6), finished_at=self.ago(minutes=5), requested_by=self.owner,
-            plan={"files": 1866, "size_bytes": int(12.4 * GIB), "retention_hours": 168,
-                  "versions_lost": [1102, 1298]},
+            plan={"summary": "1866 files would be deleted, and 197 versions would no longer be readable.",
+                  "file_count": 1866, "size_bytes": int(12.4 * GIB), "retention_hours": 168.0,
+                  "versions_lost": [[1102, 1298]], "running_writers": [],
+                  "files": [{"path": f"part-{n:05}-7c41.snappy.parquet", "size_bytes": 6_900_000 + 811 * n,
+                             "reason": "no kept version refers to it"} for n in range(40)]},
         )  # fmt: skip
 
     def _runs_like_those_at_work(self, by_name: dict[str, Table]) -> None:

@@ -599,3 +599,11 @@ def test_states_are_counted_beside_what_else_narrows_the_list(as_, lake):
     for said in ("All <small>2</small>", "Active <small>0</small>", "Failed <small>1</small>"):
         assert said in body, said
     assert "1 to 1 of 1" in body
+
+
+def test_a_job_that_ended_waits_for_no_worker_any_more(as_, lake):
+    ended = make_job(lake.table, state=Job.State.FAILED, finished_at=timezone.now())
+    page = as_("viewer").get(f"/jobs/{ended.pk}/").text
+    assert "Its attempts were not recorded." in page
+    assert "No worker has taken it yet" not in page
+    assert "Nothing was logged." in page
