@@ -1,5 +1,7 @@
 """What a job's row learns from the phases of its transactions, and where the row may stop them."""
 
+from datetime import datetime
+
 from django.utils import timezone
 
 from engine.actions.files import AddFile, RemoveFile
@@ -51,7 +53,6 @@ class JobObserver(TransactionObserver):
         self._attempt = lease.attempt
         self._ended_attempt = False
         self._committing = False
-        self._started_at = timezone.now()
 
     @property
     def attempt(self) -> int:
@@ -118,7 +119,7 @@ class JobObserver(TransactionObserver):
             job_id=self._job.pk,
             attempt=self._attempt,
             user_name=self._user_name,
-            wasted_ms=int((now - self._started_at).total_seconds() * 1000),
+            wasted_ms=int((now - self._began()).total_seconds() * 1000),
             wasted_bytes=_staged_bytes(txn),
         )
         self._update_attempt(
@@ -163,15 +164,19 @@ class JobObserver(TransactionObserver):
     def _begin_attempt(self) -> None:
         self._attempt += 1
         self._ended_attempt = False
-        self._started_at = timezone.now()
         self._heartbeat.progress.stages.next_attempt(self._attempt)
         leases.record(self._lease, attempts=self._attempt)
         JobAttempt.objects.create(
             job=self._job,
             number=self._attempt,
             worker=self._lease.worker,
-            started_at=self._started_at,
+            started_at=timezone.now(),
         )
+
+    def _began(self) -> datetime:
+        """When the attempt did, as its row has it: what it cost is told of both."""
+        rows = JobAttempt.objects.filter(job=self._job, number=self._attempt)
+        return rows.values_list("started_at", flat=True).get()
 
     def _update_attempt(self, **fields: object) -> None:
         JobAttempt.objects.filter(job=self._job, number=self._attempt).update(**fields)

@@ -15,6 +15,7 @@ from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.delivery import send_job
 from lakeui.jobs.models import Job, JobAttempt, WorkerReport
 from lakeui.jobs.requests import cancel_job, request_job
+from lakeui.jobs.run_costs import cost_of
 from tests.services import point_celery_to, wait_until
 from workers.maintenance import sweep_leases
 from workers.rehearsal import HOLDING, announce_end
@@ -191,6 +192,8 @@ def test_two_jobs_that_are_made_to_meet_conflict_with_both_sides_recorded(table,
     assert conflict.exception == "MetadataChangedException"
     assert (conflict.read_version, conflict.winning_version) == (0, 1)
     assert (conflict.current_operation, conflict.winner_operation) == ("SET TBLPROPERTIES",) * 2
+    attempt = JobAttempt.objects.get(job=loser)
+    assert conflict.wasted_ms == cost_of([attempt]).thrown_away.wall_ms > 0
     (met,) = conflict.facts["decision"]["winners"]
     assert (met["version"], met["verdicts"]["protocol_changed"]) == (1, "none")
     assert (met["verdicts"]["metadata_changed"], met["verdicts"]["data_added"]) == (
