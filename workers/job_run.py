@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
 from engine.commands.model import Command, Script
@@ -18,7 +19,7 @@ from engine.log.commits import Commit
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.operations.script import ScriptError
-from lakeui.catalog.log_values import json_value
+from lakeui.catalog.log_values import json_value, text
 from lakeui.catalog.mirror import refresh_table
 from lakeui.jobs import leases
 from lakeui.jobs.command_rules import check_command, check_rights, command_of, readable_table
@@ -78,7 +79,7 @@ def _ending(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Ending:
             raise error.cause from error
         return _ending_of_script(error)
     except Exception as error:  # noqa: BLE001 - a fault of ours must end the job, not the worker
-        return _ending_after(error, heartbeat)
+        return _ending_after(_what_happened(error, job), heartbeat)
 
 
 def _ending_of_script(error: ScriptError) -> Ending:
@@ -90,6 +91,21 @@ def _ending_of_script(error: ScriptError) -> Ending:
             return _failed(Job.State.CONFLICTED, Outcome.CONFLICTED, error)
         case _:
             return _failed(Job.State.FAILED, Outcome.FAILED, error)
+
+
+def _what_happened(error: Exception, job: Job) -> Exception:
+    """The job's own commit, where the log holds it: what came after it undoes nothing."""
+    is_told = isinstance(error, EngineError) and not isinstance(error, OperationCancelledError)
+    if is_told or not Job.objects.filter(pk=job.pk, state=Job.State.COMMITTING).exists():
+        return error
+    try:
+        stop_if_committed(job, open_table(job.table.uri))
+    except OwnCommitFoundError as landed:
+        logger.warning("Job %s had committed before it ended", job.pk, exc_info=error)
+        return landed
+    except EngineError:
+        logger.exception("Whether job %s committed cannot be told", job.pk)
+    return error
 
 
 def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
@@ -170,10 +186,10 @@ def _recognised(commit: Commit) -> Ending:
 def _failed(state: Job.State, outcome: JobAttempt.Outcome, error: EngineError) -> Ending:
     facts = {
         "error_code": error.code,
-        "error_message": str(error),
+        "error_message": text(error),
         "error_facts": json_value(error.facts()),
     }
-    return Ending(state, outcome, str(error), facts)
+    return Ending(state, outcome, text(error), facts)
 
 
 def _crashed(error: Exception, heartbeat: Heartbeat) -> Ending:
@@ -181,20 +197,22 @@ def _crashed(error: Exception, heartbeat: Heartbeat) -> Ending:
         return Ending(Job.State.CANCELLED, Outcome.CANCELLED, "Cancelled while it ran")
     logger.error("A job failed", exc_info=error)
     lines = traceback.format_exception_only(error)
-    message = f"An internal error ended the job: {''.join(lines).strip()[:2000]}"
+    message = f"An internal error ended the job: {text(''.join(lines).strip(), 2000)}"
     fields = {"error_code": "LAKE_INTERNAL", "error_message": message}
     return Ending(Job.State.FAILED, Outcome.FAILED, message, fields)
 
 
 def _finish(job: Job, lease: leases.Lease, ending: Ending) -> None:
-    leases.finish(lease, ending.state, **ending.fields)
-    JobAttempt.objects.filter(job=job, outcome=Outcome.RUNNING).update(
-        outcome=ending.outcome, finished_at=timezone.now(), message=ending.message
-    )
+    """The job, its attempt and its log end in one step: a worker that dies in it leaves all three."""
     level = JobEvent.Level.INFO if ending.state == Job.State.SUCCEEDED else JobEvent.Level.ERROR
-    log_event(job.pk, ending.message, level)
-    if ending.state == Job.State.SUCCEEDED and _was_cancelled(job):
-        log_event(job.pk, "The cancellation came after the commit", JobEvent.Level.WARNING)
+    with transaction.atomic():
+        leases.finish(lease, ending.state, **ending.fields)
+        JobAttempt.objects.filter(job=job, outcome=Outcome.RUNNING).update(
+            outcome=ending.outcome, finished_at=timezone.now(), message=ending.message
+        )
+        log_event(job.pk, ending.message, level)
+        if ending.state == Job.State.SUCCEEDED and _was_cancelled(job):
+            log_event(job.pk, "The cancellation came after the commit", JobEvent.Level.WARNING)
 
 
 def _was_cancelled(job: Job) -> bool:

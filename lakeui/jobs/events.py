@@ -4,6 +4,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from lakeui.catalog.log_values import json_value, text
 from lakeui.jobs.models import JobEvent
 
 
@@ -12,5 +13,5 @@ def log_event(
 ) -> None:
     """Add a line to a job's log. `data` is JSON-ready."""
     JobEvent.objects.create(
-        job_id=job_id, at=timezone.now(), level=level, message=message, data=data
+        job_id=job_id, at=timezone.now(), level=level, message=text(message), data=json_value(data)
     )
