@@ -118,7 +118,9 @@ class Snapshot:
     def clustering_columns(self) -> tuple[str, ...]:
         """Logical names of the clustering columns, nested ones with dots; empty if not clustered."""
         domain = self.domains.get(CLUSTERING_DOMAIN)
-        return () if domain is None else _clustering_columns(domain, self.schema, self.mapping_mode)
+        return (
+            () if domain is None else clustering_columns_in(domain, self.schema, self.mapping_mode)
+        )
 
     @cached_property
     def timestamp_ms(self) -> int:
@@ -257,7 +259,7 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
     return schema
 
 
-def _clustering_columns(domain: DomainMetadata, schema: StructType, mode: str) -> tuple[str, ...]:
+def clustering_columns_in(domain: DomainMetadata, schema: StructType, mode: str) -> tuple[str, ...]:
     """The logical names behind the physical ones that the domain lists."""
     try:
         listed = msgspec.json.decode(domain.configuration)["clusteringColumns"]

@@ -8,9 +8,10 @@ from typing import Any
 from django.db.models import Q
 
 from engine.actions.codec import decode_lines
-from engine.actions.table import Metadata, Protocol
+from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.errors import EngineError
 from engine.schema.types import StructType, parse_schema
+from engine.snapshot.snapshot import CLUSTERING_DOMAIN, clustering_columns_in
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import schema_lines
 
@@ -106,6 +107,21 @@ def said_in(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
         return None, None
     metadata = next((each for each in actions if isinstance(each, Metadata)), None)
     return metadata, next((each for each in actions if isinstance(each, Protocol)), None)
+
+
+def clustering_said_in(commit: Commit, metadata: Metadata) -> tuple[str, ...]:
+    """What the kept text of a commit that made a table adds to its layout; nothing if unclustered."""
+    try:
+        actions = list(decode_lines(commit.raw.encode()))
+        schema = parse_schema(metadata.schema_string)
+        mode = metadata.configuration.get("delta.columnMapping.mode", "none")
+        return tuple(
+            f"clustered by {', '.join(clustering_columns_in(each, schema, mode))}"
+            for each in actions
+            if isinstance(each, DomainMetadata) and each.domain == CLUSTERING_DOMAIN
+        )
+    except EngineError:
+        return ()
 
 
 def compared(before: Definition, after: Definition) -> Iterator[Section]:

@@ -1,7 +1,7 @@
 """What versions changed: one by one, and from one to another."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db.models import Count, Q, QuerySet, Sum
 
@@ -11,6 +11,7 @@ from lakeui.catalog.definitions import (
     NOTHING,
     Definition,
     Section,
+    clustering_said_in,
     compared,
     definition_at,
     definition_of,
@@ -168,9 +169,12 @@ def _change(
     """What a version changed, and the definition after it as far as it is known."""
     metadata, protocol = said_in(commit)
     now = definition_of(metadata) if metadata else None
+    shown = now
     if _makes(commit):
         before = NOTHING
-    sections, gap = _changed(commit, before, now)
+        if now and metadata:
+            shown = replace(now, layout=(*now.layout, *clustering_said_in(commit, metadata)))
+    sections, gap = _changed(commit, before, shown)
     said = _protocol_text(protocol_lines(protocol)) if protocol else ""
     change = DefinitionChange(commit, sections, said, gap)
     return change, now if commit.changes_metadata else before

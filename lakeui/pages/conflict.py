@@ -18,6 +18,7 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.loss.advice import Advice, advice
 from lakeui.conflicts.loss.alike import DAYS, alike, neighbours
 from lakeui.conflicts.loss.both_sides import both_sides
+from lakeui.conflicts.loss.landed import Landed, landed_later
 from lakeui.conflicts.models import Conflict
 from lakeui.pages.charts.overlap import draw_known_rows, draw_overlap
 from lakeui.pages.conflict_rows import rows_view
@@ -71,6 +72,7 @@ def _context(
     paths = [path for path in facts.get("files") or [] if isinstance(path, str)]
     chart = draw_overlap(decision, (str(each.get("path")) for each in files)) if decision else None
     may_write = conflict.table is not None and may(request.user, "write", conflict.table)
+    landed = landed_later(conflict)
     return {
         "conflict": conflict,
         "facts": facts,
@@ -88,8 +90,10 @@ def _context(
         "paths": paths[:_FILES_SHOWN],
         "known": None if chart or not files else _known_rows(conflict, files),
         "acts": [
-            _act(each, conflict, may_write=may_write) for each in advice(conflict, sides, like)
+            _act(each, conflict, landed, may_write=may_write)
+            for each in advice(conflict, sides, like)
         ],
+        "landed": landed,
         "near": neighbours(visible, conflict),
         "alike": like.conflicts[:_ALIKE_SHOWN],
         "alike_count": like.count,
@@ -100,13 +104,12 @@ def _context(
     }
 
 
-def _act(found: Advice, conflict: Conflict, *, may_write: bool) -> Act:
+def _act(found: Advice, conflict: Conflict, landed: Landed | None, *, may_write: bool) -> Act:
     table, job = conflict.table_id, conflict.job
     address, label = "", ""
     if found.act == "job" and job is not None:
-        done = job.committed_version
-        address = reverse("job", args=[job.pk])
-        label = "Run again…" if done is None else f"Done as v{done}"
+        address = reverse("job", args=[landed.job_id if landed else job.pk])
+        label = f"Done as v{landed.version}" if landed else "Run again…"
     elif found.act == "schedule" and job is not None and job.schedule_id:
         address, label = reverse("schedule-change", args=[job.schedule_id]), "Edit the schedule"
     elif table is None or not may_write:

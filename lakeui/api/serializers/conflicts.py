@@ -8,6 +8,7 @@ from lakeui.api.serializers.conflict_sides import (
     AlikeConflictSerializer,
     SideSerializer,
 )
+from lakeui.conflicts.loss.landed import Landed
 from lakeui.conflicts.models import Conflict
 
 
@@ -65,6 +66,14 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
         ]
 
 
+class LandedSerializer(serializers.Serializer[Landed]):
+    """What the write that lost became after all: by its own job, or by one that ran it again."""
+
+    version = serializers.IntegerField()
+    job_id = serializers.UUIDField()
+    is_same_job = serializers.BooleanField()
+
+
 class ConflictDetailSerializer(ConflictSerializer):
     """A conflict with both sides, what would have helped, and losses like it.
 
@@ -79,6 +88,7 @@ class ConflictDetailSerializer(ConflictSerializer):
     advice = AdviceSerializer(many=True)
     alike = AlikeConflictSerializer(many=True, source="alike.conflicts")
     alike_is_capped = serializers.BooleanField(source="alike.is_capped")
+    landed = LandedSerializer(allow_null=True)
     previous_id = serializers.IntegerField(source="neighbours.previous", allow_null=True)
     next_id = serializers.IntegerField(source="neighbours.next", allow_null=True)
 
@@ -94,6 +104,7 @@ class ConflictDetailSerializer(ConflictSerializer):
             "advice",
             "alike",
             "alike_is_capped",
+            "landed",
             "previous_id",
             "next_id",
         ]

@@ -23,6 +23,7 @@ from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.loss.advice import advice
 from lakeui.conflicts.loss.alike import alike, neighbours
 from lakeui.conflicts.loss.both_sides import both_sides
+from lakeui.conflicts.loss.landed import landed_later
 from lakeui.conflicts.loss.row_values import ask_for_rows
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.monitoring.partition_costs import costs_by_partition
@@ -104,6 +105,7 @@ class ConflictDetail(RetrieveAPIView[Conflict]):
             alike=like,
             advice=advice(conflict, sides, like),
             neighbours=neighbours(visible, conflict),
+            landed=landed_later(conflict),
         )
         return conflict
 

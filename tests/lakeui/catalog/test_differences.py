@@ -80,6 +80,20 @@ def test_one_version_is_compared_with_the_definition_before_it(table):
     assert change_of(table.commits.get(version=2)) is None
 
 
+def test_a_version_that_makes_a_clustered_table_says_by_which_columns(table):
+    made = defined(table, 0, properties={}, features=["clustering"])
+    domain = {"domain": "delta.clustering", "removed": False}
+    names = json.dumps({"clusteringColumns": [["order_date"], ["channel"]]})
+    made.raw += json.dumps({"domainMetadata": domain | {"configuration": names}}) + "\n"
+    made.save()
+    layout = next(each for each in change_of(made).sections if each.name == "Layout")
+    said = [line.text for line in layout.lines]
+    assert said == ["not partitioned", "clustered by order_date, channel"]
+    defined(table, 1, properties={"colour": "mauve"})
+    later = change_of(table.commits.get(version=1))
+    assert [each.name for each in later.changed] == ["Properties"]
+
+
 def test_what_a_version_changed_is_not_guessed_where_nothing_before_it_is_kept(table):
     change = change_of(defined(table, 2, properties={"keep": "7 days"}))
     assert change.sections is None

@@ -16,7 +16,7 @@ from lakeui.conflicts.recording import record_escaped
 from lakeui.conflicts.reports.links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
 from tests.engine.conflicts.test_checks import ROWS
-from tests.lakeui.factories import make_conflict
+from tests.lakeui.factories import make_conflict, make_job
 from tests.lakeui.story_decision import FILE, MET, story_decision, story_rows
 
 SAID = {
@@ -97,6 +97,22 @@ def test_the_fragment_stops_asking_once_the_rows_are_there(as_, told):
     answer = client.get(address, headers={"HX-Request": "true"})
     assert answer.status_code == 286
     assert "<html" not in answer.content.decode()
+
+
+def test_a_lost_write_that_was_run_again_tells_what_it_became(as_, lake):
+    address, lost = f"/api/v1/conflicts/{lake.conflict.pk}/", lake.conflict.job
+    assert as_("viewer").get(address).json()["landed"] is None
+    again = make_job(lake.table, "optimize", state="conflicted", retry_of=lost)
+    last = make_job(
+        lake.table, "optimize", state="succeeded", retry_of=again, committed_version=14,
+        finished_at=timezone.now(),
+    )  # fmt: skip
+    body = _page(as_("viewer"), lake.conflict)
+    assert "run again as v14" in body
+    assert "Run again…" not in body
+    assert f"/jobs/{last.pk}/" in body
+    expected = {"version": 14, "job_id": str(last.pk), "is_same_job": False}
+    assert as_("viewer").get(address).json()["landed"] == expected
 
 
 def test_a_stranger_learns_nothing_of_it(as_, told):

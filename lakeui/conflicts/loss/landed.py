@@ -1,0 +1,34 @@
+"""Whether the write that lost landed after all: by another attempt of its job, or by a job run again."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.db.models import Q
+
+from lakeui.conflicts.models import Conflict
+
+_RERUNS_FOLLOWED = 4  # of one another
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The version that it became, and the job that committed it."""
+
+    version: int
+    job_id: UUID
+    is_same_job: bool
+
+
+def landed_later(conflict: Conflict) -> Landed | None:
+    """The first commit of the job, or of the jobs that ran it again. None: not so far, as known here."""
+    job = conflict.job
+    if job is None or conflict.kind == Conflict.Kind.ABSORBED:
+        return None
+    if job.committed_version is not None:
+        return Landed(job.committed_version, job.pk, is_same_job=True)
+    of_it = Q()
+    for hops in range(1, _RERUNS_FOLLOWED + 1):
+        of_it |= Q(**{"__".join(["retry_of"] * hops): job.pk})
+    again = type(job).objects.filter(of_it, committed_version__isnull=False)
+    found = again.order_by("finished_at").values_list("committed_version", "pk").first()
+    return Landed(found[0], found[1], is_same_job=False) if found else None
