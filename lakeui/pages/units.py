@@ -23,6 +23,11 @@ def format_count(number: float) -> str:
     return f"{number:,}".replace("-", MINUS)
 
 
+def format_position(per_cent: float) -> str:
+    """A position in a chart, in per cent: short, with a point."""
+    return f"{per_cent:.2f}".rstrip("0").rstrip(".") + "%"
+
+
 def format_duration(milliseconds: float) -> str:
     """7 min 42 s: two units at most."""
     seconds = abs(milliseconds) / 1000

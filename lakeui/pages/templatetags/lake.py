@@ -72,8 +72,15 @@ def ver(table_pk: int | None, version: int | None) -> SafeString:
         return format_html('<span class="none">{}</span>', "no table yet")
     if table_pk is None:
         return format_html('<span class="ver">v{}</span>', version)
-    address = reverse("table-version", args=[table_pk, version])
-    return format_html('<a class="ver" href="{}">v{}</a>', address, version)
+    return format_html(
+        '<a class="ver" href="{}{}/">v{}</a>', pages_of_versions(table_pk), version, version
+    )
+
+
+@lru_cache(maxsize=_KEPT)
+def pages_of_versions(table_pk: int) -> str:
+    """The address of a version's page, up to the version: pages name them by the hundred."""
+    return reverse("table-version", args=[table_pk, 0]).removesuffix("0/")
 
 
 @register.simple_tag
@@ -219,7 +226,7 @@ def pretty(value: object) -> str:
 @register.filter
 def pos(number: float) -> str:
     """A position in a chart, in per cent: short, with a point."""
-    return f"{number:.2f}".rstrip("0").rstrip(".") + "%"
+    return units.format_position(number)
 
 
 @register.filter
