@@ -89,7 +89,7 @@ def check_in_place(store: Store, read: TableState) -> None:
         TableReplacedError: it is not.
     """
     status = store.stat(commit_path(read.version))
-    if status is None or status.modified_ms == read.file_time_ms:
+    if status is None or _is_same_time(status.modified_ms, read.file_time_ms):
         return
     if not _is_same_commit(store, read):
         raise TableReplacedError(store.root, read.version)
@@ -134,6 +134,13 @@ def _is_latest(store: Store, version: int) -> bool:
     hint = read_hint(store)
     passed_over = hint is not None and hint > version
     return version >= 0 and not passed_over and store.stat(commit_path(version)) is not None
+
+
+def _is_same_time(file_ms: int, known_ms: int | None) -> bool:
+    """Stores that list milliseconds may tell whole seconds of one file."""
+    if known_ms is None:
+        return False
+    return file_ms in {known_ms, known_ms // 1000 * 1000}
 
 
 def _is_same_commit(store: Store, read: TableState) -> bool:

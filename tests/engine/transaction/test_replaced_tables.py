@@ -2,13 +2,17 @@
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from engine.errors import TableReplacedError
+from engine.log.paths import commit_path
 from engine.log.segment import list_log_files
+from engine.snapshot.snapshot import load_snapshot
 from engine.snapshot.upkeep import checkpoint
+from engine.storage.local import LocalStore
 from engine.table import DeltaTable
 from tests.engine.transaction.tables import SCHEMA, append, data_file, paths_of
 
@@ -50,6 +54,25 @@ def test_a_copy_of_the_same_table_may_have_other_file_times(tmp_path, has_checkp
     txn.stage(data_file("mine"))
     _shift_times(table.uri, 5)
     assert txn.commit("WRITE") == 2
+
+
+def test_a_file_whose_time_is_told_in_whole_seconds_is_not_looked_into(tmp_path):
+    """Some object stores list milliseconds and answer for one object in seconds."""
+
+    class InSeconds(LocalStore):
+        def stat(self, path):
+            found = super().stat(path)
+            return found and replace(found, modified_ms=found.modified_ms // 1000 * 1000)
+
+        def read(self, path, *part):
+            assert path != commit_path(1)
+            return super().read(path, *part)
+
+    _made(str(tmp_path / "t"), "a")
+    table = DeltaTable(
+        InSeconds(tmp_path / "t"), snapshot=load_snapshot(LocalStore(tmp_path / "t"))
+    )
+    assert append(table, "b") == 2
 
 
 def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_table_made_anew(tmp_path):
