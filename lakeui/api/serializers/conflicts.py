@@ -66,7 +66,7 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
         ]
 
 
-class LandedSerializer(serializers.Serializer[Landed]):
+class LandedLaterSerializer(serializers.Serializer[Landed]):
     """What the write that lost became after all: by its own job, or by one that ran it again."""
 
     version = serializers.IntegerField()
@@ -88,7 +88,7 @@ class ConflictDetailSerializer(ConflictSerializer):
     advice = AdviceSerializer(many=True)
     alike = AlikeConflictSerializer(many=True, source="alike.conflicts")
     alike_is_capped = serializers.BooleanField(source="alike.is_capped")
-    landed = LandedSerializer(allow_null=True)
+    landed = LandedLaterSerializer(allow_null=True)
     previous_id = serializers.IntegerField(source="neighbours.previous", allow_null=True)
     next_id = serializers.IntegerField(source="neighbours.next", allow_null=True)
 
