@@ -4,6 +4,8 @@ A worker takes a job by claiming it, which draws a new fencing number; from then
 where that number still stands. A worker that was paused past its lease finds its number overtaken
 and stops. So a message delivered twice, or a worker that comes back from the dead, changes nothing.
 
+Leases are counted by the database's clock: those of the hosts need not agree.
+
 queued → running ⇄ committing → succeeded, failed, conflicted or cancelled; an expired lease leads
 back to queued, with a higher number.
 """
@@ -16,7 +18,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from engine.errors import OperationCancelledError
@@ -130,8 +132,7 @@ def requeue_expired() -> list[UUID]:
 
     A job that lost its worker too often fails instead: it may be what ends them.
     """
-    now = timezone.now()
-    expired = Job.objects.filter(state__in=_HELD, lease_expires_at__lt=now)
+    expired = Job.objects.filter(state__in=_HELD, lease_expires_at__lt=Now())
     return [job.pk for job in expired if _requeue(job)]
 
 
@@ -183,6 +184,5 @@ def _rows(lease: Lease) -> QuerySet[Job]:
 
 
 def _lease_times() -> dict[str, Any]:
-    now = timezone.now()
-    expiry = now + timedelta(seconds=settings.JOB_LEASE_SECONDS)
-    return {"heartbeat_at": now, "lease_expires_at": expiry}
+    expiry = Now() + timedelta(seconds=settings.JOB_LEASE_SECONDS)
+    return {"heartbeat_at": Now(), "lease_expires_at": expiry}

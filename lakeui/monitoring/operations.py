@@ -6,6 +6,7 @@ from datetime import datetime
 
 from django.core.cache import cache
 from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 from kombu.exceptions import KombuError, OperationalError
 
@@ -86,7 +87,7 @@ def workers() -> tuple[Worker, ...]:
 def stale_jobs() -> QuerySet[Job]:
     """Running jobs whose lease ran out: the sweeper has not yet found them, or does not run."""
     running = [Job.State.RUNNING, Job.State.COMMITTING]
-    return Job.objects.filter(state__in=running, lease_expires_at__lt=timezone.now())
+    return Job.objects.filter(state__in=running, lease_expires_at__lt=Now())
 
 
 def mirror_lag_s(table: Table, now: datetime | None = None) -> float | None:

@@ -104,3 +104,20 @@ def test_renewing_moves_the_expiry(job, lease):
     expire(job)
     leases.renew(lease)
     assert leases.requeue_expired() == []
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=1), timedelta(hours=-1)])
+def test_a_host_whose_clock_is_wrong_neither_ends_nor_keeps_a_lease(job, monkeypatch, ahead):
+    real = timezone.now
+    monkeypatch.setattr(timezone, "now", lambda: real() + ahead)
+    lease = leases.claim(job.pk, "spark@wrong")
+    assert lease is not None
+    leases.renew(lease)
+    monkeypatch.undo()
+    assert leases.requeue_expired() == []
+    monkeypatch.setattr(timezone, "now", lambda: real() + ahead)
+    assert leases.requeue_expired() == []
+    monkeypatch.undo()
+    expire(job)
+    monkeypatch.setattr(timezone, "now", lambda: real() + ahead)
+    assert leases.requeue_expired() == [job.pk]
