@@ -131,8 +131,13 @@ class Merge(Command):
             raise RequestError(what, "Give one another alias.", field="source_alias")
 
     def tables_read(self) -> tuple[str, ...]:
-        """As `Command.tables_read`, with the subqueries of its clauses' conditions."""
-        texts = (each.condition for each in self.clauses if each.condition)
+        """As `Command.tables_read`, with the subqueries of its clauses."""
+        texts = (
+            text
+            for each in self.clauses
+            for text in (each.condition, *each.assignments.values())
+            if text
+        )
         inner = (name for text in texts for name in tables_in_condition(text))
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
@@ -144,7 +149,7 @@ class Merge(Command):
         now_ms: int | None = None,
         tables: Tables | None = None,
     ) -> "AnalysedMerge":
-        """Its conditions and assignments as trees; subqueries in clauses' conditions over `tables`.
+        """Its conditions and assignments as trees; subqueries in clauses over `tables`.
 
         Raises:
             ExpressionError: (`UnknownColumnError`) a part that does not fit the schemas.
@@ -272,7 +277,7 @@ class _Sides:
         else:
             assignments = {
                 Scope((self._target,)).resolve(column_path(column)).path: parse_expression(
-                    text, scope, now_ms=self._now_ms
+                    text, scope, now_ms=self._now_ms, nested=self._nested
                 )
                 for column, text in clause.assignments.items()
             }

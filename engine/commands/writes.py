@@ -11,6 +11,9 @@ from engine.commands.names import column_list, name_sql, options_sql, table_sql,
 from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
 from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.queries.binding import Tables
+from engine.expressions.queries.subqueries import nested_in, unbound
+from engine.expressions.queries.tables import tables_in_condition
 from engine.expressions.tree import Expression
 from engine.schema.types import StructType
 
@@ -163,14 +166,22 @@ class Update(Command):
             self.assigned(schema)
 
     def assigned(
-        self, schema: StructType, *, now_ms: int | None = None
+        self, schema: StructType, *, now_ms: int | None = None, tables: Tables | None = None
     ) -> dict[tuple[str, ...], Expression]:
-        """The assignments as trees, by the path of the column."""
+        """The assignments as trees, by the path of the column; subqueries as in `condition`."""
         scope = self.scope(schema)
+        nested = unbound if tables is None else nested_in(tables)
         return {
-            scope.resolve(column_path(column)).path: parse_expression(text, scope, now_ms=now_ms)
+            scope.resolve(column_path(column)).path: parse_expression(
+                text, scope, now_ms=now_ms, nested=nested
+            )
             for column, text in self.assignments.items()
         }
+
+    def tables_read(self) -> tuple[str, ...]:
+        """As `Command.tables_read`, with the subqueries of its values."""
+        inner = (name for text in self.assignments.values() for name in tables_in_condition(text))
+        return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
     def statement(self) -> str:
         """As `Command.statement`."""

@@ -211,7 +211,7 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
     inserts, marked = rows.inserts(_unmatched_source(merging))
     merging.terms = merging.terms.numbered_to(marked)
     if actions is not None and touched:
-        if merging.snapshot.properties.enable_change_data_feed:
+        if merging.snapshot.properties.enable_change_data_feed or rows.asks_for_values:
             rows, actions = rows.with_values(merging.target(touched), actions)
             merging.rows = rows
         target = merging.target(touched, row_ids=merging.kept)

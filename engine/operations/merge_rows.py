@@ -57,6 +57,16 @@ class MergeRows:
     tables: QueryTables
     pairs_found: DataFrame | None = None
 
+    @property
+    def asks_for_values(self) -> bool:
+        """Whether a value of a row that is there holds a subquery: `with_values` computes it."""
+        return any(
+            has_subquery(value)
+            for each in self.merge.clauses
+            if each.when != NOT_MATCHED
+            for value in each.assignments.values()
+        )
+
     def clauses(self, when: str) -> list[tuple[int, AnalysedClause]]:
         """The clauses of a kind with their numbers, in the order in which they are tried."""
         return [(i, each) for i, each in enumerate(self.merge.clauses) if each.when == when]
@@ -98,17 +108,22 @@ class MergeRows:
 
     def with_values(self, target: DataFrame, actions: DataFrame) -> tuple["MergeRows", DataFrame]:
         """The same with what is asked once beside the actions, materialised (`asked_once`)."""
-        clauses, columns = [], []
+        clauses: list[AnalysedClause] = []
+        asked: dict[str, tuple[int, Expression]] = {}
         for number, clause in enumerate(self.merge.clauses):
             over = clause.assignments
             if clause.when != NOT_MATCHED:
                 values, over = asked_once(clause.assignments, f"{number}_")
-                mine = column(CLAUSE) == number
-                columns += [F.when(mine, to_column(v)).alias(name) for name, v in values.items()]
+                asked |= {name: (number, value) for name, value in values.items()}
             clauses.append(replace(clause, assignments=over))
-        if not columns:
+        if not asked:
             return self, actions
         frame = self._with_actions(target, actions, "inner")
+        frame = self.tables.prepared(frame, [value for _, value in asked.values()])
+        columns = [
+            F.when(column(CLAUSE) == number, self.tables.value(value)).alias(name)
+            for name, (number, value) in asked.items()
+        ]
         places = {"__file": FILE, "__row": ROW, "__source": SOURCE_ROW}
         known = [column(name).alias(own) for name, own in places.items()]
         found = frame.select(*known, column(CLAUSE), *columns).localCheckpoint(eager=True)
@@ -163,10 +178,11 @@ class MergeRows:
         self, chosen: DataFrame, number: int, clause: AnalysedClause
     ) -> tuple[DataFrame, StructType]:
         """The values of one clause's rows, and the columns that they are for."""
+        chosen = self.tables.prepared(chosen, clause.assignments.values())
         fields = {path[0]: self.schema.get(path[0]) for path in clause.assignments}
         given = StructType(tuple(each for each in fields.values() if each is not None))
         columns = [
-            reshaped(to_column(value), value.type, each.type).alias(each.name)
+            reshaped(self.tables.value(value), value.type, each.type).alias(each.name)
             for path, value in clause.assignments.items()
             if (each := fields[path[0]]) is not None
         ]

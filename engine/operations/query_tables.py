@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame
 from engine.errors import RequestError
 from engine.expressions.queries.binding import PLANNED
 from engine.expressions.queries.plan import Query, Scan
+from engine.expressions.queries.subquery_places import refuse_in
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import VOID, Column, Expression, Subquery, walk
 from engine.operations.execution import Execution
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.columns import is_true
+from engine.spark.columns import is_true, to_column
 from engine.spark.query_frames import QueryFrames, with_outer_columns
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
@@ -78,7 +79,7 @@ class QueryTables:
             return self.prepared(rows, [condition]).filter(self.holds(condition))
 
     def prepared(self, rows: DataFrame, conditions: Iterable[Expression]) -> DataFrame:
-        """Rows with what `holds` needs of them, for these conditions."""
+        """Rows with what `holds` and `value` need of them, for these conditions and values."""
         columns = {
             Column(each.path[:1], VOID, each.relation)
             for condition in conditions
@@ -97,6 +98,19 @@ class QueryTables:
         """
         with _refusals():
             return self._frames().condition(condition, None)
+
+    def value(self, tree: Expression) -> SparkColumn:
+        """A value over prepared rows, that may hold subqueries.
+
+        Raises:
+            ExpressionError: IN with a subquery, which conditions alone may hold.
+            RequestError: Spark cannot do it.
+        """
+        if not has_subquery(tree):
+            return to_column(tree)
+        refuse_in(tree)
+        with _refusals():
+            return self._frames().column(tree, None)
 
     def _frames(self) -> QueryFrames:
         return QueryFrames(self._execution.spark, self._scan)

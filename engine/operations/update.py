@@ -4,6 +4,7 @@ With deletion vectors the old rows are marked deleted and only the new images ar
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from time import monotonic
 
 from pyspark.sql import Column, DataFrame
@@ -12,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.model import Update
 from engine.expressions.render import to_sql
+from engine.expressions.traits import has_subquery
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, keeps_row_ids
 from engine.operations.query_tables import QueryTables
@@ -25,7 +27,7 @@ from engine.spark.assignment import (
     check_assignments,
     regenerated,
 )
-from engine.spark.columns import column, to_column
+from engine.spark.columns import column
 from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import enforce
@@ -52,7 +54,7 @@ def update(command: Update, execution: Execution) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
     tables = QueryTables(execution, txn)
     condition = execution.condition(command, snapshot, tables.schema)
-    assignments = command.assigned(snapshot.schema, now_ms=execution.now_ms)
+    assignments = command.assigned(snapshot.schema, now_ms=execution.now_ms, tables=tables.schema)
     check_assignments(snapshot.schema, assignments)
     txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
@@ -60,7 +62,8 @@ def update(command: Update, execution: Execution) -> OperationResult:
         return _plan(snapshot, candidates)
     gone = find_rows(execution, snapshot, condition, candidates, tables)
     scanned = monotonic()
-    written, changes = _images(execution, snapshot, condition or TRUE, assignments, gone)
+    setting = _Setting(condition or TRUE, assignments, tables)
+    written, changes = _images(execution, snapshot, setting, gone)
     txn.stage(*gone.actions(), *written.adds, *changes)
     updated = gone.rows if gone.rows is not None else written.rows
     metrics: dict[str, int | str] = {
@@ -81,12 +84,22 @@ def update(command: Update, execution: Execution) -> OperationResult:
     return result if not gone.is_empty else result.saying("No row matches: nothing was changed.")
 
 
+@dataclass(frozen=True)
+class _Setting:
+    """What is set, of which rows; `tables` are what subqueries read."""
+
+    condition: Expression
+    assignments: Assignments
+    tables: QueryTables
+
+    @property
+    def has_subquery(self) -> bool:
+        """Whether a value holds one."""
+        return any(map(has_subquery, self.assignments.values()))
+
+
 def _images(
-    execution: Execution,
-    snapshot: Snapshot,
-    condition: Expression,
-    assignments: Assignments,
-    gone: RowDeletion,
+    execution: Execution, snapshot: Snapshot, setting: _Setting, gone: RowDeletion
 ) -> tuple[Written, list[AddCDCFile]]:
     """The new images, and with them the rows of rewritten files that stay as they are."""
     touched = (*gone.removed, *(each.add for each in gone.masked))
@@ -94,11 +107,12 @@ def _images(
         return Written(), []
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     with execution.spark_stage("write new rows"):
-        rows = marked_rows(execution, snapshot, condition, gone, touched, row_ids=kept)
+        rows = marked_rows(execution, snapshot, setting.condition, gone, touched, row_ids=kept)
         if gone.masked:
             rows = rows.filter(column(MATCH))
-        if snapshot.properties.enable_change_data_feed:
-            rows, assignments = _with_values(rows, assignments)
+        assignments = setting.assignments
+        if snapshot.properties.enable_change_data_feed or setting.has_subquery:
+            rows, assignments = _with_values(rows, setting)
         images = _assigned(rows, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
         if gone.masked and is_scattered(table, len(touched)):
@@ -113,11 +127,12 @@ def _images(
     return written, changes
 
 
-def _with_values(rows: DataFrame, assignments: Assignments) -> tuple[DataFrame, Assignments]:
+def _with_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
     """The rows with what is asked once, materialised, and the assignments over it."""
-    values, over = asked_once(assignments)
+    values, over = asked_once(setting.assignments)
+    rows = setting.tables.prepared(rows, values.values())
     for name, value in values.items():
-        rows = rows.withColumn(name, F.when(column(MATCH), to_column(value)))
+        rows = rows.withColumn(name, F.when(column(MATCH), setting.tables.value(value)))
     return rows.localCheckpoint(eager=True) if values else rows, over
 
 

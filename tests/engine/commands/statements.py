@@ -46,6 +46,7 @@ UNDERSTOOD = [
     ),
     ("DELETE FROM t AS x WHERE x.a = 1 WITH ('autoCompact' = 'true')", "delete", None),
     ("UPDATE t SET a = 1 WITH ('autoCompact' = 'true')", "update", None),
+    ("UPDATE t SET a = (SELECT max(b) FROM s WHERE s.id = t.id)", "update", None),
     ("UPDATE t SET a = 1, b = 2 WHERE a > 1 WITH ('autoCompact' = 'true')", "update", None),
     ("INSERT INTO t WITH ('autoCompact' = 'false') VALUES (1)", "append", None),
     (

@@ -90,3 +90,15 @@ def test_the_tables_name_and_alias_may_stand_before_columns():
         parse_statement(text).validate(SCHEMA)
     with pytest.raises(ExpressionError):
         parse_statement("DELETE FROM t AS x WHERE y.id = 1").validate(SCHEMA)
+
+
+def test_the_tables_that_values_read_are_named():
+    update = parse_statement(
+        "UPDATE t SET id = (SELECT max(x) FROM secret) WHERE id IN (SELECT z FROM o)"
+    )
+    assert update.tables_read() == ("o", "secret")
+    merge = parse_statement(
+        "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET name = (SELECT y FROM a) "
+        "WHEN NOT MATCHED THEN INSERT (id) VALUES ((SELECT max(x) FROM b))"
+    )
+    assert merge.tables_read() == ("s", "a", "b")

@@ -140,6 +140,7 @@ def test_what_a_query_reads_of_its_own_table_conflicts_with_what_changes_it(lake
     _people(lake)
     race = [
         ("INSERT INTO t SELECT max(id) + 1, 0.0 FROM t", "DELETE FROM t WHERE id = 4", True),
+        ("INSERT INTO t VALUES (20, 0)", "INSERT INTO t VALUES (21, 0)", False),
         ("INSERT INTO t SELECT id, 1.0 FROM t WHERE id = 1", "DELETE FROM t WHERE id = 2", False),
         (
             "INSERT INTO t SELECT 20, 1.0 WHERE 3 IN (SELECT id FROM t)",
@@ -154,6 +155,11 @@ def test_what_a_query_reads_of_its_own_table_conflicts_with_what_changes_it(lake
         (
             "UPDATE t SET total = 5 WHERE id = (SELECT max(id) FROM t)",
             "DELETE FROM t WHERE id = 1",
+            True,
+        ),
+        (
+            "UPDATE t SET total = (SELECT count(*) FROM t) WHERE id = 20",
+            "DELETE FROM t WHERE id = 21",
             True,
         ),
     ]
@@ -203,3 +209,24 @@ def test_clauses_of_a_merge_ask_other_tables(lake):
         "WHEN NOT MATCHED BY SOURCE AND t.total = (SELECT max(total) FROM t) THEN DELETE"
     )
     assert lake.rows() == [(1, 50.0), (2, 0.0), (3, None), (None, 7.0)]
+
+
+@pytest.mark.parametrize("layout", ["", REWRITES])
+def test_values_are_asked_of_other_tables_and_of_its_own(lake, layout):
+    _people(lake, layout)
+    lake(
+        "UPDATE t SET total = coalesce((SELECT sum(o.amount) FROM orders o WHERE o.person = t.id), "
+        "(SELECT max(total) FROM t)) WHERE id <> 4"
+    )
+    assert lake.rows() == [(1, 12.5), (2, 9.0), (3, 1.0), (4, 9.0)]
+    lake(
+        "MERGE INTO t USING (SELECT 1 AS id UNION ALL SELECT 5) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET total = t.total + "
+        "(SELECT count(*) FROM orders o WHERE o.person = s.id AND t.total > 1) "
+        "WHEN NOT MATCHED THEN INSERT (id, total) "
+        "VALUES (s.id, (SELECT min(o.amount) FROM orders o WHERE o.id > s.id)) "
+        "WHEN NOT MATCHED BY SOURCE AND t.id = 2 THEN UPDATE SET total = (SELECT sum(total) FROM t)"
+    )
+    assert lake.rows() == [(1, 14.5), (2, 31.5), (3, 1.0), (4, 9.0), (5, 1.0)]
+    with pytest.raises(EngineError):
+        lake("UPDATE t SET total = (SELECT amount FROM orders)")
