@@ -10,7 +10,7 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.filters import count_by_table
-from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.monitoring.losses import lost_since, met_by
@@ -44,7 +44,7 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
     """The tables with something new, those that failed or lost first."""
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
     losses, failures = count_by_table(lost_since(user, since)), count_by_table(failed)
-    visible, is_new = visible_tables(user), Q(last_commit_at__gte=since)
+    visible, is_new = visible_tables(user).defer(*HEAVY), Q(last_commit_at__gte=since)
     changed = visible.filter(is_new)
     worst = {*_most(failures, count), *_most(losses, count)}
     tables = list(visible.filter(pk__in=worst))
