@@ -88,7 +88,7 @@ def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) ->
 
 
 def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Candidate]:
-    """What a winner added, but for files that current has read and the winner only states again.
+    """What a winner added, but for files that current has read or removes, only stated again.
 
     Filling in row ids or statistics is such a statement: it moves no row and changes none. RESTORE
     brings rows back, whatever it says, and another deletion vector than current's is another file.
@@ -102,7 +102,8 @@ def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Cand
         add = found.add
         same = ours.get(add.path, add.key) == add.key
         stated = same and not add.data_change and add.path not in removed
-        if not (stated and add.path in current.read_files):
+        known = add.path in current.read_files or add.path in ours
+        if not (stated and known):
             yield found
 
 

@@ -152,6 +152,20 @@ ROWS = (
         True,
     ),
     Row(
+        "a file that an overwrite of the whole table removes, stated again",
+        "data_added",
+        current(remove("w"), read_whole_table=True),
+        winner(add("w", data_change=False, base_row_id=0)),
+        False,
+    ),
+    Row(
+        "a file that an overwrite removes, stated under another vector",
+        "data_added",
+        current(remove("w"), read_whole_table=True),
+        winner(add("w", data_change=False, deletion_vector=vector("v"))),
+        True,
+    ),
+    Row(
         "a file that was read, added again with data",
         "data_added",
         replace(READS_A, read_files=frozenset({"w"})),
