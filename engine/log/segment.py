@@ -105,6 +105,13 @@ def list_segment(
         VersionNotFoundError: the log does not hold that version.
         LogGapError: commits are missing between the checkpoint and the version.
     """
+    try:
+        return _listed(store, version, checkpoint_before)
+    except LogGapError:  # a directory that is read while commits come may show the later one alone
+        return _listed(store, version, checkpoint_before)
+
+
+def _listed(store: Store, version: int | None, checkpoint_before: int | None) -> LogSegment:
     hint = read_hint(store) if checkpoint_before is None else None
     if hint is not None and (version is None or hint <= version):
         files = list_log_files(store, hint)
