@@ -13,11 +13,15 @@ SECRETS = (
     (re.compile(r"\blake_[A-Za-z0-9]{4,}"), "lake_…"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 …"),
     (re.compile(r"(/login/)[^/\s\"'?]+"), r"\1…"),
-    (re.compile(r"([a-z][a-z0-9+.-]*://)[^/\s:@]*:[^/\s@]+@"), r"\1…@"),
-    (re.compile(r"(?i)([\w-]*(?:password|secret|account_key|sas_token)[\w-]*['\"]?\s*[=:]\s*['\"]?)"
+    (re.compile(r"(://)[^/\s:@]{0,200}:[^/\s@]{1,200}@"), r"\1…@"),
+    (re.compile(r"(?i)((?:password|secret|account_key|sas_token)\w{0,30}['\"]?\s{0,3}[=:]\s{0,3}['\"]?)"
                 r"[^'\"\s,;&}]+"), r"\1…"),
 )  # fmt: skip
-"""What a token, a sign-in link, a URL's password or a store's key looks like, and what is kept of it."""
+"""What a token, a sign-in link, a URL's password or a store's key looks like, and what is kept of it.
+
+Each begins with what is rare and looks no further than a bound: lines hold what people sent.
+"""
+MAX_TEXT = 64 * 1024
 
 _BEFORE: list[Any] = [
     structlog.contextvars.merge_contextvars,
@@ -37,6 +41,8 @@ def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any])
 
 
 def redacted(text: str) -> str:
+    """The text without its secrets, its end cut off where it is very long."""
+    text = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
     for pattern, kept in SECRETS:
         text = pattern.sub(kept, text)
     return text

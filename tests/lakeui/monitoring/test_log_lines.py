@@ -69,3 +69,11 @@ def test_no_secret_is_left_in_a_line(text, secret):
 )
 def test_what_is_no_secret_stays(text):
     assert redacted(text) == text
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "piece", ["a", "://a", "a:", "password", "secret=", "bearer ", "lake_", "/login/", "-", "é"]
+)
+def test_a_long_line_costs_no_more_than_its_length(piece):
+    assert len(redacted(piece * 200_000)) <= 64 * 1024 + 1
