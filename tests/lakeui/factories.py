@@ -781,6 +781,10 @@ class Story:
             "2026-09-01",
             "2026-09-28",
         )
+        story.message = story.message.replace(
+            "add order_date >= '2026-11-01' to its condition so that the two touch different rows",
+            "add order_date > '2026-09-28' to its condition so that the two touch different files",
+        )
         story.save()
         lost.parameters = {
             "assignments": {"discount": "0.15"},
