@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from engine.errors import EngineError
-from lakeui.catalog.access import may
+from lakeui.catalog.access import ACTIONS, may
 from lakeui.catalog.models import Table
 from lakeui.jobs.unregistering import kept_of, needed_to_unregister, unregister_table
 from lakeui.pages.table_head import visible_table
@@ -19,7 +19,7 @@ def unregister(request: HttpRequest, pk: int) -> HttpResponse:
     table = visible_table(request, pk)
     needed = needed_to_unregister(table)
     if not may(request.user, needed, table):
-        msg = f"Unregistering {table.name} needs the right to {needed} it."
+        msg = f"Unregistering {table.name} needs the role {ACTIONS[needed].label} there."
         raise PermissionDenied(msg)
     problem = ""
     if request.method == "POST":
