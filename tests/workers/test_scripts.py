@@ -114,6 +114,10 @@ def test_every_step_needs_its_own_rights(tables):
         "INSERT INTO sales.orders SELECT * FROM sales.orders UNION ALL SELECT * FROM sales.people",
         "DELETE FROM sales.orders WHERE EXISTS (SELECT 1 FROM sales.people p WHERE p.id = orders.id)",
         "UPDATE sales.orders SET id = 1 WHERE id = (SELECT max(id) FROM sales.people)",
+        "UPDATE sales.orders SET id = (SELECT max(id) FROM sales.people)",
+        "MERGE INTO sales.orders t USING (VALUES (1)) AS s (id) ON t.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT (id) VALUES ((SELECT max(id) FROM sales.people))",
+        "TRUNCATE TABLE sales.orders; UPDATE t SET id = (SELECT max(id) FROM sales.people)",
         "MERGE INTO sales.orders t USING (SELECT id FROM sales.people GROUP BY id) s ON t.id = s.id "
         "WHEN MATCHED THEN DELETE",
     ],
