@@ -6,6 +6,7 @@ from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
 from lakeui.jobs.uploads import remove_unused
 from lakeui.task_names import FIRE_SCHEDULES, SWEEP_LEASES, TIDY_UPLOADS
+from workers.forgetting import forget_spent_rows
 
 
 @app.task(name=SWEEP_LEASES)
@@ -24,5 +25,6 @@ def fire_schedules() -> None:
 
 @app.task(name=TIDY_UPLOADS)
 def tidy_uploads() -> None:
-    """Remove uploaded files that no job needs any more."""
+    """Remove uploaded files that no job needs any more, and rows that nobody does."""
     remove_unused()
+    forget_spent_rows()
