@@ -130,7 +130,12 @@ CSRF_FAILURE_VIEW = "lakeui.pages.errors.csrf_failure"
 LOGIN_REDIRECT_URL = "overview"
 LOGOUT_REDIRECT_URL = "login"
 SESSION_COOKIE_SAMESITE = "Lax"
-SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env.bool("HTTPS_ONLY", default=False)
+HTTPS_ONLY = env.bool("HTTPS_ONLY", default=False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
+TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
+if TRUSTED_PROXIES:  # they end TLS, and say so
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=3600 if HTTPS_ONLY else 0)
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -276,7 +281,7 @@ REST_FRAMEWORK = {
     "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "lakeui.api.problems.handle_exception",
     "URL_FORMAT_OVERRIDE": None,
-    "NUM_PROXIES": env.int("TRUSTED_PROXIES", default=0),
+    "NUM_PROXIES": TRUSTED_PROXIES,
 }
 KNOX_TOKEN_MODEL = "api.ApiToken"  # noqa: S105 - a model's name
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_PREFIX": "lake_"}
