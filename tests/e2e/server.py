@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +55,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
         try:
             with urllib.request.urlopen(url, timeout=10):  # noqa: S310 - our own address
                 return
-        except urllib.error.URLError:
+        except OSError:  # not there yet, or too slow in its first answer
             try:
                 process.wait(timeout=0.2)
             except subprocess.TimeoutExpired:

@@ -54,3 +54,38 @@ def test_no_page_scrolls_sideways(signed_in, story, width):
 def test_the_sign_in_page_is_accessible(page):
     page.goto("/login/")
     assert Axe().run(page, options=RULES).response["violations"] == []
+
+
+def test_paper_holds_what_a_page_says_without_its_controls(signed_in, story):
+    signed_in.set_viewport_size({"width": 718, "height": 1000})
+    signed_in.emulate_media(media="print")
+    signed_in.goto(f"/conflicts/{story.conflict.pk}/")
+    assert signed_in.locator("h1").is_visible()
+    assert not signed_in.locator(".sidebar, .topbar, .btn >> visible=true").count()
+    assert signed_in.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_question_stays_on_the_screen_of_a_telephone(signed_in, story):
+    signed_in.set_viewport_size({"width": 360, "height": 740})
+    signed_in.goto(f"/jobs/{story.running.pk}/")
+    signed_in.locator(".menu > summary", has_text="Cancel").click()
+    box = signed_in.locator(".menu[open] > .confirm").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 360
+    assert box["y"] + box["height"] <= 740
+
+
+def test_the_name_of_a_row_stays_while_its_table_is_moved_sideways(signed_in, story):
+    signed_in.set_viewport_size({"width": 360, "height": 740})
+    signed_in.goto("/tables/")
+    table, name = signed_in.locator(".scroll").first, signed_in.locator("tbody th").first
+    before = name.bounding_box()["x"]
+    assert table.evaluate("each => { each.scrollLeft = 150; return each.scrollLeft }") == 150
+    assert name.bounding_box()["x"] == before
+
+
+def test_why_rows_are_told_apart_is_never_cut_where_the_facts_stand_in_one_line(signed_in, story):
+    signed_in.set_viewport_size({"width": 1440, "height": 900})
+    signed_in.goto(f"/tables/{story.orders.pk}/")
+    reason = signed_in.locator(".facts-table dd", has=signed_in.locator("[title*='clustered']"))
+    assert reason.evaluate("each => each.scrollWidth <= each.clientWidth")
