@@ -333,15 +333,15 @@ def test_nothing_and_too_much_are_refused(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "files were added to " * 40_000,
-        "a concurrent " * 70_000,
-        "Conflicting commit: {" * 40_000 + "ConcurrentAppendException",
-        "ConcurrentAppendException Conflicting commit: " + "{" * 900_000,
-        'ConcurrentAppendException Conflicting commit: {"' + "\\" * 900_000,
-        "ConcurrentAppendException partition " + "[" * 900_000,
-        "version 1 (" * 80_000,
-        "a.b." * 240_000,
-        '\\"' * 400_000,
+        "files were added to " * 10_000,
+        "a concurrent " * 20_000,
+        "Conflicting commit: {" * 10_000 + "ConcurrentAppendException",
+        "ConcurrentAppendException Conflicting commit: " + "{" * 230_000,
+        'ConcurrentAppendException Conflicting commit: {"' + "\\" * 230_000,
+        "ConcurrentAppendException partition " + "[" * 230_000,
+        "version 1 (" * 20_000,
+        "a.b." * 60_000,
+        '\\"' * 100_000,
     ],
 )
 @pytest.mark.timeout(10)
