@@ -36,7 +36,7 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.fieldId.read.enabled": "true",
-    "spark.sql.parquet.fieldId.read.ignoreMissing": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "false",  # true reads such files as nulls
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     # no checksum files beside the data, which also cannot cope with a colon in a name

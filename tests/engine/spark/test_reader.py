@@ -4,10 +4,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from engine.actions.files import AddFile
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import PathOutsideRootError, RequestError
+from engine.protocol.properties import TableProperties
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.spark.reader import FILE, ROW, ROW_ID, ScanRequest, scan
 from engine.spark.table_files import TableFiles
@@ -87,3 +89,17 @@ def test_a_bucket_without_its_connector_is_refused_by_name(spark):
     add = AddFile(path="a", partition_values={}, size=1, modification_time=0, data_change=True)
     with pytest.raises(RequestError, match=r"S3AFileSystem.*SPARK_JARS"):
         scan(spark, table, ScanRequest([add]))
+
+
+def test_a_file_without_field_ids_is_never_read_as_nulls(spark, tmp_path):
+    """Where columns are mapped by id it has none of them, whatever their names: Spark refuses it."""
+    marked = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "id"}
+    schema = StructType((StructField("id", LONG, metadata=marked),))
+    by_id = TableProperties.parse({"delta.columnMapping.mode": "id"})
+    table = TableFiles(str(tmp_path), schema, properties=by_id)
+    add = _add(table, "plain.parquet", [1, 2])
+    with pytest.raises(Py4JJavaError, match="field Ids"):
+        scan(spark, table, ScanRequest([add])).collect()
+    numbered = pa.schema([pa.field("other", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+    pq.write_table(pa.table([[3]], schema=numbered), tmp_path / "plain.parquet")
+    assert [row.id for row in scan(spark, table, ScanRequest([add])).collect()] == [3]
