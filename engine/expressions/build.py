@@ -4,7 +4,14 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from engine.errors import ExpressionError
-from engine.expressions.functions import ARITHMETIC, GROWING, MAX_REPLACEMENT, PADDING, find
+from engine.expressions.functions import (
+    ARITHMETIC,
+    GROWING,
+    MAX_REPLACEMENT,
+    PADDING,
+    find,
+    remedy_for,
+)
 from engine.expressions.literals import decimal_type_of
 from engine.expressions.traits import conjunction, disjunction
 from engine.expressions.tree import Call, Column, Expression, Literal, walk
@@ -23,7 +30,7 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
     function = find(name)
     if function is None:
         what = f"The function {name[:100]} is not allowed in an expression."
-        raise ExpressionError(what, "Use one of the documented functions.", position=position)
+        raise ExpressionError(what, remedy_for(name), position=position)
     if function.name in {"and", "or"} and all(_is_boolean(each) for each in arguments):
         return conjunction(arguments) if function.name == "and" else disjunction(arguments)
     if function.name in {"+", "-"} and _moves_a_date(arguments):

@@ -16,7 +16,7 @@ class Cursor:
     """
 
     error: type[StatementError] = ExpressionError
-    help = "Use columns, literals, operators and the documented functions."
+    help = "Use columns, literals, operators and the functions of docs/sql.md."
 
     def __init__(self, tokens: list[Token], text: str = "") -> None:
         self.tokens, self.text = tokens, text

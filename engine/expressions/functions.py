@@ -6,6 +6,7 @@ however it is spelled, quoted or qualified.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TypeAlias
 
 from engine.expressions.tree import INTERVAL, VOID
@@ -331,3 +332,10 @@ def find(name: str) -> Function | None:
 def find_callable(name: str) -> Function | None:
     """What `name(` may call in a text: functions, and the one operator that has a name too."""
     return OPERATORS["%"] if name == "mod" else FUNCTIONS.get(ALIASES.get(name, name))
+
+
+def remedy_for(name: str) -> str:
+    """What to do where somebody calls a function that there is not."""
+    near = get_close_matches(name.lower(), (*FUNCTIONS, *ALIASES, *FOLDED), n=3)
+    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    return f"{hint}The functions there are stand in docs/sql.md."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from engine.errors import ExpressionError
 from engine.expressions import build
 from engine.expressions.cursor import Cursor
-from engine.expressions.functions import find_callable
+from engine.expressions.functions import find_callable, remedy_for
 from engine.expressions.lexer import Token
 from engine.expressions.literals import interval_literal, is_whole, number_literal, typed_literal
 from engine.expressions.scope import Scope
@@ -158,7 +158,7 @@ class Operands(Cursor, ABC):
             path.append(self.name())
         if self.peek() == "(":
             what = f"The function {'.'.join(path)[:100]} is not allowed: names are plain here."
-            raise ExpressionError(what, "Use one of the documented functions.", position=position)
+            raise ExpressionError(what, remedy_for(path[-1]), position=position)
         return self.scope.resolve(path, position)
 
     def name(self) -> str:
@@ -183,9 +183,7 @@ class Operands(Cursor, ABC):
         known = find_callable(name)
         if known is None:
             what = f"The function {token.text[:100]} at {token.position} is not allowed in an expression."
-            raise ExpressionError(
-                what, "Use one of the documented functions.", position=token.position
-            )
+            raise ExpressionError(what, remedy_for(name), position=token.position)
         return build.call(known.name, self._list(), token.position)
 
     def _case(self) -> Expression:

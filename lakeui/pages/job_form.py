@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from engine.commands.model import COMMANDS, Command
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError, RequestError
+from engine.expressions.functions import FOLDED, FUNCTIONS
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
@@ -108,6 +109,7 @@ def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> H
         },
         "problem": problem,
         "examples": examples_for(table),
+        "functions": sorted({*FUNCTIONS, *FOLDED}),
         "values": {name: request.POST.get(name, "") for name in ("reason", "retries")},
     }
     is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware

@@ -50,7 +50,7 @@ class QueryGrammar(Grammar):
     `aliases` are what the SELECT calls its columns; `aliases_first` has them hide the tables'.
     """
 
-    help = "Use columns, literals, operators and the documented functions."
+    help = "Use columns, literals, operators and the functions of docs/sql.md."
 
     def __init__(  # noqa: PLR0913 - what an expression may use
         self,

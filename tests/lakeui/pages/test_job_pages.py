@@ -57,6 +57,12 @@ def test_htmx_gets_the_fragment_alone(as_, lake):
     assert "<html" not in body
 
 
+def test_the_page_lists_the_functions_that_statements_may_use(as_, lake):
+    body = as_("owner").get(f"/jobs/new/?table={lake.table.pk}").content.decode()
+    for name in ("date_trunc", "current_timestamp", "xxhash64"):
+        assert f"<code>{name}</code>" in body
+
+
 def test_a_statement_with_a_fault_shows_where(as_, lake):
     body = new(as_("owner"), lake.table, step="check", sql="OPTIMISE sales.orders").content.decode()
     assert "Not understood" in body

@@ -1,0 +1,44 @@
+"""docs/sql.md shows statements that are understood, and the functions that there are."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.commands.sql import parse_request, parse_statement
+from engine.errors import ExpressionError
+from engine.expressions.functions import ALIASES, FOLDED, FUNCTIONS
+from engine.expressions.parse import parse_condition
+from engine.expressions.queries.functions import AGGREGATES, WINDOW_FUNCTIONS
+from engine.schema.types import STRING, StructField, StructType
+
+GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "sql.md").read_text("utf-8")
+
+
+def test_every_statement_in_the_guide_is_understood():
+    blocks = re.findall(r"```sql\n(.*?)\n```", GUIDE, re.DOTALL)
+    statements = [each for block in blocks for each in block.split(";\n")]
+    assert len(statements) > 30
+    for statement in statements:
+        assert parse_statement(statement).statement()
+        assert parse_request(f"{statement} DRY RUN")[1]
+
+
+def test_the_guide_names_every_function_and_no_other():
+    listed = re.findall(r"^- \*\*.*", GUIDE.split("## Functions")[1], re.MULTILINE)
+    named = {name for line in listed for name in re.findall(r"`(\w+)`", line)}
+    assert named == {*FUNCTIONS, *FOLDED, *AGGREGATES, *WINDOW_FUNCTIONS}
+    assert all(f"`{alias}` for" in GUIDE for alias in ALIASES)
+
+
+@pytest.mark.parametrize(
+    ("condition", "remedy"),
+    [
+        ("uper(b) = 'X'", "Did you mean upper"),
+        ("my_udf(b) = 'X'", "The functions there are stand in docs/sql.md"),
+    ],
+)
+def test_a_function_that_is_not_there_leads_to_those_that_are(condition, remedy):
+    with pytest.raises(ExpressionError, match="is not allowed") as caught:
+        parse_condition(condition, StructType((StructField("b", STRING),)))
+    assert caught.value.remedy.startswith(remedy)
