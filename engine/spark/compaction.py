@@ -175,9 +175,15 @@ def _batches(file: pq.ParquetFile, columns: list[str]) -> Iterator[pa.RecordBatc
 
 
 def _source_names(job: CompactionJob, file: pa.Schema) -> list[str | None]:
-    """For each column of the target its name in the file, found as every reader finds it."""
+    """For each column of the target its name in the file, found as every reader finds it.
+
+    Columns of row ids go by their names alone: older files have them without an id.
+    """
     fields, columns = list(file), job.target.schema
-    places = (find_field(fields, each, job.mapping_mode, columns) for each in columns)
+    modes = ("none" if each.name in job.row_columns else job.mapping_mode for each in columns)
+    places = (
+        find_field(fields, each, mode, columns) for each, mode in zip(columns, modes, strict=True)
+    )
     return [None if place is None else fields[place].name for place in places]
 
 

@@ -21,6 +21,7 @@ from engine.spark.table_files import arrow_schema
 from engine.storage.uri import open_store
 
 PHYSICAL = "delta.columnMapping.physicalName"
+IDS = ({"delta.columnMapping.id": 1}, {"delta.columnMapping.id": 2147483540})
 MAPPED = ((2, "a"), (3, "b"))
 FOREIGN = (("A", "1"), ("b", "2"))  # by a writer that numbers the columns of a file by their places
 INNER = StructType((StructField("x", LONG), StructField("y", STRING)))
@@ -101,6 +102,15 @@ def test_columns_are_found_as_readers_find_them(tmp_path):
     assert pq.read_table(tmp_path / by_name.path).to_pylist() == [{"a": 1, "b": 2}]
     by_id, _ = _compact_as(tmp_path, schema, "id", add)
     assert pq.read_table(tmp_path / by_id.path).to_pylist() == [{"a": 2, "b": None}]
+
+
+def test_row_ids_are_found_by_name_whatever_ids_columns_have(tmp_path):
+    """Files that were written before Iceberg clients were to read them have none on that column."""
+    marked = (StructField("id", LONG, metadata=IDS[0]), StructField("_rid", LONG, metadata=IDS[1]))
+    fields = [pa.field("x", pa.int64(), metadata={"PARQUET:field_id": "1"}), ("_rid", pa.int64())]
+    add = _add(tmp_path, "a", pa.table([[5], [70]], schema=pa.schema(fields)), base_row_id=10)
+    action, _ = _compact_as(tmp_path, StructType(marked), "id", add)
+    assert pq.read_table(tmp_path / action.path).to_pylist() == [{"id": 5, "_rid": 70}]
 
 
 def test_names_may_differ_in_case_alone(tmp_path):
