@@ -5,8 +5,11 @@ import json
 from datetime import timedelta
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import override_settings
+from django.test import RequestFactory, override_settings
+from django.urls import resolve
 from django.utils import timezone
 
 from engine.commands.model import COMMANDS
@@ -273,12 +276,51 @@ def test_a_stream_says_what_changed_and_that_it_is_over():
     async def fingerprint():
         return next(states)
 
+    async def may_still():
+        return True
+
     async def collect():
-        return [event async for event in streams.events(fingerprint, look_seconds=0)]
+        return [event async for event in streams.events(fingerprint, may_still, look_seconds=0)]
 
     sent = b"".join(asyncio.run(collect())).decode()
     assert sent.count("event: changed") == 2
     assert sent.endswith("event: ended\ndata: last\n\n")
+
+
+@pytest.mark.parametrize("lost", ["session", "account", "role"])
+@pytest.mark.parametrize("address", ["/jobs/stream/", "/jobs/{job}/stream/"])
+def test_a_stream_ends_for_who_may_no_longer_look(as_, lake, monkeypatch, address, lost):
+    monkeypatch.setattr(streams, "_LOOK_SECONDS", 0)
+    monkeypatch.setattr(streams, "_LOOKS", 40)
+    running = make_job(lake.table, "optimize", state="running")
+    client = as_("viewer")
+    request = RequestFactory().get(address.format(job=running.pk))
+    request.session, request.user = client.session, User.objects.get(username="viewer")
+
+    async def auser():
+        return request.user
+
+    request.auser = auser
+    view = resolve(request.path)
+
+    lose = {
+        "session": client.logout,
+        "account": lambda: User.objects.filter(username="viewer").update(is_active=False),
+        "role": request.user.groups.clear,
+        "nothing": lambda: None,
+    }
+
+    async def collect(lost):
+        sent = []
+        response = await view.func(request, **view.kwargs)
+        async for event in response.streaming_content:
+            sent.append(event)
+            if len(sent) == 2:
+                await sync_to_async(lose[lost])()
+        return len(sent)
+
+    assert async_to_sync(collect)("nothing") == 4
+    assert async_to_sync(collect)(lost) == 2
 
 
 def test_the_plan_of_a_dry_run_names_files_reasons_and_versions_lost(as_, lake):
