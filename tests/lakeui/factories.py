@@ -177,6 +177,17 @@ def make_job(table: Table, kind: str = "optimize", **fields: object) -> Job:
     return job
 
 
+def _raised(table: str, fields: dict[str, object]) -> str:
+    """What the loser was told, of a conflict that is not price-fixer's."""
+    said = {"winning_version": 4797, "winner_operation": "DELETE", "read_version": 4793} | fields
+    rows = f"{said['row_count']} rows in " if said.get("row_count") else ""
+    return (
+        f"Version {said['winning_version']} ({said['winner_operation']}) changed {rows}a file of "
+        f"{table} that this {said.get('current_operation', 'UPDATE')}, reading version "
+        f"{said['read_version']}, changes too. Nothing was written. Retry it."
+    )
+
+
 def make_conflict(table: Table | None, **fields: object) -> Conflict:
     """price-fixer's UPDATE, which lost three rows to gdpr-eraser's DELETE."""
     facts = ConflictFacts(
@@ -230,6 +241,8 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
         what="Version 4797 (DELETE) deleted 3 rows in 1 file of sales.orders that this UPDATE, "
         "reading version 4793, changes too.",
     )
+    if {"winning_version", "winner_operation"} & fields.keys():
+        fields.setdefault("message", _raised(facts.table, fields))
     return Conflict.objects.create(
         **{
             "table": table,
