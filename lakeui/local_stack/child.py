@@ -80,10 +80,14 @@ class Child:
         return ""
 
     def terminate(self) -> None:
-        """Ask the program, and what it started in its group, to end; it is not started again."""
+        """Ask the program alone to end; it is not started again.
+
+        What it started goes on until then: Spark's JVM would fail the jobs that its worker is about
+        to leave to the next start.
+        """
         self.done = True
-        if self.is_running():
-            self._signal(signal.SIGTERM)
+        if self._process is not None and self.is_running():
+            self._process.terminate()
 
     def kill(self) -> None:
         """End whatever is left of the program's session."""

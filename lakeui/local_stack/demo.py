@@ -34,6 +34,9 @@ def prepare() -> None:
         DemoStep.objects.get_or_create(
             key=step.key, defaults={"position": position, "title": step.title}
         )
+    steps = {step.key: step for step in STEPS}
+    for row in DemoStep.objects.filter(state=State.RUNNING, key__in=steps).select_related("job"):
+        _settle(row, steps[row.key])  # it may have ended while nobody looked
     for row in DemoStep.objects.filter(state=State.FAILED).select_related("job"):
         _try_again(row)
 

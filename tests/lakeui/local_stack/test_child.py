@@ -79,6 +79,31 @@ def test_ending_a_child_ends_what_it_started_even_in_groups_of_their_own(child_o
     wait_until(lambda: child.leftovers() == [], "nothing to be left")
 
 
+def test_a_child_asked_to_end_still_has_what_it_started_until_it_has_ended(child_of, tmp_path):
+    told = tmp_path / "told"
+    family = (
+        "import signal, subprocess, sys, time\n"
+        "one = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "def end(*_):\n"
+        "    try:\n"
+        "        said = f'ended with {one.wait(0.5)}'\n"
+        "    except subprocess.TimeoutExpired:\n"
+        "        said = 'alive'\n"
+        f"    open({str(told)!r}, 'w').write(said)\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGTERM, end)\n"
+        "print('there', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    child = child_of(family)
+    wait_until(lambda: "there" in child.last_lines(), "its start")
+    child.terminate()
+    wait_until(lambda: not child.is_running(), "its end")
+    assert told.read_text() == "alive"
+    child.kill()
+    wait_until(lambda: child.leftovers() == [], "nothing to be left")
+
+
 def test_what_is_written_to_a_child_reaches_it(child_of):
     child = child_of("import sys; print(sys.stdin.read())", input="hello", once=True)
     wait_until(lambda: not child.is_running(), "its end")

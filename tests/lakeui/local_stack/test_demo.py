@@ -76,6 +76,15 @@ def test_a_step_that_fails_holds_back_its_successors_and_is_tried_again_next_tim
     assert Job.objects.filter(retry_of__isnull=False).count() == len(FIRST)
 
 
+def test_a_step_whose_job_failed_while_nobody_looked_is_tried_again_by_the_next_start(lake):
+    prepare()
+    advance()
+    end_jobs(Job.State.FAILED)  # as the stack stopped
+    prepare()
+    assert not DemoStep.objects.filter(state=State.FAILED).exists()
+    assert Job.objects.filter(retry_of__isnull=False).count() == len(FIRST)
+
+
 def test_a_job_that_was_to_lose_may_lose(lake):
     prepare()
     while advance():
