@@ -4,6 +4,7 @@
 are in `errors`; a conflict carries its facts in `conflict`.
 """
 
+import errno
 import json
 import logging
 from collections.abc import Iterator, Mapping
@@ -77,6 +78,13 @@ DATABASE_AWAY = Problem(
     headers={"Retry-After": "5"},
 )
 
+DISK_FULL = Problem(
+    status=HTTPStatus.INSUFFICIENT_STORAGE,
+    code="STORAGE_FULL",
+    detail="The disk of this installation is full. Nothing of this request was kept.",
+)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 def handle_exception(error: Exception, context: Mapping[str, Any]) -> HttpResponse:
     """REST framework's exception handler. What nobody foresaw is logged and told as a bare 500."""
@@ -124,8 +132,15 @@ def problem_of(error: Exception) -> Problem:
         return _of_validation(error)
     if isinstance(error, exceptions.APIException):
         return _of_framework(error)
+    return _of_surroundings(error)
+
+
+def _of_surroundings(error: Exception) -> Problem:
+    """What is wrong with the machine around us, else with us."""
     if isinstance(error, OperationalError | InterfaceError):
         return DATABASE_AWAY
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return DISK_FULL
     return of_status(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 

@@ -1,6 +1,6 @@
 """Waking the workers. The row is the truth: a message that is lost or doubled changes nothing."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -12,6 +12,8 @@ from lakeui.celery import app
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.task_names import RUN_JOB
+
+LONGEST_SILENCE = timedelta(minutes=10)
 
 
 def send_on_commit(job: Job) -> None:
@@ -40,12 +42,23 @@ def send_job(job_id: UUID) -> bool:
 def send_overdue() -> int:
     """Send queued jobs that no worker can know of: never sent, or sent long ago and not taken.
 
-    A job waiting behind others is sent again too; its second delivery will lose the claim.
+    A job waiting behind others is sent again too; its second delivery will lose the claim. The
+    longer one has waited the less often, so that a queue nobody serves does not fill the broker.
     """
-    stale = timezone.now() - timedelta(seconds=2 * settings.JOB_LEASE_SECONDS)
-    queued = Job.objects.filter(state=Job.State.QUEUED)
-    overdue = queued.filter(sent_at__isnull=True) | queued.filter(sent_at__lt=stale)
-    return sum(send_job(pk) for pk in overdue.values_list("pk", flat=True))
+    now = timezone.now()
+    queued = Job.objects.filter(state=Job.State.QUEUED).order_by("created_at")
+    rows = queued.values_list("pk", "created_at", "sent_at")
+    return sum(
+        send_job(pk) for pk, asked_at, sent_at in list(rows) if _is_due(now, asked_at, sent_at)
+    )
+
+
+def _is_due(now: datetime, asked_at: datetime, sent_at: datetime | None) -> bool:
+    """Whether it is time to send a job again: after twice a lease, then each time twice as late."""
+    if sent_at is None:
+        return True
+    least = timedelta(seconds=2 * settings.JOB_LEASE_SECONDS)
+    return now - sent_at > max(least, min(sent_at - asked_at, LONGEST_SILENCE))
 
 
 def _note_broker_down(job: Job, error: Exception) -> None:

@@ -1,5 +1,6 @@
 """RFC 9457 on everything that is not a success."""
 
+import errno
 import json
 
 import pytest
@@ -47,6 +48,8 @@ FACTS = engine_errors.ConflictFacts(
         (exceptions.ValidationError({"a": {"b": ["bad"]}}), 422, "INVALID_REQUEST"),
         (exceptions.Throttled(wait=3), 429, "THROTTLED"),
         (ZeroDivisionError("secret"), 500, "INTERNAL_ERROR"),
+        (OSError(errno.ENOSPC, "secret"), 507, "STORAGE_FULL"),
+        (OSError(errno.EIO, "secret"), 500, "INTERNAL_ERROR"),
     ],
 )
 def test_each_error_has_its_status_and_code(error, status, code):

@@ -338,3 +338,21 @@ def test_the_sweeper_sends_what_was_never_sent_or_was_lost(table):
     assert send_overdue() == 2
     never.refresh_from_db()
     assert never.sent_at is not None
+
+
+@pytest.mark.parametrize(
+    ("asked_s", "sent_s", "again"),
+    [
+        (70, 70, True),  # once, a minute ago
+        (3600, 70, False),  # an hour in the queue: not each minute any more
+        (3600, 601, True),
+        (200, 95, False),
+        (200, 110, True),
+        (50, 50, False),
+    ],
+)
+def test_a_job_that_waits_long_is_sent_again_ever_less_often(table, asked_s, sent_s, again):
+    job, now = optimize(table, None), timezone.now()
+    asked, sent = (now - timedelta(seconds=seconds) for seconds in (asked_s, sent_s))
+    Job.objects.filter(pk=job.pk).update(created_at=asked, sent_at=sent)
+    assert send_overdue() == again
