@@ -31,4 +31,6 @@ def landed_later(conflict: Conflict) -> Landed | None:
         of_it |= Q(**{"__".join(["retry_of"] * hops): job.pk})
     again = type(job).objects.filter(of_it, committed_version__isnull=False)
     found = again.order_by("finished_at").values_list("committed_version", "pk").first()
-    return Landed(found[0], found[1], is_same_job=False) if found else None
+    if found is None or found[0] is None:
+        return None
+    return Landed(found[0], found[1], is_same_job=False)
