@@ -43,8 +43,8 @@ class Range(NamedTuple):
 
     @property
     def value(self) -> Any:  # noqa: ANN401 - any value
-        """The one value of a known range."""
-        return float("nan") if self.nan else self.low
+        """The one value of a known range; its bounds say nothing where it is null."""
+        return float("nan") if self.nan else self.low if self.values else None
 
 
 UNKNOWN = Range()
