@@ -80,7 +80,7 @@ def _retention_ms(command: Vacuum, snapshot: Snapshot) -> int:
         )
         raise RetentionTooShortError(
             msg,
-            "Keep at least that long, or override the check on purpose.",
+            "Keep at least that long, or allow less by WITH ('overrideRetention' = 'true').",
             field="retention_hours",
         )
     return max(asked_ms, 0)

@@ -52,8 +52,10 @@ def format_ago(moment: datetime, now: datetime) -> str:
     elapsed = now - moment
     if abs(elapsed) < timedelta(seconds=2):
         return "just now"
-    span = _coarse(abs(elapsed))
-    return f"{span} ago" if elapsed > timedelta(0) else f"in {span}"
+    if elapsed > timedelta(0):
+        return f"{_coarse(elapsed)} ago"
+    since_it_was_set = timedelta(minutes=1) if elapsed < -timedelta(hours=1) else timedelta(0)
+    return f"in {_coarse(since_it_was_set - elapsed)}"
 
 
 def _coarse(span: timedelta) -> str:

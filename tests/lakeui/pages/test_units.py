@@ -38,7 +38,7 @@ def test_spans_have_two_units_at_most(ms, text):
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "just now"), (12, "12 s ago"), (65, "1 min 5 s ago"), (1500, "25 min ago"), (5000, "1 h 23 min ago"),
-     (20_000, "5 h ago"), (300_000, "3 d ago"), (-240, "in 4 min")],
+     (20_000, "5 h ago"), (300_000, "3 d ago"), (-240, "in 4 min"), (-2_591_990, "in 30 d")],
 )  # fmt: skip
 def test_relative_times_are_coarse_where_they_are_old(seconds, text):
     assert format_ago(NOW - timedelta(seconds=seconds), NOW) == text
