@@ -94,22 +94,18 @@ def test_interrupting_the_start_prints_no_traceback(up):
     assert "topped." in up.log.read_text()
 
 
-def test_a_stack_that_was_killed_is_cleared_away_by_the_next_one(up):
+def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_away(up):
     wait_until(up.answers, "the first page", 60)
+    second = up.start()
+    assert second.wait(30) == 1
+    assert "runs already" in up.log.read_text()
     orphans = up.children()
     up.process.kill()
     up.process.wait(10)
     up.process = up.start()
-    wait_until(lambda: "answers at" in up.log.read_text(), "the second start", 60)
+    wait_until(lambda: "answers at" in up.log.read_text(), "the third start", 60)
     assert [pid for pid in orphans if _session_of(pid) is not None] == []
     wait_until(up.answers, "the first page", 60)
-
-
-def test_a_second_stack_of_the_same_directory_is_refused(up):
-    wait_until(up.answers, "the first page", 60)
-    second = Up.start(up)
-    assert second.wait(30) == 1
-    assert "runs already" in up.log.read_text()
 
 
 def _log(up: Up, name: str) -> str:
