@@ -51,6 +51,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         "table": table,
         "history": f"{table}history/",
         "table-conflicts": f"/conflicts/?table={number}",
+        "unregister": f"{table}unregister/",
         "job-sql": f"/jobs/new/?table={number}&sql=DELETE+FROM+sales.orders+WHERE+status+%3D+%27open%27",
         "job-form": f"/jobs/new/?table={number}&kind=optimize",
         "job-merge": f"/jobs/new/?table={number}&kind=merge",
