@@ -9,7 +9,7 @@ from django.utils import timezone
 from lakeui.catalog.models import Table
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.matters import Matter
-from lakeui.pages.templatetags.lake import clock_text
+from lakeui.pages.moments import clock_text
 from lakeui.pages.units import format_ago, format_bytes, format_count, format_duration
 
 _AROUND = 20  # versions of the swim-lane after the one that is shown

@@ -1,28 +1,37 @@
-"""What templates say with one word: marks, times, sizes, operations."""
+"""What templates say with one word: marks, sizes, operations; times are told in `moments`."""
 
 import json
 import re
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 from django import template
-from django.conf import settings
 from django.templatetags.static import static
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from lakeui.pages import file_names, operations, short_words, units
+from lakeui.pages import file_names, moments, operations, short_words, units
+from lakeui.pages.moments import NOT_RECORDED
 
 register = template.Library()
+for tell in (
+    moments.when,
+    moments.clock,
+    moments.clock_short,
+    moments.next_try,
+    moments.stamp,
+    moments.ago,
+    moments.old,
+):
+    register.simple_tag(tell)
+register.filter(moments.left_of)
+register.filter(moments.since)
 
 _NAME_SHOWN, _DIRECTORY_SHOWN = 22, 24
 _KEPT = 512  # marks and operations are drawn by the hundred, and always alike
-NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
 
 
 @register.simple_tag
@@ -84,102 +93,6 @@ def pages_of_versions(table_pk: int) -> str:
 
 
 @register.simple_tag
-def when(moment: datetime | None, nothing: str = "not recorded") -> SafeString:
-    """Absolute with its zone, relative beside it."""
-    if moment is None:
-        return format_html('<span class="none">{}</span>', nothing)
-    return format_html(
-        '<span class="when"><time datetime="{}" title="{}">{} {}</time><small>{}</small></span>',
-        _rfc3339(moment),
-        _rfc3339(moment),
-        clock_text(moment),
-        timezone.localtime(moment).tzname(),
-        units.format_ago(moment, timezone.now()),
-    )
-
-
-@register.simple_tag
-def clock(moment: datetime | None) -> SafeString:
-    """Absolute alone, for a column whose head names the zone; relative in its title."""
-    if moment is None:
-        return NOT_RECORDED
-    return format_html(
-        '<time class="mono" datetime="{}" title="{}, {}">{}</time>',
-        _rfc3339(moment),
-        _rfc3339(moment),
-        units.format_ago(moment, timezone.now()),
-        clock_text(moment),
-    )
-
-
-@register.simple_tag
-def clock_short(moment: datetime) -> SafeString:
-    """When something is due: the time of day, with its day where that is not today."""
-    local, today = timezone.localtime(moment), timezone.localtime()
-    day = "" if local.date() == today.date() else f"{local.day} {local:%b} "
-    return format_html(
-        '<time class="mono" datetime="{}" title="{} {}, {}">{}</time>',
-        _rfc3339(moment),
-        clock_text(moment),
-        local.tzname(),
-        units.format_ago(moment, timezone.now()),
-        f"{day}{local:%H:%M}",
-    )
-
-
-@register.simple_tag
-def next_try(tried_at: datetime) -> str:
-    """When the mirror tries again, from how often it does."""
-    every: float = settings.CELERY_BEAT_SCHEDULE["mirror every table"]["schedule"]
-    left = (tried_at - timezone.now()).total_seconds() + every
-    return f", next in {round(left)} s" if left >= 1 else ", the next is due"
-
-
-@register.filter
-def left_of(expected_at: datetime, runs: int) -> str:
-    """How long until then, coarsely: it is what earlier runs took, no promise."""
-    seconds = (expected_at - timezone.now()).total_seconds()
-    if seconds < 0:
-        return f"longer than {runs} before"
-    if seconds < 10:
-        return "a few seconds"
-    if seconds < 100:
-        return f"about {round(seconds / 10) * 10} s"
-    return f"about {units.format_duration(round(seconds / 60) * 60_000)}"
-
-
-@register.simple_tag
-def stamp(moment: datetime) -> SafeString:
-    """A line of a log: the time of day to the millisecond."""
-    local = timezone.localtime(moment)
-    text = f"{local:%H:%M:%S}.{local.microsecond // 1000:03d}"
-    return format_html('<time datetime="{}">{}</time>', _rfc3339(moment), text)
-
-
-@register.simple_tag
-def ago(moment: datetime | None, nothing: str = "never") -> SafeString:
-    """Relative, the absolute time in its title."""
-    if moment is None:
-        return format_html('<span class="none">{}</span>', nothing)
-    return format_html(
-        '<time datetime="{}" title="{} {}">{}</time>',
-        _rfc3339(moment),
-        clock_text(moment),
-        timezone.localtime(moment).tzname(),
-        units.format_ago(moment, timezone.now()),
-    )
-
-
-@register.simple_tag
-def old(moment: datetime) -> SafeString:
-    """How old what is shown is, the absolute time in its title: 2 s old."""
-    text = units.format_ago(moment, timezone.now()).removesuffix(" ago")
-    title = f"{clock_text(moment)} {timezone.localtime(moment).tzname()}"
-    said = text if text == "just now" else f"{text} old"
-    return format_html('<time datetime="{}" title="{}">{}</time>', _rfc3339(moment), title, said)
-
-
-@register.simple_tag
 def size(size_bytes: int | None, sign: bool = False) -> SafeString:
     """Bytes in IEC units, the exact number in the title."""
     if size_bytes is None:
@@ -202,14 +115,6 @@ def duration(milliseconds: float | None) -> str:
 @register.filter
 def seconds(number: float | None) -> str:
     return "" if number is None else units.format_duration(number * 1000)
-
-
-@register.filter
-def since(later: datetime | None, earlier: datetime | None) -> str:
-    """The span from one moment to another; to now if the later is missing."""
-    if earlier is None:
-        return ""
-    return units.format_duration(((later or timezone.now()) - earlier).total_seconds() * 1000)
 
 
 @register.filter
@@ -247,20 +152,6 @@ def copy(text: str, what: str) -> SafeString:
         what,
         icon("copy"),
     )
-
-
-def clock_text(moment: datetime) -> str:
-    """02:31:02 today, 19 Nov 02:31:02 this year, 19 Nov 2025 02:31 before."""
-    local, today = timezone.localtime(moment), timezone.localtime()
-    if local.date() == today.date():
-        return local.strftime("%H:%M:%S")
-    if local.year == today.year:
-        return f"{local.day} {local:%b %H:%M:%S}"
-    return f"{local.day} {local:%b %Y %H:%M}"
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @register.filter

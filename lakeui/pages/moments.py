@@ -1,0 +1,121 @@
+"""When something happened, as pages say it: absolute with its zone, and relative."""
+
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from lakeui.pages import units
+
+NOT_RECORDED = format_html('<span class="none">{}</span>', "not recorded")
+
+
+def when(moment: datetime | None, nothing: str = "not recorded") -> SafeString:
+    """Absolute with its zone, relative beside it."""
+    if moment is None:
+        return format_html('<span class="none">{}</span>', nothing)
+    return format_html(
+        '<span class="when"><time datetime="{}" title="{}">{} {}</time><small>{}</small></span>',
+        _rfc3339(moment),
+        _rfc3339(moment),
+        clock_text(moment),
+        timezone.localtime(moment).tzname(),
+        units.format_ago(moment, timezone.now()),
+    )
+
+
+def clock(moment: datetime | None) -> SafeString:
+    """Absolute alone, for a column whose head names the zone; relative in its title."""
+    if moment is None:
+        return NOT_RECORDED
+    return format_html(
+        '<time class="mono" datetime="{}" title="{}, {}">{}</time>',
+        _rfc3339(moment),
+        _rfc3339(moment),
+        units.format_ago(moment, timezone.now()),
+        clock_text(moment),
+    )
+
+
+def clock_short(moment: datetime) -> SafeString:
+    """When something is due: the time of day, with its day where that is not today."""
+    local, today = timezone.localtime(moment), timezone.localtime()
+    day = "" if local.date() == today.date() else f"{local.day} {local:%b} "
+    return format_html(
+        '<time class="mono" datetime="{}" title="{} {}, {}">{}</time>',
+        _rfc3339(moment),
+        clock_text(moment),
+        local.tzname(),
+        units.format_ago(moment, timezone.now()),
+        f"{day}{local:%H:%M}",
+    )
+
+
+def next_try(tried_at: datetime) -> str:
+    """When the mirror tries again, from how often it does."""
+    every: float = settings.CELERY_BEAT_SCHEDULE["mirror every table"]["schedule"]
+    left = (tried_at - timezone.now()).total_seconds() + every
+    return f", next in {round(left)} s" if left >= 1 else ", the next is due"
+
+
+def left_of(expected_at: datetime, runs: int) -> str:
+    """How long until then, coarsely: it is what earlier runs took, no promise."""
+    seconds = (expected_at - timezone.now()).total_seconds()
+    if seconds < 0:
+        return f"longer than {runs} before"
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 100:
+        return f"about {round(seconds / 10) * 10} s"
+    return f"about {units.format_duration(round(seconds / 60) * 60_000)}"
+
+
+def stamp(moment: datetime) -> SafeString:
+    """A line of a log: the time of day to the millisecond."""
+    local = timezone.localtime(moment)
+    text = f"{local:%H:%M:%S}.{local.microsecond // 1000:03d}"
+    return format_html('<time datetime="{}">{}</time>', _rfc3339(moment), text)
+
+
+def ago(moment: datetime | None, nothing: str = "never") -> SafeString:
+    """Relative, the absolute time in its title."""
+    if moment is None:
+        return format_html('<span class="none">{}</span>', nothing)
+    return format_html(
+        '<time datetime="{}" title="{} {}">{}</time>',
+        _rfc3339(moment),
+        clock_text(moment),
+        timezone.localtime(moment).tzname(),
+        units.format_ago(moment, timezone.now()),
+    )
+
+
+def old(moment: datetime) -> SafeString:
+    """How old what is shown is, the absolute time in its title: 2 s old."""
+    text = units.format_ago(moment, timezone.now()).removesuffix(" ago")
+    title = f"{clock_text(moment)} {timezone.localtime(moment).tzname()}"
+    said = text if text == "just now" else f"{text} old"
+    return format_html('<time datetime="{}" title="{}">{}</time>', _rfc3339(moment), title, said)
+
+
+def since(later: datetime | None, earlier: datetime | None) -> str:
+    """The span from one moment to another; to now if the later is missing."""
+    if earlier is None:
+        return ""
+    return units.format_duration(((later or timezone.now()) - earlier).total_seconds() * 1000)
+
+
+def clock_text(moment: datetime) -> str:
+    """02:31:02 today, 19 Nov 02:31:02 this year, 19 Nov 2025 02:31 before."""
+    local, today = timezone.localtime(moment), timezone.localtime()
+    if local.date() == today.date():
+        return local.strftime("%H:%M:%S")
+    if local.year == today.year:
+        return f"{local.day} {local:%b %H:%M:%S}"
+    return f"{local.day} {local:%b %Y %H:%M}"
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
