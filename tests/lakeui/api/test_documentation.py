@@ -8,7 +8,7 @@ from rest_framework import exceptions
 from engine import errors as engine_errors
 from lakeui.api import errors as api_errors
 from lakeui.api.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
-from lakeui.api.problems import problem_of
+from lakeui.api.problems import DATABASE_AWAY, DISK_FULL, problem_of
 from lakeui.catalog.access import MIN_VACUUM_RETENTION_HOURS
 from lakeui.jobs import errors as job_errors
 from lakeui.settings import API_RATE_ANONYMOUS, API_RATE_PERSON
@@ -38,7 +38,8 @@ def known_codes():
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, exceptions.APIException):
                 found[kind.default_code.upper()] = kind.status_code
-    return found | {"INVALID_REQUEST": 422, "INTERNAL_ERROR": 500}
+    around = {each.code: each.status for each in (DATABASE_AWAY, DISK_FULL)}
+    return found | around | {"INVALID_REQUEST": 422, "INTERNAL_ERROR": 500}
 
 
 def test_every_code_in_the_table_exists_with_that_status():
