@@ -123,6 +123,12 @@ class Stack:
         for child in self._children:
             child.kill()
         (settings.LAKEUI_HOME / "run" / "broker_url").unlink(missing_ok=True)
+        until = clock.monotonic_s() + _GRACE_S
+        while (left := self._leftovers()) and clock.monotonic_s() < until:
+            clock.pause(0.1)  # a JVM takes a moment to be gone
+        return left
+
+    def _leftovers(self) -> list[int]:
         return [pid for child in self._children for pid in child.leftovers()]
 
     def _broker(self) -> list[Program]:
