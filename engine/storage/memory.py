@@ -5,6 +5,7 @@ Files are kept for the whole process by URL, so that two handles of one table sh
 
 import threading
 import time
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
@@ -13,7 +14,9 @@ from engine.errors import FileExistsAlreadyError, FileMissingError
 from engine.storage.base import FileStatus, checked_path
 
 _files: dict[str, tuple[bytes, int]] = {}
+_names: list[str] = []  # the same, sorted: what lies below a URL stands together
 _lock = threading.Lock()
+_LAST = "\U0010ffff"  # no name sorts after it
 
 
 class MemoryStore:
@@ -45,9 +48,8 @@ class MemoryStore:
         """Every file below a directory."""
         inside = self._key(f"{prefix}/" if prefix else "")
         with _lock:
-            found = [
-                (key, len(data), ms) for key, (data, ms) in _files.items() if key.startswith(inside)
-            ]
+            keys = _names[bisect_left(_names, inside) : bisect_left(_names, f"{inside}{_LAST}")]
+            found = [(key, len(_files[key][0]), _files[key][1]) for key in keys]
         skip = len(self._root) + 1
         yield from (FileStatus(key[skip:], size, ms) for key, size, ms in found)
 
@@ -63,12 +65,12 @@ class MemoryStore:
             if key in _files:
                 msg = f"{path} exists already."
                 raise FileExistsAlreadyError(msg)
-            _files[key] = (bytes(data), _now_ms())
+            _write(key, data)
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file over whatever was there."""
         with _lock:
-            _files[self._key(path)] = (bytes(data), _now_ms())
+            _write(self._key(path), data)
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
         """Write a file over whatever was there."""
@@ -76,8 +78,10 @@ class MemoryStore:
 
     def delete(self, path: str) -> None:
         """Delete a file; one that is absent is deleted already."""
+        key = self._key(path)
         with _lock:
-            _files.pop(self._key(path), None)
+            if _files.pop(key, None) is not None:
+                del _names[bisect_left(_names, key)]
 
     def open_input(self, path: str) -> pa.NativeFile:
         """A file for random access."""
@@ -97,5 +101,8 @@ class MemoryStore:
         return found
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _write(key: str, data: bytes) -> None:
+    """Called with the lock held."""
+    if key not in _files:
+        insort(_names, key)
+    _files[key] = (bytes(data), time.time_ns() // 1_000_000)

@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import django_filters
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField, Window
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
 
@@ -167,12 +167,22 @@ def by_table(text: str) -> Q:
 
 
 def count_by_table(rows: QuerySet[Any]) -> Counter[int]:
-    """How many of these rows, which have a `table`, each table has; those of none are not counted.
+    """How many of these rows, which have a `table`, each table has; those of none are not counted."""
+    return Counter(dict(_grouped_by_table(rows)))
+
+
+def most_by_table(rows: QuerySet[Any], most: int) -> tuple[list[int], int]:
+    """The tables that have most of these rows, by number, and how many tables have any."""
+    of_all = Window(Count("*"))
+    ranked = list(_grouped_by_table(rows).annotate(all=of_all).order_by("-n", "of")[:most])
+    return [table for table, _, _ in ranked], ranked[0][2] if ranked else 0
+
+
+def _grouped_by_table(rows: QuerySet[Any]) -> QuerySet[Any, tuple[Any, ...]]:
+    """Tables, and how many of these rows each has.
 
     Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by table,
     from an index that does not hold what they are filtered by.
     """
-    grouped = rows.annotate(of=Coalesce("table_id", 0)).values_list("of").annotate(n=Count("*"))
-    found = Counter(dict(grouped))
-    del found[0]
-    return found
+    of_tables = rows.filter(table__isnull=False).annotate(of=Coalesce("table_id", 0))
+    return of_tables.values_list("of").annotate(n=Count("*"))

@@ -72,6 +72,7 @@ class Conflict(models.Model):
                 ],
                 name="conflict_sums",
             ),
+            models.Index(fields=["kind", "occurred_at", "table"], name="conflict_counts"),
             models.Index(  # in the order that sums by pair are grouped in
                 fields=[
                     "current_operation",

@@ -1,21 +1,20 @@
 """What is new table by table since a moment: versions, lost writes, failed jobs."""
 
-from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db.models import Count, Max, Min, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from lakeui.catalog.access import Person, visible_tables
-from lakeui.catalog.filters import count_by_table
+from lakeui.catalog.filters import count_by_table, most_by_table
 from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.monitoring.losses import lost_since, met_by
-
-_MOST_NAMED = 1_000  # tables by number, in one question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,41 +42,41 @@ class AllNews:
 def news(user: Person, since: datetime, count: int) -> AllNews:
     """The tables with something new, those that failed or lost first."""
     failed = visible_jobs(user).filter(state=Job.State.FAILED, finished_at__gte=since).order_by()
-    losses, failures = count_by_table(lost_since(user, since)), count_by_table(failed)
+    lost = lost_since(user, since)
     visible, is_new = visible_tables(user).defer(*HEAVY), Q(last_commit_at__gte=since)
     changed = visible.filter(is_new)
-    worst = {*_most(failures, count), *_most(losses, count)}
+    (losing, losing_tables), (failing, _) = most_by_table(lost, count), most_by_table(failed, count)
+    worst = {*losing, *failing}
     tables = list(visible.filter(pk__in=worst))
     if len(tables) < count:
         rest = changed.exclude(pk__in=worst).order_by("-last_commit_at")
         tables += list(rest[: count - len(tables)])
     met, versions = met_by(tables, since), _versions_since(tables, since)
+    failures = count_by_table(failed.filter(table__in=tables))
     rows = [
         News(
             table=table,
             **versions.get(table.pk, {"commits": 0, "first": None, "last": None}),
-            escaped=losses[table.pk],
+            escaped=met[table.pk]["lost"],
             absorbed=met[table.pk]["absorbed"],
             failed_jobs=failures[table.pk],
         )
         for table in tables
     ]
     rows.sort(key=lambda row: (-row.failed_jobs, -row.escaped))
-    unchanged = visible.exclude(is_new).order_by()
-    told = changed.order_by().count() + _count_among(unchanged, {*losses, *failures})
-    return AllNews(first=rows[:count], table_count=told, losing_tables=len(losses))
+    told = changed.order_by().count() + _count_among(visible.exclude(is_new), lost, failed)
+    return AllNews(first=rows[:count], table_count=told, losing_tables=losing_tables)
 
 
-def _count_among(tables: QuerySet[Table], named: Collection[int]) -> int:
-    """How many of those named are among these tables; by number where few are named."""
-    if len(named) <= _MOST_NAMED:
-        return tables.filter(pk__in=named).count()
-    return len({*named} & {*tables.values_list("pk", flat=True)})
+def _count_among(tables: QuerySet[Table], *rows: QuerySet[Any]) -> int:
+    """How many of these tables any of these rows are of.
 
-
-def _most(counted: Counter[int], count: int) -> list[int]:
-    """The tables that have most."""
-    return sorted(counted, key=lambda table_id: (-counted[table_id], table_id))[:count]
+    Asked by a made value: asked by the key itself, SQLite makes a list of the rows before it knows
+    whether there is any table to look for.
+    """
+    of_any = [Q(own_pk__in=some.values("table")) for some in rows]
+    among = tables.alias(own_pk=Coalesce("pk", 0)).filter(reduce(or_, of_any))
+    return among.order_by().count()
 
 
 def _versions_since(tables: list[Table], since: datetime) -> dict[int, dict[str, Any]]:

@@ -38,7 +38,10 @@ class Lake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What happened since a moment; `growth_bytes` in whole hours, None where not theirs to sum."""
+    """What happened since a moment; `growth_bytes` in whole hours, None where not theirs to sum.
+
+    `job_count` are the jobs asked for since then, `failed_job_count` those that failed since then.
+    """
 
     since: datetime
     commit_count: int
@@ -65,17 +68,14 @@ def lake_of(user: Person) -> Lake:
 
 def activity(user: Person, since: datetime, day: Day) -> Activity:
     """Sums alone: commits, conflicts, jobs."""
-    jobs = visible_jobs(user).filter(created_at__gte=since).order_by()
-    counted = jobs.aggregate(
-        all=Count("state"), failed=Count("state", filter=Q(state=Job.State.FAILED))
-    )
+    jobs = visible_jobs(user).order_by()
     return Activity(
         since=since,
         commit_count=commits_since(user, since),
         growth_bytes=growth_since(user, since),
         conflicts=sums_of_day(user, day) if since == day.since else conflict_sums(user, since),
-        job_count=counted["all"],
-        failed_job_count=counted["failed"],
+        job_count=jobs.filter(created_at__gte=since).count(),
+        failed_job_count=jobs.filter(state=Job.State.FAILED, finished_at__gte=since).count(),
     )
 
 

@@ -66,7 +66,9 @@ class Overview(GenericAPIView[Any]):
             "queued_count": at_work.queued_count,
             "queued": at_work.queued,
             "due": at_work.due,
-            "commit_count_24_hours": commits_since(user, day.since),
+            "commit_count_24_hours": happened.commit_count
+            if since == day.since
+            else commits_since(user, day.since),
             "cost_by_hour": [
                 {"pair": pair, "hour": hour, "wasted_ms": cost}
                 for (pair, hour), cost in day.cost_by_hour.items()

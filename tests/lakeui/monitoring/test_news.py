@@ -8,8 +8,8 @@ from django.utils import timezone
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
-from lakeui.monitoring import news as news_of_tables
 from lakeui.monitoring.losses import day_of
+from lakeui.monitoring.news import news
 from tests.lakeui.factories import make_conflict, make_job, make_table, make_user
 
 pytestmark = pytest.mark.django_db
@@ -33,12 +33,25 @@ def lake(since):
     return made
 
 
-@pytest.mark.parametrize("named_at_most", [1_000, 0])
-def test_a_table_with_news_of_two_kinds_counts_once(lake, since, monkeypatch, named_at_most):
-    monkeypatch.setattr(news_of_tables, "_MOST_NAMED", named_at_most)
-    found = news_of_tables.news(make_user("viewer", Role.VIEWER), since, 8)
+def test_a_table_with_news_of_two_kinds_counts_once(lake, since):
+    found = news(make_user("viewer", Role.VIEWER), since, 8)
     assert (found.table_count, found.losing_tables) == (3, 2)
     assert {row.table.name for row in found.first} == {*lake} - {"crm.old"}
+    said = {row.table.name: (row.escaped, row.failed_jobs) for row in found.first}
+    assert said == {"sales.orders": (1, 0), "sales.returns": (1, 0), "crm.customers": (0, 1)}
+
+
+def test_those_that_failed_or_lost_most_come_first_and_all_are_counted(lake, since):
+    for _ in range(2):
+        make_conflict(
+            lake["sales.returns"],
+            kind=Conflict.Kind.ESCAPED,
+            occurred_at=since + timedelta(hours=1),
+        )
+    found = news(make_user("viewer", Role.VIEWER), since, 2)
+    assert [row.table.name for row in found.first] == ["crm.customers", "sales.returns"]
+    assert [row.escaped for row in found.first] == [0, 3]
+    assert (found.table_count, found.losing_tables) == (3, 2)
 
 
 def test_the_losses_of_a_day_add_up_over_tables_hours_and_pairs(lake):
