@@ -178,8 +178,8 @@ def most_by_table(rows: QuerySet[Any], most: int) -> tuple[list[int], int]:
     return [table for table, _, _ in ranked], ranked[0][2] if ranked else 0
 
 
-def _grouped_by_table(rows: QuerySet[Any]) -> QuerySet[Any, tuple[Any, ...]]:
-    """Tables, and how many of these rows each has.
+def _grouped_by_table(rows: QuerySet[Any]) -> Any:  # noqa: ANN401 - a query of pairs
+    """Of each table its number and how many of these rows it has.
 
     Grouped by a made value: grouped by the column itself, SQLite takes all rows ever, table by table,
     from an index that does not hold what they are filtered by.
