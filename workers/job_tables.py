@@ -8,6 +8,7 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.outcome import CommitLimits
 from engine.transaction.self_recognition import find_own_commit
+from lakeui.catalog.named_tables import names_others
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.jobs.models import Job
 from workers.observation import OwnCommitFoundError
@@ -31,10 +32,15 @@ def oldest_other_start_ms(job: Job) -> int | None:
 
 
 def other_writers(job: Job) -> list[str]:
-    """The jobs that are writing to the table, for a dry run to tell."""
+    """The jobs that are writing to the table, for a dry run to tell whoever sees the table."""
     writing = (Job.State.RUNNING, Job.State.COMMITTING)
     others = Job.objects.filter(table=job.table, state__in=writing, dry_run=False)
-    return [each.statement for each in others.exclude(pk=job.pk).order_by("created_at")[:20]]
+    return [_told(each) for each in others.exclude(pk=job.pk).order_by("created_at")[:20]]
+
+
+def _told(job: Job) -> str:
+    """Without its words where they name other tables, which are not for everybody to see."""
+    return f"{job.kind} of {job.table.name}" if names_others(job) else job.statement
 
 
 def stop_if_committed(job: Job, table: DeltaTable) -> None:

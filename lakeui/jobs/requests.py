@@ -17,6 +17,7 @@ from engine.commands.sql import parse_request, parse_statement
 from engine.errors import RequestError
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import (
     check_command,
     check_rights,
@@ -36,6 +37,7 @@ from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.jobs.new_tables import new_table, tables_to_make
 from lakeui.jobs.trail import record_act
+from lakeui.jobs.withheld import check_readable
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 
@@ -217,6 +219,8 @@ def retry_job(job: Job, by: User | None) -> Job:
     """
     if job.state not in (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED):
         raise JobStateError("retried", job.state)  # noqa: EM101 - a word of the sentence
+    if by is not None:
+        check_readable(job, Reader(by), "Running this job again")
     command = command_of(job)
     _check_allowed(by, command, job.table)
     check_command(command, job.table)

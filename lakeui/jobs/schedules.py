@@ -12,9 +12,11 @@ from django.utils import timezone
 
 from engine.errors import EngineError, RequestError
 from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import checked_command, checked_retries, request_job, says_dry_run
+from lakeui.jobs.withheld import check_readable
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +111,7 @@ def run_now(schedule: Schedule, by: User) -> Job:
     Raises:
         NotPermittedError, ReadOnlyError, RequestError, PathOutsideRootError: see `request_job`.
     """
+    check_readable(schedule, Reader(by), "Running this schedule")
     return request_job(
         table=schedule.table,
         kind=schedule.kind,

@@ -1,7 +1,9 @@
 """One text that finds tables, versions, jobs and conflicts, among what a person may see."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from uuid import UUID
 
 from django.db.models import Q
@@ -9,10 +11,12 @@ from django.db.models import Q
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
+from lakeui.jobs.withheld import shown_job
 
 SHOWN = 12
 MAX_TEXT = 200
@@ -58,12 +62,16 @@ def uuid_in(text: str) -> UUID | None:
 
 
 def _jobs(user: Person, text: str) -> list[Job]:
-    jobs = visible_jobs(user).select_related("table")
+    """None is found by words that its reader may not read."""
+    jobs, reader = visible_jobs(user).select_related("table"), Reader(user)
     job_id = uuid_in(text)
     if job_id:
-        return list(jobs.filter(pk=job_id))
-    asked = Q(statement__icontains=text) | Q(error_message__icontains=text)
-    return list(jobs.filter(asked)[:SHOWN])
+        return [shown_job(job, reader) for job in jobs.filter(pk=job_id)]
+    asked = jobs.filter(Q(statement__icontains=text) | Q(error_message__icontains=text))
+    if reader.sees_all:
+        return list(asked[:SHOWN])
+    readable: Iterator[Job] = (job for job in asked.iterator() if reader.may_read(job))
+    return list(islice(readable, SHOWN))
 
 
 def _versions(user: Person, text: str) -> list[Commit]:

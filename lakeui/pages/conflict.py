@@ -14,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from engine.conflicts.checker import CHECKS
 from lakeui.catalog.access import may
 from lakeui.catalog.models import CommitFile
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.loss.advice import Advice, advice
 from lakeui.conflicts.loss.alike import DAYS, alike, neighbours
@@ -54,7 +55,7 @@ def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
     visible = visible_conflicts(request.user)
     conflict = get_object_or_404(visible.select_related("table", "job"), pk=pk)
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
-        met = rows_view(conflict, both_sides(conflict))
+        met = rows_view(conflict, both_sides(conflict, Reader(request.user)))
         fragment = {"conflict": conflict, "met": met}
         status = 200 if met.waits else STOP_POLLING
         return render(request, "conflicts/_rows.html", fragment, status=status)
@@ -66,7 +67,7 @@ def _context(
     request: HttpRequest, visible: QuerySet[Conflict], conflict: Conflict
 ) -> dict[str, Any]:
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
-    sides, like = both_sides(conflict), alike(visible, conflict)
+    sides, like = both_sides(conflict, Reader(request.user)), alike(visible, conflict)
     decision = sides.decision
     files = [file for file in facts.get("files") or [] if isinstance(file, dict)]
     paths = [path for path in facts.get("files") or [] if isinstance(path, str)]

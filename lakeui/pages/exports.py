@@ -12,7 +12,7 @@ from django.http import Http404, StreamingHttpResponse
 Columns = Mapping[str, Callable[[Any], Any]]
 Rows = QuerySet[Model] | Iterable[object]
 FORMATS = ("csv", "json")
-_CHUNK = 500
+CHUNK = 500
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -59,7 +59,7 @@ def _json_lines(rows: Rows, columns: Columns) -> Iterator[str]:
 
 
 def _each(rows: Rows) -> Iterable[object]:
-    return rows.iterator(chunk_size=_CHUNK) if isinstance(rows, QuerySet) else rows
+    return rows.iterator(chunk_size=CHUNK) if isinstance(rows, QuerySet) else rows
 
 
 def _plain(value: object) -> object:

@@ -13,9 +13,12 @@ from engine.commands.model import Create
 from engine.errors import EngineError
 from engine.protocol.properties import TableProperties
 from lakeui.catalog.access import action_for_kind, may
+from lakeui.catalog.named_tables import Reader
+from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
 from lakeui.jobs.run_costs import Cost, RunCost, cost_of
+from lakeui.jobs.withheld import shown_job
 from lakeui.monitoring.outlook import outlook_of
 from lakeui.pages.metric_names import readable_metrics
 from lakeui.pages.plans import plan_view
@@ -48,17 +51,23 @@ class CostLine:
 
 def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
     """Everything, in a number of queries that does not grow."""
-    conflicts = list(job.conflicts.defer("facts").order_by("attempt", "pk")[:_ATTEMPTS])
+    reader = Reader(request.user)
+    may_read = reader.may_read(job)
+    met = visible_conflicts(request.user).filter(job=job)
+    conflicts = list(met.defer("facts").order_by("attempt", "pk")[:_ATTEMPTS])
     attempts = list(job.attempt_rows.order_by("-number")[:_ATTEMPTS])
+    if not may_read:
+        _withhold_messages(attempts)
     picked = _picked(request, attempts)
     stages = list(picked.stages.all()) if picked else []
     steps = steps_of(job, picked, stages, _expected(job))
     cost = cost_of(attempts)
     return (
-        _log(request, job)
-        | _rights(request, job)
+        _log(request, job, may_read=may_read)
+        | _rights(request, job, may_read=may_read)
         | {
-            "job": job,
+            "job": shown_job(job, reader),
+            "may_read": may_read,
             "table": None,
             "attempts": list(_rows(attempts, conflicts)),
             "picked": picked,
@@ -73,7 +82,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "left_behind": _left_behind(job, attempts),
             "worker": _worker(job),
             "metrics": readable_metrics(job.metrics),
-            "plan": plan_view(job.plan),
+            "plan": plan_view(job.plan) if may_read else None,
             "follow_ups": sorted(
                 job.follow_ups.order_by()[:_RERUNS], key=lambda each: each.created_at
             ),
@@ -121,14 +130,15 @@ def _expected(job: Job) -> list[str]:
     return list(rows.order_by("place").values_list("name", flat=True))
 
 
-def _log(request: HttpRequest, job: Job) -> dict[str, Any]:
+def _log(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, Any]:
     level = request.GET.get("level", "")
     if level and level not in JobEvent.Level.values:
         msg = "There is no such level of the log."
         raise Http404(msg)
-    counted = job.events.order_by().values_list("level").annotate(n=Count("pk"))
+    told = job.events if may_read else JobEvent.objects.none()
+    counted = told.order_by().values_list("level").annotate(n=Count("pk"))
     levels = dict(counted)
-    events = job.events.order_by("-at", "-pk")
+    events = told.order_by("-at", "-pk")
     events = events.filter(level=level) if level else events
     return {
         "events": list(events[:LOG_LINES])[::-1],
@@ -138,15 +148,25 @@ def _log(request: HttpRequest, job: Job) -> dict[str, Any]:
     }
 
 
-def _rights(request: HttpRequest, job: Job) -> dict[str, bool]:
+def _rights(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, bool]:
     mine = job.requested_by_id == request.user.pk
     may_act = may(request.user, action_for_kind(job.kind, job.parameters), job.table)
-    may_retry = job.state in _RETRYABLE and may_act
+    may_repeat = may_act and may_read
+    may_retry = job.state in _RETRYABLE and may_repeat
     return {
         "may_cancel": job.is_active and not job.cancel_requested_at and (mine or may_act),
         "may_retry": may_retry,
-        "may_again": may_act and not may_retry and bool(job.statement) and job.kind != Create.kind,
+        "may_again": may_repeat
+        and not may_retry
+        and bool(job.statement)
+        and job.kind != Create.kind,
     }
+
+
+def _withhold_messages(attempts: Sequence[JobAttempt]) -> None:
+    """Where they may name what the reader may not see; the rows stay as they are."""
+    for attempt in attempts:
+        attempt.message = ""
 
 
 def _lines(cost: RunCost) -> list[CostLine]:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -14,12 +15,14 @@ from django.views.decorators.http import require_POST
 from engine.commands.model import COMMANDS
 from engine.errors import EngineError
 from lakeui.catalog.access import may
+from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.filters import JobFilter, state_counts, visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import cancel_job, retry_job
 from lakeui.jobs.run_costs import costs_of
-from lakeui.pages.exports import export
+from lakeui.jobs.withheld import WITHHELD, shown_job
+from lakeui.pages.exports import CHUNK, export
 from lakeui.pages.job_context import job_context
 from lakeui.pages.list_table import one_table
 from lakeui.pages.listing import Listing
@@ -58,14 +61,16 @@ class Chip:
 def job_list(request: HttpRequest) -> HttpResponseBase:
     # a join with the few people there are would make SQLite leave the index that has the order
     jobs = visible_jobs(request.user).select_related("table").prefetch_related("requested_by")
-    listing = Listing(request, JobFilter(request.GET, jobs))
+    listing, reader = Listing(request, JobFilter(request.GET, jobs)), Reader(request.user)
     if "export" in request.GET and listing.is_valid:
-        return export(listing.rows, COLUMNS, request.GET["export"], "jobs")
+        rows = (shown_job(job, reader) for job in listing.rows.iterator(chunk_size=CHUNK))
+        return export(rows, COLUMNS, request.GET["export"], "jobs")
     table = one_table(request)
     counts = _counts(request, jobs)
     listing.known_total = _total(request, counts) if listing.is_valid else None
     context = {
         "listing": listing,
+        "jobs": [shown_job(job, reader) for job in listing.page] if listing.is_valid else [],
         "chips": _chips(request, counts),
         "costs": costs_of(listing.page) if listing.is_valid else {},
         "table": table,
@@ -93,6 +98,8 @@ def job_page(request: HttpRequest, pk: UUID) -> HttpResponse:
 def job_log(request: HttpRequest, pk: UUID) -> HttpResponse:
     """The whole log as text."""
     job = _visible_job(request, pk)
+    if not Reader(request.user).may_read(job):
+        raise PermissionDenied(WITHHELD)
     lines = (f"{e.at.isoformat()} {e.level.upper():7} {e.message}\n" for e in job.events.all())
     response = HttpResponse("".join(lines), content_type="text/plain; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="job-{job.pk}.log"'

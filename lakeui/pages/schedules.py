@@ -16,11 +16,13 @@ from engine.errors import EngineError
 from lakeui.catalog.access import action_for_kind, may, tables_where
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.filters import ScheduleFilter, visible_schedules
 from lakeui.jobs.models import Schedule
 from lakeui.jobs.schedule_runs import latest_runs, neighbours
 from lakeui.jobs.schedules import change_schedule, create_schedule, run_now, set_enabled
-from lakeui.pages.exports import export
+from lakeui.jobs.withheld import WITHHELD, shown_schedule
+from lakeui.pages.exports import CHUNK, export
 from lakeui.pages.listing import Listing
 
 COLUMNS = {
@@ -73,10 +75,14 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
     listing = Listing(
         request, ScheduleFilter(request.GET, schedules.order_by("next_due_at", "name"))
     )
+    reader = Reader(request.user)
     if "export" in request.GET and listing.is_valid:
-        return export(listing.rows, COLUMNS, request.GET["export"], "schedules")
+        rows = (shown_schedule(each, reader) for each in listing.rows.iterator(chunk_size=CHUNK))
+        return export(rows, COLUMNS, request.GET["export"], "schedules")
     context = {
         "listing": listing,
+        "schedules": [shown_schedule(each, reader) for each in listing.page],
+        "readable": {each.pk: reader.may_read(each) for each in listing.page},
         "runs": latest_runs(listing.page) if listing.is_valid else {},
         "meets": neighbours(listing.page) if listing.is_valid else {},
         "mine": {each.pk: _is_theirs(request, each) for each in listing.page},
@@ -117,6 +123,8 @@ def schedule_new(request: HttpRequest) -> HttpResponse:
 def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
     """Its words, to be changed by whoever may."""
     schedule = _changeable(request, pk)
+    if not Reader(request.user).may_read(schedule):
+        raise PermissionDenied(WITHHELD)
     initial = {
         "name": schedule.name,
         "cron": schedule.cron,

@@ -2,19 +2,22 @@
 
 from typing import Any
 
+from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, ObjectField, RecordedField
 from lakeui.api.serializers.request import CommandRequestSerializer
 from lakeui.api.serializers.runs import JobStageSerializer, OutlookSerializer, RunCostSerializer
+from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from lakeui.jobs.run_costs import RunCost, cost_of
+from lakeui.jobs.withheld import shown_job
 from lakeui.monitoring.outlook import Outlook, outlook_of
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
-    """A job in one row."""
+    """A job in one row. One that names tables you may not see is told without its statement."""
 
     table = serializers.CharField(source="table.name", read_only=True)
     requested_by = serializers.CharField(
@@ -48,6 +51,14 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "error_code",
             "cost",
         ]
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Whoever asked; one for all rows of a list."""
+        return Reader(self.context["request"].user)
+
+    def to_representation(self, instance: Job) -> dict[str, Any]:
+        return dict(super().to_representation(shown_job(instance, self.reader)))
 
     @extend_schema_field(RunCostSerializer)
     def get_cost(self, job: Job) -> dict[str, Any]:
@@ -107,7 +118,11 @@ class JobAttemptSerializer(serializers.ModelSerializer[JobAttempt]):
 
 
 class JobDetailSerializer(JobSerializer):
-    """A job with its command, attempts, metrics and, where it failed, the error's facts."""
+    """A job with its command, attempts, metrics and, where it failed, the error's facts.
+
+    Where it names tables that you may not see, its statement, parameters, plan, reasons and log are
+    left out.
+    """
 
     parameters = ObjectField()
     metrics = ObjectField()
@@ -147,6 +162,13 @@ class JobDetailSerializer(JobSerializer):
             "idempotency_key",
             "outlook",
         ]
+
+    def to_representation(self, instance: Job) -> dict[str, Any]:
+        told = super().to_representation(instance)
+        if not self.reader.may_read(instance):
+            for attempt in told["attempt_rows"]:
+                attempt["message"] = ""
+        return told
 
     @extend_schema_field(OutlookSerializer(allow_null=True))
     def get_outlook(self, job: Job) -> dict[str, Any] | None:

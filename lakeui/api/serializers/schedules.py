@@ -2,16 +2,22 @@
 
 from typing import Any
 
+from django.utils.functional import cached_property
 from rest_framework import serializers
 
 from lakeui.api.fields import ObjectField, RecordedField
 from lakeui.api.serializers.request import CommandRequestSerializer, RequestSerializer
+from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.cron_words import cron_in_words
 from lakeui.jobs.models import Schedule
+from lakeui.jobs.withheld import shown_schedule
 
 
 class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
-    """A schedule. `note` says why it last made no job, if it made none."""
+    """A schedule. `note` says why it last made no job, if it made none.
+
+    Where it names tables that you may not see, its statement, parameters and note are left out.
+    """
 
     table = serializers.CharField(source="table.name", read_only=True)
     owner = serializers.CharField(source="owner.username", read_only=True)
@@ -41,6 +47,14 @@ class ScheduleSerializer(serializers.ModelSerializer[Schedule]):
             "last_job_id",
             "note",
         ]
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Whoever asked; one for all rows of a list."""
+        return Reader(self.context["request"].user)
+
+    def to_representation(self, instance: Schedule) -> dict[str, Any]:
+        return dict(super().to_representation(shown_schedule(instance, self.reader)))
 
     def get_cron_words(self, schedule: Schedule) -> str | None:
         return cron_in_words(schedule.cron) or None

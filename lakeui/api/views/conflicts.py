@@ -18,6 +18,7 @@ from lakeui.api.serializers.conflict_costs import ConflictCostsSerializer
 from lakeui.api.serializers.conflict_sides import ConflictRowsSerializer
 from lakeui.api.serializers.conflicts import ConflictDetailSerializer, ConflictSerializer
 from lakeui.api.views.of_table import OfTable
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.costs import cost_by_hour, cost_by_pair
 from lakeui.conflicts.filters import ConflictFilter, to_list, visible_conflicts
 from lakeui.conflicts.loss.advice import advice
@@ -99,7 +100,8 @@ class ConflictDetail(RetrieveAPIView[Conflict]):
 
     def get_object(self) -> Any:  # a conflict with what is told beside it
         conflict, visible = super().get_object(), visible_conflicts(self.request.user)
-        sides, like = both_sides(conflict), alike(visible, conflict)
+        sides = both_sides(conflict, Reader(self.request.user))
+        like = alike(visible, conflict)
         vars(conflict).update(
             sides=sides,
             alike=like,

@@ -22,6 +22,7 @@ from lakeui.api.serializers.jobs import (
 )
 from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
 from lakeui.api.views.of_table import OfTable
+from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.filters import JobFilter, visible_jobs
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.jobs.requests import cancel_job, request_job, retry_job
@@ -44,7 +45,8 @@ def job_to_show(request: Request, job_id: Any) -> Job:
 
 def accepted(request: Request, job: Job) -> Response:
     """202, and where to look."""
-    body = JobDetailSerializer(job_to_show(request, job.pk)).data
+    shown = job_to_show(request, job.pk)
+    body = JobDetailSerializer(shown, context={"request": request}).data
     where = reverse("api:job", kwargs={"job_id": job.pk}, request=request)
     return Response(body, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
@@ -116,14 +118,15 @@ class JobDetail(RetrieveAPIView[Job]):
 
 
 class JobEventList(ListAPIView[JobEvent]):
-    """A job's log, oldest first."""
+    """A job's log, oldest first; empty where the job names tables that you may not see."""
 
     queryset = JobEvent.objects.none()
     serializer_class = JobEventSerializer
 
     def get_queryset(self) -> QuerySet[JobEvent]:
         job = get_object_or_404(visible_jobs(self.request.user), pk=self.kwargs["job_id"])
-        return JobEvent.objects.filter(job=job).order_by("id")
+        events = JobEvent.objects.filter(job=job).order_by("id")
+        return events if Reader(self.request.user).may_read(job) else events.none()
 
 
 class JobCancel(GenericAPIView[Job]):

@@ -68,7 +68,7 @@ class TableScheduleList(OfTable, ListAPIView[Schedule]):
     def _made(self, request: Request, table: Any, wanted: dict[str, Any]) -> Response:
         schedule = create_schedule(table=table, owner=caller(request), **wanted)
         where = reverse("api:schedule", kwargs={"schedule_id": schedule.pk}, request=request)
-        body = ScheduleSerializer(schedule).data
+        body = ScheduleSerializer(schedule, context={"request": request}).data
         return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
 
 
@@ -80,7 +80,8 @@ class ScheduleDetail(GenericAPIView[Schedule]):
 
     def get(self, request: Request, schedule_id: int) -> Response:
         refuse_unknown(request, frozenset())
-        return Response(ScheduleSerializer(_seen(request, schedule_id)).data)
+        found = _seen(request, schedule_id)
+        return Response(ScheduleSerializer(found, context={"request": request}).data)
 
     @extend_schema(request=ScheduleChangeSerializer, responses={200: ScheduleSerializer})
     def patch(self, request: Request, schedule_id: int) -> Response:
@@ -94,7 +95,7 @@ class ScheduleDetail(GenericAPIView[Schedule]):
             change_schedule(schedule, caller(request), **words)
         if enabled is not None:
             set_enabled(schedule, enabled=enabled)
-        return Response(ScheduleSerializer(schedule).data)
+        return Response(ScheduleSerializer(schedule, context={"request": request}).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, schedule_id: int) -> Response:

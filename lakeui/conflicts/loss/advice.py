@@ -54,9 +54,9 @@ def advice(conflict: Conflict, sides: BothSides, like: Alike) -> tuple[Advice, .
     narrowed = narrowing(conflict, sides.decision)
     found = [
         *_retry(conflict, like),
-        *_narrow(conflict, narrowed, like),
+        *_narrow(conflict, sides, narrowed, like),
         *_move(conflict, sides, like),
-        *_recorded(conflict, like, has_narrowing=narrowed is not None),
+        *_recorded(conflict, sides, like, has_narrowing=narrowed is not None),
         *_not_advised(conflict, sides),
     ]
     return tuple(sorted(found, key=lambda each: not each.is_advised))
@@ -91,7 +91,9 @@ def _retry_text(conflict: Conflict) -> str:
     return text
 
 
-def _narrow(conflict: Conflict, found: Narrowing | None, like: Alike) -> Iterator[Advice]:
+def _narrow(
+    conflict: Conflict, sides: BothSides, found: Narrowing | None, like: Alike
+) -> Iterator[Advice]:
     if found is None:
         return
     judged = [found.would_have_passed(each) for each in like.conflicts]
@@ -117,7 +119,9 @@ def _narrow(conflict: Conflict, found: Narrowing | None, like: Alike) -> Iterato
         undecidable=len(judged) - len(known),
         history="{helped} of {of} losses of this write would have passed",
         act="schedule" if _schedule(conflict) else "sql",
-        sql=narrowed_statement(conflict, found.condition),
+        sql=narrowed_statement(conflict, found.condition)
+        if sides.current.statement_is_whole
+        else "",
         condition=found.condition,
     )
 
@@ -146,8 +150,11 @@ def _move(conflict: Conflict, sides: BothSides, like: Alike) -> Iterator[Advice]
     )
 
 
-def _recorded(conflict: Conflict, like: Alike, *, has_narrowing: bool) -> Iterator[Advice]:
+def _recorded(
+    conflict: Conflict, sides: BothSides, like: Alike, *, has_narrowing: bool
+) -> Iterator[Advice]:
     """What the engine advised when the write lost."""
+    own = sides.current.statement if sides.current.statement_is_whole else ""
     same_rule = sum(each.rule == conflict.rule for each in like.conflicts)
     for remedy in _remedies(conflict):
         kind = str(remedy.get("kind") or "")
@@ -167,8 +174,8 @@ def _recorded(conflict: Conflict, like: Alike, *, has_narrowing: bool) -> Iterat
             helped=same_rule if timed and conflict.rule else None,
             of=like.count if timed and conflict.rule else None,
             history="{helped} of {of} losses of this write were by the same rule",
-            act=_act_of(conflict, kind),
-            sql=conflict.job.statement if conflict.job else "",
+            act=_act_of(conflict, kind, own),
+            sql=own,
         )
 
 
@@ -222,14 +229,13 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
         )
 
 
-def _act_of(conflict: Conflict, kind: str) -> str:
+def _act_of(conflict: Conflict, kind: str, own: str) -> str:
     if conflict.table is None:
         return ""
     if kind in _BY_TIME:
         return "schedule" if _schedule(conflict) else "schedules"
-    has_statement = conflict.job is not None and bool(conflict.job.statement)
     narrows = kind in ("different_rows", "partition_predicate")
-    return "sql" if narrows and has_statement else ""
+    return "sql" if narrows and own else ""
 
 
 def _schedule(conflict: Conflict) -> int | None:

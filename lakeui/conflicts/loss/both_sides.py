@@ -11,6 +11,7 @@ from django.db.models.fields.json import KeyTextTransform
 from engine.conflict_facts import Decision, SideChanges
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Commit
+from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.statements.text import statement_text
 
@@ -63,11 +64,17 @@ class BothSides:
     commit: Commit | None
 
 
-def both_sides(conflict: Conflict) -> BothSides:
-    """What is recorded of a conflict and its two jobs, in at most six queries."""
+def both_sides(conflict: Conflict, reader: Reader) -> BothSides:
+    """What is recorded of a conflict and its two jobs, in at most six queries.
+
+    Of a job that names tables the reader may not see, only what the log says of it.
+    """
     decision, commit = decision_of(conflict), _winning_commit(conflict)
     return BothSides(
-        _current(conflict, decision), _winner(conflict, decision, commit), decision, commit
+        _current(conflict, decision, reader),
+        _winner(conflict, decision, commit, reader),
+        decision,
+        commit,
     )
 
 
@@ -80,15 +87,16 @@ def decision_of(conflict: Conflict) -> Decision | None:
         return None
 
 
-def _current(conflict: Conflict, decision: Decision | None) -> Side:
+def _current(conflict: Conflict, decision: Decision | None, reader: Reader) -> Side:
     facts, job = _facts(conflict).get("current") or {}, conflict.job
     attempt = job and job.attempt_rows.filter(number=conflict.attempt).first()
+    own = _statement(job, reader)
     return Side(
         operation=conflict.current_operation,
         user=conflict.current_user_name,
         engine=facts.get("engine") or "",
-        statement=(job.statement if job else "") or conflict.current_predicate,
-        statement_is_whole=bool(job and job.statement),
+        statement=own or conflict.current_predicate,
+        statement_is_whole=bool(own),
         predicate=conflict.current_predicate,
         read_version=conflict.read_version,
         read_at=attempt.started_at if attempt else None,
@@ -100,11 +108,14 @@ def _current(conflict: Conflict, decision: Decision | None) -> Side:
     )
 
 
-def _winner(conflict: Conflict, decision: Decision | None, commit: Commit | None) -> Side:
+def _winner(
+    conflict: Conflict, decision: Decision | None, commit: Commit | None, reader: Reader
+) -> Side:
     facts = _facts(conflict).get("winner") or {}
     txn_id = facts.get("txn_id") or (commit.txn_id if commit else "") or ""
     job = _winning_job(conflict, txn_id)
     attempt = job and job.attempt_rows.filter(outcome="committed").last()
+    own = _statement(job, reader)
     said = log_values.predicate({"predicate": facts.get("predicate")})
     predicate = said or (commit.predicate if commit else "")
     recorded = _recorded(conflict, commit, predicate)
@@ -113,8 +124,8 @@ def _winner(conflict: Conflict, decision: Decision | None, commit: Commit | None
         operation=conflict.winner_operation,
         user=conflict.winner_user_name,
         engine=facts.get("engine") or (commit.engine_info if commit else ""),
-        statement=(job.statement if job else "") or recorded,
-        statement_is_whole=bool(job and job.statement),
+        statement=own or recorded,
+        statement_is_whole=bool(own),
         predicate=predicate,
         read_version=_first(facts.get("read_version"), commit and commit.read_version),
         read_at=attempt.started_at if attempt else None,
@@ -126,6 +137,10 @@ def _winner(conflict: Conflict, decision: Decision | None, commit: Commit | None
         absorbed=absorbed,
         absorbed_count=absorbed_count,
     )
+
+
+def _statement(job: Any, reader: Reader) -> str:  # noqa: ANN401 - a job, one floor beside
+    return job.statement if job is not None and reader.may_read(job) else ""
 
 
 def _recorded(conflict: Conflict, commit: Commit | None, predicate: str) -> str:

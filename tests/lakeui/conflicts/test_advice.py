@@ -4,15 +4,18 @@ from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 
 from engine.commands.sql import parse_statement
+from lakeui.catalog.named_tables import Reader
+from lakeui.catalog.roles import Role
 from lakeui.conflicts.loss.advice import advice
 from lakeui.conflicts.loss.alike import alike, neighbours
-from lakeui.conflicts.loss.both_sides import both_sides
+from lakeui.conflicts.loss.both_sides import BothSides, both_sides
 from lakeui.conflicts.loss.narrowing import narrowing
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import JobAttempt
-from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table, make_user
 from tests.lakeui.story_decision import story_decision
 
 pytestmark = pytest.mark.django_db
@@ -53,9 +56,14 @@ def _before(lost: Conflict, days: int, **fields) -> Conflict:
     return make_conflict(lost.table, occurred_at=at, facts={}, **fields)
 
 
+def _sides(lost: Conflict) -> BothSides:
+    reader = User.objects.filter(username="ann").first() or make_user("ann", Role.VIEWER)
+    return both_sides(lost, Reader(reader))
+
+
 def _advised(lost: Conflict) -> dict[str, object]:
     like = alike(Conflict.objects.all(), lost)
-    return {each.kind: each for each in advice(lost, both_sides(lost), like)}
+    return {each.kind: each for each in advice(lost, _sides(lost), like)}
 
 
 def test_a_condition_beyond_the_shared_files_passes_and_is_ready_to_run(lost):
@@ -134,24 +142,24 @@ def test_the_neighbours_are_of_the_same_kind_and_table(lost):
 
 
 def test_the_winner_is_told_by_its_job_or_else_by_its_log_entry(lost):
-    by_log = both_sides(lost).winner
+    by_log = _sides(lost).winner
     assert (by_log.job, by_log.statement_is_whole) == (None, False)
     assert by_log.statement.startswith("DELETE FROM sales.orders\nWHERE customer_id IN")
     make_job(lost.table, "delete", committed_version=4797, statement="DELETE FROM x")
-    by_job = both_sides(lost).winner
+    by_job = _sides(lost).winner
     assert (by_job.statement, by_job.statement_is_whole) == ("DELETE FROM x", True)
 
 
 def test_a_step_of_a_job_is_found_by_its_transaction_id(lost):
     job = make_job(lost.table, "optimize", attempts=3)
     lost.facts["winner"]["txn_id"] = f"{job.txn_id}:9f"
-    winner = both_sides(lost).winner
+    winner = _sides(lost).winner
     assert winner.job is not None
     assert (winner.job.id, winner.job.attempts) == (job.pk, 3)
 
 
 def test_facts_of_another_shape_are_not_recorded_rather_than_an_error(lost):
     lost.facts = {"decision": {"reads": 7}}
-    sides = both_sides(lost)
+    sides = _sides(lost)
     assert sides.decision is None
     assert sides.winner.changes.files_changed == 7, "from the mirrored commit"

@@ -1,0 +1,71 @@
+"""Which tables a command names beside the one it is for, and who may read what it says.
+
+A command's text tells of every table in it, and so does what a worker says of it: they are for those
+who may look at all of them.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Protocol
+
+from engine.commands.model import Clone, Command, Script
+from engine.errors import EngineError
+from lakeui.catalog.access import Person, role_of, visible_tables
+
+
+class Asked(Protocol):
+    """What holds a command: a job, a schedule."""
+
+    kind: Any
+    parameters: Any
+
+
+def named_tables(command: Command) -> frozenset[str]:
+    """The tables that a command reads, and those that the steps of a script change, as written.
+
+    Raises:
+        ExpressionError: (`StatementError`) a query that is not understood.
+    """
+    steps = command.steps if isinstance(command, Script) else (command,)
+    cloned = (each.source_table for each in steps if isinstance(each, Clone))
+    changed = command.tables_changed() if isinstance(command, Script) else ()
+    return frozenset({*command.tables_read(), *cloned, *changed}) - {""}
+
+
+def names_others(asked: Asked) -> bool:
+    """Whether a command names tables beside its own, or nobody can tell."""
+    names = _names(asked)
+    return names is None or bool(names)
+
+
+class Reader:
+    """A person who reads commands. It keeps which tables they see: make one for each answer."""
+
+    def __init__(self, user: Person) -> None:
+        self._user = user
+
+    @cached_property
+    def sees_all(self) -> bool:
+        """Whether every table is theirs to look at."""
+        return role_of(self._user) is not None
+
+    def may_read(self, asked: Asked) -> bool:
+        """Whether they may look at every table that the command names."""
+        if self.sees_all:
+            return True
+        names = _names(asked)
+        return names is not None and names <= self._seen
+
+    @cached_property
+    def _seen(self) -> frozenset[str]:
+        rows = visible_tables(self._user).values_list("name", "uri")
+        return frozenset(text for row in rows for text in row)
+
+
+def _names(asked: Asked) -> frozenset[str] | None:
+    """None where the command is not understood."""
+    given = asked.parameters if isinstance(asked.parameters, Mapping) else {}
+    try:
+        return named_tables(Command.from_parameters(asked.kind, dict(given)))
+    except (EngineError, TypeError, ValueError):
+        return None

@@ -1,0 +1,47 @@
+"""Jobs and schedules without what tells of tables that their reader may not see."""
+
+from copy import copy
+from typing import TypeVar
+
+from lakeui.catalog.named_tables import Reader
+from lakeui.jobs.errors import NotPermittedError
+from lakeui.jobs.models import Job, Schedule
+
+WITHHELD = "It names tables that you may not see."
+WITHHELD_STATEMENT = "-- names tables that you may not see"
+_Asked = TypeVar("_Asked", Job, Schedule)
+
+
+def shown_job(job: Job, reader: Reader) -> Job:
+    """The job; for who may not read it a copy to look at, without statement, plan and reasons."""
+    if reader.may_read(job):
+        return job
+    told = _without_command(job)
+    told.plan, told.error_facts = {}, {}
+    told.error_message = WITHHELD if job.error_message else ""
+    return told
+
+
+def shown_schedule(schedule: Schedule, reader: Reader) -> Schedule:
+    """The schedule; for who may not read it a copy to look at, without statement and note."""
+    if reader.may_read(schedule):
+        return schedule
+    told = _without_command(schedule)
+    told.note = WITHHELD if schedule.note else ""
+    return told
+
+
+def check_readable(asked: Job | Schedule, reader: Reader, what: str) -> None:
+    """Make sure that someone may read a command before they have it done again, or changed.
+
+    Raises:
+        NotPermittedError: it names tables they may not see.
+    """
+    if not reader.may_read(asked):
+        raise NotPermittedError(what, "view", "all tables that it names")
+
+
+def _without_command(asked: _Asked) -> _Asked:
+    told = copy(asked)
+    told.statement, told.parameters = WITHHELD_STATEMENT, {}
+    return told

@@ -1,0 +1,174 @@
+"""A statement that names several tables is for those who may look at all of them."""
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from engine.commands.sql import parse_statement
+from lakeui.catalog.named_tables import Reader, names_others
+from lakeui.jobs.command_rules import statement_of
+from lakeui.jobs.errors import NotPermittedError
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, Schedule
+from lakeui.jobs.requests import retry_job
+from lakeui.jobs.schedules import run_now
+from lakeui.monitoring.search import search
+from tests.lakeui.people import NOON, grant, make_conflict, make_job, make_table, person
+from workers.job_tables import other_writers
+
+pytestmark = pytest.mark.django_db
+
+SECRET = "hr.salaries"
+SCRIPT = "DELETE FROM sales.orders WHERE a = 1; UPDATE hr.salaries SET a = 2"
+MERGE = "MERGE INTO sales.orders USING hr.salaries AS s ON sales.orders.a = s.a WHEN MATCHED THEN DELETE"
+NAMES_BOTH = pytest.mark.parametrize("sql", [SCRIPT, MERGE], ids=["script", "merge"])
+
+
+def _asked(table, sql, **fields):
+    command = parse_statement(sql)
+    told = {
+        "kind": command.kind,
+        "parameters": command.parameters(),
+        "statement": statement_of(command, table),
+        "state": Job.State.FAILED,
+        "error_code": "LAKE_SCRIPT_STEP_FAILED",
+        "error_message": f"Step 2 failed: {SECRET} is append-only.",
+        "error_facts": {"ended": [{"table": SECRET}]},
+        "plan": {"summary": f"Step 2, {SECRET}: 1 file."},
+        "finished_at": timezone.now(),
+    }
+    job = make_job(table, **(told | fields))
+    JobEvent.objects.create(job=job, at=NOON, message=f"Step 1 reads version 1 of {SECRET}")
+    JobAttempt.objects.filter(job=job).update(message=f"{SECRET} is append-only.")
+    return job
+
+
+def _scheduled(table, sql, owner):
+    command = parse_statement(sql)
+    return Schedule.objects.create(
+        name="nightly",
+        table=table,
+        cron="0 3 * * *",
+        kind=command.kind,
+        parameters=command.parameters(),
+        statement=statement_of(command, table),
+        owner=owner,
+        note=f"There is no table {SECRET} to read from.",
+    )
+
+
+@pytest.fixture
+def orders():
+    make_table(SECRET)
+    return make_table("sales.orders")
+
+
+@pytest.fixture
+def guest(orders):
+    """Has every right on the orders, and none on the other table."""
+    user = person("guest")
+    grant(user, orders, "admin")
+    return user
+
+
+def _client(user):
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def _places(job, schedule, conflict):
+    """What answers a reader who may see the job, and where the words of a job stand."""
+    pages = (
+        "/jobs/", f"/jobs/{job.pk}/", "/jobs/?export=csv", f"/jobs/{job.pk}/log/", "/schedules/",
+        f"/schedules/{schedule.pk}/edit/", "/schedules/?export=json", f"/search/?q={job.pk}",
+        "/search/?q=salaries", "/attention/", f"/conflicts/{conflict.pk}/",
+    )  # fmt: skip
+    rest = (
+        "jobs/", f"jobs/{job.pk}/", f"jobs/{job.pk}/events/", f"tables/{job.table_id}/jobs/",
+        "schedules/", f"schedules/{schedule.pk}/", f"search/?q={job.pk}",
+        "search/?q=append-only", "attention/", f"conflicts/{conflict.pk}/",
+    )  # fmt: skip
+    return pages, tuple(f"/api/v1/{path}" for path in rest)
+
+
+def _read(client, path):
+    answer = client.get(path, follow=True)
+    content = b"".join(answer.streaming_content) if answer.streaming else answer.content
+    # what the reader asked for stands in the page of a search, as they wrote it
+    return content.decode().replace("q=salaries", "").replace('value="salaries"', "")
+
+
+@NAMES_BOTH
+def test_nothing_told_of_a_job_names_a_table_its_reader_may_not_see(orders, guest, sql):
+    job, schedule = _asked(orders, sql), _scheduled(orders, sql, person("owner"))
+    conflict = make_conflict(orders, job)
+    client = _client(guest)
+    pages, rest = _places(job, schedule, conflict)
+    named = [
+        path for path in pages + rest if "salaries" in _read(client, path).replace("“salaries”", "")
+    ]
+    assert named == []
+    told = _client(person("ann", "viewer"))
+    for path in (f"/jobs/{job.pk}/", f"/jobs/{job.pk}/log/", f"/api/v1/jobs/{job.pk}/"):
+        assert SECRET in _read(told, path), "whoever sees all tables reads all of it"
+
+
+@NAMES_BOTH
+def test_its_page_says_that_something_is_kept_back_and_offers_no_second_run(orders, guest, sql):
+    page = _read(_client(guest), f"/jobs/{_asked(orders, sql).pk}/")
+    assert "It names tables that you may not see" in page
+    assert "Run again" not in page
+    assert "Run again" in _read(_client(person("ann", "admin")), f"/jobs/{Job.objects.get().pk}/")
+
+
+def test_a_statement_on_tables_that_a_guest_sees_is_told(orders, guest):
+    items = make_table("sales.items")
+    grant(guest, items, "viewer")
+    job = _asked(orders, "DELETE FROM sales.orders; UPDATE sales.items SET a = 2", error_message="")
+    told = _client(guest).get(f"/api/v1/jobs/{job.pk}/").json()
+    assert "UPDATE sales.items" in told["statement"]
+    assert told["parameters"]["steps"]
+
+
+def test_names_beside_the_own_are_found_wherever_a_statement_can_hold_them(orders):
+    for sql in (
+        SCRIPT,
+        MERGE,
+        "DELETE FROM sales.orders WHERE a IN (SELECT a FROM hr.salaries)",
+        "INSERT INTO sales.orders SELECT * FROM hr.salaries",
+        "INSERT INTO sales.orders BY NAME SELECT * FROM STREAM(hr.salaries)",
+        "CREATE TABLE sales.orders SHALLOW CLONE hr.salaries",
+    ):
+        assert names_others(_asked(orders, sql)), sql
+    assert not names_others(_asked(orders, "DELETE FROM sales.orders WHERE a = 1"))
+    assert names_others(make_job(orders, kind="merge", parameters={"nobody": "knows"}))
+
+
+@NAMES_BOTH
+def test_who_may_not_read_a_command_cannot_have_it_done_again(orders, guest, sql):
+    with pytest.raises(NotPermittedError) as refused:
+        retry_job(_asked(orders, sql), guest)
+    assert "salaries" not in str(refused.value)
+    with pytest.raises(NotPermittedError) as refused:
+        run_now(_scheduled(orders, sql, person("owner")), guest)
+    assert "salaries" not in str(refused.value)
+
+
+def test_a_search_does_not_find_by_words_that_are_kept_back(orders, guest):
+    job = _asked(orders, SCRIPT)
+    assert search(guest, "salaries").jobs == []
+    assert search(person("ann", "viewer"), "salaries").jobs == [job]
+
+
+def test_a_plan_tells_who_writes_without_the_words_that_name_other_tables(orders):
+    mine = make_job(orders, state=Job.State.RUNNING)
+    _asked(orders, MERGE, state=Job.State.RUNNING)
+    _asked(orders, "DELETE FROM sales.orders WHERE a = 1", state=Job.State.RUNNING)
+    assert other_writers(mine) == ["merge of sales.orders", "DELETE FROM sales.orders WHERE a = 1"]
+
+
+def test_a_reader_asks_for_their_tables_once(orders, guest, django_assert_num_queries):
+    jobs = [_asked(orders, SCRIPT) for _ in range(5)]
+    reader = Reader(guest)
+    with django_assert_num_queries(2):
+        assert not any(reader.may_read(job) for job in jobs)
