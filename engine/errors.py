@@ -81,6 +81,7 @@ class PathOutsideRootError(EngineError):
 
     code = "LAKE_PATH_OUTSIDE_ROOT"
     sqlstate = "42K05"
+    field: str = ""  # the part of a request that names it
 
 
 class UnsupportedSchemeError(EngineError):
@@ -88,6 +89,7 @@ class UnsupportedSchemeError(EngineError):
 
     code = "LAKE_UNSUPPORTED_SCHEME"
     sqlstate = "0A000"
+    field: str = ""  # the part of a request that names it
 
 
 # --- tables and logs ---------------------------------------------------------------------------

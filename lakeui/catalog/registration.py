@@ -34,7 +34,7 @@ def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
     if not uri.strip():
         msg = "No location was given."
         raise RequestError(msg, "Name the table's directory or URL.", field="uri")
-    place = allowed_table_uri(uri.strip())
+    place = allowed_table_uri(uri.strip(), field="uri")
     chosen = _checked_name(name or _name_of(place))
     _check_is_table(place)
     try:

@@ -8,28 +8,28 @@ from collections.abc import Iterable
 
 from django.conf import settings
 
-from engine.errors import PathOutsideRootError
+from engine.errors import PathOutsideRootError, UnsupportedSchemeError
 from engine.storage.uri import local_path, normalise_uri
 
 
-def allowed_table_uri(uri: str) -> str:
-    """The one spelling of a table's place.
+def allowed_table_uri(uri: str, field: str = "table") -> str:
+    """The one spelling of a table's place; `field` of a request names it.
 
     Raises:
         PathOutsideRootError: it lies under no root of `TABLE_ROOTS`.
         UnsupportedSchemeError: no store serves its scheme.
     """
-    return _under(uri, settings.TABLE_ROOTS, "TABLE_ROOTS")
+    return _allowed(uri, settings.TABLE_ROOTS, "TABLE_ROOTS", field)
 
 
-def allowed_source_uri(uri: str) -> str:
-    """The one spelling of a source's place.
+def allowed_source_uri(uri: str, field: str = "source.uri") -> str:
+    """The one spelling of a source's place; `field` of a request names it.
 
     Raises:
         PathOutsideRootError: it lies under no root of `SOURCE_ROOTS`.
         UnsupportedSchemeError: no store serves its scheme.
     """
-    return _under(uri, settings.SOURCE_ROOTS, "SOURCE_ROOTS")
+    return _allowed(uri, settings.SOURCE_ROOTS, "SOURCE_ROOTS", field)
 
 
 def storage_options(uri: str) -> dict[str, str]:
@@ -37,6 +37,14 @@ def storage_options(uri: str) -> dict[str, str]:
     prefixes: dict[str, dict[str, str]] = settings.TABLE_STORAGE_OPTIONS
     fitting = [prefix for prefix in prefixes if uri.startswith(prefix)]
     return dict(prefixes[max(fitting, key=len)]) if fitting else {}
+
+
+def _allowed(uri: str, roots: Iterable[str], variable: str, field: str) -> str:
+    try:
+        return _under(uri, roots, variable)
+    except (PathOutsideRootError, UnsupportedSchemeError) as error:
+        error.field = field
+        raise
 
 
 def _under(uri: str, roots: Iterable[str], variable: str) -> str:

@@ -77,9 +77,26 @@ def test_a_request_at_fault_names_the_field(as_, body, field):
 
 
 @pytest.mark.parametrize("uri", ["/etc", "s3://evil/x", "http://169.254.169.254/", "file:///etc"])
-def test_places_outside_the_roots_are_refused(as_, uri):
-    problem(as_("admin").post("/api/v1/tables/", {"uri": uri}, format="json"), 422)
+def test_places_outside_the_roots_are_refused_at_their_field(as_, uri):
+    refused = problem(as_("admin").post("/api/v1/tables/", {"uri": uri}, format="json"), 422)
+    (fault,) = refused["errors"]
+    assert (fault["field"], fault["remedy"]) == ("uri", refused["remedy"])
+    assert fault["remedy"]
     assert not Table.objects.exists()
+
+
+def test_a_job_outside_the_roots_is_told_which_part_of_it_is(as_, table):
+    address = f"/api/v1/tables/{table.pk}/jobs/"
+    sql = (
+        f"INSERT INTO {table.name} BY NAME SELECT * FROM read_files('/etc/passwd', format => 'csv')"  # noqa: S608
+    )
+    refused = problem(as_("admin").post(address, {"sql": sql}, format="json"), 422)
+    (fault,) = refused["errors"]
+    assert (refused["code"], fault["field"]) == ("LAKE_PATH_OUTSIDE_ROOT", "source.uri")
+    assert fault["remedy"] == "Have its root added to SOURCE_ROOTS."
+    Table.objects.update(uri="/elsewhere")
+    refused = problem(as_("admin").post(address, {"kind": "optimize"}, format="json"), 422)
+    assert [each["field"] for each in refused["errors"]] == ["table"]
 
 
 def test_a_table_that_is_there_is_registered_and_mirrored(as_):
