@@ -59,11 +59,16 @@ def exempt_after(
 
 
 def ends_exemption(winner: WinningCommit, append: WinningCommit) -> bool:
-    """Whether this winner may have read what a blind append before it added."""
+    """Whether this winner may have read what a blind append before it added.
+
+    One that removes a file of the append has read it, whatever version it says it read.
+    """
     if winner.is_blind_append or not winner.changes_data:
         return False
     read_version = winner.info.read_version
-    return read_version is None or read_version >= append.version
+    if read_version is None or read_version >= append.version:
+        return True
+    return not winner.removed_paths.isdisjoint(add.path for add in append.adds)
 
 
 def matching_reads(current: CurrentTransaction, add: AddFile) -> tuple[ReadPredicate, ...]:
@@ -96,7 +101,7 @@ def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Cand
     if winner.operation in STATE_REPLACING_OPERATIONS:
         yield from _added_by(winner)
         return
-    removed = {each.path for each in winner.removes}
+    removed = winner.removed_paths
     ours = {each.path: each.key for each in current.removes}
     for found in _added_by(winner):
         add = found.add

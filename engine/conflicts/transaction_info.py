@@ -183,6 +183,11 @@ class WinningCommit:
         return _of_kind(RemoveFile, self.actions)
 
     @cached_property
+    def removed_paths(self) -> frozenset[str]:
+        """The paths of the files it removed, those it added again among them."""
+        return frozenset(each.path for each in self.removes)
+
+    @cached_property
     def protocol(self) -> Protocol | None:
         """Its `protocol` action."""
         return next(iter(_of_kind(Protocol, self.actions)), None)

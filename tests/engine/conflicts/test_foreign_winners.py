@@ -154,6 +154,10 @@ CONFLICTS: dict[str, tuple[list[tuple[Action, ...]], Current, type[ConflictError
     "a later winner does not say what it read": (
         [(BLIND, ADDED), (gone(B),)], rewriting("p = 'a'"), ConcurrentAppendException,
     ),
+    "a later winner removes the blind append, and says that it read before it": (
+        [(BLIND, ADDED), (SEEING, gone(ADDED), file("kept", "q"))],
+        rewriting("p = 'a'"), ConcurrentAppendException,
+    ),
     "rows come into what is replaced": (
         [(SEEING, gone(B), ADDED)], rewriting("p = 'a'"), ConcurrentAppendException,
     ),
