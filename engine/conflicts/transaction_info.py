@@ -9,7 +9,11 @@ from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
-from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
+from engine.conflicts.isolation import (
+    DATA_CHANGING_OPERATIONS,
+    STATE_REPLACING_OPERATIONS,
+    IsolationLevel,
+)
 from engine.conflicts.layout import NO_LAYOUT, Layout
 from engine.errors import ConflictSide
 from engine.expressions.tree import Expression
@@ -217,9 +221,14 @@ class WinningCommit:
 
     @cached_property
     def changes_data(self) -> bool:
-        """Whether any file action of it does."""
-        adds = any(each.data_change for each in self.adds)
-        return adds or any(each.data_change for each in self.removes)
+        """Whether any file action of it says so, or it is an operation that does nothing else.
+
+        What DELETE, UPDATE, MERGE and their like did to files is a change, whatever they say of it.
+        """
+        files: tuple[AddFile | RemoveFile, ...] = (*self.adds, *self.removes)
+        if self.info.operation in DATA_CHANGING_OPERATIONS:
+            return bool(files)
+        return any(each.data_change for each in files)
 
     @property
     def operation(self) -> str:

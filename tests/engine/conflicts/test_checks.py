@@ -314,7 +314,7 @@ ROWS = (
         "a compaction does not end it",
         "data_added",
         READS_A_WS,
-        winner(remove("q", data_change=False), version=7, read=6),
+        winner(remove("q", data_change=False), version=7, read=6, operation="OPTIMIZE"),
         False,
         (APPEND,),
     ),
@@ -447,7 +447,7 @@ def test_checks_stand_in_deltas_order():
         (winner(add("n"), version=7, blind=True), [6, 7]),
         (winner(remove("q"), version=7, read=6), []),
         (winner(remove("q"), version=7, read=5), [6]),
-        (winner(remove("q", data_change=False), version=7, read=6), [6]),
+        (winner(remove("q", data_change=False), version=7, read=6, operation="OPTIMIZE"), [6]),
     ],
     ids=["another append", "a reader", "one that read before", "a compaction"],
 )
