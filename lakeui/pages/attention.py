@@ -1,8 +1,9 @@
 """What needs a person, in words, with the one next step for each."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
+from django.conf import settings
 from django.urls import reverse
 from django.utils import timezone
 
@@ -17,7 +18,10 @@ _AROUND = 20  # versions of the swim-lane after the one that is shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A matter as it is read: `before`, the table's name, `after`; `posts` where its step acts."""
+    """A matter as it is read: `before`, the table's name, `after`.
+
+    `posts` where its step acts; `asks_job` where it leads to the form of a job.
+    """
 
     matter: Matter
     mark: str
@@ -29,11 +33,19 @@ class Said:
     step: str
     address: str
     posts: bool = False
+    asks_job: bool = False
 
 
-def in_words(matters: Iterable[Matter]) -> list[Said]:
-    """Each matter by the words of its check."""
-    return [_WORDS[matter.check](matter) for matter in matters]
+def in_words(matters: Iterable[Matter], maintained: Collection[int]) -> list[Said]:
+    """Each matter by the words of its check; jobs are for those who maintain the table."""
+    return [_within_rights(_WORDS[matter.check](matter), maintained) for matter in matters]
+
+
+def _within_rights(said: Said, maintained: Collection[int]) -> Said:
+    table = said.matter.table
+    if table is None or not said.asks_job or (table.pk in maintained and not settings.READ_ONLY):
+        return said
+    return replace(said, step="Look", address=reverse("table", args=[table.pk]))
 
 
 def is_storage_error(table: Table) -> bool:
@@ -243,6 +255,7 @@ def _small_files(matter: Matter) -> Said:
         f"files, {when}. OPTIMIZE packs them; a dry run says into how many, and what it reads.",
         step="Dry run",
         address=f"{reverse('job-new')}?table={table.pk}&kind=optimize&dry_run=on",
+        asks_job=True,
     )
 
 
@@ -259,6 +272,7 @@ def _vacuum_due(matter: Matter) -> Said:
         f"VACUUM deletes those past their retention; a dry run says which versions are lost. {when}",
         step="Dry run",
         address=f"{reverse('job-new')}?table={table.pk}&kind=vacuum&dry_run=on",
+        asks_job=True,
     )
 
 

@@ -50,12 +50,13 @@ def told(
     """What is told now and what is muted, for this page and the first one."""
     mutes = mutes_now(now)
     found = attention(request.user, now, day, muted(mutes), most)
+    maintained = _maintained(request, found)
     return found, {
-        "matters": in_words(found.matters),
+        "matters": in_words(found.matters, maintained),
         "matter_count": found.count,
         "mutes": visible_mutes(mutes, request.user),
         "check_count": len(Check),
-        "maintained": _maintained(request, found),
+        "maintained": maintained,
     }
 
 

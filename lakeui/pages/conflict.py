@@ -112,7 +112,8 @@ def _act(found: Advice, conflict: Conflict, landed: Landed | None, *, may_write:
         address = reverse("job", args=[landed.job_id if landed else job.pk])
         label = f"Done as v{landed.version}" if landed else "Run again…"
     elif found.act == "schedule" and job is not None and job.schedule_id:
-        address, label = reverse("schedule-change", args=[job.schedule_id]), "Edit the schedule"
+        where = f"?table={job.table_id}#schedule-{job.schedule_id}"
+        address, label = f"{reverse('schedule-list')}{where}", "Open schedules"
     elif table is None or not may_write:
         pass
     elif found.act == "sql" and found.sql:

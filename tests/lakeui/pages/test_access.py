@@ -1,10 +1,16 @@
 """Who sees which page: one who owns, one who may look, one who must see nothing."""
 
+import html
+import re
+
 import pytest
 from django.test import Client
 
 from lakeui.catalog.roles import Role
-from tests.lakeui.factories import grant
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job
+from lakeui.jobs.schedules import create_schedule
+from tests.lakeui.factories import grant, make_table
 from tests.lakeui.pages.conftest import SmallLake
 
 ABOUT_ONE = (
@@ -103,3 +109,48 @@ def test_a_viewer_who_posts_anyway_changes_nothing(as_, lake):
 @pytest.mark.parametrize("name", ["cancel", "retry"])
 def test_acts_on_a_job_are_not_done_by_a_link(as_, lake, name):
     assert as_("owner").get(f"/jobs/{lake.job.pk}/{name}/").status_code == 405
+
+
+@pytest.fixture
+def busy_lake(lake, people):
+    """With what leads people on: matters with a next step, a plan, a loss of a scheduled job."""
+    make_table("web.events", file_count=100, small_file_count=80)
+    schedule = create_schedule(
+        table=lake.table, name="nightly", cron="0 3 * * *", owner=people["owner"], sql="OPTIMIZE t"
+    )
+    Job.objects.filter(pk=lake.job.pk).update(
+        state=Job.State.SUCCEEDED, dry_run=True, plan={"summary": "9 files."}, schedule=schedule
+    )
+    remedies = [{"kind": "quiet_window", "action": "Run it at 3", "reason": "Nobody writes then."}]
+    Conflict.objects.update(job=lake.job, facts={"remedies": remedies}, rule="added_files")
+    return lake
+
+
+@pytest.mark.parametrize("who", ["viewer", "operator"])
+def test_no_link_leads_where_a_person_may_not_go(as_, busy_lake, who):
+    client, seen = as_(who), {}
+    for name in [*ABOUT_ONE, *LISTS, "attention"]:
+        response = client.get(busy_lake.paths()[name])
+        for link in re.findall(r'<a [^>]*?href="(/[^"#]+)', response.content.decode()):
+            seen.setdefault(html.unescape(link), name)
+    refused = {
+        (link, page, status)
+        for link, page in seen.items()
+        if (status := client.get(link).status_code) in (403, 405)
+    }
+    assert refused == set()
+
+
+def test_a_dry_run_is_offered_to_who_may_ask_for_it(as_, busy_lake, settings):
+    def offers(who):
+        return "Dry run" in as_(who).get("/attention/").content.decode()
+
+    assert [offers("viewer"), offers("operator"), offers("owner")] == [False, False, True]
+    settings.READ_ONLY = True
+    assert not offers("owner")
+
+
+def test_a_plan_is_run_by_who_may_run_it(as_, busy_lake):
+    page = f"/jobs/{busy_lake.job.pk}/"
+    assert "Run it" not in as_("viewer").get(page).content.decode()
+    assert "Run it" in as_("owner").get(page).content.decode()
