@@ -41,6 +41,7 @@ from django.conf import settings  # noqa: E402
 
 if settings.DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     settings.DATABASES["default"].setdefault("TEST", {})["NAME"] = str(_HOME / "test.sqlite3")
+settings.WHITENOISE_AUTOREFRESH = True  # files are found when asked for, not by each new client
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 django.setup()  # conftests below import models
 pa.set_cpu_count(1)  # files of five rows are read faster by one thread than by a pool
@@ -55,7 +56,7 @@ hypothesis.settings.load_profile("unhurried")
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
-    """Warm up one JVM instead of one a process; begin with those that wait for other processes.
+    """Warm up two JVMs instead of one a process; begin with those that wait for other processes.
 
     Those that share the test's database stay in the order that Django asks for. xdist 3.8 writes
     its groups where pytest 9.2 no longer looks: this writes them where both do.
@@ -63,9 +64,12 @@ def pytest_collection_modifyitems(
     yield
     items.sort(key=lambda item: {"up", "database_url"}.isdisjoint(_fixtures_of(item)))
     if config.getoption("loadgroup", default=False):
-        for item in items:
-            if "spark" in _fixtures_of(item):
-                item._id = item.id.parse(f"{item.nodeid}@spark")
+        on_spark = [item for item in items if "spark" in _fixtures_of(item)]
+        turns = {
+            path: turn % 2 for turn, path in enumerate(dict.fromkeys(i.path for i in on_spark))
+        }
+        for item in on_spark:
+            item._id = item.id.parse(f"{item.nodeid}@spark{turns[item.path]}")
 
 
 def _fixtures_of(item: pytest.Item) -> list[str]:

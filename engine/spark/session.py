@@ -47,6 +47,8 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # else every expression is sent to the JVM twice: once with the line that made it
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Arrow between the JVM and Python
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",

@@ -66,6 +66,7 @@ def _context(request: HttpRequest, table: Table, report: EligibilityReport) -> d
             ("The table", [_fix_line(line, table) for line in report.of_table]),
             (_writes_title(report), [_fix_line(line, table) for line in report.of_writes]),
         ),
+        "has_fixes": any(line.fix or line.cost_text or line.cost for line in _lines(report)),
         "bar": list(_bar(report)),
         "bar_total": sum(count for *_, count in _counts(report)),
         "is_fixed": is_fixed,
@@ -74,6 +75,11 @@ def _context(request: HttpRequest, table: Table, report: EligibilityReport) -> d
         "later": report.mended,
         "table_holding": sum(line.state == "holds" for line in report.of_table),
     }
+
+
+def _lines(report: EligibilityReport) -> Iterator[ConditionLine]:
+    yield from report.of_table
+    yield from report.of_writes
 
 
 def _row(

@@ -1,7 +1,7 @@
 """A field for each kind of parameter that commands declare, and how what was typed is read."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class _Made:
 def field_of(declared: Parameter) -> forms.Field:
     """The form field of a parameter."""
     made = _MADE.get(declared.kind, _TEXT)
-    hint = f"{declared.help} {made.hint}".strip()
+    hint = _as_shown(f"{declared.help} {made.hint}".strip(), declared.choices)
     given: dict[str, Any] = {
         "label": declared.label,
         "help_text": hint,
@@ -37,7 +37,7 @@ def field_of(declared: Parameter) -> forms.Field:
     if declared.kind in {"integer", "number"}:
         given["min_value"] = declared.minimum
     elif declared.kind == "choice":
-        given["choices"] = [(choice, choice.replace("_", " ")) for choice in declared.choices]
+        given["choices"] = [(choice, _spoken(choice)) for choice in declared.choices]
     elif made.rows:
         given["widget"] = forms.Textarea(attrs=_MONO | {"rows": made.rows})
     elif made.field is forms.CharField:
@@ -59,6 +59,17 @@ def text_of(declared: Parameter, value: Any) -> Any:  # noqa: ANN401 - a paramet
     """What would be typed to say a value; None where a field of this kind cannot be given it."""
     write = _MADE.get(declared.kind, _TEXT).write
     return write(value) if write else value
+
+
+def _spoken(choice: str) -> str:
+    return choice.replace("_", " ")
+
+
+def _as_shown(hint: str, choices: Sequence[str]) -> str:
+    """A hint that names choices as the list beside it does."""
+    for choice in choices:
+        hint = hint.replace(choice, _spoken(choice))
+    return hint
 
 
 def _listed(text: str) -> list[str]:

@@ -86,6 +86,7 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
         "runs": latest_runs(listing.page) if listing.is_valid else {},
         "meets": neighbours(listing.page) if listing.is_valid else {},
         "mine": {each.pk: _is_theirs(request, each) for each in listing.page},
+        "to_remove": _to_remove(request, listing),
         "may_add": may(request.user, "write"),
         "twin": listing.twin("/api/v1/schedules/"),
     }
@@ -221,6 +222,13 @@ def _made(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | 
     except EngineError as error:
         _blame(form, error)
         return None
+
+
+def _to_remove(request: HttpRequest, listing: Listing) -> Schedule | None:
+    """The schedule of this page that the reader is asked about before it goes."""
+    wanted = request.GET.get("remove")
+    named = (each for each in listing.page if str(each.pk) == wanted)
+    return next((each for each in named if _is_theirs(request, each)), None)
 
 
 def _is_theirs(request: HttpRequest, schedule: Schedule) -> bool:

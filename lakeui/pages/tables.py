@@ -1,5 +1,8 @@
 """All tables."""
 
+from datetime import timedelta
+
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
@@ -7,6 +10,7 @@ from django.db.models import Count, Q, Sum
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
 
@@ -14,6 +18,7 @@ from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.filters import TableFilter
 from lakeui.catalog.health import Health, with_health
 from lakeui.celery import app
+from lakeui.monitoring.losses import lost_since
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing
 from lakeui.pages.table_head import visible_table
@@ -57,11 +62,20 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
         "listing": listing,
         "counts": counts,
         "sums": sums,
+        "to_look_at": _many_lost(request, listing),
         "may_register": may(request.user, "maintain"),
         "twin": listing.twin("/api/v1/tables/"),
         "sort": request.GET.get("sort", "name"),
     }
     return render(request, "tables/list.html", context, status=listing.status)
+
+
+def _many_lost(request: HttpRequest, listing: Listing) -> set[int]:
+    """Those of this page that lost so many writes in a day that the overview asks to look at them."""
+    since = timezone.now() - timedelta(hours=24)
+    lost = lost_since(request.user, since).filter(table__in=[each.pk for each in listing.page])
+    by_table = lost.values_list("table_id").annotate(n=Count("pk"))
+    return {pk for pk, n in by_table if n >= settings.ATTENTION_ESCAPED}
 
 
 @require_POST

@@ -1,7 +1,11 @@
 """A table taken off the list leaves nothing here, and its files where they are."""
 
+import json
+from io import StringIO
+
 import pytest
 from auditlog.models import LogEntry
+from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.utils import timezone
 
@@ -96,3 +100,37 @@ def test_its_page_tells_what_goes_and_asks_for_the_name(client, table):
     assert Table.objects.exists()
     assert client.post(address, {"confirm": "sales.orders"}).headers["Location"] == "/tables/"
     assert not Table.objects.exists()
+
+
+def _output(*arguments: str) -> str:
+    out = StringIO()
+    call_command("unregister", *arguments, stdout=out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("by", ["name", "uri"])
+def test_the_command_says_what_is_forgotten_and_leaves_the_files(lake, table, by):
+    before = sorted(lake.rglob("*"))
+    said = _output(getattr(table, by))
+    assert "sales.orders is not on the list any more." in said
+    assert "Forgotten: 2 versions, 1 job, 1 conflict, 1 role." in said
+    assert f"untouched at {lake / 'orders'}" in said
+    assert not Table.objects.exists()
+    assert sorted(lake.rglob("*")) == before
+
+
+def test_the_command_tells_programs_and_the_audit_trail(table):
+    LogEntry.objects.all().delete()
+    found = json.loads(_output("sales.orders", "--reason", "registered twice", "-ojson"))
+    assert (found["name"], found["uri"]) == ("sales.orders", table.uri)
+    assert (found["forgotten"]["versions"], found["forgotten"]["schedules"]) == (2, 0)
+    assert LogEntry.objects.get().changes_dict["reason"][1] == "registered twice"
+
+
+def test_the_command_says_in_one_line_why_a_table_stays(table):
+    with pytest.raises(CommandError, match="No table is called sales.order"):
+        _output("sales.order")
+    make_job(table, state="running")
+    with pytest.raises(CommandError, match="did not end yet"):
+        _output("sales.orders")
+    assert Table.objects.exists()
