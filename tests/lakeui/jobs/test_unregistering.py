@@ -128,7 +128,7 @@ def test_the_command_tells_programs_and_the_audit_trail(table):
 
 
 def test_the_command_says_in_one_line_why_a_table_stays(table):
-    with pytest.raises(CommandError, match="No table is called sales.order"):
+    with pytest.raises(CommandError, match="No table is called sales"):
         _output("sales.order")
     make_job(table, state="running")
     with pytest.raises(CommandError, match="did not end yet"):

@@ -1,0 +1,50 @@
+"""`manage.py unregister TABLE`: take a table off the list; its files stay."""
+
+import json
+from dataclasses import asdict
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Q
+
+from engine.errors import EngineError
+from lakeui.catalog.models import Table
+from lakeui.jobs.unregistering import Kept, unregister_table
+
+
+class Command(BaseCommand):
+    help = "Forget a table and what is on record of it here. Its files and its log are not touched."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("table", help="its name, or its directory or URL as registered")
+        parser.add_argument("--reason", default="", help="for the audit trail")
+        parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+
+    def handle(self, *args: object, **options: object) -> None:
+        del args
+        table = _named(str(options["table"]))
+        try:
+            kept = unregister_table(table, None, str(options["reason"]))
+        except EngineError as error:
+            raise CommandError(str(error)) from error
+        if options["output"] == "json":
+            self.stdout.write(
+                json.dumps({"name": table.name, "uri": table.uri, "forgotten": asdict(kept)})
+            )
+            return
+        self.stdout.write(f"{table.name} is not on the list any more.")
+        self.stdout.write(f"Forgotten: {_counted(kept)}.")
+        self.stdout.write(f"Its files lie untouched at {table.uri}.")
+
+
+def _named(text: str) -> Table:
+    found = Table.objects.filter(Q(name=text) | Q(uri=text)).first()
+    if found is None:
+        msg = f"No table is called {text}."
+        raise CommandError(msg)
+    return found
+
+
+def _counted(kept: Kept) -> str:
+    counts = asdict(kept).items()
+    said = (f"{count:,} {what[:-1] if count == 1 else what}" for what, count in counts if count)
+    return ", ".join(said) or "nothing but its name"
