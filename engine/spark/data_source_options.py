@@ -55,6 +55,7 @@ class LakeOptions:
     skip_change_commits: bool = False
     accept_schema_version: int = -1
     query_id: str = ""
+    read_version: int | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, str], place: Place) -> "LakeOptions":
@@ -84,6 +85,7 @@ class LakeOptions:
             skip_change_commits=_flag(options, "skipchangecommits"),
             accept_schema_version=_integer(options, "acceptschemaversion", -1) or 0,
             query_id=options.get("queryid", ""),
+            read_version=_integer(options, "readversion"),
         )
 
 

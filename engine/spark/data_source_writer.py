@@ -25,7 +25,11 @@ from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
 class LakeWriter(DataSourceArrowWriter):
-    """A batch write. It reads the version that was newest when Spark planned it."""
+    """A batch write. It reads the version that was newest when Spark planned it.
+
+    Spark does not say where the rows come from. Where they were made of the table's own, the option
+    `readVersion` names the version they were read at: whatever landed since is then met.
+    """
 
     def __init__(
         self, options: LakeOptions, place: Place, schema: spark_types.StructType, overwrite: bool
@@ -37,7 +41,7 @@ class LakeWriter(DataSourceArrowWriter):
         """
         self._options, self._place, self._overwrite = options, place, overwrite
         self._txn_id = str(uuid.uuid4())
-        snapshot = open_table(options, place).snapshot()
+        snapshot = open_table(options, place).snapshot(options.read_version)
         self._staging = Staging.at(snapshot, schema, options.storage_options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
@@ -76,8 +80,9 @@ class LakeWriter(DataSourceArrowWriter):
             "numOutputBytes": sum(add.size for add in adds),
             "numOutputRows": sum(stage.rows for stage in stages),
         }
-        if self._overwrite:
+        if self._overwrite or self._options.read_version is not None:
             txn.read_whole_table()
+        if self._overwrite:
             removed = snapshot.add_files()
             txn.stage(*map(tombstone, removed))
             metrics["numRemovedFiles"] = len(removed)
