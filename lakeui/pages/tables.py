@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, OuterRef, Q, Subquery, Sum
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -48,6 +48,7 @@ COLUMNS = {
 @login_required
 def table_list(request: HttpRequest) -> HttpResponseBase:
     tables = with_health(visible_tables(request.user)).order_by("name")
+    tables = tables.annotate(lost_in_a_day=_lost_in_a_day(request))
     listing = Listing(request, TableFilter(request.GET, tables))
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], "tables")
@@ -62,7 +63,11 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
         "listing": listing,
         "counts": counts,
         "sums": sums,
-        "to_look_at": _many_lost(request, listing),
+        "to_look_at": {
+            each.pk
+            for each in listing.page
+            if (each.lost_in_a_day or 0) >= settings.ATTENTION_ESCAPED
+        },
         "may_register": may(request.user, "maintain"),
         "twin": listing.twin("/api/v1/tables/"),
         "sort": request.GET.get("sort", "name"),
@@ -70,12 +75,11 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
     return render(request, "tables/list.html", context, status=listing.status)
 
 
-def _many_lost(request: HttpRequest, listing: Listing) -> set[int]:
-    """Those of this page that lost so many writes in a day that the overview asks to look at them."""
-    since = timezone.now() - timedelta(hours=24)
-    lost = lost_since(request.user, since).filter(table__in=[each.pk for each in listing.page])
-    by_table = lost.values_list("table_id").annotate(n=Count("pk"))
-    return {pk for pk, n in by_table if n >= settings.ATTENTION_ESCAPED}
+def _lost_in_a_day(request: HttpRequest) -> Subquery:
+    """How many writes a table lost in 24 hours: where many, the overview asks to look at it."""
+    lost = lost_since(request.user, timezone.now() - timedelta(hours=24))
+    of_table = lost.filter(table=OuterRef("pk")).values("table").annotate(n=Count("pk"))
+    return Subquery(of_table.values("n"))
 
 
 @require_POST

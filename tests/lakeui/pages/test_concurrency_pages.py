@@ -213,6 +213,21 @@ def test_a_schedule_is_made_rests_and_is_removed(as_, lake):
     assert not Schedule.objects.exists()
 
 
+def test_a_schedule_goes_only_after_a_question(as_, lake, people):
+    made = Schedule.objects.create(
+        name="nightly", table=lake.table, cron="0 3 * * *", kind="optimize", owner=people["owner"]
+    )
+    listed = as_("owner").get("/schedules/?owner=owner").content.decode()
+    assert f'href="?owner=owner&amp;remove={made.pk}"' in listed
+    assert 'value="remove"' not in listed
+    asked = as_("owner").get(f"/schedules/?remove={made.pk}").content.decode()
+    assert "Remove nightly?" in asked
+    assert 'value="remove"' in asked
+    assert (
+        "Remove nightly?" not in as_("viewer").get(f"/schedules/?remove={made.pk}").content.decode()
+    )
+
+
 @pytest.mark.parametrize("fault", [{"cron": "never"}, {"sql": "OPTIMISE it"}, {"name": ""}])
 def test_a_schedule_that_cannot_be_is_refused(as_, lake, fault):
     fields = {

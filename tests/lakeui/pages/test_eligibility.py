@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
-from tests.lakeui.factories import make_commit, make_conflict, make_job
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 
 OLD = {
     "partition_columns": ["order_date"], "clustering_columns": [], "properties": {},
@@ -89,6 +89,18 @@ def test_an_eligible_table_shows_what_it_absorbed(as_, lake):
     assert "Eligible for row-level concurrency" in body
     assert 'aria-label="1 absorbed, 1 lost"' in body
     assert "After the fixes" not in body
+
+
+def test_fixes_have_columns_where_something_is_to_be_fixed(as_, lake, partitioned):
+    fixes = '<th scope="col">Fix</th>'
+    assert fixes in shown(as_("viewer"), partitioned)
+    whole = make_table(
+        "sales.whole",
+        properties={"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"},
+    )
+    met = shown(as_("viewer"), f"/tables/{whole.pk}/eligibility/")
+    assert "<code>delta.enableRowTracking = true</code>" in met
+    assert fixes not in met
 
 
 def test_the_same_is_told_over_rest(as_, lake, partitioned):

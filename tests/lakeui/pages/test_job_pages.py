@@ -42,6 +42,12 @@ def test_every_kind_of_job_has_a_form(as_, lake, kind):
             assert declared.label.replace("'", "&#x27;") in body
 
 
+def test_a_hint_names_choices_as_the_list_does(as_, lake):
+    body = as_("owner").get(f"/jobs/new/?table={lake.table.pk}&kind=merge").content.decode()
+    assert "as table follows delta.autoOptimize.autoCompact" in body
+    assert '<option value="as_table"' in body
+
+
 def test_a_statement_is_shown_as_it_was_understood(as_, lake):
     body = new(as_("owner"), lake.table, step="check", sql="optimize sales.orders").content.decode()
     assert "is what was understood" in body

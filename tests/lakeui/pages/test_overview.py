@@ -110,6 +110,22 @@ def test_tables_are_narrowed_and_sorted_by_the_address(as_):
     assert "No row-level 1" in body
 
 
+def test_a_table_that_lost_many_writes_is_to_be_looked_at_in_every_list(as_, settings):
+    settings.ATTENTION_ESCAPED = 2
+    many, few = make_table("a.many"), make_table("b.few")
+    for table in (many, many, few):
+        make_conflict(table)
+    make_conflict(few, occurred_at=timezone.now() - timedelta(hours=25))
+    client = as_("viewer")
+    for path in ("/", "/tables/"):
+        health = re.findall(
+            r">([^<]+)</a></th>\s*<td><span class=.mark[^>]*>.*?</svg>(\w+)",
+            client.get(path).content.decode(),
+            re.DOTALL,
+        )
+        assert health == [("a.many", "look"), ("b.few", "ok")]
+
+
 @pytest.mark.parametrize("path", ["/?show=all-of-it", "/?sort=colour", "/?heat=planet"])
 def test_an_address_that_names_no_order_is_told(as_, path):
     assert as_("viewer").get(path).status_code == 404
