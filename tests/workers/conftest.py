@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from redis import Redis
 
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
@@ -21,6 +22,8 @@ def redis_url() -> Iterator[str]:
 def broker(redis_url, settings) -> Iterator[str]:
     """Messages of this process go to the Redis, which is empty."""
     before = settings.CELERY_BROKER_URL
+    with Redis.from_url(redis_url) as redis:
+        redis.flushall()  # messages that the worker of another test left: this one's Spark may be dead
     point_celery_to(redis_url)
     yield redis_url
     point_celery_to(before)
