@@ -6,6 +6,7 @@ Checked when the job is requested and again when a worker takes it.
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 
+from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import Q
 
@@ -16,7 +17,7 @@ from engine.schema.types import parse_schema
 from lakeui.catalog.access import action_for_kind, may
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri
-from lakeui.jobs.errors import NotPermittedError
+from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
@@ -135,6 +136,17 @@ def readable_table(name: str, by: User | None, field: str = "source.table") -> T
         msg = f"There is no table {name[:200]} to read from."
         raise RequestError(msg, "Name a registered table.", field=field)
     return named
+
+
+def check_allowed(by: User | None, command: Command, table: Table | None) -> None:
+    """Make sure that jobs are taken here, and this one of this person.
+
+    Raises:
+        ReadOnlyError, NotPermittedError, RequestError: as they say.
+    """
+    if settings.READ_ONLY:
+        raise ReadOnlyError
+    check_rights(command, table, by)
 
 
 def check_rights(command: Command, table: Table | None, by: User | None) -> None:

@@ -14,8 +14,9 @@ from engine.errors import EngineError, RequestError
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import statement_of
+from lakeui.jobs.job_rows import checked_retries
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.requests import checked_command, checked_retries, request_job, says_dry_run
+from lakeui.jobs.requests import checked_command, request_job, says_dry_run
 from lakeui.jobs.withheld import check_readable
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,9 @@ from django.db import transaction
 
 from engine.errors import EngineError
 from lakeui.catalog.models import Table
+from lakeui.jobs.interventions import retry_job
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.requests import request_create, request_job, retry_job
+from lakeui.jobs.requests import request_create, request_job
 from lakeui.jobs.schedules import create_schedule
 from lakeui.local_stack.demo_data import make_files
 from lakeui.local_stack.demo_step import Step

@@ -18,8 +18,8 @@ from lakeui.catalog.access import may
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.errors import NotPermittedError
 from lakeui.jobs.filters import JobFilter, state_counts, visible_jobs
+from lakeui.jobs.interventions import cancel_job, retry_job
 from lakeui.jobs.models import Job
-from lakeui.jobs.requests import cancel_job, retry_job
 from lakeui.jobs.run_costs import costs_of
 from lakeui.jobs.withheld import WITHHELD, shown_job
 from lakeui.pages.exports import CHUNK, export

@@ -13,8 +13,9 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.delivery import send_job
+from lakeui.jobs.interventions import cancel_job
 from lakeui.jobs.models import Job, JobAttempt, WorkerReport
-from lakeui.jobs.requests import cancel_job, request_job
+from lakeui.jobs.requests import request_job
 from lakeui.jobs.run_costs import cost_of
 from tests.services import point_celery_to, wait_until
 from workers.maintenance import sweep_leases

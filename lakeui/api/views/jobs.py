@@ -24,8 +24,9 @@ from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecas
 from lakeui.api.views.of_table import OfTable
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.filters import JobFilter, visible_jobs
+from lakeui.jobs.interventions import cancel_job, retry_job
 from lakeui.jobs.models import Job, JobEvent
-from lakeui.jobs.requests import cancel_job, request_job, retry_job
+from lakeui.jobs.requests import request_job
 from lakeui.monitoring.outlook import forecast_of
 
 

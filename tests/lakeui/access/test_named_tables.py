@@ -8,8 +8,8 @@ from engine.commands.sql import parse_statement
 from lakeui.catalog.named_tables import Reader, names_others
 from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.errors import NotPermittedError
+from lakeui.jobs.interventions import retry_job
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, Schedule
-from lakeui.jobs.requests import retry_job
 from lakeui.jobs.schedules import run_now
 from lakeui.monitoring.search import search
 from tests.lakeui.people import NOON, grant, make_conflict, make_job, make_table, person

@@ -18,13 +18,9 @@ from lakeui.jobs.errors import (
     NotPermittedError,
     ReadOnlyError,
 )
+from lakeui.jobs.interventions import cancel_job, retry_job
 from lakeui.jobs.models import Job
-from lakeui.jobs.requests import (
-    cancel_job,
-    request_create,
-    request_job,
-    retry_job,
-)
+from lakeui.jobs.requests import request_create, request_job
 from workers.mirror import tables_with_a_log
 
 pytestmark = pytest.mark.django_db
