@@ -14,9 +14,11 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from engine.errors import EngineError
+from engine.errors import EngineError, RequestError
 
 MINIMUM_JAVA = 17
 _ENGINE = Path(__file__).resolve().parents[1]
@@ -60,6 +62,7 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
 }
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
 
 
 class SparkUnavailableError(EngineError):
@@ -97,6 +100,31 @@ def build_session(
     if not _is_local(chosen):
         session.sparkContext.addPyFile(_packed_engine())
     return session
+
+
+def check_meaning(session: SparkSession | None) -> None:
+    """Make sure that expressions mean in a session what they mean to the engine.
+
+    Files are left out, and concurrent writes told apart, without Spark: by the same rules, in UTC.
+
+    Raises:
+        RequestError: the session has another time zone, or returns null where ANSI has an error.
+    """
+    if session is None:
+        return
+    try:
+        zone = session.conf.get("spark.sql.session.timeZone") or ""
+        ansi = session.conf.get("spark.sql.ansi.enabled") or ""
+    except (PySparkException, Py4JError, OSError):
+        return  # it is gone: whatever needs it finds that out
+    if zone in _UTC and ansi.lower() == "true":
+        return
+    msg = f"The session is in {zone}, and its ANSI mode is {ansi}: conditions mean something else there."
+    remedy = (
+        "Use engine.spark.session.build_session, or set spark.sql.session.timeZone to UTC and"
+        " spark.sql.ansi.enabled to true."
+    )
+    raise RequestError(msg, remedy, field="spark")
 
 
 def check_java() -> None:

@@ -3,9 +3,13 @@ import threading
 import pytest
 from pyspark.errors import PySparkException
 
-from engine.errors import OperationCancelledError
+from engine.commands.sql import parse_statement
+from engine.errors import OperationCancelledError, RequestError
+from engine.operations.run import run
 from engine.spark.jobs import Progress, job_group
 from engine.spark.session import SparkUnavailableError, check_java
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
 
 pytestmark = [pytest.mark.timeout(120)]
 
@@ -14,6 +18,29 @@ def test_a_machine_without_java_is_told_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkUnavailableError, match="Install Java 17"):
         check_java()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("spark.sql.session.timeZone", "America/New_York"), ("spark.sql.ansi.enabled", "false")],
+)
+def test_a_session_in_which_conditions_mean_something_else_runs_no_command(
+    spark, tmp_path, setting, value
+):
+    """hour(ts) = 21 would delete a row there that the check against winners takes for another."""
+    table = DeltaTable(open_store(str(tmp_path / "t")))
+    run(parse_statement("CREATE TABLE t (ts TIMESTAMP)"), table, None)
+    run(parse_statement("INSERT INTO t VALUES (TIMESTAMP '2024-01-01T02:00:00Z')"), table, spark)
+    other = spark.newSession()
+    other.conf.set(setting, value)
+    delete = parse_statement("DELETE FROM t WHERE hour(ts) = 21")
+    with pytest.raises(RequestError, match=value):
+        run(delete, table, other)
+    assert table.version() == 1
+    other.conf.set("spark.sql.session.timeZone", "Etc/UTC")
+    other.conf.set("spark.sql.ansi.enabled", "true")
+    assert run(delete, table, other).metrics["numDeletedRows"] == 0
 
 
 @pytest.mark.spark
