@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CLOCK = SystemClock()
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 45.0) -> None:
     """Look until it is so; fail, naming what did not come."""
     until = CLOCK.monotonic_s() + seconds
     while not condition():
