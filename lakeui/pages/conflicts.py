@@ -22,7 +22,7 @@ from lakeui.pages.listing import Listing
 from lakeui.pages.table_head import table_head
 
 HEATS = ("hour", "partition")
-_PAIRS = 4
+_PAIRS = 6
 COLUMNS = {
     "id": lambda c: c.pk,
     "occurred_at": lambda c: c.occurred_at,
