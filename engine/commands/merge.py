@@ -253,10 +253,13 @@ class _Sides:
         tables: Tables | None,
     ) -> None:
         self._nested = None if tables is None else nested_in(tables)
-        names = (merge.target_alias, merge.table.rpartition(".")[2])
+        names = tuple(n for n in (merge.target_alias, merge.table.rpartition(".")[2]) if n)
         named = merge.source.table if isinstance(merge.source, TableSource) else ""
-        self._target = Relation(target, "target", tuple(each for each in names if each))
-        self._source = Relation(source, "source", (merge.source_alias, named.rpartition(".")[2]))
+        named = named.rpartition(".")[2]
+        if named.lower() in {each.lower() for each in names}:
+            named = ""  # of a table that is merged into itself the target has the name
+        self._target = Relation(target, "target", names)
+        self._source = Relation(source, "source", (merge.source_alias, named))
         self._evolves = merge.schema_evolution
         self._now_ms = now_ms
 

@@ -48,6 +48,19 @@ def test_a_merge_reads_what_its_target_conditions_say(on, read):
     assert found == TRUE if read is None else to_sql(found) == read
 
 
+@pytest.mark.parametrize(
+    ("target", "source"),
+    [("t", "t AS s"), ("db.t", "db.T AS s"), ("t", "(SELECT * FROM t WHERE id < 3) AS s")],
+)
+def test_of_a_table_that_is_merged_into_itself_the_target_has_the_name(target, source):
+    text = (
+        f"MERGE INTO {target} USING {source} ON t.id = s.id WHEN MATCHED AND t.v = 'a' THEN DELETE"
+    )
+    found = parse_statement(text).analysed(TARGET, TARGET, now_ms=0)
+    assert to_sql(found.on) == "`target`.`id` = `source`.`id`"
+    assert to_sql(found.clauses[0].condition) == "`target`.`v` = 'a'"
+
+
 def test_not_matched_by_source_reads_every_row():
     merge = _analysed("WHEN NOT MATCHED BY SOURCE THEN DELETE", "t.id = s.id AND t.v = 'a'")
     assert merge.reads_whole_target
