@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from auditlog.models import LogEntry
-from django.db.models import Q
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import CharField, Func, Q
+from django.db.models.sql.compiler import SQLCompiler
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import TableGrant, TableKey
@@ -22,6 +24,24 @@ OF_A_TABLE: Mapping[str, type[TableGrant | TableKey | Schedule | Mute]] = {
     "mute": Mute,
 }
 """Things that name their table in a row of their own."""
+_PARTS = ((1, 8), (9, 4), (13, 4), (17, 4), (21, 12))
+
+
+class WrittenKey(Func):
+    """A UUID as entries write it, with hyphens: SQLite keeps UUIDs without."""
+
+    template = "CAST(%(expressions)s AS varchar)"
+    output_field = CharField()
+
+    def as_sqlite(
+        self,
+        compiler: SQLCompiler,
+        connection: BaseDatabaseWrapper,  # noqa: ARG002
+        **_: Any,  # noqa: ANN401 - Django's
+    ) -> tuple[str, tuple[str | int, ...]]:
+        text, given = compiler.compile(self.get_source_expressions()[0])
+        parts = (f"substr({text}, {start}, {length})" for start, length in _PARTS)
+        return " || '-' || ".join(parts), tuple(given) * len(_PARTS)
 
 
 def keep_tables(instance: LogEntry, *, created: bool, **_: Any) -> None:  # noqa: ANN401 - a signal's

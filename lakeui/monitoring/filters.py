@@ -1,19 +1,20 @@
 """What the audit trail can be narrowed by, and what its entries are called."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
+from typing import Any
 
 import django_filters
 from auditlog.models import LogEntry
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from lakeui.catalog.filters import MAX_ID_DIGITS
 from lakeui.catalog.models import Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job
-from lakeui.monitoring.audited_tables import OF_A_TABLE, about_tables
+from lakeui.monitoring.audited_tables import OF_A_TABLE, WrittenKey, about_tables
 
 THINGS = {
     "job": "job",
@@ -76,22 +77,33 @@ class AuditFilter(django_filters.FilterSet):
     def filter_table(
         self, entries: QuerySet[LogEntry], _name: str, text: str
     ) -> QuerySet[LogEntry]:
-        """The entries are found first, each kind by its own index, then put in order."""
+        """Each kind of entry is found by its own index; then they are put in order."""
         is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
         own = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
         ids = list(Table.objects.filter(own).values_list("pk", flat=True))
-        found = list(_about(ids)) if ids else []
-        return entries.filter(pk__in=found)
+        return entries.filter(pk__in=_about(ids)) if ids else entries.none()
 
 
-def _about(tables: list[int]) -> Iterator[int]:
-    """The entries about tables, their jobs, and what names them."""
-    own = Q(content_type__in=_ids_of(["table"]), object_id__in=tables)
-    jobs = Job.objects.filter(table__in=tables).values_list("pk", flat=True)
-    asked = Q(content_type__in=_ids_of(["job"]), object_pk__in=[str(pk) for pk in jobs])
-    for wanted in (own, asked, about_tables(tables)):
-        yield from LogEntry.objects.filter(wanted).order_by().values_list("pk", flat=True)
-    for thing, model in OF_A_TABLE.items():
-        rows = list(model.objects.filter(table__in=tables).values_list("pk", flat=True))
-        entries = LogEntry.objects.filter(content_type__in=_ids_of([thing]), object_id__in=rows)
-        yield from entries.order_by().values_list("pk", flat=True)
+def _about(tables: list[int]) -> QuerySet[LogEntry, Any]:
+    """The keys of entries about tables, their jobs, and what names them, for a query to ask within.
+
+    However many jobs a table has, none of them is loaded. Entries of jobs are found by key alone: by
+    their kind, most of the trail would be looked at.
+    """
+    jobs = Job.objects.filter(table__in=tables).order_by()
+    wanted = [
+        Q(content_type__in=_ids_of(["table"]), object_id__in=tables),
+        Q(object_pk__in=jobs.values(written=WrittenKey("pk"))),
+        about_tables(tables),
+        *(
+            Q(content_type__in=_ids_of([thing]), object_id__in=_rows_of(model, tables))
+            for thing, model in OF_A_TABLE.items()
+        ),
+    ]
+    first, *others = (LogEntry.objects.filter(each).order_by().values("pk") for each in wanted)
+    found: QuerySet[LogEntry, Any] = first.union(*others, all=True)
+    return found
+
+
+def _rows_of(model: type[Model], tables: list[int]) -> QuerySet[Any, Any]:
+    return model._default_manager.filter(table__in=tables).order_by().values("pk")

@@ -7,9 +7,12 @@ import pytest
 from auditlog.models import LogEntry
 from django.apps import apps
 from django.contrib.contenttypes.models import ContentType
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from lakeui.catalog.models import TableGrant
 from lakeui.catalog.roles import Role
+from lakeui.monitoring.filters import AuditFilter, trail
 from lakeui.monitoring.models import AuditedTable
 from tests.lakeui.factories import grant, make_job, make_user
 from tests.lakeui.pages.conftest import SmallLake
@@ -57,6 +60,18 @@ def test_entries_of_one_table_are_found_by_its_name_or_id(as_, lake, people):
     assert {row.table for row in client.get("/audit/?table=crm.customers").context["rows"]} == {
         other.table
     }
+
+
+def test_the_jobs_of_a_table_are_never_named_one_by_one(lake):
+    def asked():
+        with CaptureQueriesContext(connection) as queries:
+            count = AuditFilter({"table": lake.table.name}, trail()).qs.count()
+        return count, [query["sql"] for query in queries]
+
+    asked()  # kinds of things are kept once they are known
+    few, words = asked()
+    make_job(lake.table)
+    assert asked() == (few + 1, words)
 
 
 def test_what_was_taken_back_is_still_found_under_its_table(as_, lake, people):

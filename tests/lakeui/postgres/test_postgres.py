@@ -17,10 +17,11 @@ PLACES = (
     "tests/lakeui/jobs",
     "tests/lakeui/conflicts",
     "tests/lakeui/api/test_at_once.py",
+    "tests/lakeui/pages/test_audit.py",
     "tests/workers/test_job_lifecycle.py",
 )
 NAMED = (
-    "lakeui and (catalog or jobs or test_meetings or streams or test_at_once)"
+    "lakeui and (catalog or jobs or test_meetings or streams or test_at_once or test_audit)"
     " or test_job_lifecycle and (killed_before or twice or meet)"
 )
 
