@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import resolve, reverse
 from django.utils import timezone
 
-from lakeui.catalog.models import Preview
+from lakeui.catalog.models import Preview, Table
 from lakeui.jobs.models import Schedule
 from lakeui.pages.urls import urlpatterns
 from tests.lakeui.factories import make_conflict
@@ -53,14 +53,23 @@ TWIN_QUERIES = {"overview": 46}
 
 
 class _Markup(HTMLParser):
-    """Collects what a strict policy would block, ids, and controls without a name."""
+    """Collects what a strict policy would block, what ends the paragraph it stands in, and ids."""
+
+    BLOCKS = frozenset(["details", "div", "dl", "form", "ol", "p", "pre", "section", "table", "ul"])
 
     def __init__(self):
         super().__init__()
         self.faults, self.ids = [], []
+        self._in_paragraph = False
+
+    def handle_endtag(self, tag):
+        self._in_paragraph = self._in_paragraph and tag != "p"
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
+        if self._in_paragraph and tag in self.BLOCKS:
+            self.faults.append(("p", tag, given))
+        self._in_paragraph = tag == "p" or (self._in_paragraph and tag not in self.BLOCKS)
         if "style" in given or tag == "style" or any(name.startswith("on") for name in given):
             self.faults.append((tag, given))
         if tag == "script" and not given.get("src"):
@@ -89,6 +98,14 @@ def test_a_page_keeps_the_strict_policy_and_has_unique_ids_and_one_title(as_, la
     assert sorted(markup.ids) == sorted(set(markup.ids))
     assert len(re.findall(r"<h1[ >]", body)) == 1
     assert '<main class="main" id="main">' in body
+
+
+@pytest.mark.parametrize("state", [{"version": None}, {"mirror_error_code": "LAKE_STORAGE_ERROR"}])
+def test_a_notice_of_a_table_holds_its_button(as_, lake, state):
+    Table.objects.update(**state)
+    markup = _Markup()
+    markup.feed(_body(as_("owner"), lake, "table"))
+    assert markup.faults == []
 
 
 @pytest.mark.parametrize("name", QUERIES)
