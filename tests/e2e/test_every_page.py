@@ -51,6 +51,24 @@ def test_no_page_scrolls_sideways(signed_in, story, width):
     assert wide == []
 
 
+@pytest.mark.parametrize("width", [800, 1024])
+def test_the_top_bar_holds_its_switches_in_a_narrow_window(signed_in, story, width):
+    signed_in.set_viewport_size({"width": width, "height": 800})
+    signed_in.goto(f"/tables/{story.orders.pk}/concurrency/")
+    bar = signed_in.locator(".topbar").bounding_box()
+    for each in (
+        ".crumbs [aria-current]",
+        ".search",
+        ".switches .seg >> nth=0",
+        ".switches .seg >> nth=1",
+        ".user",
+    ):
+        box = signed_in.locator(f".topbar {each}").bounding_box()
+        assert box["y"] >= bar["y"], each
+        assert box["y"] + box["height"] <= bar["y"] + bar["height"], each
+        assert box["x"] + box["width"] <= bar["x"] + bar["width"], each
+
+
 def test_the_sign_in_page_is_accessible(page):
     page.goto("/login/")
     assert Axe().run(page, options=RULES).response["violations"] == []
