@@ -130,10 +130,15 @@ def _read_ahead(store: Store, version: int) -> Iterator[Commit]:
 
 
 def _is_latest(store: Store, version: int) -> bool:
-    """True is proof, for a version whose successor was not found before this was asked."""
+    """True is proof, for a version whose successor was not found before this was asked.
+
+    A successor that was lost, or that the store does not show yet, has successors of its own.
+    """
     hint = read_hint(store)
     passed_over = hint is not None and hint > version
-    return version >= 0 and not passed_over and store.stat(commit_path(version)) is not None
+    if version < 0 or passed_over or store.stat(commit_path(version)) is None:
+        return False
+    return store.stat(commit_path(version + 2)) is None
 
 
 def _is_same_time(file_ms: int, known_ms: int | None) -> bool:

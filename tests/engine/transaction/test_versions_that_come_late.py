@@ -1,0 +1,44 @@
+"""A version that the log does not show, though the one after it is there: nobody may take its number."""
+
+import pytest
+
+from engine.actions.codec import encode
+from engine.errors import ConcurrentDeleteReadException, LogCleanedError
+from engine.log.paths import commit_path
+from tests.engine.transaction.tables import append, data_file, new_table, taken
+
+
+def _hidden(table, version: int) -> bytes:
+    """Takes a commit out of the log, and gives it back."""
+    content = table.store.read(commit_path(version))
+    table.store.delete(commit_path(version))
+    return content
+
+
+def test_a_put_into_a_gap_of_the_log_is_refused():
+    table = new_table()
+    append(table, "a")
+    txn = table.start_transaction()
+    append(table, "b")
+    append(table, "c")
+    _hidden(table, 2)
+    txn.stage(data_file("mine"))
+    with pytest.raises(LogCleanedError, match="2 to 3"):
+        txn.commit("WRITE")
+    assert table.store.stat(commit_path(2)) is None
+
+
+def test_a_version_that_comes_late_is_met_like_any():
+    table = new_table()
+    append(table, "a")
+    txn = table.start_transaction()
+    for version, action in ((2, taken("a")), (3, data_file("c"))):
+        table.store.put(commit_path(version), encode(action).encode())
+    late = _hidden(table, 2)
+    txn.read_where("x = 1")
+    txn.stage(taken("a"), data_file("mine"))
+    with pytest.raises(LogCleanedError):
+        txn.commit("UPDATE")
+    table.store.put(commit_path(2), late)
+    with pytest.raises(ConcurrentDeleteReadException):
+        txn.commit("UPDATE")
