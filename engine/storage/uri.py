@@ -97,8 +97,32 @@ def real_place(uri: str) -> str:
 
 
 def is_same_place(uri: str, other: str) -> bool:
-    """Whether two URIs lead to one place."""
-    return uri == other or real_place(uri) == real_place(other)
+    """Whether two URIs lead to one place.
+
+    Raises:
+        RequestError: nobody can say: one names the account of an Azure container, the other leaves
+            it to the options.
+    """
+    if uri == other:
+        return True
+    one, two = real_place(uri), real_place(other)
+    (container, account), (another, owner) = _azure_account(one), _azure_account(two)
+    if one == two or container is None or container != another:
+        return one == two
+    if not (account and owner):
+        msg = f"{one} and {two} may be one table: the account is in one of the names alone."
+        raise RequestError(msg, "Name both tables with their account, or both without.")
+    return account == owner
+
+
+def _azure_account(place: str) -> tuple[str | None, str]:
+    """A place in Azure without its account, and the account; None for places elsewhere."""
+    scheme, _, rest = place.partition("://")
+    if scheme != "az":
+        return None, ""
+    authority, _, path = rest.partition("/")
+    container, _, host = authority.partition("@")
+    return f"{container}/{path}", host.partition(".")[0]
 
 
 def _expanded(text: str) -> Path:

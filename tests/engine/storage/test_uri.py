@@ -170,3 +170,13 @@ def test_a_place_is_the_same_under_the_name_of_a_link(tmp_path: Path):
     assert not is_same_place(f"{tmp_path}/link", f"{tmp_path}/other")
     assert is_same_place("s3a://b/t/", "s3://b/t")
     assert not is_same_place("s3://b/t", "s3://c/t")
+
+
+def test_a_container_is_one_place_under_every_name_of_its_account():
+    named = "abfss://c@a.dfs.core.windows.net/t"
+    assert is_same_place(named, "az://c@a.blob.core.windows.net/t/")
+    assert not is_same_place(named, "abfss://c@b.dfs.core.windows.net/t")
+    assert not is_same_place(named, "az://c/other")
+    assert not is_same_place(named, "s3://c/t")
+    with pytest.raises(RequestError, match="may be one table"):  # a read of itself, unnoticed
+        is_same_place(named, "az://c/t")
