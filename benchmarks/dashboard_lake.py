@@ -17,8 +17,9 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import connection, transaction
 from django.db.models import F, Model
 
-from lakeui.catalog.commit_hours import recount
+from lakeui.catalog import commit_hours
 from lakeui.catalog.models import Commit, LiveFile, Table
+from lakeui.conflicts import days as conflict_days
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 
@@ -54,12 +55,13 @@ def fill(sizes: Sizes) -> None:
         LiveFile.objects.bulk_create(_live_files(table, chance), batch_size=_BATCH)
     for model in (Commit, LiveFile):
         _copy_to_the_others(model, first, len(tables))
-    recount()
+    commit_hours.recount()
     jobs = Job.objects.bulk_create(_jobs(tables, owner, sizes, now, chance), batch_size=_BATCH)
     Job.objects.filter(started_at__isnull=False).update(created_at=F("started_at"))  # not just now
     JobAttempt.objects.bulk_create(_attempts(jobs, now), batch_size=_BATCH)
     JobEvent.objects.bulk_create(_events(jobs, now), batch_size=_BATCH)
     Conflict.objects.bulk_create(_conflicts(jobs, sizes, now, chance), batch_size=_BATCH)
+    conflict_days.recount()
     LogEntry.objects.bulk_create(_entries(jobs, owner, now), batch_size=_BATCH)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")

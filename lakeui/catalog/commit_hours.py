@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
-from django.db import IntegrityError, transaction
-from django.db.models import Count, F, QuerySet, Sum
+from django.db import transaction
+from django.db.models import Count, QuerySet, Sum
 
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.hours import UtcHour, hour_named
+from lakeui.catalog.kept_sums import add_to
 from lakeui.catalog.models import Commit, CommitHour, Table
 
 
@@ -70,13 +71,13 @@ def count_in(commits: Iterable[Commit]) -> None:
             one = Sums(1, each.bytes_added, each.bytes_removed)
             found[hour] = found.get(hour, Sums()) + one
     for hour, sums in sorted(found.items()):
-        _add(hour, sums)
+        add_to(CommitHour, {"hour": hour}, asdict(sums))
 
 
 def count_out(table: Table) -> None:
     """Take a table's commits out of the sums, before its rows go."""
     for hour, sums in _by_hour(Commit.objects.filter(table=table)):
-        _add(hour, -sums)
+        add_to(CommitHour, {"hour": hour}, asdict(-sums))
 
 
 def recount() -> None:
@@ -94,20 +95,6 @@ def _by_hour(commits: QuerySet[Commit]) -> list[tuple[datetime, Sums]]:
     hours = dated.annotate(hour=UtcHour("committed_at")).values_list("hour")
     rows = hours.annotate(n=Count("pk"), plus=Sum("bytes_added"), minus=Sum("bytes_removed"))
     return [(hour_named(hour), Sums(*sums)) for hour, *sums in rows]
-
-
-def _add(hour: datetime, sums: Sums) -> None:
-    """Two workers may meet at an hour that neither finds."""
-    row = CommitHour.objects.filter(hour=hour)
-    more = {name: F(name) + value for name, value in asdict(sums).items()}
-    if row.update(**more):
-        return
-    try:
-        with transaction.atomic():
-            first = {name: max(value, 0) for name, value in asdict(sums).items()}
-            CommitHour.objects.create(hour=hour, **first)
-    except IntegrityError:
-        row.update(**more)
 
 
 def _hour(moment: datetime) -> datetime:

@@ -3,7 +3,7 @@
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin
-from lakeui.conflicts.models import Conflict, ConflictRows, Erasure, OrderLook
+from lakeui.conflicts.models import Conflict, ConflictDay, ConflictRows, Erasure, OrderLook
 
 
 @admin.register(Conflict)
@@ -23,6 +23,22 @@ class ConflictAdmin(ReadOnlyAdmin):
     search_fields = ["table__name", "message", "current_user_name", "winner_user_name"]
     date_hierarchy = "occurred_at"
     list_select_related = ["table"]
+
+
+@admin.register(ConflictDay)
+class ConflictDayAdmin(ReadOnlyAdmin):
+    list_display = [
+        "day",
+        "kind",
+        "current_operation",
+        "winner_operation",
+        "conflicts",
+        "wasted_ms",
+        "wasted_bytes",
+    ]
+    list_filter = ["kind"]
+    search_fields = ["current_operation", "winner_operation"]
+    date_hierarchy = "day"
 
 
 @admin.register(ConflictRows)

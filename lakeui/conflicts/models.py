@@ -72,7 +72,6 @@ class Conflict(models.Model):
                 ],
                 name="conflict_sums",
             ),
-            models.Index(fields=["kind", "occurred_at", "table"], name="conflict_counts"),
             models.Index(  # in the order that sums by pair are grouped in
                 fields=[
                     "current_operation",
@@ -94,6 +93,30 @@ class Conflict(models.Model):
         if "facts" in self.get_deferred_fields():
             return str(getattr(self, "said_of_rows", None) or "")  # by `to_list`
         return str(self.facts.get("row_level") or "") if isinstance(self.facts, dict) else ""
+
+
+class ConflictDay(models.Model):
+    """Conflicts of a day in UTC, of all tables together: see `days.py`."""
+
+    day = models.DateField()
+    kind = models.CharField(max_length=10, choices=Conflict.Kind.choices)
+    current_operation = models.CharField(max_length=100, blank=True)
+    winner_operation = models.CharField(max_length=100, blank=True)
+    conflicts = models.BigIntegerField(default=0)
+    wasted_ms = models.BigIntegerField(default=0)
+    wasted_bytes = models.BigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["day", "kind", "current_operation", "winner_operation"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["day", "kind", "current_operation", "winner_operation"],
+                name="one_row_a_day_and_pair",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.conflicts} {self.kind} on {self.day}"
 
 
 class ConflictRows(models.Model):

@@ -11,6 +11,7 @@ from engine.conflict_facts import Decision, SideFile
 from engine.errors import ConflictError, ConflictFacts, ConflictSide
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Table
+from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict
 
 _MAX_FILES = 1000
@@ -51,7 +52,7 @@ def record_escaped(  # noqa: PLR0913 - all but the error by name
     facts = error.conflict
     current = replace(facts.current, user=facts.current.user or user_name or None)
     facts = replace(facts, current=current)
-    return Conflict.objects.create(
+    return keep(
         **_fields(facts, current),
         table=table,
         job_id=job_id,
@@ -79,7 +80,7 @@ def record_absorbed(
         "duration_ms": absorbed.duration_ms,
         "decision": asdict(absorbed.decision) if absorbed.decision else None,
     }
-    return Conflict.objects.create(
+    return keep(
         **_sides(current, absorbed.winner),
         **_bounds(absorbed.decision, absorbed.files),
         table=table,

@@ -63,8 +63,7 @@ class Frame:
         day_ago = timezone.now() - timedelta(hours=24)
         return (
             visible_conflicts(self._request.user)
-            .filter(occurred_at__gte=day_ago)
-            .exclude(kind=Conflict.Kind.ABSORBED)
+            .filter(occurred_at__gte=day_ago, kind__in=Conflict.LOST)
             .count()
         )
 

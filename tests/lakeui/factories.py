@@ -12,9 +12,11 @@ from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from engine.errors import ConflictFacts, ConflictFile, ConflictSide, Remedy
-from lakeui.catalog.commit_hours import recount
+from lakeui.catalog import commit_hours
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
 from lakeui.catalog.roles import Role
+from lakeui.conflicts import days as conflict_days
+from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict, ConflictRows, Erasure
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
 from lakeui.jobs.schedules import next_due
@@ -243,7 +245,7 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
     )
     if {"winning_version", "winner_operation"} & fields.keys():
         fields.setdefault("message", _raised(facts.table, fields))
-    return Conflict.objects.create(
+    return keep(
         **{
             "table": table,
             "kind": Conflict.Kind.ESCAPED,
@@ -296,7 +298,8 @@ class Story:
         self._workers()
         by_name = {table.name: table for table in self.others}
         tell_tables(self.orders, by_name["web.visits"], self.now)
-        recount()
+        commit_hours.recount()
+        conflict_days.recount()
 
     def ago(self, **span: float) -> datetime:
         return self.now - timedelta(**span)

@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group, User
 
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableGrant
 from lakeui.catalog.roles import Role
+from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 
@@ -81,4 +82,4 @@ def make_conflict(table, job=None, **fields):
         "winner_operation": "DELETE",
         "facts": {"rule": "added_files"},
     }
-    return Conflict.objects.create(table=table, job=job, **(values | fields))
+    return keep(table=table, job=job, **(values | fields))

@@ -10,6 +10,7 @@ from engine.schema.types import LONG, StructField, StructType
 from engine.storage.uri import open_store
 from lakeui.catalog.models import Table
 from lakeui.catalog.previews import PATIENCE
+from lakeui.conflicts.days import keep
 from lakeui.conflicts.loss.row_values import MAX_ROWS, ask_for_rows, is_waiting, rows_met
 from lakeui.conflicts.models import Conflict, ConflictRows
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
@@ -44,7 +45,7 @@ def _conflict(table: Table, compared: list[dict[str, object]], **fields) -> Conf
         "winning_version": 2,
         "facts": {"decision": {"shared_files": compared}},
     }
-    return Conflict.objects.create(table=table, **(values | fields))
+    return keep(table=table, **(values | fields))
 
 
 def _read(conflict: Conflict) -> ConflictRows:

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from engine.clock import utc_from_ms
 from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.reports.messages import Report, ReportedConflict, parse_report
 from lakeui.conflicts.reports.signs import RULE_OF_CODE
@@ -65,7 +66,7 @@ def record_report(
         return None
     winner = found.winner
     happened_ms = (winner.timestamp_ms if winner else None) or 0
-    return Conflict.objects.create(
+    return keep(
         table=linked.table,
         kind=Conflict.Kind.REPORTED,
         occurred_at=timezone.now(),

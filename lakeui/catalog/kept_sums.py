@@ -1,0 +1,20 @@
+"""Rows that add up others, kept beside what they count in the same transaction."""
+
+from collections.abc import Mapping
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, Model
+
+
+def add_to(model: type[Model], key: Mapping[str, object], sums: Mapping[str, int]) -> None:
+    """Add to the row of a key, or make it. Two workers may meet at one that neither finds."""
+    rows = model._default_manager.filter(**key)
+    more = {name: F(name) + value for name, value in sums.items()}
+    if rows.update(**more):
+        return
+    try:
+        with transaction.atomic():
+            first = {name: max(value, 0) for name, value in sums.items()}
+            model._default_manager.create(**key, **first)
+    except IntegrityError:
+        rows.update(**more)
