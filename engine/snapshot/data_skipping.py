@@ -1,7 +1,7 @@
 """Which files cannot hold a row that a condition wants: by partition values and statistics.
 
 `may_match` answers False only as proof. Partition values are exact; statistics are bounds that
-may be missing, cut, or rounded, and never rule out NaN.
+may be missing, cut, or rounded, and never rule out NaN. Those that contradict themselves say nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -241,15 +241,14 @@ def _statistics_reader(
             return UNKNOWN
         nulls = _at(stats, "nullCount", path)
         counted = top and type(nulls) is int
-        if counted and nulls == stats.get("numRecords"):
-            return NULL
         low, high = _at(stats, "minValues", path), _at(stats, "maxValues", path)
-        return Range(
-            None if low is None else _lower(typed(low), data_type, was_float=was_float),
-            None if high is None else _upper(typed(high), data_type, was_float=was_float),
-            null=not (counted and nulls == 0),
-            nan=nan,
-        )
+        if counted and nulls == stats.get("numRecords") and low is None and high is None:
+            return NULL
+        least = None if low is None else _lower(typed(low), data_type, was_float=was_float)
+        most = None if high is None else _upper(typed(high), data_type, was_float=was_float)
+        if least is not None and most is not None and least > most:
+            return UNKNOWN  # one of them is wrong
+        return Range(least, most, null=not (counted and nulls == 0), nan=nan)
 
     return lambda files: [one(file) for file in files]
 

@@ -43,7 +43,7 @@ class Comparison:
     def may_hold(self, low: Any, high: Any) -> bool:  # noqa: ANN401 - JSON
         """Whether a value between two bounds of statistics may make it true."""
         low, high = self._bound(low), self._bound(high)
-        if low is None or high is None:
+        if low is None or high is None or low > high:
             return True
         if self.kind == STRING and may_be_cut(high):
             high = None
@@ -94,13 +94,13 @@ def prune_by(files: pa.Table, comparisons: Sequence[Comparison]) -> pa.Table:
 def _all_possible(stats: Any, comparisons: Sequence[tuple[str, Comparison]]) -> bool:  # noqa: ANN401 - generated
     lows, highs, nulls = stats.minValues, stats.maxValues, stats.nullCount
     for field, comparison in comparisons:
-        if nulls is not None and stats.numRecords is not None:
+        low = None if lows is None else getattr(lows, field)
+        high = None if highs is None else getattr(highs, field)
+        if nulls is not None and low is None and high is None and stats.numRecords is not None:
             count = getattr(nulls, field)
             if type(count) is int and count == stats.numRecords:
                 return False  # null alone makes no comparison true
-        if lows is None or highs is None:
-            continue
-        if not comparison.may_hold(getattr(lows, field), getattr(highs, field)):
+        if not comparison.may_hold(low, high):
             return False
     return True
 

@@ -208,6 +208,12 @@ CONFLICTS: dict[str, tuple[list[tuple[Action, ...]], Current, type[ConflictError
         [(SEEING, file("theirs", stats='{"numRecords":1,"maxValues":{"id":9}}'))],
         inserting_if("id = 7"), ConcurrentAppendException,
     ),
+    "statistics whose bounds are the wrong way round": (
+        [(SEEING, file("theirs", stats=bounded(9, 1)))], inserting_if("id = 5"), ConcurrentAppendException,
+    ),
+    "statistics of nulls alone that have bounds": (
+        [(SEEING, file("theirs", stats=bounded(1, 9, nulls=10)))], inserting_if("id = 5"), ConcurrentAppendException,
+    ),
     "a condition that is another each time": (
         [(SEEING, file("theirs"))], inserting_if("rand() > 2"), ConcurrentAppendException,
     ),
