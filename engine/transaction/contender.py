@@ -5,12 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from engine.actions.codec import Action
+from engine.actions.files import AddFile
 from engine.actions.table import DomainMetadata
 from engine.conflict_facts import WinnerVerdicts
 from engine.conflicts.candidates import exempt_after
 from engine.conflicts.decision import remembered
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.rebase import NOTHING_PENDING, Pending, refreshed
+from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from engine.transaction.outcome import AbsorbedConflict
 from engine.transaction.provenance import Provenance
@@ -52,12 +54,22 @@ class Contender:
             current=refreshed(self.current, winner),
             validated_version=winner.version,
             timestamp_ms=winner.timestamp_ms or self.timestamp_ms,
-            row_id_high_water_mark=max(
-                self.row_id_high_water_mark, high_water_mark(winner.domains)
-            ),
+            row_id_high_water_mark=self._mark_after(winner),
             exempted=exempt_after(self.current, winner, self.exempted),
             trail=remembered(self.trail, met) if met else self.trail,
         )
+
+    def _mark_after(self, winner: WinningCommit) -> int:
+        """The last row id given out, by the domain or, where a writer forgot that, by its files."""
+        marks = [self.row_id_high_water_mark, high_water_mark(winner.domains)]
+        return max(*marks, *map(last_row_id, winner.adds) if self.after.gives_row_ids else ())
+
+
+def last_row_id(action: Action) -> int:
+    """The last id of a file that comes with its ids; -1 for everything else."""
+    if not isinstance(action, AddFile) or action.base_row_id is None:
+        return -1
+    return action.base_row_id + (physical_rows(action) or 0) - 1
 
 
 def high_water_mark(domains: Iterable[DomainMetadata]) -> int:

@@ -16,7 +16,7 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.row_counts import physical_rows
-from engine.transaction.contender import Contender
+from engine.transaction.contender import Contender, last_row_id
 from engine.transaction.metrics import settled_metrics
 from engine.transaction.provenance import commit_info
 
@@ -103,7 +103,7 @@ def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> 
     Files that come with ids, as RESTORE brings them back, are counted before any is given out: the
     domain that remembered them may have gone with the feature.
     """
-    mark = max([high_water_mark, *map(_last_row_id, actions)])
+    mark = max([high_water_mark, *map(last_row_id, actions)])
     for action in actions:
         if isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN:
             continue
@@ -121,13 +121,6 @@ def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> 
         )
     if mark != high_water_mark:
         yield _mark(mark)
-
-
-def _last_row_id(action: Action) -> int:
-    """The last id of a file that comes with its ids; -1 for everything else."""
-    if not isinstance(action, AddFile) or action.base_row_id is None:
-        return -1
-    return action.base_row_id + (physical_rows(action) or 0) - 1
 
 
 def _mark(high_water_mark: int) -> DomainMetadata:

@@ -344,7 +344,8 @@ def test_a_compaction_never_covers_rows_that_came_back():
         txn.commit("OPTIMIZE")
 
 
-def test_row_ids_continue_after_every_winner_that_gave_some_out():
+@pytest.mark.parametrize("says_so", [True, False])
+def test_row_ids_continue_after_every_winner_that_gave_some_out(says_so: bool):
     table = DeltaTable.create(
         f"memory://foreign/{uuid.uuid4()}", SCHEMA, properties={"delta.enableRowTracking": "true"}
     )
@@ -363,7 +364,7 @@ def test_row_ids_continue_after_every_winner_that_gave_some_out():
         domain = DomainMetadata(
             domain="delta.rowTracking", configuration=configuration, removed=False
         )
-        foreign(table, BLIND, numbered, domain)
+        foreign(table, BLIND, numbered, *([domain] if says_so else []))
     txn.commit("WRITE")
     (own,) = table.snapshot().add_files(paths=["mine"])
     assert (own.base_row_id, own.default_row_commit_version) == (100, 3)
