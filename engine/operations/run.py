@@ -71,7 +71,7 @@ from engine.operations.truncate import truncate
 from engine.operations.update import update
 from engine.operations.vacuum import vacuum
 from engine.spark.jobs import ProgressCallback, no_progress
-from engine.spark.session import check_meaning
+from engine.spark.session import in_our_terms
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from engine.transaction.self_recognition import find_own_commit
@@ -129,8 +129,8 @@ def run(  # noqa: PLR0913 - one door, everything else by name
     Args:
         command: what to do, checked again here.
         table: at which table.
-        spark: the session, in UTC and ANSI mode; None where the command needs none (VACUUM,
-            properties, dry runs).
+        spark: the session; None where the command needs none (VACUUM, properties, dry runs). One of
+            another time zone, or without ANSI mode, gets another beside it for the while.
         txn_id: the id of the job: a run that finds its commit in the log does not write again.
         retries: how often to begin again after a conflict that a retry can resolve.
         observer: is told each phase of each transaction.
@@ -184,7 +184,7 @@ def run(  # noqa: PLR0913 - one door, everything else by name
     if not dry_run and (landed := _landed_before(command, table, txn_id, since_version)):
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
-    check_meaning(spark)
+    spark = in_our_terms(spark)
     for left in range(retries, -1, -1):
         execution = Execution(
             table,

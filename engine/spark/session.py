@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from engine.errors import EngineError, RequestError
+from engine.errors import EngineError
 
 MINIMUM_JAVA = 17
 _ENGINE = Path(__file__).resolve().parents[1]
@@ -63,6 +63,17 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
 }
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
+_MEANING = {
+    name: SAFE_CONFIGURATION[name]
+    for name in (
+        "spark.sql.session.timeZone",
+        "spark.sql.ansi.enabled",
+        "spark.sql.storeAssignmentPolicy",
+        "spark.sql.parquet.outputTimestampType",
+        "spark.sql.parquet.datetimeRebaseModeInRead",
+        "spark.sql.parquet.int96RebaseModeInRead",
+    )
+}
 
 
 class SparkUnavailableError(EngineError):
@@ -102,29 +113,25 @@ def build_session(
     return session
 
 
-def check_meaning(session: SparkSession | None) -> None:
-    """Make sure that expressions mean in a session what they mean to the engine.
+def in_our_terms(session: SparkSession | None) -> SparkSession | None:
+    """The session, or one beside it in which expressions mean what they mean to the engine.
 
-    Files are left out, and concurrent writes told apart, without Spark: by the same rules, in UTC.
-
-    Raises:
-        RequestError: the session has another time zone, or returns null where ANSI has an error.
+    Files are left out, and concurrent writes told apart, without Spark: by the same rules, in UTC. In
+    another time zone Spark would choose other rows; without ANSI mode it has nulls for errors.
     """
     if session is None:
-        return
+        return None
     try:
         zone = session.conf.get("spark.sql.session.timeZone") or ""
         ansi = session.conf.get("spark.sql.ansi.enabled") or ""
     except (PySparkException, Py4JError, OSError):
-        return  # it is gone: whatever needs it finds that out
+        return session  # it is gone: whatever needs it finds that out
     if zone in _UTC and ansi.lower() == "true":
-        return
-    msg = f"The session is in {zone}, and its ANSI mode is {ansi}: conditions mean something else there."
-    remedy = (
-        "Use engine.spark.session.build_session, or set spark.sql.session.timeZone to UTC and"
-        " spark.sql.ansi.enabled to true."
-    )
-    raise RequestError(msg, remedy, field="spark")
+        return session
+    beside = session.newSession()
+    for name, value in _MEANING.items():
+        beside.conf.set(name, value)
+    return beside
 
 
 def check_java() -> None:
