@@ -36,7 +36,7 @@ SHARING_CASES: tuple[Case, ...] = (
     ),
     Case(
         "clone-by-engine",
-        "shallow clones",
+        "tables that became shallow clones",
         (
             by_delta(*_SOURCE, create_table()),
             by_engine(
