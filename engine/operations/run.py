@@ -156,6 +156,7 @@ def run(  # noqa: PLR0913 - one door, everything else by name
         OperationCancelledError: it was cancelled; nothing was written.
         CommitOutcomeUnknownError: nobody can say whether it was committed.
     """
+    spark = in_our_terms(spark)  # once for all steps of a script
     if isinstance(command, Script):
         step = partial(
             run,
@@ -184,7 +185,6 @@ def run(  # noqa: PLR0913 - one door, everything else by name
     if not dry_run and (landed := _landed_before(command, table, txn_id, since_version)):
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
-    spark = in_our_terms(spark)
     for left in range(retries, -1, -1):
         execution = Execution(
             table,

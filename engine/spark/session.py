@@ -23,6 +23,14 @@ from engine.errors import EngineError
 MINIMUM_JAVA = 17
 _ENGINE = Path(__file__).resolve().parents[1]
 
+_MEANING: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
 SAFE_CONFIGURATION: Mapping[str, str] = {
     # what text may do
     "spark.sql.restrictedMode.enabled": "true",
@@ -31,12 +39,7 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.sql.variable.substitute": "false",
     "spark.sql.legacy.allowUntypedScalaUDF": "false",
     # what values mean
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.storeAssignmentPolicy": "ANSI",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    **_MEANING,
     "spark.sql.parquet.fieldId.read.enabled": "true",
     "spark.sql.parquet.fieldId.read.ignoreMissing": "false",  # true reads such files as nulls
     "spark.sql.files.ignoreMissingFiles": "false",
@@ -63,17 +66,6 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
 }
 _UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "+00:00"})
-_MEANING = {
-    name: SAFE_CONFIGURATION[name]
-    for name in (
-        "spark.sql.session.timeZone",
-        "spark.sql.ansi.enabled",
-        "spark.sql.storeAssignmentPolicy",
-        "spark.sql.parquet.outputTimestampType",
-        "spark.sql.parquet.datetimeRebaseModeInRead",
-        "spark.sql.parquet.int96RebaseModeInRead",
-    )
-}
 
 
 class SparkUnavailableError(EngineError):
