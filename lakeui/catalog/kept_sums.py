@@ -1,6 +1,6 @@
 """Rows that add up others, kept beside what they count in the same transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Model
@@ -18,3 +18,8 @@ def add_to(model: type[Model], key: Mapping[str, object], sums: Mapping[str, int
             model._default_manager.create(**key, **first)
     except IntegrityError:
         rows.update(**more)
+
+
+def added(sums: Iterable[int], others: Iterable[int]) -> tuple[int, ...]:
+    """Sums of the same things, one by one."""
+    return tuple(map(sum, zip(sums, others, strict=True)))

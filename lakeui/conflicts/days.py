@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Count, QuerySet, Sum
 from django.db.models.functions import TruncDate
 
-from lakeui.catalog.kept_sums import add_to
+from lakeui.catalog.kept_sums import add_to, added
 from lakeui.catalog.models import Table
 from lakeui.conflicts.costs import AS_FOUND
 from lakeui.conflicts.models import Conflict, ConflictDay
@@ -76,7 +76,7 @@ def sums_since(since: datetime) -> dict[Met, Sums]:
     ):
         for kind, loser, winner, *sums in rows:
             met = Met(kind, loser, winner)
-            found[met] = tuple(map(sum, zip(found[met], sums, strict=True)))
+            found[met] = added(found[met], sums)
     return found
 
 

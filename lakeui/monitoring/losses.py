@@ -9,6 +9,7 @@ from django.db.models import Count, QuerySet, Sum
 
 from lakeui.catalog.access import Person, role_of
 from lakeui.catalog.hours import UtcHour, hour_named
+from lakeui.catalog.kept_sums import added
 from lakeui.catalog.models import Table
 from lakeui.conflicts.costs import AS_FOUND
 from lakeui.conflicts.days import sums_since
@@ -72,7 +73,7 @@ def conflict_sums(user: Person, since: datetime) -> Sums:
             absorbed += sums[0]
         elif sums[0]:
             pair = (met.loser, met.winner)
-            by_pair[pair] = tuple(map(sum, zip(by_pair[pair], sums, strict=True)))
+            by_pair[pair] = added(by_pair[pair], sums)
     return replace(_lost_sums(by_pair), absorbed=absorbed)
 
 
@@ -93,7 +94,7 @@ def day_of(user: Person, now: datetime) -> Day:
     day, by_pair = Day(since, Sums()), dict[tuple[str, str], tuple[int, ...]]()
     for hour_text, table, loser, winner, *sums in grouped:
         hour, pair, (n, ms, _) = hour_named(hour_text), (loser, winner), sums
-        by_pair[pair] = tuple(map(sum, zip(by_pair.get(pair, (0, 0, 0)), sums, strict=True)))
+        by_pair[pair] = added(by_pair.get(pair, (0, 0, 0)), sums)
         before = day.by_table.get(table, Losses())
         day.by_table[table] = Losses(before.escaped + n, 0, before.wasted_ms + ms)
         hours = day.lost_by_hour.setdefault(table, {})
