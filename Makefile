@@ -26,13 +26,13 @@ $(VENV)/bin/python:
 
 $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "Installing dependencies into $(VENV) (a few minutes the first time) …"
-	@$(BIN)/python -m pip install -q -c constraints.txt -e . || { echo "Dependencies could not be installed: check that the package index can be reached and that the disk is not full, then run make again."; exit 1; }
+	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[server]' || { echo "Dependencies could not be installed: check that the package index can be reached and that the disk is not full, then run make again."; exit 1; }
 	@touch $@
 
 install-test: $(VENV)/.installed-test
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[test]' || { echo "Test dependencies could not be installed: check that the package index can be reached, then run make again."; exit 1; }
+	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[server,test]' || { echo "Test dependencies could not be installed: check that the package index can be reached, then run make again."; exit 1; }
 	@touch $@
 
 run: install ## Start everything with a demo lake; prints the URL and a login link
@@ -41,9 +41,10 @@ run: install ## Start everything with a demo lake; prints the URL and a login li
 test: install-test check unit e2e ## Run every check and test, real services included
 
 check: export SECRET_KEY := checking-only-never-used-to-sign-anything
-check: install-test ## Lint, types, layers, migrations
+check: install-test ## Lint, templates, types, layers, migrations
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/djlint --lint --quiet templates lakeui
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
 	@$(BIN)/python manage.py makemigrations --check --dry-run
@@ -58,10 +59,8 @@ e2e: install-test ## Journeys in Chromium; skipped aloud where it is missing
 screenshots: install-test ## Pictures of every page into screenshots/
 	@DJANGO_ALLOW_ASYNC_UNSAFE=true $(BIN)/python -m tests.e2e.screenshots
 
-stress: install-test ## Hunt for races: 30,000 histories, threads, killed workers, rules deleted (an hour or two)
-	@HISTORIES=30000 $(BIN)/pytest tests/stateful/test_histories.py
-	@$(BIN)/pytest -m stress
-	@$(BIN)/python -m tests.stateful.prove_by_mutation
+stress: install-test ## Hunt for races in parts (hours); RESUME=1 goes on, MINUTES=60 ends in time
+	@$(BIN)/python -m tests.stress $(if $(RESUME),--resume) $(if $(MINUTES),--minutes $(MINUTES))
 
 interop: install-test ## Take turns with delta-spark at the same tables; skipped aloud without Maven
 	@$(BIN)/pytest -m interop tests/interop

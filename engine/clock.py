@@ -4,6 +4,9 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+CLOCK_SLACK_MS = 3_600_000
+"""How far apart the clocks of two machines, or of a machine and a store, may be."""
+
 
 class Clock(Protocol):
     """Wall time in milliseconds since the epoch (UTC), a monotonic timer, and a pause."""
@@ -40,3 +43,11 @@ class SystemClock:
 def utc_from_ms(epoch_ms: int) -> datetime:
     """The aware UTC moment of a timestamp in milliseconds since the epoch."""
     return datetime.fromtimestamp(epoch_ms / 1000, tz=UTC)
+
+
+def surely_ms(age_ms: int) -> int:
+    """How old something must look that another clock dated, to be surely so old.
+
+    An age of 0 stays 0: whoever asks for it means any age.
+    """
+    return age_ms + CLOCK_SLACK_MS if age_ms > 0 else 0

@@ -4,7 +4,68 @@
 """
 
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from typing import Any
+
+
+class Rule(StrEnum):
+    """The seven checks of a commit, in Delta's order. The values are recorded with every conflict.
+
+    What each looks for, raises and is called stands in `engine.conflicts.checker.CHECKS`.
+    """
+
+    PROTOCOL_CHANGED = "protocol_changed"
+    METADATA_CHANGED = "metadata_changed"
+    DOMAIN_WRITTEN = "domain_written"
+    APPLICATION_COMMITTED = "application_committed"
+    DATA_ADDED = "data_added"
+    READ_FILE_REMOVED = "read_file_removed"
+    REMOVED_FILE_REMOVED = "removed_file_removed"
+
+
+class Subclass(StrEnum):
+    """The sub-classes of Delta's conflict codes. This engine raises the first six."""
+
+    WITHOUT_HINT = "WITHOUT_HINT"
+    WITH_PARTITION_HINT = "WITH_PARTITION_HINT"
+    ROW_LEVEL_CHANGES = "ROW_LEVEL_CHANGES"
+    WHOLE_TABLE_READ = "WHOLE_TABLE_READ"
+    EMPTY_READ_PREDICATES = "EMPTY_READ_PREDICATES"
+    ALLOTTED_TIME_EXCEEDED = "ALLOTTED_TIME_EXCEEDED"
+    CHANGE_TYPE_COLUMN = "CHANGE_TYPE_COLUMN"
+    METADATA_CHANGE = "METADATA_CHANGE"
+    PROTOCOL_CHANGE = "PROTOCOL_CHANGE"
+    PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE = "PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE"
+    PREDICATES_NEED_REWRITE = "PREDICATES_NEED_REWRITE"
+    WHOLE_TABLE_REPLACE = "WHOLE_TABLE_REPLACE"
+
+
+class Verdict(StrEnum):
+    """What becomes of a write that did not see another commit: one word for one answer everywhere.
+
+    Of two operations before they run, the first five say when they conflict. Of a write and the
+    commits that it overlapped with, the next four say what came of them, or would under another
+    setting; EXEMPT says so too. NOTHING and NOT_REACHED are of one check alone. The values are
+    recorded with every conflict.
+    """
+
+    NEVER = "never"
+    EXEMPT = "exempt"  # a blind append that the write may be ordered before
+    SAME_ROW = "same row"  # where both touch one row, or one reads a row that the other changes
+    SAME_FILES = "same file set"  # where both touch one file, whichever rows of it
+    ALWAYS = "always"
+    PASSES = "passes"  # no check finds a conflict
+    RESOLVED = "resolved"  # by files there was one, by rows none
+    CONFLICT = "conflict"
+    UNDECIDABLE = "undecidable"  # what is recorded does not tell
+    NOTHING = "none"  # the winning commit holds nothing that the check looks at
+    NOT_REACHED = "not reached"  # an earlier check found a conflict
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Verdict | None":
+        """The words of records that were made before version 0.2."""
+        former = {"pass": cls.PASSES, "rows": cls.RESOLVED, "row map": cls.RESOLVED}
+        return former.get(value) if isinstance(value, str) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +160,11 @@ class SharedFile:
 
 @dataclass(frozen=True, slots=True)
 class WinnerVerdicts:
-    """What each check said of one winner, by the check's name.
-
-    "none": the winner holds nothing that it asks about; "exempt": a blind append that current may be
-    ordered before; "pass": files told the two apart; "rows", "row map": rows did; "conflict"; "not
-    reached".
-    """
+    """What each check said of one winner; `how` says by what rows resolved it, where they did."""
 
     version: int
     operation: str
-    verdicts: dict[str, str]
+    verdicts: dict[Rule, Verdict]
     how: str = ""
     duration_ms: int | None = None
 
@@ -140,16 +196,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ConflictFacts:
-    """A conflict with both sides: everything a person needs to see why the write lost.
-
-    `rule` names the check of `engine.conflicts.checker.CHECKS` that fired.
-    """
+    """A conflict with both sides: everything a person needs to see why the write was aborted."""
 
     table: str
     read_version: int
     attempted_version: int
-    rule: str
-    subclass: str
+    rule: Rule
+    subclass: Subclass
     current: ConflictSide
     winner: ConflictSide
     files: tuple[ConflictFile, ...] = ()

@@ -27,9 +27,8 @@ class EngineError(Exception):
     sqlstate: ClassVar[str] = "XXKDS"
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        super().__init__(f"{what} {remedy}".strip())
-        self.what = what
-        self.remedy = remedy
+        super().__init__(_writable(f"{what} {remedy}".strip()))
+        self.what, self.remedy = _writable(what), _writable(remedy)
 
     def facts(self) -> dict[str, Any]:
         """The error as JSON-ready values: code, sqlstate, message, remedy and its own fields."""
@@ -38,16 +37,8 @@ class EngineError(Exception):
             for k, v in vars(self).items()
             if k not in {"what", "remedy"} and not k.startswith("_")
         }
-        return {
-            "code": self.code,
-            "sqlstate": self.sqlstate,
-            "message": str(self),
-            "remedy": self.remedy,
-            **own,
-        }
-
-
-# --- storage -----------------------------------------------------------------------------------
+        said = {"code": self.code, "sqlstate": self.sqlstate, "message": str(self)}
+        return {**said, "remedy": self.remedy, **own}
 
 
 class StorageError(EngineError):
@@ -92,9 +83,6 @@ class UnsupportedSchemeError(EngineError):
     field: str = ""  # the part of a request that names it
 
 
-# --- tables and logs ---------------------------------------------------------------------------
-
-
 class TableNotFoundError(EngineError):
     """There is no Delta table at the location."""
 
@@ -113,7 +101,6 @@ class MalformedLogError(EngineError):
     """The log breaks the protocol: it is refused rather than guessed at."""
 
     code = "DELTA_LOG_MALFORMED"
-    sqlstate = "XXKDS"
 
 
 class LogGapError(MalformedLogError):
@@ -170,16 +157,19 @@ class DataFileError(EngineError):
     """A data or deletion-vector file that the log names is missing or damaged."""
 
     code = "DELTA_DATA_FILE_UNREADABLE"
-    sqlstate = "XXKDS"
+
+
+class DataFileMissingError(DataFileError):
+    """A data file that the log names is not there: deleted by hand, or by a rule of the store."""
+
+    code = "DELTA_FILE_NOT_FOUND_DETAILED"
+    sqlstate = "42K03"
 
 
 class DeletionVectorError(DataFileError):
     """A deletion vector whose bytes are not what its descriptor says."""
 
     code = "DELTA_DELETION_VECTOR_INVALID"
-
-
-# --- what people ask for -----------------------------------------------------------------------
 
 
 class RequestError(EngineError):
@@ -211,7 +201,6 @@ class InvalidPropertyError(RequestError):
     """A table property with a value it cannot take."""
 
     code = "DELTA_INVALID_PROPERTY"
-    sqlstate = "22023"
 
 
 class InvalidIsolationLevelError(InvalidPropertyError):
@@ -281,6 +270,13 @@ class RetentionTooShortError(RequestError):
     code = "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"
 
 
+class TooManyColumnsError(RequestError):
+    """A source file has more columns than can be read."""
+
+    code = "LAKE_TOO_MANY_COLUMNS"
+    sqlstate = "54011"
+
+
 class BadRowsError(RequestError):
     """A source file holds rows that do not fit."""
 
@@ -326,9 +322,6 @@ class MaxCommitRetriesError(EngineError):
 
     code = "DELTA_MAX_COMMIT_RETRIES_EXCEEDED"
     sqlstate = "40000"
-
-
-# --- conflicts (what they are about: engine.conflict_facts) ------------------------------------
 
 
 class ConflictError(EngineError):
@@ -390,10 +383,10 @@ class ProtocolChangedException(ConflictError):  # noqa: N818
 
 def _advice(remedies: Sequence[Remedy], can_retry: bool) -> str:
     first = "Retry it" if can_retry else "A retry cannot succeed"
-    return (
-        f"{first}, or {remedies[0].action}."
-        if remedies and can_retry
-        else f"{first}."
-        if not remedies
-        else f"{first}: {remedies[0].action}."
-    )
+    if not remedies:
+        return f"{first}."
+    return f"{first}{', or' if can_retry else ':'} {remedies[0].action}."
+
+
+def _writable(text: str) -> str:  # a lone surrogate can be neither stored nor logged
+    return text.encode("utf-8", "backslashreplace").decode()

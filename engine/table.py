@@ -153,8 +153,11 @@ class DeltaTable:
             raise RequestError(msg, "Give a whole number.", field="version")
         if timestamp is not None:
             version = version_at(self.store, self._latest().metadata, timestamp_to_ms(timestamp))
-        if version is None or (self._newest is not None and self._newest.version == version):
-            return self._latest() if version is None else self._known(version)
+        if version is None:
+            return self._latest()
+        known = self._newest
+        if known is not None and known.version == version and known.is_in_place():
+            return known
         return load_snapshot(self.store, version, self._allowed_roots)
 
     def start_transaction(
@@ -163,18 +166,23 @@ class DeltaTable:
         txn_id: str | None = None,
         observer: TransactionObserver | None = None,
         limits: CommitLimits | None = None,
+        version: int | None = None,
     ) -> OptimisticTransaction:
-        """A transaction that reads the newest version.
+        """A transaction that reads the newest version, or another that the caller has seen.
 
         Args:
             txn_id: the id its commit carries; a transaction recognises an earlier commit by it.
             observer: is told each phase.
             limits: how often it tries to commit, and how long it may tell rows apart; the
                 table's where not given.
+            version: the version it reads; commits after it are checked against what it read.
+
+        Raises:
+            VersionNotFoundError: the log does not hold that version.
         """
         return OptimisticTransaction(
             self,
-            self._latest(),
+            self._latest() if version is None else self.snapshot(version),
             txn_id=txn_id,
             observer=observer,
             clock=self.clock,
@@ -186,7 +194,7 @@ class DeltaTable:
         return list(self.iter_history(limit))
 
     def iter_history(self, limit: int | None = None) -> Iterator[CommitInfo]:
-        """The same, one by one."""
+        """The commits that the log still holds, latest first, read as they are asked for."""
         known = None if self._newest is None else self._newest.version
         return iter_history(self.store, limit, known_version=known)
 
@@ -197,6 +205,3 @@ class DeltaTable:
             else self._newest.update()
         )
         return self._newest
-
-    def _known(self, version: int) -> Snapshot:
-        return self._newest or load_snapshot(self.store, version, self._allowed_roots)

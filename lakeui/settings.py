@@ -81,11 +81,11 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django_structlog.middlewares.RequestMiddleware",
+    "lakeui.monitoring.log_requests.RequestLogMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
-    "lakeui.pages.preferences.ZoneMiddleware",
+    "lakeui.pages.access.preferences.ZoneMiddleware",
     "lakeui.monitoring.audit.AuditMiddleware",
     "django_prometheus.middleware.PrometheusAfterMiddleware",
 ]
@@ -115,7 +115,7 @@ DATABASES = {
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
-        "timeout": 20,
+        "timeout": env.float("SQLITE_TIMEOUT_SECONDS", default=20.0),
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
     }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -133,6 +133,9 @@ SESSION_COOKIE_SAMESITE = "Lax"
 HTTPS_ONLY = env.bool("HTTPS_ONLY", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
 TRUSTED_PROXIES = env.int("TRUSTED_PROXIES", default=0)
+if TRUSTED_PROXIES < 0:
+    _problem = "TRUSTED_PROXIES is below 0: say how many proxies are before the web process."
+    raise ImproperlyConfigured(_problem)
 if TRUSTED_PROXIES:  # they end TLS, and say so
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = env.int("HSTS_SECONDS", default=3600 if HTTPS_ONLY else 0)
@@ -173,7 +176,8 @@ UPLOAD_HOME = LAKEUI_HOME / "uploads"
 _table_roots = env.list("TABLE_ROOTS", default=remembered_roots(LAKEUI_HOME, "TABLE_ROOTS"))
 _source_roots = env.list("SOURCE_ROOTS", default=remembered_roots(LAKEUI_HOME, "SOURCE_ROOTS"))
 TABLE_ROOTS = [*_table_roots, LAKE_HOME]
-SOURCE_ROOTS = [*_source_roots, str(UPLOAD_HOME)]
+DEMO_HOME = LAKEUI_HOME / "demo"  # files that the demo's jobs load
+SOURCE_ROOTS = [*_source_roots, str(UPLOAD_HOME), str(DEMO_HOME)]
 TABLE_STORAGE_OPTIONS = env.json(
     "TABLE_STORAGE_OPTIONS", default={}
 )  # {uri prefix: {option: value}}
@@ -191,8 +195,12 @@ JOB_HEARTBEAT_SECONDS = env.int("JOB_HEARTBEAT_SECONDS", default=5)
 WORKER_REPORT_SECONDS = env.int("WORKER_REPORT_SECONDS", default=5)
 REHEARSAL_LIMIT_SECONDS = env.int("REHEARSAL_LIMIT_SECONDS", default=120)
 JOB_MAX_LOSSES = env.int("JOB_MAX_LOSSES", default=5)
+DATABASE_PATIENCE_SECONDS = env.float("DATABASE_PATIENCE_SECONDS", default=120.0)
 JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
+JOB_TIME_LIMIT_SECONDS = env.int("JOB_TIME_LIMIT_SECONDS", default=6 * 3600)  # 0: none
+JOB_MAX_TIME_LIMIT_SECONDS = env.int("JOB_MAX_TIME_LIMIT_SECONDS", default=7 * 86_400)
 ROW_CONFLICT_SECONDS = env.float("ROW_CONFLICT_SECONDS", default=10.0)
+SPARK_TASK_KILL_SECONDS = env.int("SPARK_TASK_KILL_SECONDS", default=120)
 SPARK_MASTER = env.str("SPARK_MASTER", default=f"local[{min(os.cpu_count() or 1, 8)}]")
 
 _broker_file = LAKEUI_HOME / "run" / "broker_url"  # written by the running embedded stack
@@ -281,7 +289,6 @@ REST_FRAMEWORK = {
     "DEFAULT_METADATA_CLASS": None,
     "EXCEPTION_HANDLER": "lakeui.api.problems.handle_exception",
     "URL_FORMAT_OVERRIDE": None,
-    "NUM_PROXIES": TRUSTED_PROXIES,
 }
 KNOX_TOKEN_MODEL = "api.ApiToken"  # noqa: S105 - a model's name
 REST_KNOX = {"AUTH_HEADER_PREFIX": "Bearer", "TOKEN_PREFIX": "lake_"}
@@ -296,8 +303,15 @@ SPECTACULAR_SETTINGS = {
         "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",
         "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
         "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
-        "WhatIfVerdictEnum": ["passes", "conflict", "undecidable"],
-        "MetVerdictEnum": ["exempt", "passed", "absorbed", "lost", "open"],
+        "RuleEnum": "engine.conflict_facts.Rule",
+        "WhatIfVerdictEnum": "engine.conflicts.recorded.JUDGED",
+        "MatrixVerdictEnum": "engine.conflicts.matrix.MATRIX_VERDICTS",
+        "ForecastEnum": "engine.conflicts.forecast.FORECASTS",
+        "FormerOutlookVerdictEnum": "lakeui.api.former_words.OUTLOOK_CHOICES",
+        "StepResultEnum": "lakeui.conflicts.lanes.path.RESULTS",
+        "OverlapVerdictEnum": "lakeui.conflicts.isolation.met_rows.ENDS",
+        "FormerStepVerdictEnum": "lakeui.api.former_words.STEP_CHOICES",
+        "FormerOverlapOutcomeEnum": "lakeui.api.former_words.OVERLAP_CHOICES",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -3,9 +3,13 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from lakeui.api.views.docs import not_found
+from lakeui.api.docs import not_found
+from lakeui.pages.access import session
 
 urlpatterns = [
+    path("admin/login/", session.admin_sign_in),
+    path("admin/logout/", session.SignOutView.as_view()),
+    path("admin/password_change/", session.admin_password),
     path("admin/", admin.site.urls),
     path("api/v1/", include("lakeui.api.urls")),
     re_path(r"^api/", not_found),

@@ -6,8 +6,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from django.conf import settings
@@ -16,7 +18,7 @@ from django.db import connection
 from engine.clock import SystemClock
 from lakeui.celery import app
 from lakeui.local_stack.child import _pids, _session_of
-from lakeui.local_stack.preflight import free_port, listens, redis_server
+from lakeui.local_stack.preflight import free_port, redis_server
 
 ROOT = Path(__file__).resolve().parents[1]
 CLOCK = SystemClock()
@@ -33,18 +35,42 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 45.0) 
 @contextmanager
 def running_redis() -> Iterator[str]:
     """The URL of a Redis that keeps nothing."""
-    port = free_port()
     with tempfile.TemporaryDirectory() as directory:
-        command = [redis_server(), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-        process = subprocess.Popen(  # noqa: S603
-            [*command, "--dir", directory], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        process, port = _redis_on_a_port_of_its_own(Path(directory))
         try:
-            wait_until(lambda: listens(port), "redis-server")
             yield f"redis://127.0.0.1:{port}/0"
         finally:
-            process.terminate()
-            process.wait(10)
+            end(process)
+
+
+def _redis_on_a_port_of_its_own(directory: Path) -> tuple["subprocess.Popen[bytes]", int]:
+    """A port that was free a moment ago may be taken: then Redis ends, and another port is tried."""
+    log = directory / "log"
+    while True:
+        port = free_port()
+        command = [redis_server(), "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        with log.open("wb") as out:
+            process = subprocess.Popen(  # noqa: S603
+                [*command, "--dir", str(directory)], stdout=out, stderr=subprocess.STDOUT
+            )
+        wait_until(partial(_started_or_ended, process, log), "redis-server")
+        if process.poll() is None:
+            return process, port
+        assert "in use" in log.read_text(), log.read_text()
+
+
+def _started_or_ended(process: "subprocess.Popen[bytes]", log: Path) -> bool:
+    return "Ready to accept connections" in log.read_text() or process.poll() is not None
+
+
+def end(process: "subprocess.Popen[Any]") -> None:
+    """Ask a process to end, and end it where it does not; return once it is gone."""
+    process.terminate()
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def point_celery_to(url: str) -> None:
@@ -77,19 +103,26 @@ class WorkerProcess:
         wait_until(lambda: " ready." in self.log.read_text(), f"the worker of {self.log}", seconds)
 
     def kill(self) -> None:
-        """SIGKILL to it and all it started."""
+        """SIGKILL to it and all it started; return once they are gone."""
         self.signal(signal.SIGKILL)
-        self._process.wait(10)
+        for pid in self._session():  # Spark's Python workers have groups of their own
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait(20)
+        wait_until(lambda: not self._session(), f"what {self.log} started to be gone")
 
     def is_running(self) -> bool:
         """It has not ended."""
         return self._process.poll() is None
 
-    def java(self) -> int:
-        """The process of its JVM."""
-        sessions = {pid: _session_of(pid) for pid in _pids()}
-        mine = [pid for pid, session in sessions.items() if session == self._process.pid]
-        return next(pid for pid in mine if "java" in Path(f"/proc/{pid}/comm").read_text())
+    def kill_java(self) -> None:
+        """SIGKILL to its JVM alone; return once it is gone."""
+        java = next(pid for pid in self._session() if _name_of(pid) == "java")
+        os.kill(java, signal.SIGKILL)
+        wait_until(lambda: _session_of(java) is None, "the JVM to be gone")
+
+    def _session(self) -> list[int]:
+        return [pid for pid in _pids() if _session_of(pid) == self._process.pid]
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to its process group."""
@@ -97,6 +130,13 @@ class WorkerProcess:
             os.killpg(self._process.pid, number)
         except ProcessLookupError:
             return
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:  # it has ended meanwhile
+        return ""
 
 
 def _environment(broker_url: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from lakeui.catalog import log_values
 from lakeui.catalog.previews import PREVIEW_COLUMNS
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.celery import app
-from lakeui.conflicts.loss.row_values import forget_old_rows
+from lakeui.conflicts.conflict_detail.row_values import forget_old_rows
 from lakeui.conflicts.models import ConflictRows
 from lakeui.task_names import READ_CONFLICT_ROWS
 from workers.row_texts import column_texts, row_texts

@@ -1,7 +1,7 @@
 """What a table asks for after a write becomes a job of its own: the write does not wait for it."""
 
 from engine.commands.model import Command
-from engine.operations.auto_compaction import FollowUpRunner
+from engine.operations.options import FollowUpRunner
 from engine.operations.result import OperationResult
 from lakeui.catalog.models import Table
 from lakeui.jobs.events import log_event

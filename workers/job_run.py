@@ -5,8 +5,8 @@ lease instead, and the next one finds its commit in the log, if it made one.
 """
 
 import logging
-import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -19,29 +19,28 @@ from engine.log.commits import Commit
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.operations.script import ScriptError
-from lakeui.catalog.log_values import json_value, text
+from lakeui.catalog.log_values import json_value
 from lakeui.catalog.mirror import refresh_table
 from lakeui.jobs import leases
-from lakeui.jobs.command_rules import check_command, check_rights, command_of, readable_table
-from lakeui.jobs.errors import LeaseLostError, ReadOnlyError
+from lakeui.jobs.command_rules import check_command, check_rights, check_sources, command_of
+from lakeui.jobs.errors import LeaseLostError, ReadOnlyError, TimeLimitError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
-from workers.follow_ups import asks_for_follow_ups, note_unasked
+from workers.failures import told_of, told_of_fault
+from workers.follow_ups import note_unasked
 from workers.heartbeat import Heartbeat
-from workers.job_tables import (
-    oldest_other_start_ms,
-    open_table,
-    other_writers,
-    stop_if_committed,
-)
+from workers.job_tables import open_table, stop_if_committed
 from workers.observation import JobObserver, OwnCommitFoundError
+from workers.outages import hand_back, outage_behind, patiently
 from workers.rehearsal import announce_end
+from workers.run_options import options_of
 from workers.script import ScriptWork, run_script
 
 logger = logging.getLogger(__name__)
 
 Outcome = JobAttempt.Outcome
+_NOTHING_WRITTEN = "Nothing was written."
 
 
 @dataclass(frozen=True)
@@ -55,18 +54,30 @@ class Ending:
 
 
 def run_attempt(lease: leases.Lease) -> None:
-    """Do the job under a lease and write down how it ended."""
-    job = Job.objects.select_related("table", "requested_by").get(pk=lease.job_id)
+    """Do the job under a lease and write down how it ended; after an outage, hand it back."""
     try:
-        with Heartbeat(lease) as heartbeat:
-            ending = _ending(job, lease, heartbeat)
-            heartbeat.end_stages()
-            refresh_table(job.table)
-            _finish(job, lease, ending)
+        _attempt(lease)
     except LeaseLostError:
-        logger.warning("The lease of job %s went to another worker: this one stops", job.pk)
+        logger.warning("The lease of job %s went to another worker: this one stops", lease.job_id)
         return
-    announce_end(job.pk)
+    except Exception as error:
+        outage = outage_behind(error)
+        if outage is None:
+            raise
+        logger.warning("An outage ended an attempt", exc_info=error)
+        hand_back(lease, outage)
+    announce_end(lease.job_id)
+
+
+def _attempt(lease: leases.Lease) -> None:
+    job = Job.objects.select_related("table", "requested_by").get(pk=lease.job_id)
+    with Heartbeat(lease, job.time_limit_s) as heartbeat:
+        try:
+            ending = _ending(job, lease, heartbeat)
+        finally:
+            heartbeat.end_stages()
+        refresh_table(job.table)
+        patiently(partial(_finish, job, lease, ending))
 
 
 def _ending(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Ending:
@@ -77,14 +88,40 @@ def _ending(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> Ending:
     except ScriptError as error:
         if isinstance(error.cause, LeaseLostError):
             raise error.cause from error
-        return _ending_of_script(error)
-    except Exception as error:  # noqa: BLE001 - a fault of ours must end the job, not the worker
-        return _ending_after(_what_happened(error, job), heartbeat)
+        cause = _unwanted(heartbeat) if outage_behind(error) else error.cause
+        if cause is None:
+            raise
+        return _ending_of_script(error, cause)
+    except Exception as error:  # a fault of ours must end the job, not the worker
+        happened: Exception | None = _what_happened(error, job)
+        if happened is error and outage_behind(error):
+            happened = _unwanted(heartbeat)
+        if happened is None:
+            raise
+        ending = _ending_after(happened, heartbeat)
+        return _with_what_stays(ending, heartbeat.progress.landed)
 
 
-def _ending_of_script(error: ScriptError) -> Ending:
+def _unwanted(heartbeat: Heartbeat) -> OperationCancelledError | None:
+    """Why a job that an outage ended is not to be run again: it was cancelled, or took too long.
+
+    Raises:
+        LeaseLostError: another worker has it.
+    """
+    try:
+        heartbeat.check()
+    except LeaseLostError:
+        raise
+    except OperationCancelledError as unwanted:
+        return unwanted
+    return None
+
+
+def _ending_of_script(error: ScriptError, cause: EngineError) -> Ending:
     """As its failed step ended; what came before stays, as the message says."""
-    match error.cause:
+    match cause:
+        case TimeLimitError():
+            return _failed(Job.State.FAILED, Outcome.FAILED, error)
         case OperationCancelledError():
             return _failed(Job.State.CANCELLED, Outcome.CANCELLED, error)
         case ConflictError():
@@ -112,6 +149,8 @@ def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
     match error:
         case OwnCommitFoundError():
             ending = _recognised(error.commit)
+        case TimeLimitError():
+            ending = _failed(Job.State.FAILED, Outcome.FAILED, error)
         case OperationCancelledError():
             ending = Ending(Job.State.CANCELLED, Outcome.CANCELLED, str(error))
         case ConflictError():
@@ -123,28 +162,28 @@ def _ending_after(error: Exception, heartbeat: Heartbeat) -> Ending:
     return ending
 
 
+def _with_what_stays(ending: Ending, landed: list[int]) -> Ending:
+    """Of a job of several commits: those that it made before it ended undone."""
+    if ending.state == Job.State.SUCCEEDED or not landed:
+        return ending
+    made = f"version {landed[0]}" if len(landed) == 1 else f"versions {landed[0]} to {landed[-1]}"
+    stays = f"Before that it committed {made}, which stays."
+    message = f"{ending.message.removesuffix(_NOTHING_WRITTEN).strip()} {stays}"
+    told = {"error_message": message} if ending.fields.get("error_message") else {}
+    return replace(ending, message=message, fields={**ending.fields, **told})
+
+
 def _perform(job: Job, lease: leases.Lease, heartbeat: Heartbeat) -> OperationResult:
     table = open_table(job.table.uri)
     stop_if_committed(job, table)
     command = _checked_command(job)
+    if not isinstance(command, Script):  # whose steps may have committed, each by itself
+        heartbeat.check()
     with spark_session.session_for(job.pk) as spark:
         if isinstance(command, Script):
             return run_script(command, job, ScriptWork(lease, heartbeat, spark))
-        result = run(
-            command,
-            table,
-            spark,
-            txn_id=str(job.txn_id),
-            retries=job.max_retries,
-            observer=JobObserver(job, lease, heartbeat, table.store),
-            progress=heartbeat.progress,
-            running_since_ms=oldest_other_start_ms(job),
-            resolve=lambda name: open_table(readable_table(name, job.requested_by).uri),
-            dry_run=job.dry_run,
-            user_name=job.requested_by.get_username() if job.requested_by else None,
-            writers_elsewhere=other_writers(job) if job.dry_run else None,
-            then=asks_for_follow_ups(job, job.table),
-        )
+        observer = JobObserver(job, lease, heartbeat, table.store)
+        result = run(command, table, spark, options_of(job, job, observer, heartbeat.progress))
         note_unasked(job, result)
         return result
 
@@ -156,6 +195,7 @@ def _checked_command(job: Job) -> Command:
     command = command_of(job)
     check_rights(command, job.table, job.requested_by)
     check_command(command, job.table)
+    check_sources(command, job.requested_by)
     return command
 
 
@@ -184,22 +224,18 @@ def _recognised(commit: Commit) -> Ending:
 
 
 def _failed(state: Job.State, outcome: JobAttempt.Outcome, error: EngineError) -> Ending:
-    facts = {
-        "error_code": error.code,
-        "error_message": text(error),
-        "error_facts": json_value(error.facts()),
-    }
-    return Ending(state, outcome, text(error), facts)
+    fields = told_of(error)
+    if state == Job.State.FAILED:
+        logger.warning("A job failed: %s", fields["error_code"], exc_info=error)
+    return Ending(state, outcome, fields["error_message"], fields)
 
 
 def _crashed(error: Exception, heartbeat: Heartbeat) -> Ending:
     if heartbeat.cancelled:  # Spark was interrupted: its own error says less
         return Ending(Job.State.CANCELLED, Outcome.CANCELLED, "Cancelled while it ran")
     logger.error("A job failed", exc_info=error)
-    lines = traceback.format_exception_only(error)
-    message = f"An internal error ended the job: {text(''.join(lines).strip(), 2000)}"
-    fields = {"error_code": "LAKE_INTERNAL", "error_message": message}
-    return Ending(Job.State.FAILED, Outcome.FAILED, message, fields)
+    fields = told_of_fault(error)
+    return Ending(Job.State.FAILED, Outcome.FAILED, fields["error_message"], fields)
 
 
 def _finish(job: Job, lease: leases.Lease, ending: Ending) -> None:

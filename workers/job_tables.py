@@ -8,9 +8,11 @@ from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from engine.transaction.outcome import CommitLimits
 from engine.transaction.self_recognition import find_own_commit
+from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import names_others
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.jobs.models import Job
+from lakeui.jobs.writers import active_jobs, writing_jobs
 from workers.observation import OwnCommitFoundError
 
 
@@ -26,21 +28,20 @@ def open_table(uri: str) -> DeltaTable:
 
 def oldest_other_start_ms(job: Job) -> int | None:
     """Since when other jobs on the table may have staged files that no log names yet."""
-    others = Job.objects.filter(table=job.table, state__in=Job.ACTIVE).exclude(pk=job.pk)
+    others = active_jobs(job.table).exclude(pk=job.pk)
     oldest = others.aggregate(oldest=Min("started_at"))["oldest"]
     return None if oldest is None else int(oldest.timestamp() * 1000)
 
 
 def other_writers(job: Job) -> list[str]:
     """The jobs that are writing to the table, for a dry run to tell whoever sees the table."""
-    writing = (Job.State.RUNNING, Job.State.COMMITTING)
-    others = Job.objects.filter(table=job.table, state__in=writing, dry_run=False)
-    return [_told(each) for each in others.exclude(pk=job.pk).order_by("created_at")[:20]]
+    others = writing_jobs(job.table).exclude(pk=job.pk).order_by("created_at")
+    return [_told(other, job.table) for other in others[:20]]
 
 
-def _told(job: Job) -> str:
+def _told(job: Job, table: Table) -> str:
     """Without its words where they name other tables, which are not for everybody to see."""
-    return f"{job.kind} of {job.table.name}" if names_others(job) else job.statement
+    return f"{job.kind} of {table.name}" if names_others(job) else job.statement
 
 
 def stop_if_committed(job: Job, table: DeltaTable) -> None:

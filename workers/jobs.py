@@ -1,25 +1,34 @@
 """The task behind every job."""
 
 import os
-import signal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from structlog.contextvars import bound_contextvars
 
 from lakeui.celery import app
+from lakeui.jobs.delivery import take_back
 from lakeui.jobs.leases import claim
 from lakeui.task_names import RUN_JOB
 from workers import spark_session
 from workers.job_run import run_attempt
+from workers.outages import patiently
 
 
 @app.task(name=RUN_JOB, bind=True)
 def run_job(task: Any, job_id: str) -> None:  # noqa: ANN401 - Celery's task
-    """Do a job, unless another delivery of this message has it or it has ended."""
-    lease = claim(UUID(job_id), worker=f"{task.request.hostname}/{os.getpid()}")
+    """Do a job, unless another delivery of this message has it or it has ended.
+
+    A worker whose Spark has died takes none: it ends, and the job is sent to another.
+    """
+    key = UUID(job_id)
+    if spark_session.end_worker_if_dead():
+        patiently(partial(take_back, key))
+        return
+    worker = f"{task.request.hostname}/{os.getpid()}"
+    lease = patiently(partial(claim, key, worker=worker))
     if lease is not None:
         with bound_contextvars(job_id=job_id, attempt=lease.attempt, worker=lease.worker):
             run_attempt(lease)
-    if spark_session.has_died():
-        os.kill(os.getpid(), signal.SIGTERM)  # whoever supervises this worker starts a new one
+    spark_session.end_worker_if_dead()

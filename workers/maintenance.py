@@ -6,7 +6,7 @@ from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
 from lakeui.jobs.uploads import remove_unused
 from lakeui.task_names import FIRE_SCHEDULES, SWEEP_LEASES, TIDY_UPLOADS
-from workers.forgetting import forget_spent_rows
+from workers.retention import forget_spent_rows
 
 
 @app.task(name=SWEEP_LEASES)

@@ -1,12 +1,13 @@
 """Tasks that keep the mirror near the log."""
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
+from lakeui.catalog.syncs import SyncProgress, claim_sync, end_sync
 from lakeui.celery import app
 from lakeui.conflicts.erasures import look_at_order
-from lakeui.jobs.models import Job
+from lakeui.jobs.writers import active_jobs
 from lakeui.task_names import LIGHT_QUEUE, LOOK_AT_ORDER, MIRROR_ALL, MIRROR_TABLE
 
 _STALE_S = 60
@@ -16,8 +17,10 @@ _STALE_S = 60
 def mirror_table(table_id: int) -> None:
     """Mirror what one table's log has that its rows have not."""
     table = Table.objects.filter(pk=table_id).first()
-    if table is not None:
-        refresh_table(table)
+    if table is not None and claim_sync(table):
+        refresh_table(table, SyncProgress(table))
+        if table.mirror_tried_at is not None:  # else the database was away: it is read again
+            end_sync(table)
 
 
 @app.task(name=MIRROR_ALL)
@@ -35,5 +38,6 @@ def look_for_erasures() -> None:
 
 def tables_with_a_log() -> QuerySet[Table]:
     """All but those that a job is still to create: that they have no log is no trouble."""
-    jobs = Job.objects.filter(table=OuterRef("pk"), state__in=Job.ACTIVE)
-    return Table.objects.exclude(Exists(jobs), version=None)
+    missing = Table.objects.filter(version=None)
+    waited_for = [table.pk for table in missing if active_jobs(table).exists()]
+    return Table.objects.exclude(pk__in=waited_for)

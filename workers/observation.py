@@ -108,6 +108,10 @@ class JobObserver(TransactionObserver):
         self._heartbeat.progress.enter(COMMIT)
         self._update_attempt(read_version=txn.read_version, attempted_version=attempt_version)
 
+    def committed(self, txn: ObservedTransaction, committed_version: int) -> None:  # noqa: ARG002
+        """Remember it: what ends the job later does not undo it."""
+        self._heartbeat.progress.landed.append(committed_version)
+
     def failed(self, txn: ObservedTransaction, error: Exception) -> None:
         """Write a lost commit down; the operation may try again with a new transaction."""
         if not isinstance(error, ConflictError):

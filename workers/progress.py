@@ -12,6 +12,8 @@ class LatestProgress:
     """The `progress` callback of `engine.operations.run`: cheap, and safe from any thread.
 
     `check` raises when the job is no longer wanted; the operation stops with what it raises.
+    `landed` has the versions of the job's table that this attempt committed, `running` is how many
+    tasks of it ran when Spark was last looked at.
     """
 
     def __init__(
@@ -19,19 +21,24 @@ class LatestProgress:
     ) -> None:
         self._check = check
         self._latest: Progress | None = None
+        self.landed: list[int] = []
+        self.running = 0
         self.stages = Stages(clock or SystemClock(), attempt)
 
     def __call__(self, progress: Progress) -> None:
-        """Note the progress.
+        """Note the progress, that of tasks which run on in a job that is no longer wanted too.
 
         Raises:
             OperationCancelledError: the job was cancelled, or another worker has it.
         """
-        self._check()
+        self.running = progress.counts.running if progress.counts else 0
+        if progress.counts is None:  # a step that shall not begin
+            self._check()
         if progress.stage != COMMIT:  # its transaction tells checks and commit apart
             self.stages.note(progress)
         if not progress.detail:
             self._latest = progress
+        self._check()
 
     def enter(self, stage: str) -> None:
         """Note a step whose end nobody reports; this one never raises."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from celery.signals import worker_ready, worker_shutdown
 from django.conf import settings
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, close_old_connections, connections
 from django.utils import timezone
 
 from lakeui.jobs.models import WorkerReport
@@ -71,6 +71,7 @@ class Reporter:
             self._try(self.report)
             while not self._stopped.wait(settings.WORKER_REPORT_SECONDS):
                 self._try(self.report)
+                spark_session.end_worker_if_dead()
             self._try(lambda: WorkerReport.objects.filter(name=self._name).delete())
         finally:
             connections.close_all()
@@ -80,6 +81,7 @@ class Reporter:
             act()
         except DatabaseError:
             logger.warning("The report of %s could not be written", self._name)
+            close_old_connections()
 
 
 _reporters: list[Reporter] = []

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,15 +32,33 @@ def _type_name(kind: DataType) -> str:
 def _texts(column: pa.ChunkedArray) -> list[str | None]:
     kind = column.type
     if pa.types.is_nested(kind):
-        values = [
-            None if value is None else json.dumps(value, ensure_ascii=False, default=str)
-            for value in column.to_pylist()
-        ]
+        values = [_nested_text(value) for value in column]
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         values = [None if value is None else value.hex() for value in column.to_pylist()]
     else:
         values = column.cast(pa.string()).to_pylist()
     return [None if value is None else _cut(log_values.text(value)) for value in values]
+
+
+def _nested_text(value: pa.Scalar) -> str | None:
+    if not value.is_valid:
+        return None
+    try:
+        plain = value.as_py()
+    except (ValueError, OverflowError):  # Python's calendar ends with the year 9999
+        plain = _shown(value)
+    return json.dumps(plain, ensure_ascii=False, default=str)
+
+
+def _shown(value: pa.Scalar) -> Any:  # noqa: ANN401 - JSON
+    """A nested value, its dates and times as Arrow writes them."""
+    if not value.is_valid:
+        return None
+    if pa.types.is_struct(value.type):
+        return {name: _shown(inner) for name, inner in value.items()}
+    if pa.types.is_nested(value.type):
+        return [_shown(inner) for inner in value.values]
+    return value.cast(pa.string()).as_py() if pa.types.is_temporal(value.type) else value.as_py()
 
 
 def _cut(text: str) -> str:

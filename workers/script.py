@@ -24,19 +24,16 @@ from lakeui.jobs.command_rules import (
     changed_table,
     check_command,
     check_rights,
-    readable_table,
+    check_sources,
 )
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobEvent
-from workers.follow_ups import asks_for_follow_ups, note_unasked
+from lakeui.jobs.writers import note_changed_tables
+from workers.follow_ups import note_unasked
 from workers.heartbeat import Heartbeat
-from workers.job_tables import (
-    oldest_other_start_ms,
-    open_table,
-    other_writers,
-    stop_if_committed,
-)
+from workers.job_tables import open_table, stop_if_committed
 from workers.observation import JobObserver, OwnCommitFoundError
+from workers.run_options import options_of
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
         ScriptError: a step failed; those before it have committed.
     """
     person = job.requested_by
-    tables = [changed_table(each, job.table, person) for each in script.steps]
+    tables = _tables(script, job)
     observer = StepObserver(job, work.lease, work.heartbeat, open_table(job.table.uri).store)
 
     own: list[int] = []
@@ -84,28 +81,15 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
         known = _ended(job, number)
         if known is not None and not job.dry_run:
             return known
-        work.heartbeat.check()
         _check(command, table, person)
         step = _as_job(job, command, number, table)
         handle = open_table(table.uri)
         observer.at(step, number, handle.store)
         try:
             stop_if_committed(step, handle)
-            result = run(
-                command,
-                handle,
-                work.spark,
-                txn_id=str(step.txn_id),
-                retries=job.max_retries,
-                observer=observer,
-                progress=work.heartbeat.progress,
-                running_since_ms=oldest_other_start_ms(step),
-                resolve=lambda name: open_table(readable_table(name, person).uri),
-                dry_run=job.dry_run,
-                user_name=person.get_username() if person else None,
-                writers_elsewhere=other_writers(step) if job.dry_run else None,
-                then=asks_for_follow_ups(job, table),
-            )
+            work.heartbeat.check()
+            options = options_of(step, job, observer, work.heartbeat.progress)
+            result = run(command, handle, work.spark, options)
             note_unasked(job, result)
         except OwnCommitFoundError as found:
             version = found.commit.version
@@ -119,11 +103,18 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
     return replace(found, version=own[-1] if own else None)  # what the job's own table has of it
 
 
+def _tables(script: Script, job: Job) -> list[Table]:
+    """Those of the steps. The job says so anew: a name may have gone to another table."""
+    note_changed_tables(job, script)
+    return [changed_table(step, job.table, job.requested_by) for step in script.steps]
+
+
 def _check(command: Command, table: Table, by: User | None) -> None:
     """As the table is now: earlier steps may have changed its columns."""
     table.refresh_from_db()
     check_rights(command, table, by)
     check_command(command, table)
+    check_sources(command, by)
 
 
 def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:
@@ -136,6 +127,7 @@ def _as_job(job: Job, command: Command, number: int, table: Table) -> Job:
         parameters=command.parameters(),
         requested_by=job.requested_by,
         dry_run=job.dry_run,
+        max_retries=job.max_retries,
         txn_id=uuid.UUID(step_txn_id(str(job.txn_id), number - 1)),
         base_version=base.data["base_version"] if base else None,
     )

@@ -1,5 +1,8 @@
 """The one SparkSession of a worker, shared by its threads."""
 
+import logging
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from uuid import UUID
@@ -11,16 +14,20 @@ from pyspark.sql import SparkSession
 from engine.spark.session import build_session
 from engine.spark.task_counts import Cluster, cluster_of
 
+logger = logging.getLogger(__name__)
+
 _POOL = "spark.scheduler.pool"
 
 
 class _Held:
     session: SparkSession | None = None
+    is_ending = False
 
 
 def start() -> None:
     """Start Spark and run a first small job, so that nobody's job pays for the warm-up."""
-    session = build_session("lakeui", master=settings.SPARK_MASTER)
+    kill_after = {"spark.task.reaper.killTimeout": f"{settings.SPARK_TASK_KILL_SECONDS}s"}
+    session = build_session("lakeui", master=settings.SPARK_MASTER, settings=kill_after)
     session.range(1).count()
     _Held.session = session
 
@@ -43,15 +50,40 @@ def cluster() -> Cluster | None:
         return None
 
 
+def end_if_local() -> bool:
+    """End a Spark whose executor is a part of it, and so tasks that heed no interrupt; whether it did.
+
+    On a cluster Spark's task reaper ends the executor. What other jobs were at is handed back.
+    """
+    session = _Held.session
+    if session is None or not (session.sparkContext.master or "").startswith("local"):
+        return False
+    session.sparkContext._gateway.proc.kill()  # type: ignore[union-attr] # it was started here
+    return True
+
+
 def has_died() -> bool:
-    """Spark was started and answers no more: only a new process can start it again."""
+    """Spark was started, and was stopped or answers no more: only a new process can start it again."""
     if _Held.session is None:
         return False
     try:
-        _Held.session.sparkContext.statusTracker().getActiveJobsIds()
+        return bool(_Held.session.sparkContext._jsc.sc().isStopped())
     except (Py4JError, OSError):
         return True
-    return False
+
+
+def end_worker_if_dead() -> bool:
+    """Have this process end in order if its Spark died: whoever supervises it starts a new one.
+
+    What other threads do without Spark, a commit that is under way, they do to its end.
+    """
+    if not has_died():
+        return False
+    if not _Held.is_ending:
+        _Held.is_ending = True
+        logger.error("Spark has died: this worker ends, to be started again")
+        os.kill(os.getpid(), signal.SIGTERM)
+    return True
 
 
 @contextmanager

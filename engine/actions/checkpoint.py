@@ -26,6 +26,7 @@ class Sidecar(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, k
 class UnknownAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action of a name this engine does not know, kept as its JSON text.
 
+    Of several in one line it is the first.
     The protocol has readers skip these: a change they must understand comes with a feature.
     """
 

@@ -1,7 +1,8 @@
 """One line of the log ↔ one action (protocol: Actions).
 
 Decoding is lenient where real logs are: nulls stand for absent fields, unknown fields are skipped
-(those of `commitInfo` are kept in `.extra`). Whatever else breaks the protocol is refused.
+(those of `commitInfo` are kept in `.extra`), and so are unknown actions beside a known one. Whatever
+else breaks the protocol is refused.
 """
 
 from collections.abc import Iterator
@@ -59,8 +60,8 @@ def decode(line: str | bytes) -> Action:
     """The action of one line.
 
     Raises:
-        MalformedLogError: not one JSON object, not exactly one action, a required field absent, a
-            value of the wrong type.
+        MalformedLogError: not one JSON object, no action, more than one that is known, a required
+            field absent, a value of the wrong type.
     """
     if len(line) > MAX_LINE_BYTES:
         msg = f"A line of the log is {len(line)} bytes long: at most {MAX_LINE_BYTES} are read."
@@ -90,11 +91,12 @@ def encode(action: Action) -> str:
 
 def _decode(line: str | bytes) -> Action:
     present = [(name, raw) for name, raw in _ENVELOPE.decode(line).items() if bytes(raw) != b"null"]
-    if len(present) != 1:
-        names = ", ".join(name for name, _ in present) or "none"
+    known = [(name, raw) for name, raw in present if name in _DECODERS]
+    if len(known) > 1 or not present:
+        names = ", ".join(name for name, _ in known) or "none"
         msg = f"one action expected, found {names}"
         raise ValueError(msg)
-    name, raw = present[0]
+    name, raw = (known or present)[0]
     decoder = _DECODERS.get(name)
     if decoder is None:
         return UnknownAction(name=name, json=bytes(raw).decode())

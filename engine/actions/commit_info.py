@@ -6,6 +6,9 @@ import msgspec
 
 from engine.actions.integers import Long
 
+VACUUM_START, VACUUM_END = "VACUUM START", "VACUUM END"
+"""The operations of the two commits by which a VACUUM says that it deletes files."""
+
 
 class CommitInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
     """What a writer says of its commit. Any field may be absent: other engines leave out many.

@@ -16,10 +16,14 @@ class Format(msgspec.Struct, frozen=True):
 
 
 class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """`schema_string` is Delta's schema JSON, `configuration` the table properties, `created_time` in ms."""
+    """`schema_string` is Delta's schema JSON, `configuration` the table properties, `created_time` in ms.
+
+    A schema that is empty was not said: pipelines begin some tables so, and say all of it later. Until
+    then there is nothing to read.
+    """
 
     id: str
-    schema_string: str
+    schema_string: str = ""
     format: Format = Format()
     partition_columns: list[str] = []
     configuration: dict[str, str] = {}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from engine.commands.fields import Parameter, parameter, parameters_of, to_json, values_from_json
 from engine.commands.sources import QuerySource, Source, TableSource, source_from_json
 from engine.errors import RequestError
-from engine.expressions.parse import parse_condition
+from engine.expressions.given import condition_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in, unbound
 from engine.expressions.queries.tables import tables_in_condition
@@ -95,7 +95,7 @@ class Command(ABC):
         nested = None
         if self.subqueries:
             nested = unbound if tables is None else nested_in(tables)
-        return parse_condition(where, self.scope(schema), now_ms=now_ms, nested=nested)
+        return condition_of(where, self.scope(schema), now_ms=now_ms, nested=nested)
 
     def tables_read(self) -> tuple[str, ...]:
         """The tables that its source and its conditions name, as written.
@@ -106,7 +106,8 @@ class Command(ABC):
         source = getattr(self, "source", None)
         found = source.tables_read() if isinstance(source, QuerySource | TableSource) else ()
         where = getattr(self, "where", None) if self.subqueries else None
-        return tuple(dict.fromkeys((*found, *(tables_in_condition(where) if where else ()))))
+        inner = tables_in_condition(where) if isinstance(where, str) and where else ()
+        return tuple(dict.fromkeys((*found, *inner)))
 
     def scope(self, schema: StructType) -> Scope:
         """What its conditions may name: the table's columns, after its name or alias too."""

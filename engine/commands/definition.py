@@ -10,7 +10,9 @@ from engine.commands.fields import parameter
 from engine.commands.names import column_list, properties_sql, table_sql
 from engine.commands.sources import Source
 from engine.errors import RequestError
+from engine.expressions.queries.reader import check_calls
 from engine.expressions.render import quote_string
+from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import StructType
 
 
@@ -50,6 +52,7 @@ class Create(Command):
             raise RequestError(what, "Choose one.", field="replace")
         if self.schema is not None:
             check_new_columns(self.schema, "schema")
+        _check_constraints(self.properties)
         check_columns(self.partition_columns, self.schema, "partition_columns")
         check_columns(self.clustering_columns, self.schema, "clustering_columns")
 
@@ -89,6 +92,7 @@ class SetProperties(Command):
         if not self.properties or not all(self.properties):
             what = "There is no property to set."
             raise RequestError(what, "Give at least one.", field="properties")
+        _check_constraints(self.properties)
 
     def statement(self) -> str:
         """As `Command.statement`."""
@@ -119,3 +123,10 @@ class UnsetProperties(Command):
         guard = " IF EXISTS" if self.if_exists else ""
         keys = column_list(tuple(quote_string(each) for each in self.keys))
         return f"ALTER TABLE {table_sql(self.table)} UNSET TBLPROPERTIES{guard} {keys}"
+
+
+def _check_constraints(properties: Mapping[str, str]) -> None:
+    """Refuse a CHECK constraint that calls a function of no list."""
+    for key, text in properties.items():
+        if key.startswith(CONSTRAINT_PREFIX):
+            check_calls(text)

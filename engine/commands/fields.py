@@ -9,8 +9,11 @@ from typing import Any
 
 from engine.errors import InvalidSchemaError, RequestError
 from engine.expressions.literals import is_whole
+from engine.expressions.queries.reader import check_calls
 from engine.schema.types import StructType, parse_schema, type_to_json
 
+COLUMN_RULES = frozenset({"delta.generationExpression", "CURRENT_DEFAULT"})
+"""Keys of a column's metadata whose values are expressions."""
 MAX_TEXT = 65_536
 MAX_ITEMS = 10_000
 
@@ -19,9 +22,9 @@ MAX_ITEMS = 10_000
 class Parameter:
     """How a field is shown and sent.
 
-    `kind` is one of text, condition, expression, columns, integer, number, boolean, choice,
-    mapping (text to text), texts, schema, timestamp, source, clauses, steps. `json_type` is the JSON
-    Schema type that goes with it.
+    `kind` is one of text, condition, expression, expressions, assignments (column to expression),
+    columns, integer, number, boolean, choice, mapping (text to text), texts, schema, timestamp,
+    source, clauses, steps. `json_type` is the JSON Schema type that goes with it.
     """
 
     name: str
@@ -41,8 +44,8 @@ class Parameter:
 
 _JSON_TYPES = {
     **dict.fromkeys(("text", "condition", "expression", "choice", "timestamp"), "string"),
-    **dict.fromkeys(("columns", "texts", "clauses", "rows", "steps"), "array"),
-    **dict.fromkeys(("mapping", "schema", "source"), "object"),
+    **dict.fromkeys(("columns", "texts", "expressions", "clauses", "rows", "steps"), "array"),
+    **dict.fromkeys(("mapping", "assignments", "schema", "source"), "object"),
     "integer": "integer",
     "number": "number",
     "boolean": "boolean",
@@ -60,7 +63,7 @@ def parameter(
 ) -> Any:  # noqa: ANN401 - a dataclass field
     """A field of a command; without `default` it is required."""
     metadata = {"label": label, "kind": kind, "help": help, "choices": choices, "minimum": minimum}
-    if kind == "mapping" and default is not MISSING:
+    if kind in {"mapping", "assignments"} and default is not MISSING:
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
 
@@ -177,6 +180,21 @@ def _mapping(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON
     return {_text(key): _text(_scalar(each)) for key, each in value.items()}
 
 
+def _expression(value: Any) -> str:  # noqa: ANN401 - JSON
+    """SQL, whose columns are looked for when a schema is there; its functions now."""
+    text = _text(value)
+    check_calls(text)
+    return text
+
+
+def _expressions(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - JSON
+    return tuple(_expression(each) for each in _texts(value))
+
+
+def _assignments(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON
+    return {column: _expression(text) for column, text in _mapping(value).items()}
+
+
 def _scalar(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -215,13 +233,21 @@ def _boolean(value: Any) -> bool:  # noqa: ANN401 - JSON
 
 def _schema(value: Any) -> StructType:  # noqa: ANN401 - JSON
     try:
-        return parse_schema(value)
+        found = parse_schema(value)
     except InvalidSchemaError as error:
         remedy = error.remedy or "Send a struct type as Delta's schema JSON has it."
         raise InvalidSchemaError(error.what, remedy) from error
+    for each in found:
+        for key in COLUMN_RULES & each.metadata.keys():
+            check_calls(str(each.metadata[key]))
+    return found
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "condition": _expression,
+    "expression": _expression,
+    "expressions": _expressions,
+    "assignments": _assignments,
     "columns": _texts,
     "texts": _texts,
     "mapping": _mapping,
@@ -234,6 +260,8 @@ _WANTED = {
     "columns": "a list of columns",
     "texts": "a list of texts",
     "mapping": "an object of texts",
+    "expressions": "a list of expressions",
+    "assignments": "an object of expressions",
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",

@@ -3,7 +3,7 @@
 Columns of the target carry the relation "target", those of the source "source".
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,9 +11,9 @@ from engine.commands.after_write import OPTION, choice_option, compaction_choice
 from engine.commands.command import PARSE, Command, check_source, column_path
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import name_sql, options_sql, table_sql
-from engine.commands.sources import RowsSource, Source, TableSource
+from engine.commands.sources import DataFrameSource, RowsSource, Source, TableSource
 from engine.errors import ExpressionError, RequestError
-from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.given import Given, condition_of, stored_in, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in
 from engine.expressions.queries.tables import tables_in_condition
@@ -58,9 +58,9 @@ class MergeClause:
     action: str = parameter(
         "Then", "choice", choices=(UPDATE, UPDATE_ALL, DELETE, INSERT, INSERT_ALL)
     )
-    condition: str | None = parameter("And", "condition", default=None)
-    assignments: Mapping[str, str] = parameter(
-        "Set", "mapping", default={}, help="Column to expression, for update and insert."
+    condition: Given | None = parameter("And", "condition", default=None)
+    assignments: Mapping[str, Given] = parameter(
+        "Set", "assignments", default={}, help="Column to expression, for update and insert."
     )
 
     def as_json(self) -> dict[str, Any]:
@@ -90,10 +90,10 @@ class MergeClause:
 
     def _action_sql(self) -> str:
         if self.action == UPDATE:
-            pairs = ", ".join(f"{column} = {text}" for column, text in self.assignments.items())
+            pairs = ", ".join(f"{column} = {value}" for column, value in self.assignments.items())
             return f"UPDATE SET {pairs}"
         if self.action == INSERT:
-            values = ", ".join(self.assignments.values())
+            values = ", ".join(map(str, self.assignments.values()))
             return f"INSERT ({', '.join(self.assignments)}) VALUES ({values})"  # noqa: S608
         return {DELETE: "DELETE", UPDATE_ALL: "UPDATE SET *", INSERT_ALL: "INSERT *"}[self.action]
 
@@ -107,7 +107,7 @@ class Merge(Command):
     help: ClassVar[str] = "Update, delete and insert rows by matching them with a source."
     destructive: ClassVar[bool] = True
     source: Source = parameter("Source", "source", help="Files, rows or another table.")
-    on: str = parameter("On", "condition", help="Which source row belongs to which target row.")
+    on: Given = parameter("On", "condition", help="Which source row belongs to which target row.")
     clauses: tuple[MergeClause, ...] = parameter("Clauses", "clauses")
     target_alias: str = parameter("Alias of the target", "text", default="target")
     source_alias: str = parameter("Alias of the source", "text", default="source")
@@ -136,7 +136,7 @@ class Merge(Command):
             text
             for each in self.clauses
             for text in (each.condition, *each.assignments.values())
-            if text
+            if text and isinstance(text, str)
         )
         inner = (name for text in texts for name in tables_in_condition(text))
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
@@ -156,7 +156,7 @@ class Merge(Command):
         """
         sides = _Sides(self, target, source, now_ms, tables)
         return AnalysedMerge(
-            parse_condition(self.on, sides.scope(MATCHED), now_ms=now_ms),
+            condition_of(self.on, sides.scope(MATCHED), now_ms=now_ms),
             tuple(sides.clause(each) for each in self.clauses),
         )
 
@@ -193,6 +193,12 @@ class AnalysedClause:
     condition: Expression | None
     assignments: Mapping[tuple[str, ...], Expression]
 
+    def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
+        """The same with every tree changed."""
+        condition = None if self.condition is None else change(self.condition)
+        values = {path: change(value) for path, value in self.assignments.items()}
+        return AnalysedClause(self.when, self.action, condition, values)
+
 
 @dataclass(frozen=True)
 class AnalysedMerge:
@@ -228,13 +234,25 @@ class AnalysedMerge:
         parts = split_conjuncts(self.on)
         return conjunction(without_relation(each) for each in parts if _of_target_alone(each))
 
+    def conditions(self) -> tuple[Expression, ...]:
+        """ON, and what its clauses ask."""
+        asked = (each.condition for each in self.clauses)
+        return (self.on, *(condition for condition in asked if condition is not None))
+
+    def values(self) -> tuple[Expression, ...]:
+        """What its clauses set."""
+        return tuple(value for each in self.clauses for value in each.assignments.values())
+
+    def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
+        """The same with every tree changed that a source row has a part in."""
+        clauses = (
+            each if each.when == BY_SOURCE else each.rewritten(change) for each in self.clauses
+        )
+        return AnalysedMerge(change(self.on), tuple(clauses))
+
     def expressions(self) -> tuple[Expression, ...]:
         """Every tree in it."""
-        found = [self.on]
-        for each in self.clauses:
-            found.extend([each.condition] if each.condition is not None else [])
-            found.extend(each.assignments.values())
-        return tuple(found)
+        return (*self.conditions(), *self.values())
 
 
 def _of_target_alone(part: Expression) -> bool:
@@ -261,6 +279,7 @@ class _Sides:
         self._target = Relation(target, "target", names)
         self._source = Relation(source, "source", (merge.source_alias, named))
         self._evolves = merge.schema_evolution
+        self._casts = isinstance(merge.source, DataFrameSource)
         self._now_ms = now_ms
 
     def scope(self, when: str) -> Scope:
@@ -271,19 +290,24 @@ class _Sides:
     def clause(self, clause: MergeClause) -> AnalysedClause:
         scope = self.scope(clause.when)
         condition = (
-            parse_condition(clause.condition, scope, now_ms=self._now_ms, nested=self._nested)
+            condition_of(clause.condition, scope, now_ms=self._now_ms, nested=self._nested)
             if clause.condition
             else None
         )
         if clause.action in {UPDATE_ALL, INSERT_ALL}:
             assignments = self._star()
         else:
-            assignments = {
-                Scope((self._target,)).resolve(column_path(column)).path: parse_expression(
-                    text, scope, now_ms=self._now_ms, nested=self._nested
+            own = Scope((self._target,))
+            assignments = dict(
+                value_of(
+                    value,
+                    scope,
+                    own.resolve(column_path(key)),
+                    now_ms=self._now_ms,
+                    nested=self._nested,
                 )
-                for column, text in clause.assignments.items()
-            }
+                for key, value in clause.assignments.items()
+            )
             if len(assignments) < len(clause.assignments):
                 what = "A clause sets one column twice."
                 raise RequestError(what, "Set it once.", field="clauses")
@@ -294,7 +318,8 @@ class _Sides:
         for field in self._target.schema:
             mine = self._source.schema.get(field.name)
             if mine is not None:
-                found[(field.name,)] = Column((mine.name,), mine.type, "source")
+                value = Column((mine.name,), mine.type, "source")
+                found[(field.name,)] = stored_in(value, field.type) if self._casts else value
             elif not self._evolves and not _FILLED_BY_TABLE & field.metadata.keys():
                 what = f"* needs the column {field.name}, which the source does not have."
                 raise ExpressionError(what, "List the columns instead.", field="clauses")

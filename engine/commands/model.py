@@ -19,6 +19,7 @@ from engine.commands.merge import AnalysedClause, AnalysedMerge, Merge, MergeCla
 from engine.commands.script import Script
 from engine.commands.sources import (
     SOURCES,
+    DataFrameSource,
     FileSource,
     QuerySource,
     RowsSource,
@@ -41,6 +42,7 @@ __all__ = [
     "ClusterBy",
     "Command",
     "Create",
+    "DataFrameSource",
     "Delete",
     "DropColumns",
     "DropConstraint",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from engine.expressions.given import Given
 from engine.expressions.operands import KEYWORDS
 from engine.expressions.render import quote_string
 
@@ -71,6 +72,6 @@ def options_sql(options: Mapping[str, str | bool | int | None]) -> str:
     return f" WITH {properties_sql(given)}" if given else ""
 
 
-def where_sql(where: str | None) -> str:
+def where_sql(where: Given | None) -> str:
     """` WHERE condition`, or nothing."""
     return f" WHERE {where}" if where else ""

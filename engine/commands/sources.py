@@ -1,13 +1,14 @@
-"""Where the rows of a write come from: files, rows that are written out, another table."""
+"""Where the rows of a write come from: files, rows that are written out, another table, a DataFrame."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import quoted, table_sql, where_sql
 from engine.errors import RequestError
 from engine.expressions.queries.binder import read_query_text
+from engine.expressions.queries.reader import check_calls
 from engine.expressions.queries.tables import tables_in_query
 from engine.expressions.render import quote_string
 
@@ -115,7 +116,7 @@ class TableSource(_AsJson):
 
     kind: ClassVar[str] = "table"
     table: str = parameter("Table", "text", help="The name or location of a Delta table.")
-    columns: tuple[str, ...] = parameter("Columns", "texts", default=())
+    columns: tuple[str, ...] = parameter("Columns", "expressions", default=())
     where: str | None = parameter("Only rows where", "condition", default=None)
     alias: str = parameter("Alias", "text", default="")
     version: int | None = parameter("Version", "integer", default=None, minimum=0)
@@ -187,19 +188,51 @@ class QuerySource(_AsJson):
             raise RequestError(what, "Name each once.", field="source.columns")
 
 
-Source: TypeAlias = FileSource | RowsSource | TableSource | QuerySource
-SOURCES: dict[str, type[Source]] = {
+@dataclass(frozen=True)
+class DataFrameSource:
+    """Rows of a DataFrame of the calling program. Trusted code alone makes one: it has no JSON.
+
+    `frame` is Spark's, and `names` are what may stand before its columns in conditions and values.
+    `columns`, where given, are the table's columns that its own are for, in order.
+    """
+
+    kind: ClassVar[str] = "data_frame"
+    frame: Any = field(compare=False, repr=False)
+    names: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def sql(self) -> str:
+        """A name for it."""
+        return "SELECT * FROM a_data_frame"
+
+    def validate(self) -> None:
+        """Nothing to refuse here: Spark knows what it holds."""
+
+    def as_json(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            RequestError: always.
+        """
+        what = "A DataFrame lives in the calling program alone."
+        raise RequestError(what, "Write its rows to a table or to files first.", field="source")
+
+
+Sendable: TypeAlias = FileSource | RowsSource | TableSource | QuerySource
+"""The sources that a request can carry."""
+Source: TypeAlias = Sendable | DataFrameSource
+SOURCES: dict[str, type[Sendable]] = {
     each.kind: each for each in (FileSource, RowsSource, TableSource, QuerySource)
 }
 
 
-def source_from_json(given: Any) -> Source:  # noqa: ANN401 - JSON
+def source_from_json(given: Any) -> Sendable:  # noqa: ANN401 - JSON
     """The source that a JSON object describes.
 
     Raises:
         RequestError: it describes none; `field` names the part.
     """
-    if isinstance(given, Source):
+    if isinstance(given, Sendable):
         return given
     if not isinstance(given, Mapping):
         what = "The source is not an object."
@@ -236,7 +269,10 @@ def _literal(value: Any) -> str:  # noqa: ANN401 - JSON
     if not isinstance(value, str | int | float):
         what = f"{str(value)[:60]!r} is no value"
         raise TypeError(what)
-    return value.strip() if isinstance(value, str) else repr(value)
+    if not isinstance(value, str):
+        return repr(value)
+    check_calls(value)
+    return value.strip()
 
 
 _PARSE: dict[str, Callable[[Any], Any]] = {"rows": _rows}

@@ -3,18 +3,175 @@
 Conditions inside a statement stay text here; they become trees when the command meets a schema.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from engine.commands.clone import Clone
 from engine.commands.command import Command
+from engine.commands.definition import Create
+from engine.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from engine.commands.script import Script
 from engine.commands.sql_alter import alter
-from engine.commands.sql_definition import create
-from engine.commands.sql_maintenance import optimize, reorg, restore, vacuum
+from engine.commands.sql_columns import column_definitions
 from engine.commands.sql_merge import merge
+from engine.commands.sql_sources import source
 from engine.commands.sql_writes import delete, insert, truncate, update
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
 from engine.expressions.lexer import Token
+from engine.expressions.literals import is_whole
+from engine.schema.types import StructType
+
+
+def optimize(cursor: StatementCursor) -> Optimize:
+    """OPTIMIZE t [FULL] [WHERE c] [ZORDER BY (columns)] [WITH (options)]."""
+    cursor.need("OPTIMIZE")
+    cursor.take("TABLE")
+    table = cursor.table()
+    full = cursor.take("FULL")
+    where = cursor.until("ZORDER BY", "DRY RUN", "WITH (", ";") if cursor.take("WHERE") else None
+    columns = cursor.columns() if cursor.take("ZORDER", "BY") else ()
+    position = cursor.position
+    options = cursor.options("targetSizeBytes", "auto", "minNumFiles")
+    return Optimize(
+        where,
+        columns,
+        full,
+        _number(options, "targetSizeBytes", position),
+        options.get("auto", "false").lower() == "true",
+        _number(options, "minNumFiles", position),
+        table=table,
+    )
+
+
+def _number(options: Mapping[str, str], name: str, position: int) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not is_whole(text) or len(text) > 18 or int(text) == 0:
+        what = f"{name} cannot be {text[:100]}."
+        unit = " of bytes" if name == "targetSizeBytes" else ""
+        raise StatementError(what, f"Use a whole number{unit}.", position=position)
+    return int(text)
+
+
+def reorg(cursor: StatementCursor) -> Reorg:
+    """REORG TABLE t [WHERE c] APPLY (PURGE | UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = n))."""
+    cursor.need("REORG", "TABLE")
+    table = cursor.table()
+    where = cursor.until("APPLY (", ";") if cursor.take("WHERE") else None
+    cursor.need("APPLY", "(")
+    if cursor.take("UPGRADE", "UNIFORM", "(", "ICEBERG_COMPAT_VERSION"):
+        cursor.take("=")
+        version = cursor.integer()
+        cursor.need(")", ")")
+        return Reorg(where, version, table=table)
+    cursor.need("PURGE", ")")
+    return Reorg(where, table=table)
+
+
+def vacuum(cursor: StatementCursor) -> Vacuum:
+    """VACUUM t [LITE | FULL] [RETAIN n HOURS]."""
+    cursor.need("VACUUM")
+    table = cursor.table()
+    lite, hours, full = False, None, False
+    while True:
+        if not lite and not full and cursor.peek() in {"LITE", "FULL"}:
+            lite = cursor.take("LITE")
+            full = not lite and cursor.take("FULL")
+        elif hours is None and cursor.take("RETAIN"):
+            hours = _hours(cursor)
+        else:
+            break
+    options = cursor.options("overrideRetention")
+    override = options.get("overrideRetention", "false").lower() == "true"
+    return Vacuum(hours, lite, override, table=table)
+
+
+def _hours(cursor: StatementCursor) -> float:
+    token = cursor.token()
+    try:
+        hours = float(token.value) if token is not None and token.kind == "number" else None
+    except ValueError:
+        hours = None
+    if hours is None:
+        cursor.refuse("a number of hours was expected")
+    cursor.index += 1
+    if not (cursor.take("HOURS") or cursor.take("HOUR")):
+        cursor.refuse("HOURS was expected")
+    return hours
+
+
+def restore(cursor: StatementCursor) -> Restore:
+    """RESTORE [TABLE] t [TO] VERSION AS OF n | TIMESTAMP AS OF 'time'."""
+    cursor.need("RESTORE")
+    cursor.take("TABLE")
+    table = cursor.table()
+    cursor.take("TO")
+    version, timestamp = cursor.point()
+    if version is None and timestamp is None:
+        cursor.refuse("TIMESTAMP was expected")
+    return Restore(version, timestamp, table=table)
+
+
+def create(cursor: StatementCursor) -> Create | Clone:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t …, of columns, a SELECT or another table.
+
+    [(columns)] … [AS SELECT …], or [DEEP | SHALLOW] CLONE source [VERSION | TIMESTAMP AS OF …]; CLONE
+    alone is deep. REPLACE TABLE is CREATE OR REPLACE TABLE.
+    """
+    replace = cursor.take("REPLACE")
+    if not replace:
+        cursor.need("CREATE")
+        replace = cursor.take("OR", "REPLACE")
+    if not cursor.take("TABLE"):
+        what = f"CREATE {cursor.peek() or 'this'} is not understood: only tables are created here."
+        raise StatementError(what, "Use CREATE TABLE.", position=cursor.position)
+    guard = cursor.take("IF", "NOT", "EXISTS")
+    table = cursor.table()
+    if cursor.peek() in {"SHALLOW", "DEEP", "CLONE"}:
+        return _clone(cursor, table, {"replace": replace, "if_not_exists": guard})
+    found: dict[str, Any] = {"replace": replace, "if_not_exists": guard, "properties": {}}
+    if cursor.peek() == "(":
+        fields, constraints = column_definitions(cursor)
+        found["schema"] = StructType(fields)
+        found["properties"].update(constraints)
+    while _layout(cursor, found):
+        pass
+    if cursor.take("AS") or cursor.peek() in {"SELECT", "VALUES", "WITH"}:
+        found["source"] = source(cursor)
+    return Create(**found, table=table)
+
+
+def _clone(cursor: StatementCursor, table: str, how: dict[str, bool]) -> Clone:
+    shallow = cursor.take("SHALLOW")
+    if not shallow:
+        cursor.take("DEEP")
+    cursor.need("CLONE")
+    source_table = cursor.table()
+    version, timestamp = cursor.point()
+    return Clone(source_table, version, timestamp, deep=not shallow, table=table, **how)
+
+
+def _layout(cursor: StatementCursor, found: dict[str, Any]) -> bool:
+    """Read one clause after the columns; False where there is none."""
+    if cursor.take("USING"):
+        cursor.need("DELTA")
+    elif cursor.take("PARTITIONED", "BY"):
+        found["partition_columns"] = cursor.columns()
+    elif cursor.take("CLUSTER", "BY"):
+        found["clustering_columns"] = cursor.columns()
+    elif cursor.take("COMMENT"):
+        found["description"] = cursor.string("a comment")
+    elif cursor.take("TBLPROPERTIES"):
+        found["properties"].update(cursor.properties())
+    elif cursor.peek() == "LOCATION":
+        what = "LOCATION is not understood: a new table lies under the lake's own root."
+        raise StatementError(what, "Leave it out.", position=cursor.position)
+    else:
+        return False
+    return True
+
 
 _STATEMENTS: dict[str, Callable[[StatementCursor], Command]] = {
     "INSERT": insert,

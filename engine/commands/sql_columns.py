@@ -13,6 +13,7 @@ from engine.commands.column_sql import (
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
 from engine.expressions.types import NAMED_TYPES
+from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.text_lengths import (
     MAX_LENGTH,
     TEXT_TYPE,
@@ -49,7 +50,7 @@ def column_definitions(cursor: StatementCursor) -> tuple[tuple[StructField, ...]
             raise _informational(cursor)
         if cursor.take("CONSTRAINT"):
             name = cursor.name()
-            constraints[f"delta.constraints.{name.lower()}"] = check(cursor)
+            constraints[f"{CONSTRAINT_PREFIX}{name.lower()}"] = check(cursor)
         else:
             fields.append(column_definition(cursor))
         if cursor.take(")"):

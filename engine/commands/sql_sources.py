@@ -14,8 +14,9 @@ from engine.commands.sources import (
 )
 from engine.commands.statement_cursor import StatementCursor
 from engine.errors import StatementError
+from engine.expressions.queries.from_clause import BEGINNINGS
 from engine.expressions.queries.functions import find_window_function
-from engine.expressions.queries.reader import BEGINNINGS, read_query
+from engine.expressions.queries.reader import read_query
 from engine.expressions.queries.syntax import (
     ItemSyntax,
     QuerySyntax,
@@ -147,7 +148,7 @@ def files(cursor: StatementCursor, columns: tuple[str, ...], *, by_position: boo
     position = cursor.position
     if columns or by_position:
         what = "Files are taken whole, their columns by name."
-        remedy = "Write INSERT INTO … BY NAME SELECT * FROM readfiles(…)."
+        remedy = "Write INSERT INTO … BY NAME SELECT * FROM read_files(…)."
         raise StatementError(what, remedy, position=position)
     cursor.need("READ_FILES", "(")
     given: dict[str, str] = {"uri": cursor.string("a location")}

@@ -4,6 +4,7 @@ from engine.errors import StatementError
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token, tokenize
 from engine.expressions.literals import is_whole
+from engine.expressions.queries.reader import take_expression_part
 
 MAX_CHARACTERS = 200_000
 _CLOSERS = {"(": ")", "[": "]", "CASE": "END"}
@@ -98,13 +99,13 @@ class StatementCursor(Cursor):
         wanted = [stop.split() for stop in stops]
         while not self.at_end and (closers or not any(map(self._ahead, wanted))):
             ahead = self.peek()
-            if ahead in _CLOSERS:
-                closers.append(_CLOSERS[ahead])
-            elif closers and ahead == closers[-1]:
-                closers.pop()
-            elif ahead in _CLOSERS.values() and ahead != "END":
+            if ahead in _CLOSERS.values() and ahead != "END" and ahead not in closers[-1:]:
                 break
-            self.index += 1
+            part = take_expression_part(self, start)
+            if part in _CLOSERS:
+                closers.append(_CLOSERS[part])
+            elif part and part in closers[-1:]:
+                closers.pop()
         if self.index == start or closers:
             why = f"{closers[-1]} was expected" if closers else "a condition or value was expected"
             self.refuse(why)

@@ -10,7 +10,7 @@ from engine.commands.fields import parameter
 from engine.commands.names import column_list, name_sql, options_sql, table_sql, where_sql
 from engine.commands.sources import QuerySource, RowsSource, Source
 from engine.errors import RequestError
-from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.given import Given, condition_of, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in, unbound
 from engine.expressions.queries.tables import tables_in_condition
@@ -64,7 +64,7 @@ class Overwrite(Command):
     help: ClassVar[str] = "Replace the table's rows, or some of them."
     destructive: ClassVar[bool] = True
     source: Source = parameter("Source", "source", help=_SOURCE_HELP)
-    replace_where: str | None = parameter(
+    replace_where: Given | None = parameter(
         "Replace only where",
         "condition",
         default=None,
@@ -93,7 +93,7 @@ class Overwrite(Command):
         """The condition of the rows it replaces; None for all."""
         if not self.replace_where:
             return None
-        return parse_condition(self.replace_where, self.scope(schema), now_ms=now_ms)
+        return condition_of(self.replace_where, self.scope(schema), now_ms=now_ms)
 
     def statement(self) -> str:
         """As `Command.statement`."""
@@ -120,7 +120,7 @@ class Delete(Command):
     help: ClassVar[str] = "Remove the rows that match a condition."
     destructive: ClassVar[bool] = True
     subqueries: ClassVar[bool] = True
-    where: str | None = parameter(
+    where: Given | None = parameter(
         "Where", "condition", default=None, help="Left out, every row goes."
     )
     alias: str = parameter("Alias", "text", default="")
@@ -146,10 +146,10 @@ class Update(Command):
     help: ClassVar[str] = "Set columns of the rows that match a condition."
     destructive: ClassVar[bool] = True
     subqueries: ClassVar[bool] = True
-    assignments: Mapping[str, str] = parameter(
-        "Set", "mapping", help="Column to expression, over the row as it was."
+    assignments: Mapping[str, Given] = parameter(
+        "Set", "assignments", help="Column to expression, over the row as it was."
     )
-    where: str | None = parameter(
+    where: Given | None = parameter(
         "Where", "condition", default=None, help="Left out, every row changes."
     )
     alias: str = parameter("Alias", "text", default="")
@@ -171,21 +171,20 @@ class Update(Command):
         """The assignments as trees, by the path of the column; subqueries as in `condition`."""
         scope = self.scope(schema)
         nested = unbound if tables is None else nested_in(tables)
-        return {
-            scope.resolve(column_path(column)).path: parse_expression(
-                text, scope, now_ms=now_ms, nested=nested
-            )
-            for column, text in self.assignments.items()
-        }
+        return dict(
+            value_of(value, scope, scope.resolve(column_path(key)), now_ms=now_ms, nested=nested)
+            for key, value in self.assignments.items()
+        )
 
     def tables_read(self) -> tuple[str, ...]:
         """As `Command.tables_read`, with the subqueries of its values."""
-        inner = (name for text in self.assignments.values() for name in tables_in_condition(text))
+        texts = (value for value in self.assignments.values() if isinstance(value, str))
+        inner = (name for text in texts for name in tables_in_condition(text))
         return tuple(dict.fromkeys((*super().tables_read(), *inner)))
 
     def statement(self) -> str:
         """As `Command.statement`."""
-        pairs = ", ".join(f"{column} = {text}" for column, text in self.assignments.items())
+        pairs = ", ".join(f"{column} = {value}" for column, value in self.assignments.items())
         place = f"{table_sql(self.table)}{_alias(self.alias)}"
         return f"UPDATE {place} SET {pairs}{where_sql(self.where)}{_options(self)}"  # noqa: S608
 

@@ -39,6 +39,15 @@ def added_candidates(
     return ()
 
 
+def counts_appends(level: IsolationLevel, *, changes_terms: bool = False) -> bool:
+    """Whether blind appends count for what a transaction reads at a level.
+
+    At WriteSerializable it may be ordered before them, unless it changes metadata or protocol.
+    """
+    relaxed = level is IsolationLevel.WRITE_SERIALIZABLE and not changes_terms
+    return level is not IsolationLevel.SNAPSHOT and not relaxed
+
+
 def is_exempt(current: CurrentTransaction, winner: WinningCommit) -> bool:
     """Whether this winner is an append whose files are not tested now, but may be later."""
     return not current.replaces_state and _may_be_ordered_later(current, winner)
@@ -88,8 +97,9 @@ def _may_hold(skipper: Skipper | None, add: AddFile) -> bool:
 
 
 def _may_be_ordered_later(current: CurrentTransaction, winner: WinningCommit) -> bool:
-    relaxed = current.level is IsolationLevel.WRITE_SERIALIZABLE and not current.changes_terms
-    return relaxed and winner.is_blind_append
+    if current.level is IsolationLevel.SNAPSHOT or not winner.is_blind_append:
+        return False
+    return not counts_appends(current.level, changes_terms=current.changes_terms)
 
 
 def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Candidate]:

@@ -5,14 +5,15 @@ nothing. Files decide by default, and that is always safe: `RowEvidence` can onl
 the table, with proof that its rows do not concern current (SEMANTICS: row-level concurrency).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.actions.files import AddFile
+from engine.conflict_facts import Rule
 from engine.conflicts.candidates import added_candidates, matching_reads
 from engine.conflicts.explanation import Finding, explain
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.overlap import Overlap
 from engine.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -26,104 +27,149 @@ from engine.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule: its name, where it finds the two sides meeting, and what that raises."""
+    """One rule: where it finds that the two sides overlap, what that raises, and how it is called.
 
-    name: str
-    find: Callable[[Meeting], Finding | None]
+    `title` says what happened, `headline` the same over a page, `short` heads a column.
+    """
+
+    rule: Rule
+    find: Callable[[Overlap], Finding | None]
     error: type[ConflictError]
+    title: str
+    headline: str
+    short: str
 
 
-def protocol_changed(meeting: Meeting) -> Finding | None:
+def protocol_changed(overlap: Overlap) -> Finding | None:
     """The winner upgraded the protocol, dropped a feature, or created the table first."""
-    if meeting.winner.protocol is None and meeting.current.read_version >= 0:
+    if overlap.winner.protocol is None and overlap.current.read_version >= 0:
         return None
     return Finding()
 
 
-def metadata_changed(meeting: Meeting) -> Finding | None:
+def metadata_changed(overlap: Overlap) -> Finding | None:
     """The winner changed the schema, the properties, the partitioning or an identity mark."""
-    return Finding() if meeting.winner.metadata is not None else None
+    return Finding() if overlap.winner.metadata is not None else None
 
 
-def domain_written(meeting: Meeting) -> Finding | None:
+def domain_written(overlap: Overlap) -> Finding | None:
     """Both wrote one metadata domain; row tracking's is reconciled instead.
 
     What sets the whole state of the table sets every domain, those that it leaves alone too.
     """
-    theirs = {each.domain for each in meeting.winner.domains} - {ROW_TRACKING_DOMAIN}
-    shared = theirs if meeting.current.replaces_state else meeting.current.domains & theirs
+    theirs = {each.domain for each in overlap.winner.domains} - {ROW_TRACKING_DOMAIN}
+    shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs
     return Finding(names=tuple(sorted(shared))) if shared else None
 
 
-def application_committed(meeting: Meeting) -> Finding | None:
+def application_committed(overlap: Overlap) -> Finding | None:
     """The winner committed for an application id that current reads or writes."""
-    shared = meeting.current.app_ids & meeting.winner.app_ids
+    shared = overlap.current.app_ids & overlap.winner.app_ids
     return Finding(names=tuple(sorted(shared))) if shared else None
 
 
-def data_added(meeting: Meeting) -> Finding | None:
+def data_added(overlap: Overlap) -> Finding | None:
     """A winner added files that may hold rows current should have read."""
-    current, evidence = meeting.current, meeting.evidence
-    candidates = added_candidates(current, meeting.winner, meeting.exempted)
+    current, evidence = overlap.current, overlap.evidence
+    candidates = added_candidates(current, overlap.winner, overlap.exempted)
     unread = [
         each
         for each in candidates
-        if each.add.key not in evidence.cleared_adds and _should_be_read(meeting, each.add)
+        if each.add.key not in evidence.cleared_adds and _should_be_read(overlap, each.add)
     ]
     return Finding(added=tuple(unread)) if unread else None
 
 
-def read_file_removed(meeting: Meeting) -> Finding | None:
+def read_file_removed(overlap: Overlap) -> Finding | None:
     """The winner removed or rewrote a file that current read."""
-    current = meeting.current
+    current = overlap.current
     reads_all = current.read_whole_table or current.replaces_state
     removed = [
-        each for each in meeting.unsettled_removes if reads_all or each.path in current.read_files
+        each for each in overlap.unresolved_removes if reads_all or each.path in current.read_files
     ]
     return Finding(removed=tuple(removed)) if removed else None
 
 
-def removed_file_removed(meeting: Meeting) -> Finding | None:
+def removed_file_removed(overlap: Overlap) -> Finding | None:
     """Both removed one file."""
-    ours = {each.path for each in meeting.current.removes}
-    removed = [each for each in meeting.unsettled_removes if each.path in ours]
+    ours = {each.path for each in overlap.current.removes}
+    removed = [each for each in overlap.unresolved_removes if each.path in ours]
     return Finding(removed=tuple(removed)) if removed else None
 
 
 CHECKS: tuple[Check, ...] = (
-    Check("protocol_changed", protocol_changed, ProtocolChangedException),
-    Check("metadata_changed", metadata_changed, MetadataChangedException),
-    Check("domain_written", domain_written, ConcurrentTransactionException),
-    Check("application_committed", application_committed, ConcurrentTransactionException),
-    Check("data_added", data_added, ConcurrentAppendException),
-    Check("read_file_removed", read_file_removed, ConcurrentDeleteReadException),
-    Check("removed_file_removed", removed_file_removed, ConcurrentDeleteDeleteException),
+    Check(
+        Rule.PROTOCOL_CHANGED,
+        protocol_changed,
+        ProtocolChangedException,
+        title="The winner changed the protocol",
+        headline="The protocol changed under a write",
+        short="Protocol",
+    ),
+    Check(
+        Rule.METADATA_CHANGED,
+        metadata_changed,
+        MetadataChangedException,
+        title="The winner changed the metadata",
+        headline="The table changed under a write",
+        short="Metadata",
+    ),
+    Check(
+        Rule.DOMAIN_WRITTEN,
+        domain_written,
+        ConcurrentTransactionException,
+        title="Both wrote one metadata domain",
+        headline="Two writers of one metadata domain",
+        short="Domains",
+    ),
+    Check(
+        Rule.APPLICATION_COMMITTED,
+        application_committed,
+        ConcurrentTransactionException,
+        title="Both used one application id",
+        headline="Two writers under one application id",
+        short="App transactions",
+    ),
+    Check(
+        Rule.DATA_ADDED,
+        data_added,
+        ConcurrentAppendException,
+        title="The winner added data that this write should have read",
+        headline="New data that a write should have read",
+        short="Added files",
+    ),
+    Check(
+        Rule.READ_FILE_REMOVED,
+        read_file_removed,
+        ConcurrentDeleteReadException,
+        title="The winner removed or rewrote files that this write read",
+        headline="Files that a write had read were removed",
+        short="Deleted files read",
+    ),
+    Check(
+        Rule.REMOVED_FILE_REMOVED,
+        removed_file_removed,
+        ConcurrentDeleteDeleteException,
+        title="Both delete the same files",
+        headline="Two writes that delete the same files",
+        short="Deleted files deleted",
+    ),
 )
-FILE_RULES = frozenset(check.name for check in CHECKS[4:])
-"""The rules about files, which rows may settle."""
+CHECK_OF: Mapping[Rule, Check] = {check.rule: check for check in CHECKS}
+FILE_RULES = frozenset({Rule.DATA_ADDED, Rule.READ_FILE_REMOVED, Rule.REMOVED_FILE_REMOVED})
+"""The rules about files, which rows may resolve."""
 
 
-def find_conflict(meeting: Meeting, checks: tuple[Check, ...] = CHECKS) -> ConflictError | None:
-    """The first check that finds the two sides meeting, as the error it raises; None if none."""
+def find_conflict(overlap: Overlap, checks: tuple[Check, ...] = CHECKS) -> ConflictError | None:
+    """The first check that finds the two sides overlap, as the error it raises; None if none."""
     for check in checks:
-        finding = check.find(meeting)
+        finding = check.find(overlap)
         if finding is not None:
-            return check.error(explain(meeting, check.name, finding))
+            return check.error(explain(overlap, check.rule, finding))
     return None
 
 
-def check_conflicts(meeting: Meeting, checks: tuple[Check, ...] = CHECKS) -> None:
-    """Let current pass this winner, or stop it.
-
-    Raises:
-        ConflictError: the exception of the first check that finds the two sides meeting.
-    """
-    conflict = find_conflict(meeting, checks)
-    if conflict is not None:
-        raise conflict
-
-
-def _should_be_read(meeting: Meeting, add: AddFile) -> bool:
-    current = meeting.current
+def _should_be_read(overlap: Overlap, add: AddFile) -> bool:
+    current = overlap.current
     reads_all = current.read_whole_table or current.replaces_state
     return reads_all or bool(matching_reads(current, add))

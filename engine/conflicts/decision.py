@@ -6,7 +6,7 @@ from pyroaring import BitMap64
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflict_facts import Decision, WinnerVerdicts
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.side_files import changes_made, files_touched, reads_made
 from engine.errors import ConflictFacts
 
@@ -21,7 +21,7 @@ def remembered(
 
 
 def decision_of(
-    meeting: Meeting,
+    overlap: Overlap,
     facts: ConflictFacts,
     trail: Sequence[WinnerVerdicts],
     vectors: Mapping[str, BitMap64],
@@ -31,7 +31,7 @@ def decision_of(
     `facts` are of what files, or files and rows, found; `trail` ends with the winner at hand;
     `vectors` are the deletion vectors that current is still to write.
     """
-    current, winner = meeting.current, meeting.winner
+    current, winner = overlap.current, overlap.winner
     found = {each.path for each in facts.files}
     theirs: list[AddFile | RemoveFile] = [*winner.removes, *winner.adds]
     shared = tuple({each.path: each for each in theirs if each.path in found}.values())
@@ -43,7 +43,7 @@ def decision_of(
         winner_changes=changes_made(winner.actions),
         winners=tuple(trail),
         winners_before=max(0, before),
-        shared_files=meeting.evidence.compared,
+        shared_files=overlap.evidence.compared,
         order_column=layout.column,
         table_files=layout.file_count,
         current_files=files_touched(current.actions, layout, shared, vectors, current.read_files),

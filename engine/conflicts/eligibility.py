@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 from engine.actions.table import Metadata, Protocol
 from engine.protocol.features import has_feature
-from engine.schema.types import StructType, parse_schema
+from engine.schema.types import parse_schema
 
 VECTORS_PROPERTY = "delta.enableDeletionVectors"
-_IDENTITY_KEY = "delta.identity.start"
+ROW_TRACKING_PROPERTY = "delta.enableRowTracking"
+IDENTITY_KEY = "delta.identity.start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +26,25 @@ class Condition:
 class Eligibility:
     """Whether a table takes part, and why.
 
-    `traces_moves` says whether compactions can be followed, which needs deletion vectors alone.
+    `traces_moves` says whether compactions that keep the order of rows can be followed, which needs
+    deletion vectors alone. `traces_order` says whether those that order rows anew can be, as OPTIMIZE
+    of a clustered table and ZORDER BY do: that needs row tracking too.
     """
 
     conditions: tuple[Condition, ...]
     traces_moves: bool
+    traces_order: bool = False
+    is_clustered: bool = False
 
     @property
     def eligible(self) -> bool:
         """Whether every condition holds."""
         return all(each.holds for each in self.conditions)
+
+    @property
+    def traces_optimize(self) -> bool:
+        """Whether OPTIMIZE of this table can be followed: on a clustered table it orders rows anew."""
+        return self.traces_order if self.is_clustered else self.traces_moves
 
     @property
     def obstacle(self) -> str | None:
@@ -49,14 +59,22 @@ def table_eligibility(
     setting = metadata.configuration.get(VECTORS_PROPERTY)
     supported = has_feature(protocol, "deletionVectors")
     enabled = (setting or "").lower() == "true"
-    clustered = bool(clustering_columns)
     conditions = (
         _unpartitioned(metadata, clustering_columns),
-        _vectors_supported(supported, clustered=clustered),
-        _vectors_enabled(setting, clustered=clustered),
-        _no_identity(parse_schema(metadata.schema_string)),
+        _vectors_supported(supported),
+        _vectors_enabled(setting),
+        _no_identity(metadata.schema_string),
     )
-    return Eligibility(conditions, traces_moves=supported and enabled)
+    return Eligibility(
+        conditions,
+        traces_moves=supported and enabled,
+        traces_order=supported and enabled and _tracks_rows(metadata),
+        is_clustered=bool(clustering_columns),
+    )
+
+
+def _tracks_rows(metadata: Metadata) -> bool:
+    return metadata.configuration.get(ROW_TRACKING_PROPERTY, "").lower() == "true"
 
 
 def _unpartitioned(metadata: Metadata, clustering_columns: Sequence[str]) -> Condition:
@@ -70,7 +88,7 @@ def _unpartitioned(metadata: Metadata, clustering_columns: Sequence[str]) -> Con
     return Condition(name, False, f"the table is partitioned by {columns}", fix)
 
 
-def _vectors_supported(supported: bool, *, clustered: bool) -> Condition:
+def _vectors_supported(supported: bool) -> Condition:
     name = "deletion vectors supported"
     if supported:
         return Condition(name, True, "the protocol lists deletionVectors")
@@ -78,22 +96,25 @@ def _vectors_supported(supported: bool, *, clustered: bool) -> Condition:
     fix = (
         f"Set {VECTORS_PROPERTY} to true: this upgrades the protocol, and old readers lose access."
     )
-    return Condition(name, clustered, evidence, fix)
+    return Condition(name, False, evidence, fix)
 
 
-def _vectors_enabled(setting: str | None, *, clustered: bool) -> Condition:
+def _vectors_enabled(setting: str | None) -> Condition:
     name = "deletion vectors enabled"
     if setting is None:
         evidence = f"{VECTORS_PROPERTY} is not set"
-        return Condition(name, clustered, evidence, f"Set {VECTORS_PROPERTY} to true.")
+        return Condition(name, False, evidence, f"Set {VECTORS_PROPERTY} to true.")
     holds = setting.lower() == "true"
     evidence = f"{VECTORS_PROPERTY} is {setting}"
     return Condition(name, holds, evidence, "" if holds else f"Set {VECTORS_PROPERTY} to true.")
 
 
-def _no_identity(schema: StructType) -> Condition:
+def _no_identity(schema_string: str) -> Condition:
     name = "no identity columns"
-    columns = [each.name for each in schema if _IDENTITY_KEY in each.metadata]
+    columns = []
+    if IDENTITY_KEY in schema_string or "\\u" in schema_string:  # else it need not be parsed
+        schema = parse_schema(schema_string)
+        columns = [each.name for each in schema if IDENTITY_KEY in each.metadata]
     if not columns:
         return Condition(name, True, "no column is an identity column")
     evidence = f"{', '.join(columns)} is an identity column: inserts change the metadata"

@@ -2,75 +2,70 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from engine.actions.files import AddFile, RemoveFile
+from engine.conflict_facts import Rule, Subclass
 from engine.conflicts.candidates import Candidate
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.remedies import remedies_for
 from engine.errors import ConflictFacts, ConflictFile
 
 FILES_SHOWN = 100
 PARTITIONS_SHOWN = 10
 
-WITHOUT_HINT = "WITHOUT_HINT"
-WITH_PARTITION_HINT = "WITH_PARTITION_HINT"
-ROW_LEVEL_CHANGES = "ROW_LEVEL_CHANGES"
-WHOLE_TABLE_READ = "WHOLE_TABLE_READ"
-EMPTY_READ_PREDICATES = "EMPTY_READ_PREDICATES"
-ALLOTTED_TIME_EXCEEDED = "ALLOTTED_TIME_EXCEEDED"
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Where a check found the two sides meeting: files, or names of applications or domains."""
+    """Where a check found the two sides overlap: files, or names of applications or domains."""
 
     added: tuple[Candidate, ...] = ()
     removed: tuple[RemoveFile, ...] = ()
     names: tuple[str, ...] = ()
 
 
-def explain(meeting: Meeting, rule: str, finding: Finding) -> ConflictFacts:
+def explain(overlap: Overlap, rule: Rule, finding: Finding) -> ConflictFacts:
     """Everything a person needs to see why current lost to this winner by this rule."""
-    files = tuple(_files(meeting, finding))
+    files = tuple(_files(overlap, finding))
     facts = ConflictFacts(
-        table=meeting.current.table,
-        read_version=meeting.current.read_version,
-        attempted_version=meeting.attempted_version or meeting.winner.version,
+        table=overlap.current.table,
+        read_version=overlap.current.read_version,
+        attempted_version=overlap.attempted_version or overlap.winner.version,
         rule=rule,
-        subclass=_subclass(meeting, finding),
-        current=meeting.current.side,
-        winner=meeting.winner.side,
+        subclass=_subclass(overlap, finding),
+        current=overlap.current.side,
+        winner=overlap.winner.side,
         files=files[:FILES_SHOWN],
         file_count=len(files),
         partitions=_partitions(files),
-        can_retry=can_retry(meeting, rule),
-        row_level=meeting.evidence.note,
+        can_retry=can_retry(overlap, rule),
+        row_level=overlap.evidence.note,
     )
     return replace(
         facts,
-        what=_sentence(meeting, facts, finding),
-        remedies=remedies_for(facts, meeting.current),
+        what=_sentence(overlap, facts, finding),
+        remedies=remedies_for(facts, overlap.current),
     )
 
 
-def can_retry(meeting: Meeting, rule: str) -> bool:
+def can_retry(overlap: Overlap, rule: Rule) -> bool:
     """Whether the same command, run again on the latest version, can succeed.
 
     Not where the winner created the table that current wanted to create, and not where two
     queries share an application id: the next attempt meets the other query again.
     """
-    if rule == "application_committed":
+    if rule is Rule.APPLICATION_COMMITTED:
         return False
-    return not (rule == "protocol_changed" and meeting.current.read_version < 0)
+    return not (rule is Rule.PROTOCOL_CHANGED and overlap.current.read_version < 0)
 
 
-def _files(meeting: Meeting, finding: Finding) -> Iterable[ConflictFile]:
-    rows = meeting.evidence.matched_rows
-    again = {add.path for add in meeting.winner.adds}
+def _files(overlap: Overlap, finding: Finding) -> Iterable[ConflictFile]:
+    rows = overlap.evidence.matched_rows
+    again = {add.path for add in overlap.winner.adds}
     for each in finding.added:
         role = (
             "added"
-            if each.version == meeting.winner.version
+            if each.version == overlap.winner.version
             else f"added by version {each.version}"
         )
         yield _file(each.add, role, rows.get(each.add.path, ()))
@@ -102,67 +97,76 @@ def _shown(value: str | None) -> str:
     return value if value else "null"
 
 
-def _subclass(meeting: Meeting, finding: Finding) -> str:
+def _subclass(overlap: Overlap, finding: Finding) -> Subclass:
     if not (finding.added or finding.removed):
-        return WITHOUT_HINT
-    reads_all = meeting.current.read_whole_table or meeting.current.replaces_state
-    if reads_all and meeting.evidence.subclass != ALLOTTED_TIME_EXCEEDED:
-        return WHOLE_TABLE_READ
-    if meeting.evidence.subclass:
-        return meeting.evidence.subclass
-    if finding.added and any(read.condition is None for read in meeting.current.reads):
-        return EMPTY_READ_PREDICATES
-    partitioned = bool(meeting.current.partition_columns)
+        return Subclass.WITHOUT_HINT
+    reads_all = overlap.current.read_whole_table or overlap.current.replaces_state
+    if reads_all and overlap.evidence.subclass is not Subclass.ALLOTTED_TIME_EXCEEDED:
+        return Subclass.WHOLE_TABLE_READ
+    if overlap.evidence.subclass:
+        return overlap.evidence.subclass
+    if finding.added and any(read.condition is None for read in overlap.current.reads):
+        return Subclass.EMPTY_READ_PREDICATES
+    partitioned = bool(overlap.current.partition_columns)
     known = any(each.add.partition_values for each in finding.added) or any(
         each.partition_values for each in finding.removed
     )
-    return WITH_PARTITION_HINT if partitioned and known else WITHOUT_HINT
+    return Subclass.WITH_PARTITION_HINT if partitioned and known else Subclass.WITHOUT_HINT
 
 
-def _sentence(meeting: Meeting, facts: ConflictFacts, finding: Finding) -> str:
-    winner = f"Version {meeting.winner.version} ({meeting.winner.operation}) of {facts.table}"
-    current = f"this {meeting.current.operation}, reading version {facts.read_version},"
+def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding) -> str:
+    winner = f"Version {overlap.winner.version} ({overlap.winner.operation}) of {facts.table}"
+    current = f"this {overlap.current.operation}, reading version {facts.read_version},"
     if facts.read_version < 0:
         return (
-            f"{winner} created the table while this {meeting.current.operation} was creating it:"
+            f"{winner} created the table while this {overlap.current.operation} was creating it:"
             " its directory was empty before."
         )
-    names, where = _listed(finding.names), _where(facts)
-    match facts.rule:
-        case "protocol_changed" | "metadata_changed":
-            what = facts.rule.removesuffix("_changed")
-            did = f"changed the {what} of the table after {current} began"
-        case "domain_written":
-            did = f"wrote the metadata domain {names}, which {current} writes too"
-        case "application_committed":
-            did = f"committed for the application {names}, whose progress {current} depends on"
-        case "data_added":
-            did = f"{_added_words(meeting, finding)}{where} that {current} should have seen"
-        case "read_file_removed":
-            did = f"{_removed_words(meeting, finding)}{where} that {current} had read"
-        case _:
-            did = f"{_removed_words(meeting, finding)}{where} that {current} removes too"
+    did = _deed(overlap, facts, finding, current)
     return f"{winner} {did.removesuffix(',')}."
 
 
-def _added_words(meeting: Meeting, finding: Finding) -> str:
+def _deed(overlap: Overlap, facts: ConflictFacts, finding: Finding, current: str) -> str:
+    """What the winner did, of which `current` is in the way."""
+    names, where = _listed(finding.names), _where(facts)
+    match facts.rule:
+        case Rule.PROTOCOL_CHANGED:
+            did = f"changed the protocol of the table after {current} began"
+        case Rule.METADATA_CHANGED:
+            did = f"changed the metadata of the table after {current} began"
+        case Rule.DOMAIN_WRITTEN:
+            did = f"wrote the metadata domain {names}, which {current} writes too"
+        case Rule.APPLICATION_COMMITTED:
+            did = f"committed for the application {names}, whose progress {current} depends on"
+        case Rule.DATA_ADDED:
+            did = f"{_added_words(overlap, finding)}{where} that {current} should have seen"
+        case Rule.READ_FILE_REMOVED:
+            did = f"{_removed_words(overlap, finding)}{where} that {current} had read"
+        case Rule.REMOVED_FILE_REMOVED:
+            did = f"{_removed_words(overlap, finding)}{where} that {current} removes too"
+        case _:
+            assert_never(facts.rule)
+    return did
+
+
+def _added_words(overlap: Overlap, finding: Finding) -> str:
     count = _counted(len(finding.added), "file")
-    earlier = {each.version for each in finding.added} - {meeting.winner.version}
+    earlier = {each.version for each in finding.added} - {overlap.winner.version}
     if earlier:
         versions = _listed(tuple(f"version {each}" for each in sorted(earlier)))
         return f"may have read what {versions} appended, so the order is settled: there are {count}"
     return f"added {count}"
 
 
-def _removed_words(meeting: Meeting, finding: Finding) -> str:
-    again = {add.path for add in meeting.winner.adds}
+def _removed_words(overlap: Overlap, finding: Finding) -> str:
+    again = {add.path for add in overlap.winner.adds}
     verb = "rewrote" if any(each.path in again for each in finding.removed) else "removed"
     return f"{verb} {_counted(len(finding.removed), 'file')}"
 
 
 def _where(facts: ConflictFacts) -> str:
     """The partitions, or the rows where they are what the two sides meet at."""
-    if facts.subclass == ROW_LEVEL_CHANGES:
+    if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
         met = next((each for each in facts.files if each.row_count), None)
         if met is not None:
             rows = _listed(tuple(map(str, met.rows)))

@@ -8,6 +8,9 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.isolation import STATE_REPLACING_OPERATIONS, IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
+_COPIED = ("numCopiedRows", "numTargetRowsCopied", "num_copied_rows", "num_target_rows_copied")
+_WRITES_NEW_ROWS = frozenset({"WRITE", "STREAMING UPDATE"})
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -41,8 +44,27 @@ def is_rearrangement(winner: WinningCommit) -> bool:
     return bool(winner.removes)
 
 
+def may_hold_copies(winner: WinningCommit) -> bool:
+    """Whether new files of a winner may hold rows that it only copied from files it removed.
+
+    A write without deletion vectors copies the rows of a file that it does not change. Neither its
+    new files nor its removed ones then tell which rows it changed. A commit that removes no whole
+    file, or says that it copied no row, holds no copies.
+    """
+    changes = changes_of(winner.actions).values()
+    removed = any(each.add is None for each in changes)
+    added = any(each.remove is None for each in changes)
+    if not (removed and added):
+        return False
+    metrics = winner.info.operation_metrics or {}
+    copied = next((str(metrics[name]) for name in _COPIED if name in metrics), None)
+    if copied is None:
+        return winner.operation not in _WRITES_NEW_ROWS
+    return copied != "0"
+
+
 def rearranges(current: CurrentTransaction) -> bool:
-    """The same of current."""
+    """Whether the transaction being checked only moves rows: nothing in its table changes."""
     return current.level is IsolationLevel.SNAPSHOT and bool(current.removes)
 
 

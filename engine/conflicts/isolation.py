@@ -1,11 +1,11 @@
 """Isolation levels: what a table promises, and what one commit needs of it (SEMANTICS: levels)."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata
+from engine.protocol.properties import IsolationLevel as IsolationLevel
 
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 
@@ -38,14 +38,6 @@ STATE_REPLACING_OPERATIONS = frozenset(
     }
 )
 """Operations whose result is a whole state of the table: nothing may land in between."""
-
-
-class IsolationLevel(StrEnum):
-    """What a commit is checked for. The property takes the first two alone."""
-
-    SERIALIZABLE = "Serializable"
-    WRITE_SERIALIZABLE = "WriteSerializable"
-    SNAPSHOT = "SnapshotIsolation"
 
 
 def level_used(

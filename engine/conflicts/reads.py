@@ -6,6 +6,7 @@ from engine.expressions.traits import (
     conjunction,
     has_subquery,
     is_deterministic,
+    spark_expressions,
     split_conjuncts,
     uses_complex_types,
 )
@@ -23,7 +24,7 @@ def read_predicate(
     """
     if condition is None or condition == TRUE:
         return ReadPredicate("TRUE", None, every_match_changes)
-    stable = [part for part in split_conjuncts(condition) if _is_stable(part)]
+    stable = [part for part in split_conjuncts(condition) if is_stable(part)]
     narrowed = conjunction(stable)
     obstacle = row_obstacle(condition)
     return ReadPredicate(
@@ -36,6 +37,13 @@ def read_predicate(
 
 def row_obstacle(condition: Expression) -> str | None:
     """Why rows cannot be told apart by a condition (SEMANTICS: falls back to file level)."""
+    if own := spark_expressions(condition):
+        return f"its condition holds what Spark alone can evaluate: {own[0].text[:200]}"
+    return value_obstacle(condition)
+
+
+def value_obstacle(condition: Expression) -> str | None:
+    """The same of a value that is set: what it is computed from are its own row's columns."""
     if has_subquery(condition):
         return "its condition contains a subquery"
     if not is_deterministic(condition):
@@ -45,5 +53,6 @@ def row_obstacle(condition: Expression) -> str | None:
     return None
 
 
-def _is_stable(part: Expression) -> bool:
-    return is_deterministic(part) and not has_subquery(part)
+def is_stable(part: Expression) -> bool:
+    """Whether the same row gives the same answer each time, wherever it is evaluated."""
+    return is_deterministic(part) and not has_subquery(part) and not spark_expressions(part)

@@ -12,7 +12,7 @@ from pyroaring import BitMap64
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile, tombstone
 from engine.conflicts.row_counts import physical_rows
-from engine.conflicts.settlement import Settlement
+from engine.conflicts.row_resolution import Settlement
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
 _STATS = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
@@ -29,10 +29,10 @@ NOTHING_PENDING = Pending()
 
 
 def restage(
-    current: CurrentTransaction, pending: Pending, settlement: Settlement
+    current: CurrentTransaction, pending: Pending, row_resolution: Settlement
 ) -> tuple[CurrentTransaction, Pending]:
     """Current as it is to be staged on the state after a winner that rows let it pass."""
-    anew = settlement.restaged
+    anew = row_resolution.restaged
     kept = tuple(
         each
         for each in current.actions
@@ -44,8 +44,8 @@ def restage(
     carried = replace(
         current,
         actions=(*kept, *fresh),
-        read_files=_moved(current.read_files, settlement.moved),
-        read_entirely=_moved(current.read_entirely, settlement.moved),
+        read_files=_moved(current.read_files, row_resolution.moved),
+        read_entirely=_moved(current.read_entirely, row_resolution.moved),
     )
     return carried, Pending(vectors)
 

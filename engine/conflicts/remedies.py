@@ -1,5 +1,6 @@
 """What would have avoided a conflict, best first, each with the reason why it would have."""
 
+from engine.conflict_facts import Rule, Subclass
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.transaction_info import CurrentTransaction
 from engine.errors import ConflictFacts, Remedy
@@ -11,15 +12,15 @@ _ROW_CHANGING = frozenset({"UPDATE", "DELETE", "MERGE"})
 def remedies_for(facts: ConflictFacts, current: CurrentTransaction) -> tuple[Remedy, ...]:
     """The remedies that fit a conflict, ranked. Never Serializable: it only adds conflicts."""
     match facts.rule:
-        case "protocol_changed":
+        case Rule.PROTOCOL_CHANGED:
             return _of_protocol(facts)
-        case "metadata_changed":
+        case Rule.METADATA_CHANGED:
             return (_QUIET_WINDOW,)
-        case "domain_written":
+        case Rule.DOMAIN_WRITTEN:
             return (_ONE_ALTER_AT_A_TIME,)
-        case "application_committed":
+        case Rule.APPLICATION_COMMITTED:
             return (_ONE_CHECKPOINT,)
-        case _:
+        case Rule.DATA_ADDED | Rule.READ_FILE_REMOVED | Rule.REMOVED_FILE_REMOVED:
             return tuple(_of_files(facts, current))
 
 
@@ -30,20 +31,26 @@ def _of_protocol(facts: ConflictFacts) -> tuple[Remedy, ...]:
 def _of_files(facts: ConflictFacts, current: CurrentTransaction) -> list[Remedy]:
     if current.replaces_state:
         return [_ALONE]
+    compacts = bool(_REARRANGING & {facts.current.operation, facts.winner.operation})
+    found = [_ROW_TRACKING] if compacts and _lacks_row_ids(current) else []
     if {facts.current.operation, facts.winner.operation} <= _REARRANGING:
-        return [_ONE_SCHEDULE]
-    found = []
-    if facts.subclass == "ALLOTTED_TIME_EXCEEDED":
+        return [*found, _ONE_SCHEDULE]
+    if facts.subclass is Subclass.ALLOTTED_TIME_EXCEEDED:
         found.append(_MORE_TIME)
-    if facts.subclass == "ROW_LEVEL_CHANGES":
+    if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
         found.append(_DIFFERENT_ROWS)
     else:
         found.extend(_of_layout(facts, current))
-    if facts.rule == "data_added" and _may_have_read_an_append(facts):
+    if facts.rule is Rule.DATA_ADDED and _may_have_read_an_append(facts):
         found.append(_OFF_FRESH_DATA)
-    if _REARRANGING & {facts.current.operation, facts.winner.operation}:
-        found.append(_COMPACT_IN_QUIET)
+    if compacts:
+        found.append(_COMPACT_IN_QUIET if current.rows.traces_moves else _COMPACT_OR_VECTORS)
     return found or [_APART_IN_TIME]
+
+
+def _lacks_row_ids(current: CurrentTransaction) -> bool:
+    """Whether row ids alone are missing to follow rows that a compaction ordered anew."""
+    return current.rows.traces_moves and not current.rows.traces_order
 
 
 def _of_layout(facts: ConflictFacts, current: CurrentTransaction) -> list[Remedy]:
@@ -133,10 +140,20 @@ _OFF_FRESH_DATA = Remedy(
     " others that did not see them can no longer be ordered before it.",
     kind="off_fresh_data",
 )
-_COMPACT_IN_QUIET = Remedy(
+_COMPACT_OR_VECTORS = Remedy(
     "compact while nothing else rewrites those files, or enable deletion vectors",
     "With deletion vectors an order-preserving compaction can be traced row by row.",
     kind="compact_in_quiet",
+)
+_COMPACT_IN_QUIET = Remedy(
+    "compact while nothing else rewrites those files",
+    "A compaction that cannot be followed row by row counts as a rewrite of all its files.",
+    kind="compact_in_quiet",
+)
+_ROW_TRACKING = Remedy(
+    "enable row tracking (`delta.enableRowTracking = true`)",
+    "OPTIMIZE of a clustered table and ZORDER BY order rows anew: only row ids tell where each went.",
+    kind="row_tracking",
 )
 _APART_IN_TIME = Remedy(
     "run the two at different times",

@@ -11,17 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.conflicts.candidates import exempt_after, matching_reads
 from engine.conflicts.checker import find_conflict
 from engine.conflicts.isolation import IsolationLevel, level_used
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.reads import read_predicate
 from engine.conflicts.transaction_info import CurrentTransaction, ReadPredicate, WinningCommit
 from engine.errors import ConflictFacts, ExpressionError
 from engine.expressions.parse import parse_condition
 from engine.schema.types import StructType
 
-_READ_NOTHING = frozenset({"OPTIMIZE", "REORG", "VACUUM START", "VACUUM END"})
+_READ_NOTHING = frozenset({"OPTIMIZE", "REORG", VACUUM_START, VACUUM_END})
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,8 @@ def _first_conflict(
 ) -> ConflictFacts | None:
     exempted: tuple[WinningCommit, ...] = ()
     for winner in met:
-        meeting = Meeting(current, winner, exempted, attempted_version=attempted_version)
-        conflict = find_conflict(meeting)
+        overlap = Overlap(current, winner, exempted, attempted_version=attempted_version)
+        conflict = find_conflict(overlap)
         if conflict is not None:
             return conflict.conflict
         exempted = exempt_after(current, winner, exempted)

@@ -1,6 +1,6 @@
 """Two operations that touch different rows of the same file do not conflict.
 
-For one winner that files alone would stop, `settle_by_rows` collects evidence: which of the winner's
+For one winner that files alone would stop, `resolve_by_rows` collects evidence: which of the winner's
 added files hold no row that current should have read, and which of the rows it removed current
 neither changed nor read. It decides nothing: the checks run again with the evidence in hand, and
 what could not be settled is theirs. An error on the way leaves everything to files, so that a guess
@@ -10,16 +10,16 @@ is never made (SEMANTICS: row-level concurrency).
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from engine.conflict_facts import Subclass
 from engine.conflicts.budget import BudgetSpentError
-from engine.conflicts.explanation import ALLOTTED_TIME_EXCEEDED
 from engine.conflicts.footprint import is_rearrangement, rearranges
-from engine.conflicts.meeting import Meeting, RowEvidence
+from engine.conflicts.overlap import Overlap, RowEvidence
 from engine.conflicts.rebase import Pending, restage
 from engine.conflicts.row_access import RowAccess
 from engine.conflicts.row_map import RowMap
 from engine.conflicts.row_moves import carry_own_output, follow_rows
 from engine.conflicts.row_pairs import compare_rows
-from engine.conflicts.settlement import Settlement
+from engine.conflicts.row_resolution import Settlement
 from engine.conflicts.transaction_info import CurrentTransaction
 from engine.errors import EngineError
 
@@ -36,43 +36,45 @@ class Settled:
     how: str = ""
 
 
-def row_fallback(meeting: Meeting) -> str | None:
+def row_fallback(overlap: Overlap) -> str | None:
     """Why only files can decide about this winner, None if rows can. Costs nothing."""
-    current = meeting.current
+    current = overlap.current
     if current.replaces_state:
         return f"{current.operation} sets the whole table"
-    if rearranges(current) or is_rearrangement(meeting.winner):
+    if rearranges(current) or is_rearrangement(overlap.winner):
         return None if current.rows.traces_moves else "deletion vectors are not enabled"
     return current.rows.obstacle
 
 
-def settle_by_rows(
-    meeting: Meeting, pending: Pending, rows: RowAccess, own_map: Callable[[], RowMap]
+def resolve_by_rows(
+    overlap: Overlap, pending: Pending, rows: RowAccess, own_map: Callable[[], RowMap]
 ) -> Settled:
     """What rows say of one winner. `own_map` tells where current itself moved rows."""
-    reason = row_fallback(meeting)
+    reason = row_fallback(overlap)
     if reason is not None:
-        return _unsettled(meeting, pending, RowEvidence(note=reason))
+        return _unsettled(overlap, pending, RowEvidence(note=reason))
     out = Settlement()
     try:
-        if rearranges(meeting.current):
-            carry_own_output(meeting, pending, own_map(), rows, out)
-        elif is_rearrangement(meeting.winner):
-            follow_rows(meeting, pending, rows, out)
+        if rearranges(overlap.current):
+            carry_own_output(overlap, pending, own_map(), rows, out)
+        elif is_rearrangement(overlap.winner):
+            follow_rows(overlap, pending, rows, out)
         else:
-            compare_rows(meeting, pending, rows, out)
+            compare_rows(overlap, pending, rows, out)
     except BudgetSpentError as late:
         compared = tuple(out.compared)
-        evidence = RowEvidence(subclass=ALLOTTED_TIME_EXCEEDED, note=late.what, compared=compared)
-        return _unsettled(meeting, pending, evidence)
+        evidence = RowEvidence(
+            subclass=Subclass.ALLOTTED_TIME_EXCEEDED, note=late.what, compared=compared
+        )
+        return _unsettled(overlap, pending, evidence)
     except EngineError as error:
         note = f"the rows could not be read: {error.what}"
         evidence = RowEvidence(note=note, compared=tuple(out.compared))
-        return _unsettled(meeting, pending, evidence)
-    current, carried = restage(meeting.current, pending, out)
+        return _unsettled(overlap, pending, evidence)
+    current, carried = restage(overlap.current, pending, out)
     how = ", ".join(sorted(out.means))
     return Settled(out.evidence(), current, carried, out.row_count, out.rows, how)
 
 
-def _unsettled(meeting: Meeting, pending: Pending, evidence: RowEvidence) -> Settled:
-    return Settled(evidence, meeting.current, pending)
+def _unsettled(overlap: Overlap, pending: Pending, evidence: RowEvidence) -> Settled:
+    return Settled(evidence, overlap.current, pending)

@@ -51,9 +51,6 @@ class RowMap:
         return carried if found == len(wanted) and source in self.segments else None
 
 
-NOTHING_TRACED = RowMap()
-
-
 def trace(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess) -> RowMap:
     """The row map of one rearrangement: by its tags, else by row ids, else nothing.
 

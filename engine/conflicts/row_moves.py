@@ -11,21 +11,21 @@ from pyroaring import BitMap64
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.footprint import Change, changes_of, replaces_state
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending, naming, staged_over, taking
 from engine.conflicts.row_access import NO_ROWS, RowAccess
 from engine.conflicts.row_map import RowMap, trace
 from engine.conflicts.row_pairs import changed_by_current, removed_rows
-from engine.conflicts.settlement import Restaged, Settlement, union
+from engine.conflicts.row_resolution import Restaged, Settlement, union
 
 
-def follow_rows(meeting: Meeting, pending: Pending, rows: RowAccess, out: Settlement) -> None:
+def follow_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settlement) -> None:
     """Carry what current changes onto the files that the winner moved the rows to.
 
     Raises:
         EngineError: something that had to be read cannot be read.
     """
-    ours, winner = changes_of(meeting.current.actions), meeting.winner
+    ours, winner = changes_of(overlap.current.actions), overlap.winner
     row_map = trace(winner.removes, winner.adds, rows)
     arrivals: dict[str, BitMap64] = {}
     for remove in winner.removes:
@@ -46,14 +46,14 @@ def follow_rows(meeting: Meeting, pending: Pending, rows: RowAccess, out: Settle
 
 
 def carry_own_output(
-    meeting: Meeting, pending: Pending, own_map: RowMap, rows: RowAccess, out: Settlement
+    overlap: Overlap, pending: Pending, own_map: RowMap, rows: RowAccess, out: Settlement
 ) -> None:
     """Mask in current's output the rows that the winner removed from current's sources.
 
     Raises:
         EngineError: something that had to be read cannot be read.
     """
-    current, theirs = meeting.current, changes_of(meeting.winner.actions)
+    current, theirs = overlap.current, changes_of(overlap.winner.actions)
     ours = changes_of(current.actions)
     masked: dict[str, BitMap64] = {}
     for change in theirs.values():
@@ -61,7 +61,7 @@ def carry_own_output(
         if own is None:  # a compaction depends on the files it moves alone
             out.settle(change.path, NO_ROWS, own_map.how)
             continue
-        carried = _carried(change, own, meeting, own_map, rows)
+        carried = _carried(change, own, overlap, own_map, rows)
         if carried is None or not all(target in ours for target in carried):
             continue
         _gather(masked, carried)
@@ -92,10 +92,10 @@ def _gather(into: dict[str, BitMap64], parts: Mapping[str, BitMap64]) -> None:
 
 
 def _carried(
-    theirs: Change, ours: Change, meeting: Meeting, own_map: RowMap, rows: RowAccess
+    theirs: Change, ours: Change, overlap: Overlap, own_map: RowMap, rows: RowAccess
 ) -> Mapping[str, BitMap64] | None:
     """Where the rows that a winner removed are in current's output; None if that cannot be said."""
-    if theirs.remove is None or ours.remove is None or replaces_state(meeting.winner):
+    if theirs.remove is None or ours.remove is None or replaces_state(overlap.winner):
         return None
     if ours.remove.key != theirs.remove.key:
         return None

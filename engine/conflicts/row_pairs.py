@@ -13,26 +13,26 @@ from pyroaring import BitMap64
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflicts.candidates import added_candidates, matching_reads
-from engine.conflicts.footprint import Change, changes_of
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.footprint import Change, changes_of, may_hold_copies
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending, file_of, naming, staged_over
 from engine.conflicts.row_access import NO_ROWS, RowAccess, all_rows
-from engine.conflicts.settlement import Compared, Restaged, Settlement, union
+from engine.conflicts.row_resolution import Compared, Restaged, Settlement, union
 from engine.conflicts.transaction_info import CurrentTransaction
 
 _MERGED = "deletion vectors merged"
 _READ = "rows read"
 
 
-def compare_rows(meeting: Meeting, pending: Pending, rows: RowAccess, out: Settlement) -> None:
+def compare_rows(overlap: Overlap, pending: Pending, rows: RowAccess, out: Settlement) -> None:
     """Settle what can be settled between current and a winner that both change data.
 
     Raises:
         EngineError: something that had to be read cannot be read.
     """
-    current, winner = meeting.current, meeting.winner
+    current, winner = overlap.current, overlap.winner
     theirs, ours = changes_of(winner.actions), changes_of(current.actions)
-    reads_all = current.read_whole_table
+    reads_all, out.may_hold_copies = current.read_whole_table, may_hold_copies(winner)
     for remove in winner.removes:
         if not (reads_all or remove.path in ours or remove.path in current.read_files):
             continue
@@ -42,7 +42,7 @@ def compare_rows(meeting: Meeting, pending: Pending, rows: RowAccess, out: Settl
             _settle_changed(current, taken, ours[remove.path], (pending, rows), out)
         else:
             _settle_read(current, taken, rows, out)
-    for candidate in added_candidates(current, winner, meeting.exempted):
+    for candidate in added_candidates(current, winner, overlap.exempted):
         own_commit = candidate.version == winner.version
         _clear_added(current, candidate.add, theirs if own_commit else {}, rows, out)
 
@@ -97,7 +97,7 @@ def _settle_read(
     read = _read_among(current, taken, rows)
     out.compare(Compared(taken.remove, read, taken.gone, read, taken.before, read=True))
     if read:
-        out.conflict(taken.remove.path, read)
+        out.conflict(taken.remove.path, read, is_whole_file=taken.latest is None)
     else:
         out.settle(taken.remove.path, taken.gone, _READ)
 
@@ -119,7 +119,7 @@ def _settle_changed(
     met = taken.gone & changed or _read_among(current, taken, rows)
     out.compare(Compared(taken.remove, changed, taken.gone, met, taken.before))
     if met:
-        out.conflict(ours.path, met)
+        out.conflict(ours.path, met, is_whole_file=taken.latest is None)
     elif taken.latest is not None and (ours.add is not None or not taken.brought_back):
         out.restaged[ours.path] = _over(ours.remove, ours.add, taken.latest, changed, rows)
         out.settle(ours.path, taken.gone | changed, _MERGED)
@@ -158,12 +158,13 @@ def _clear_added(
     if not reads and not current.read_whole_table:
         out.clear(add, NO_ROWS, _READ)
         return
-    new = _new_rows(add, theirs.get(add.path), rows)
+    change = theirs.get(add.path)
+    new = _new_rows(add, change, rows)
     matched = union(rows.selected(read, add, new) for read in reads)
     if new:
         out.compare(Compared(add, matched, new, matched, read=True))
     if matched:
-        out.conflict(add.path, matched)
+        out.conflict(add.path, matched, is_whole_file=change is not None and change.remove is None)
     elif not (new and current.read_whole_table):
         out.clear(add, new, _READ)
 

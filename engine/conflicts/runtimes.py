@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.conflicts.eligibility import VECTORS_PROPERTY, Eligibility
+from engine.conflicts.eligibility import Eligibility
 
 PREVIEW_SETTING = "spark.databricks.delta.rowLevelConcurrencyPreview"
 
@@ -11,13 +11,12 @@ PREVIEW_SETTING = "spark.databricks.delta.rowLevelConcurrencyPreview"
 class Runtime:
     """What one runtime asks for, beyond what it asks of the table.
 
-    `needs_vectors`: also clustered tables must have deletion vectors. `clustered_only`: other tables
-    take part after `setting` alone, or never where that is empty. `limits` are in words.
+    `clustered_only`: other tables take part after `setting` alone, or never where that is empty.
+    `limits` are in words.
     """
 
     name: str
     supported: bool = True
-    needs_vectors: bool = False
     clustered_only: bool = False
     setting: str = ""
     limits: str = ""
@@ -42,14 +41,12 @@ RUNTIMES = (
     ),
     Runtime(
         "Databricks Runtime 14.0, 14.1",
-        needs_vectors=True,
         clustered_only=True,
         setting=PREVIEW_SETTING,
         limits="without Photon DELETE only",
     ),
     Runtime(
         "Databricks Runtime 13.3 LTS",
-        needs_vectors=True,
         clustered_only=True,
         limits="without Photon DELETE only",
     ),
@@ -77,7 +74,5 @@ def _missing(runtime: Runtime, table: Eligibility, *, clustered: bool) -> str | 
         return "files decide there, whatever the table is"
     if table.obstacle is not None:
         return table.obstacle
-    if runtime.needs_vectors and not table.traces_moves:
-        return f"it needs {VECTORS_PROPERTY} = true there"
     outside = runtime.clustered_only and not clustered and not runtime.setting
     return "only liquid-clustered tables take part there" if outside else None

@@ -1,7 +1,8 @@
-"""What a statement reads and stages on the imaginary table, as current or as winner."""
+"""What a statement reads and stages on the sample table, as current or as winner."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from pyroaring import BitMap64
 
@@ -9,31 +10,88 @@ from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile, RemoveFile
-from engine.actions.table import Metadata, Protocol, SetTransaction
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.candidates import matching_reads
 from engine.conflicts.isolation import level_used
 from engine.conflicts.reads import read_predicate
 from engine.conflicts.rebase import taking
-from engine.conflicts.sketch import SCHEMA, Row, Setting, Sketch
+from engine.conflicts.sample_table import SCHEMA, Row, SampleTable, Setting
 from engine.conflicts.transaction_info import (
     CurrentTransaction,
     ReadPredicate,
-    RowScope,
     WinningCommit,
     adds_files_only,
 )
 from engine.expressions.parse import parse_condition
 
 READ_VERSION, WINNING_VERSION = 1, 2
+_PROTOCOL = Protocol(min_reader_version=3, min_writer_version=7)
+
+
+class StatementKind(StrEnum):
+    """What a write is, as far as that decides with what it conflicts."""
+
+    INSERT = "insert"
+    INSERT_SELECT = "insert select"  # from the table itself
+    STREAM = "stream"
+    UPDATE = "update"
+    DELETE = "delete"
+    DELETE_BY_SUBQUERY = "delete by subquery"
+    MERGE = "merge"
+    OVERWRITE = "overwrite"
+    TRUNCATE = "truncate"
+    RESTORE = "restore"
+    REPLACE = "replace"  # CREATE OR REPLACE TABLE, and CLONE over a table
+    OPTIMIZE = "optimize"
+    ZORDER = "optimize zorder by"
+    PURGE = "reorg purge"
+    UPGRADE = "reorg upgrade"
+    ALTER = "alter"
+    CHECKED_ALTER = "alter that reads rows"  # ADD CONSTRAINT, DROP FEATURE
+    CLUSTER_BY = "cluster by"
+    CREATE = "create"
+    VACUUM = "vacuum"
+
+
+COMPACTIONS = frozenset({StatementKind.OPTIMIZE, StatementKind.ZORDER, StatementKind.PURGE})
+"""They move rows and change none. On the sample table they rewrite every file."""
+
+
+_INSERTS = frozenset(
+    {
+        StatementKind.INSERT,
+        StatementKind.INSERT_SELECT,
+        StatementKind.STREAM,
+        StatementKind.MERGE,
+        StatementKind.OVERWRITE,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement by its kind, one of `KINDS`, and the row and partition its condition names."""
+    """A statement, and the row and partition that its condition names.
 
-    kind: str
+    `whole_file`: the condition names all rows of the file that holds the row. `traced`: a compaction
+    says where its rows went. `application` is the id that a stream writes, by default its own.
+    `obstacle` says why rows cannot be told apart by its condition.
+    """
+
+    kind: StatementKind
     id: int | None = None
     date: str | None = None
+    whole_file: bool = False
+    traced: bool = True
+    application: str | None = None
+    obstacle: str | None = None
+
+    @property
+    def ids(self) -> range | None:
+        """The ids that its condition names, None where it names none."""
+        if self.id is None:
+            return None
+        first = 1 if self.id < 5 else 5
+        return range(first, first + 4) if self.whole_file else range(self.id, self.id + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,41 +101,57 @@ class Effect:
     operation: str
     actions: tuple[Action, ...]
     reads: tuple[ReadPredicate, ...] = ()
+    reads_whole_table: bool = False
     app_ids: frozenset[str] = frozenset()
     obstacle: str | None = None
 
 
-def as_current(statement: Statement, sketch: Sketch, name: str = "current") -> CurrentTransaction:
+def as_current(
+    statement: Statement, sample_table: SampleTable, name: str = "current"
+) -> CurrentTransaction:
     """The statement as the transaction that tries to commit."""
-    effect, setting = KINDS[statement.kind](statement, sketch, name), sketch.setting
+    effect, setting = _effect(statement, sample_table, name), sample_table.setting
     base = setting.scope
     return CurrentTransaction(
         table="t",
-        read_version=-1 if statement.kind == "create" else READ_VERSION,
+        read_version=-1 if statement.kind is StatementKind.CREATE else READ_VERSION,
         schema=SCHEMA,
         level=level_used(setting.level, effect.actions, effect.operation),
         operation=effect.operation,
         partition_columns=setting.partition_columns,
         reads=effect.reads,
-        read_files=_files_read(effect.reads, setting, sketch),
+        read_files=_files_read(effect.reads, setting, sample_table),
+        read_whole_table=effect.reads_whole_table,
         read_app_ids=effect.app_ids,
         actions=effect.actions,
-        rows=RowScope(base.obstacle or effect.obstacle, base.traces_moves),
+        rows=replace(base, obstacle=base.obstacle or statement.obstacle or effect.obstacle),
     )
 
 
 def as_winner(
-    statement: Statement, sketch: Sketch, version: int = WINNING_VERSION, name: str = "winner"
+    statement: Statement,
+    sample_table: SampleTable,
+    version: int = WINNING_VERSION,
+    name: str = "winner",
 ) -> WinningCommit:
     """The statement as a commit that landed."""
-    effect = KINDS[statement.kind](statement, sketch, name)
-    blind = adds_files_only(effect.actions) and not effect.reads
+    effect = _effect(statement, sample_table, name)
+    reads = effect.reads or effect.reads_whole_table
+    blind = adds_files_only(effect.actions) and not reads
     info = CommitInfo(operation=effect.operation, is_blind_append=blind, read_version=READ_VERSION)
     return WinningCommit(version=version, actions=effect.actions, info=info)
 
 
+def _effect(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    effect = EFFECTS[statement.kind](statement, sample_table, name)
+    if not (sample_table.setting.identity and statement.kind in _INSERTS):
+        return effect
+    mark = Metadata(id="t", schema_string=sample_table.setting.schema.to_json())
+    return replace(effect, actions=(mark, *effect.actions))
+
+
 def _files_read(
-    reads: tuple[ReadPredicate, ...], setting: Setting, sketch: Sketch
+    reads: tuple[ReadPredicate, ...], setting: Setting, sample_table: SampleTable
 ) -> frozenset[str]:
     probe = CurrentTransaction(
         table="t",
@@ -88,143 +162,229 @@ def _files_read(
         partition_columns=setting.partition_columns,
         reads=reads,
     )
-    return frozenset(file.path for file in sketch.files if matching_reads(probe, file))
+    return frozenset(file.path for file in sample_table.files if matching_reads(probe, file))
 
 
-def _insert(statement: Statement, sketch: Sketch, name: str) -> Effect:
+def _insert(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
     row = _new_row(statement)
     beside = (0 if row[0] < 5 else 9, row[1])  # statistics alone must not tell the rows apart
-    return Effect("WRITE", (sketch.file(f"{name}-new", [row, beside]),))
+    return Effect("WRITE", (sample_table.file(f"{name}-new", [row, beside]),))
 
 
-def _insert_select(statement: Statement, sketch: Sketch, name: str) -> Effect:
-    return Effect("WRITE", _insert(statement, sketch, name).actions, (read_predicate(None),))
+def _insert_select(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    inserted = _insert(statement, sample_table, name).actions
+    return Effect("WRITE", inserted, (read_predicate(None),))
 
 
-def _delete(statement: Statement, sketch: Sketch, name: str) -> Effect:
-    return Effect("DELETE", tuple(_taken(statement, sketch, name)), (_read(statement),))
+def _delete(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    return Effect("DELETE", tuple(_taken(statement, sample_table, name)), (_read(statement),))
 
 
-def _update(statement: Statement, sketch: Sketch, name: str) -> Effect:
+def _update(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
     """Writes another column: the new images keep their id."""
-    image = sketch.file(f"{name}-image", [_new_row(statement)])
-    return Effect("UPDATE", (*_taken(statement, sketch, name), image), (_read(statement),))
+    actions = (*_taken(statement, sample_table, name), *_images(statement, sample_table, name))
+    return Effect("UPDATE", actions, (_read(statement),))
 
 
-def _merge(statement: Statement, sketch: Sketch, name: str) -> Effect:
-    """A join on partition columns names no literal: every file may join."""
-    image = sketch.file(f"{name}-image", [_new_row(statement)])
-    return Effect("MERGE", (*_taken(statement, sketch, name), image), (read_predicate(None),))
+def _merge(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    """The bounds of its source narrow what it reads; a join on other columns alone reads all.
+
+    A row that joins may match no clause: it is read then, and not changed.
+    """
+    actions = (*_taken(statement, sample_table, name), *_images(statement, sample_table, name))
+    return Effect("MERGE", actions, (_read(statement, every_match_changes=False),))
 
 
-def _delete_by_subquery(statement: Statement, sketch: Sketch, name: str) -> Effect:
-    actions = tuple(_taken(statement, sketch, name))
-    return Effect("DELETE", actions, (read_predicate(None),), obstacle="a subquery")
+def _delete_by_subquery(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    actions = tuple(_taken(statement, sample_table, name))
+    obstacle = "its condition contains a subquery"
+    return Effect("DELETE", actions, (read_predicate(None),), obstacle=obstacle)
 
 
-def _optimize(_statement: Statement, sketch: Sketch, name: str) -> Effect:
-    return Effect("OPTIMIZE", _compacted(sketch, name, sort=False))
+def _overwrite(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    removes = (taking(file) for file in sample_table.files)
+    actions = (*removes, *_insert(statement, sample_table, name).actions)
+    return Effect("WRITE", actions, reads_whole_table=True)
 
 
-def _zorder(_statement: Statement, sketch: Sketch, name: str) -> Effect:
-    return Effect("OPTIMIZE", _compacted(sketch, name, sort=True))
+def _truncate(_statement: Statement, sample_table: SampleTable, _name: str) -> Effect:
+    removes = tuple(taking(file) for file in sample_table.files)
+    return Effect("TRUNCATE", removes, (read_predicate(None, every_match_changes=True),))
 
 
-def _purge(_statement: Statement, sketch: Sketch, name: str) -> Effect:
-    return Effect("REORG", _compacted(sketch, name, sort=False))
+def _restore(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    """A file is let go; unless it is new since then, another with the same rows comes back."""
+    path = _path_of(statement, sample_table)
+    file = next(each for each in sample_table.files if each.path == path)
+    back = sample_table.file(f"{name}-before-{path}", sample_table.rows[path])
+    actions = (taking(file),) if statement.whole_file else (taking(file), back)
+    return Effect("RESTORE", actions, reads_whole_table=True)
 
 
-def _alter(_statement: Statement, _sketch: Sketch, name: str) -> Effect:
+def _replace(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    replaced = _overwrite(statement, sample_table, name).actions
+    metadata = Metadata(id="t", schema_string=SCHEMA.to_json())
+    return Effect(
+        "CREATE OR REPLACE TABLE AS SELECT", (metadata, *replaced), reads_whole_table=True
+    )
+
+
+def _optimize(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    """On a clustered table it orders rows by the clustering columns."""
+    tagged = statement.traced and not sample_table.setting.clustered
+    return Effect("OPTIMIZE", _compacted(sample_table, name, tagged=tagged))
+
+
+def _zorder(_statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    return Effect("OPTIMIZE", _compacted(sample_table, name, tagged=False))
+
+
+def _purge(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    return Effect("REORG", _compacted(sample_table, name, tagged=statement.traced))
+
+
+def _alter(_statement: Statement, _sample_table: SampleTable, name: str) -> Effect:
     return Effect("ADD COLUMNS", (Metadata(id=name, schema_string=SCHEMA.to_json()),))
 
 
-def _upgrade(_statement: Statement, _sketch: Sketch, _name: str) -> Effect:
-    protocol = Protocol(min_reader_version=3, min_writer_version=7)
-    return Effect("REORG TABLE UPGRADE UNIFORM", (protocol,))
+def _checked_alter(_statement: Statement, _sample_table: SampleTable, name: str) -> Effect:
+    metadata = Metadata(id=name, schema_string=SCHEMA.to_json())
+    return Effect("ADD CONSTRAINT", (metadata,), reads_whole_table=True)
 
 
-def _create(_statement: Statement, _sketch: Sketch, name: str) -> Effect:
-    protocol = Protocol(min_reader_version=3, min_writer_version=7)
-    return Effect("CREATE TABLE", (protocol, Metadata(id=name, schema_string=SCHEMA.to_json())))
+def _cluster_by(_statement: Statement, sample_table: SampleTable, _name: str) -> Effect:
+    """A domain alone, unless the protocol does not know clustering yet."""
+    domain = DomainMetadata(domain="delta.clustering", configuration="{}", removed=False)
+    upgrade = () if sample_table.setting.clustered else (_PROTOCOL,)
+    return Effect("CLUSTER BY", (*upgrade, domain))
 
 
-def _stream(statement: Statement, sketch: Sketch, name: str) -> Effect:
-    progress = SetTransaction(app_id="query", version=1)
-    appended = _insert(statement, sketch, name).actions
-    return Effect("STREAMING UPDATE", (progress, *appended), app_ids=frozenset({"query"}))
+def _upgrade(_statement: Statement, _sample_table: SampleTable, _name: str) -> Effect:
+    return Effect("REORG TABLE UPGRADE UNIFORM", (_PROTOCOL,))
 
 
-KINDS: dict[str, Callable[[Statement, Sketch, str], Effect]] = {
-    "insert": _insert,
-    "insert select": _insert_select,
-    "delete": _delete,
-    "update": _update,
-    "merge": _merge,
-    "delete by subquery": _delete_by_subquery,
-    "optimize": _optimize,
-    "optimize zorder by": _zorder,
-    "reorg purge": _purge,
-    "reorg upgrade": _upgrade,
-    "alter": _alter,
-    "stream": _stream,
-    "create": _create,
+def _create(_statement: Statement, _sample_table: SampleTable, name: str) -> Effect:
+    return Effect("CREATE TABLE", (_PROTOCOL, Metadata(id=name, schema_string=SCHEMA.to_json())))
+
+
+def _stream(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
+    application = statement.application or name
+    progress = SetTransaction(app_id=application, version=1)
+    appended = _insert(statement, sample_table, name).actions
+    return Effect("STREAMING UPDATE", (progress, *appended), app_ids=frozenset({application}))
+
+
+def _vacuum(_statement: Statement, _sample_table: SampleTable, _name: str) -> Effect:
+    return Effect("VACUUM END", ())
+
+
+EFFECTS: Mapping[StatementKind, Callable[[Statement, SampleTable, str], Effect]] = {
+    StatementKind.INSERT: _insert,
+    StatementKind.INSERT_SELECT: _insert_select,
+    StatementKind.STREAM: _stream,
+    StatementKind.UPDATE: _update,
+    StatementKind.DELETE: _delete,
+    StatementKind.DELETE_BY_SUBQUERY: _delete_by_subquery,
+    StatementKind.MERGE: _merge,
+    StatementKind.OVERWRITE: _overwrite,
+    StatementKind.TRUNCATE: _truncate,
+    StatementKind.RESTORE: _restore,
+    StatementKind.REPLACE: _replace,
+    StatementKind.OPTIMIZE: _optimize,
+    StatementKind.ZORDER: _zorder,
+    StatementKind.PURGE: _purge,
+    StatementKind.UPGRADE: _upgrade,
+    StatementKind.ALTER: _alter,
+    StatementKind.CHECKED_ALTER: _checked_alter,
+    StatementKind.CLUSTER_BY: _cluster_by,
+    StatementKind.CREATE: _create,
+    StatementKind.VACUUM: _vacuum,
 }
 
 
-def _read(statement: Statement) -> ReadPredicate:
+def _read(statement: Statement, *, every_match_changes: bool = True) -> ReadPredicate:
     parts = []
     if statement.date is not None:
         parts.append(f"date = '{statement.date}'")
-    if statement.id is not None:
-        parts.append(f"id = {statement.id}")
+    if statement.ids is not None:
+        parts.append(f"id >= {statement.ids[0]} AND id <= {statement.ids[-1]}")
     condition = parse_condition(" AND ".join(parts) or "TRUE", SCHEMA)
-    return read_predicate(condition, every_match_changes=True)
+    return read_predicate(condition, every_match_changes=every_match_changes)
 
 
 def _new_row(statement: Statement) -> Row:
     return statement.id or 1, statement.date or "d1"
 
 
+def _images(statement: Statement, sample_table: SampleTable, name: str) -> list[AddFile]:
+    """The rows of the statement as it leaves them."""
+    rows = [row for file in sample_table.files for row in sample_table.rows[file.path]]
+    images = [row for row in rows if _matches(statement, row)]
+    if not sample_table.setting.partitioned:
+        return [sample_table.file(f"{name}-image", images)] if images else []
+    dates = sorted({date for _, date in images})
+    return [
+        sample_table.file(f"{name}-image-{date}", [row for row in images if row[1] == date])
+        for date in dates
+    ]
+
+
 def _matches(statement: Statement, row: Row) -> bool:
-    return statement.id in (None, row[0]) and statement.date in (None, row[1])
+    named = statement.ids is None or row[0] in statement.ids
+    return named and statement.date in (None, row[1])
 
 
-def _taken(statement: Statement, sketch: Sketch, name: str) -> list[Action]:
+def _path_of(statement: Statement, sample_table: SampleTable) -> str:
+    if sample_table.setting.partitioned:
+        return statement.date or "d1"
+    return "d1" if (statement.id or 1) < 5 else "d2"
+
+
+def _taken(statement: Statement, sample_table: SampleTable, name: str) -> list[Action]:
     """The rows of the statement taken out of their files, by vectors or by rewriting."""
     actions: list[Action] = []
-    for file in sketch.files:
-        rows = sketch.rows[file.path]
+    for file in sample_table.files:
+        rows = sample_table.rows[file.path]
         gone = BitMap64(i for i, row in enumerate(rows) if _matches(statement, row))
         left = [row for i, row in enumerate(rows) if i not in gone]
         if not gone:
             continue
         actions.append(taking(file))
-        if left and sketch.setting.vectors:
-            actions.append(sketch.masked(file, gone, name))
+        if left and sample_table.setting.vectors:
+            actions.append(sample_table.masked(file, gone, name))
         elif left:
-            actions.append(sketch.file(f"{name}-rest-{file.path}", left))
+            actions.append(sample_table.file(f"{name}-rest-{file.path}", left))
     return actions
 
 
-def _compacted(sketch: Sketch, name: str, *, sort: bool) -> tuple[Action, ...]:
-    """Both files rewritten into one, or, partitioned, each into one of its own."""
-    files = sketch.files
-    bins = [[file] for file in files] if sketch.setting.partitioned else [files]
-    return tuple(action for each in bins for action in _rewritten(sketch, each, name, sort=sort))
+def _compacted(sample_table: SampleTable, name: str, *, tagged: bool) -> tuple[Action, ...]:
+    """Both files rewritten into one, or, partitioned, each into one of its own.
+
+    Rows keep their order where each source says where it went; else they are ordered anew.
+    """
+    files = sample_table.files
+    bins = [[file] for file in files] if sample_table.setting.partitioned else [files]
+    return tuple(
+        action
+        for chosen in bins
+        for action in _rewritten(sample_table, chosen, name, tagged=tagged)
+    )
 
 
-def _rewritten(sketch: Sketch, sources: list[AddFile], name: str, *, sort: bool) -> list[Action]:
+def _rewritten(
+    sample_table: SampleTable, sources: list[AddFile], name: str, *, tagged: bool
+) -> list[Action]:
     target = f"{name}-{sources[0].path}"
     removes: list[Action] = []
     rows: list[tuple[Row, int]] = []
     for source in sources:
         info = CompactionInfo(
-            target=target, offset=len(rows), row_count=len(sketch.rows[source.path])
+            target=target, offset=len(rows), row_count=len(sample_table.rows[source.path])
         )
-        removes.append(_moved(source, None if sort else info))
-        rows += zip(sketch.rows[source.path], sketch.origins[source.path], strict=True)
-    rows = sorted(rows, reverse=True) if sort else rows
-    made = sketch.file(
+        removes.append(_moved(source, info if tagged else None))
+        rows += zip(sample_table.rows[source.path], sample_table.origins[source.path], strict=True)
+    rows = rows if tagged else sorted(rows, reverse=True)
+    made = sample_table.file(
         target, [row for row, _ in rows], data_change=False, origins=[origin for _, origin in rows]
     )
     return [*removes, made]

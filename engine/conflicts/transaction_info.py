@@ -47,11 +47,12 @@ class RowScope:
 
     `obstacle` says why current's rows cannot be told apart from those of another command that
     changes data, None where they can; `traces_moves` whether rows that a compaction moved can be
-    followed.
+    followed, `traces_order` whether also where it ordered them anew.
     """
 
     obstacle: str | None = None
     traces_moves: bool = True
+    traces_order: bool = False
 
 
 FILES_DECIDE = RowScope("rows were not asked about", traces_moves=False)

@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 
 from engine.expressions.arrow_cast import Value, arrow_type, convert, inexact, rowwise
 from engine.expressions.tree import Interval
+from engine.schema.civil_time import DAY_MICROS, days_of
 from engine.schema.types import DATE, INTEGER, LONG, TIMESTAMP, DataType
 
 Operation: TypeAlias = Callable[[list[Value], list[DataType], DataType], Value]
 _Day = TypeVar("_Day", date, datetime)
+_FIRST_DAY, _LAST_DAY = days_of("-32000-01-01"), days_of("+32000-01-01")
 _UNITS = {
     **dict.fromkeys(("year", "yyyy", "yy"), "year"),
     **dict.fromkeys(("month", "mon", "mm"), "month"),
@@ -24,7 +26,8 @@ _UNITS = {
 
 def _part(function: Callable[[Value], Value]) -> Operation:
     def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
-        return pc.cast(function(convert(values[0], types[0], types[0])), pa.int32())
+        moment = within_calendar(convert(values[0], types[0], types[0]))
+        return pc.cast(function(moment), pa.int32())
 
     return run
 
@@ -71,7 +74,19 @@ def _truncated(value: Value, unit: Value, *, days_only: bool) -> Value:
     name = _UNITS.get((unit.as_py() or "").lower()) if isinstance(unit, pa.Scalar) else None
     if name is None or (days_only and name in {"day", "hour", "minute", "second"}):
         inexact("a truncation to this unit")
-    return pc.floor_temporal(value, unit=name, week_starts_monday=True)
+    return pc.floor_temporal(within_calendar(value), unit=name, week_starts_monday=True)
+
+
+def within_calendar(value: Value) -> Value:
+    """Dates or timestamps of years that Arrow's calendar has; beyond them it goes round in silence."""
+    is_date = pa.types.is_date(value.type)
+    numbers = pc.cast(value, pa.int32() if is_date else pa.int64())
+    ends = pc.min_max(numbers if isinstance(numbers, pa.Array | pa.ChunkedArray) else [numbers])
+    least, most = (ends[end].as_py() for end in ("min", "max"))
+    day = 1 if is_date else DAY_MICROS
+    if least is not None and not _FIRST_DAY <= least // day <= most // day <= _LAST_DAY:
+        inexact("a date so many years away")
+    return value
 
 
 def _trunc(values: list[Value], types: list[DataType], _: DataType) -> Value:

@@ -1,6 +1,5 @@
 """Operators over Arrow values: comparisons with NaN and null as Spark has them, logic, arithmetic."""
 
-import re
 from collections.abc import Callable
 from functools import reduce
 from typing import TypeAlias
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 
 from engine.expressions.arrow_cast import Value, arrow_type, convert, inexact
 from engine.expressions.arrow_dates import add_interval
+from engine.expressions.like import MisplacedEscapeError, re2_pattern
 from engine.expressions.tree import INTERVAL, VOID
 from engine.expressions.types import FLOATS, INTEGRALS, common_type, is_complex
 from engine.schema.types import BOOLEAN, DOUBLE, DataType, DecimalType
@@ -195,25 +195,16 @@ def _like(*, ignore_case: bool) -> Operator:
             return _nulls_like(values)
         if ignore_case:
             inexact("ILIKE")
-        pattern = like_pattern(values[1].as_py(), escape)
-        return pc.match_substring_regex(values[0], pattern)
+        return pc.match_substring_regex(values[0], _re2(values[1].as_py(), escape))
 
     return run
 
 
-def like_pattern(pattern: str, escape: str) -> str:
-    """The RE2 pattern that matches whole strings as LIKE does."""
-    parts: list[str] = []
-    characters = iter(pattern)
-    for each in characters:
-        if each == escape:
-            following = next(characters, None)
-            if following not in {"%", "_", escape}:
-                inexact("LIKE with a misplaced escape")
-            parts.append(re.escape(following))
-        else:
-            parts.append({"%": "(?s:.*)", "_": "(?s:.)"}.get(each) or re.escape(each))
-    return r"\A" + "".join(parts) + r"\z"
+def _re2(pattern: str, escape: str) -> str:
+    try:
+        return re2_pattern(pattern, escape)
+    except MisplacedEscapeError:
+        inexact("LIKE with a misplaced escape")
 
 
 OPERATIONS: dict[str, Operator] = {

@@ -12,6 +12,7 @@ from engine.expressions.functions import (
     find,
     remedy_for,
 )
+from engine.expressions.like import LIKE, check_like
 from engine.expressions.literals import decimal_type_of
 from engine.expressions.traits import conjunction, disjunction
 from engine.expressions.tree import Call, Column, Expression, Literal, walk
@@ -44,7 +45,7 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
     mismatch = function.mismatch(types)
     if mismatch:
         raise _type_error(function.name, types[mismatch[0]], mismatch[1], position)
-    _check_growth(function.name, arguments, position)
+    _check_cost(function.name, arguments, position)
     result = function.result(_narrowed(function.name, arguments, types))
     if result is None:
         shown = ", ".join(sql_name(each) for each in types[:5])
@@ -102,6 +103,12 @@ def _digits(argument: Expression) -> DataType:
     if isinstance(argument, Literal) and argument.type in INTEGRALS:
         return decimal_type_of(Decimal(str(argument.value))) or argument.type
     return argument.type
+
+
+def _check_cost(name: str, arguments: Sequence[Expression], position: int | None) -> None:
+    if name in LIKE:
+        check_like(name, tuple(arguments), position)
+    _check_growth(name, arguments, position)
 
 
 def _check_growth(name: str, arguments: Sequence[Expression], position: int | None) -> None:

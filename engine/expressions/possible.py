@@ -16,7 +16,15 @@ from typing import Any, TypeAlias
 from engine.errors import CannotEvaluateError
 from engine.expressions.ranges import ANY, UNKNOWN, Outcomes, Range, after_prefix, constant
 from engine.expressions.ranges_of_values import cast_ranges, evaluated_calls
-from engine.expressions.tree import Call, Column, Expression, Interval, Literal, Subquery
+from engine.expressions.tree import (
+    Call,
+    Column,
+    Expression,
+    Interval,
+    Literal,
+    SparkExpression,
+    Subquery,
+)
 from engine.expressions.types import common_type, is_complex
 from engine.schema.types import BOOLEAN, DataType
 
@@ -57,7 +65,7 @@ def compiled(condition: Expression, columns: Columns) -> Test:
 def compiled_value(expression: Expression, columns: Columns) -> Read:  # noqa: PLR0911
     """The reader of the values an expression can take."""
     match expression:
-        case Literal(Interval()) | Subquery():
+        case Literal(Interval()) | Subquery() | SparkExpression():
             return _same(UNKNOWN)
         case Literal(value):
             return _same(constant(value))

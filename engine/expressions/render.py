@@ -9,7 +9,16 @@ from decimal import Decimal
 from typing import assert_never
 
 from engine.errors import ExpressionError
-from engine.expressions.tree import Call, Column, Expression, Interval, Literal, Subquery, Value
+from engine.expressions.tree import (
+    Call,
+    Column,
+    Expression,
+    Interval,
+    Literal,
+    SparkExpression,
+    Subquery,
+    Value,
+)
 from engine.expressions.types import is_complex, sql_name
 from engine.schema.types import (
     BYTE,
@@ -29,6 +38,9 @@ _SUFFIXES: dict[DataType, str] = {LONG: "L", SHORT: "S", BYTE: "Y"}
 def to_sql(expression: Expression) -> str:
     """Canonical Spark SQL. Parsing it over the same schema gives the same tree.
 
+    Subqueries, and what Spark alone can evaluate, are shown as they were written: Spark is given
+    neither as text.
+
     Raises:
         ExpressionError: a column whose name Spark could take for a variable.
     """
@@ -41,6 +53,8 @@ def to_sql(expression: Expression) -> str:
             return _call(expression)
         case Subquery():
             return _subquery(expression)
+        case SparkExpression():
+            return expression.text
         case _:
             assert_never(expression)
 
@@ -121,7 +135,7 @@ def _special(call: Call, operands: list[str]) -> str | None:  # noqa: C901, PLR0
 
 def _operand(expression: Expression) -> str:
     text = to_sql(expression)
-    if isinstance(expression, Call) or text.startswith("-"):
+    if isinstance(expression, Call | SparkExpression) or text.startswith("-"):
         return f"({text})"
     return text
 

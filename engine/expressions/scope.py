@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from heapq import nlargest
 
 from engine.errors import ExpressionError, UnknownColumnError
 from engine.expressions.tree import Column
 from engine.schema.text_lengths import char_length
 from engine.schema.types import DataType, StructField, StructType
+
+_COMPARED = 300
+"""With how many names an unknown one is compared: the comparison is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +79,32 @@ class Scope:
 
     def _unknown(self, path: Sequence[str], position: int | None) -> UnknownColumnError:
         names = [name for each in self.relations for name in each.schema.names]
-        close = get_close_matches(path[-1], names, n=1, cutoff=0.6)
+        close = get_close_matches(path[-1], _likely(path[-1], names), n=1, cutoff=0.6)
         shown = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
         hint = f"Did you mean {close[0]}?" if close else f"The columns are {shown}."
         return UnknownColumnError(
             f"There is no column {'.'.join(path)[:200]}.", hint, position=position
         )
+
+
+def _likely(name: str, names: list[str]) -> list[str]:
+    """The names to compare letter by letter: of very many, those that begin and end like it."""
+    if len(names) <= _COMPARED:
+        return names
+    backwards = name[::-1]
+
+    def likeness(other: str) -> int:
+        alike = _alike(name, other) + _alike(backwards, other[::-1])
+        return min(alike, len(name), len(other)) - abs(len(other) - len(name))
+
+    return nlargest(_COMPARED, names, key=likeness)
+
+
+def _alike(one: str, other: str) -> int:
+    """How many letters two names begin with alike."""
+    pairs = zip(one, other, strict=False)
+    shorter = min(len(one), len(other))
+    return next((place for place, (a, b) in enumerate(pairs) if a != b), shorter)
 
 
 def _column(relation: Relation, path: Sequence[str]) -> Column | None:

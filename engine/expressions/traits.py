@@ -1,6 +1,6 @@
 """What can be said of an expression without evaluating it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from engine.expressions.functions import find
 from engine.expressions.tree import (
@@ -8,6 +8,7 @@ from engine.expressions.tree import (
     Call,
     Column,
     Expression,
+    SparkExpression,
     Subquery,
     walk,
 )
@@ -17,12 +18,30 @@ from engine.schema.types import BOOLEAN
 
 def is_deterministic(expression: Expression) -> bool:
     """Whether the same row gives the same value each time. Others count as TRUE in conflicts."""
-    return all(_call_is_deterministic(each) for each in walk(expression) if isinstance(each, Call))
+    return all(_node_is_deterministic(node) for node in walk(expression))
 
 
-def _call_is_deterministic(call: Call) -> bool:
-    known = find(call.function)
-    return call.function in {"cast", "try_cast"} or (known is not None and known.deterministic)
+def _node_is_deterministic(node: Expression) -> bool:
+    match node:
+        case Call(function="cast" | "try_cast"):
+            return True
+        case Call(function=name):
+            function = find(name)
+            return function is not None and function.deterministic
+        case SparkExpression():
+            return node.is_deterministic
+        case _:
+            return True
+
+
+def spark_expressions(expression: Expression) -> tuple[SparkExpression, ...]:
+    """The parts of it that Spark alone can evaluate."""
+    return tuple(node for node in walk(expression) if isinstance(node, SparkExpression))
+
+
+def is_asked_once(expression: Expression) -> bool:
+    """Whether a second evaluation may give another value, or would have to be Spark's too."""
+    return has_subquery(expression) or bool(spark_expressions(expression))
 
 
 def has_subquery(expression: Expression) -> bool:
@@ -51,18 +70,23 @@ def columns_of(expression: Expression) -> set[tuple[str, ...]]:
 
 def relations_of(expression: Expression) -> set[str]:
     """The sides its columns come from."""
-    return {each.relation for each in walk(expression) if isinstance(each, Column)}
+    found = {each.relation for each in walk(expression) if isinstance(each, Column)}
+    return found.union(*(each.sides for each in spark_expressions(expression)))
+
+
+def replaced(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The expression with `change` of each of its leaves in their place."""
+    if isinstance(expression, Call):
+        arguments = tuple(replaced(each, change) for each in expression.arguments)
+        return Call(expression.function, arguments, expression.type)
+    return change(expression)
 
 
 def without_relation(expression: Expression) -> Expression:
-    """The same over one table alone: its columns say no side."""
-    match expression:
-        case Column(path, data_type):
-            return Column(path, data_type)
-        case Call(function, arguments, data_type):
-            return Call(function, tuple(without_relation(each) for each in arguments), data_type)
-        case _:
-            return expression
+    """The expression over one table alone: its columns name no side of a join."""
+    return replaced(
+        expression, lambda leaf: Column(leaf.path, leaf.type) if isinstance(leaf, Column) else leaf
+    )
 
 
 def split_conjuncts(expression: Expression) -> tuple[Expression, ...]:

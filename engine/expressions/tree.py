@@ -1,7 +1,7 @@
 """The tree of an expression: one form for data skipping, conflicts, Arrow and Spark.
 
 Nodes are frozen values. Columns carry the schema's own spelling, calls name a function of the
-allow-list, and nothing else exists: what has a tree is safe to render and to run.
+allow-list, and from text nothing else comes to be: what has such a tree is safe to render and to run.
 """
 
 from collections.abc import Iterator
@@ -85,7 +85,24 @@ class Subquery:
     query: Nested | None = None
 
 
-Expression: TypeAlias = Column | Literal | Call | Subquery
+@dataclass(frozen=True, slots=True)
+class SparkExpression:
+    """What Spark alone can evaluate: Spark computes it into a column of that `name`.
+
+    Trusted code alone makes one, from a `Column` of its own. No text from people becomes one, and
+    no request carries one. `text` shows it to people, `sides` are the relations whose columns it
+    reads, and `value` is Spark's own, which nothing but `engine.spark` looks at.
+    """
+
+    name: str
+    text: str
+    type: DataType
+    sides: frozenset[str] = frozenset({""})
+    is_deterministic: bool = True
+    value: object = field(default=None, compare=False, repr=False)
+
+
+Expression: TypeAlias = Column | Literal | Call | Subquery | SparkExpression
 
 TRUE = Literal(True, BOOLEAN)
 FALSE = Literal(False, BOOLEAN)

@@ -22,6 +22,7 @@ from pyiceberg.table.update import (
 )
 
 from engine.actions.files import AddFile, RemoveFile
+from engine.clock import surely_ms
 from engine.errors import FileMissingError
 from engine.iceberg.data_files import FileShape, data_file
 from engine.iceberg.metadata_tree import MetadataTree, TreeVersion, by_path
@@ -115,7 +116,7 @@ def _write_next(tree: MetadataTree, base: TreeVersion | None, source: _Source, n
     if number % _CLEANED_EVERY == 0:
         properties = TableProperties.parse(source.state.metadata.configuration)
         kept_ms = max(properties.deleted_file_retention_ms, _WRITTEN_WITHIN_MS)
-        tree.clean(table.metadata, now_ms - kept_ms)
+        tree.clean(table.metadata, now_ms - surely_ms(kept_ms))
     return number
 
 

@@ -17,7 +17,7 @@ from engine.actions.files import AddFile
 from engine.errors import DataFileError
 from engine.iceberg.schema import Leaf, iter_leaves
 from engine.schema.column_mapping import physical_name
-from engine.schema.partition_values import epoch_micros, parse_partition_value
+from engine.schema.partition_values import partition_text, stored_partition_value
 from engine.schema.types import DecimalType, StructField, StructType
 from engine.storage.uri import resolve_log_path
 
@@ -107,10 +107,7 @@ def _stats(add: AddFile) -> dict[str, Any]:
 
 def _partition(values: Mapping[str, str | None], each: StructField) -> Any:  # noqa: ANN401 - any value
     """A partition value as manifests hold it: days, microseconds, plain values."""
-    value = parse_partition_value(values.get(physical_name(each, "name")), each.type)
-    if isinstance(value, datetime):
-        return epoch_micros(value)
-    return value.toordinal() - _EPOCH_DAY if isinstance(value, date) else value
+    return stored_partition_value(partition_text(values, physical_name(each, "name")), each.type)
 
 
 def _null_counts(stats: Mapping[str, Any], leaves: Iterable[Leaf]) -> dict[int, int]:

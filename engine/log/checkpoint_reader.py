@@ -32,8 +32,10 @@ from engine.log.file_table import (
 )
 from engine.log.parquet_limits import is_inflated, reason_of
 from engine.log.paths import SIDECAR_DIRECTORY
+from engine.log.repeats import distinct_files
 from engine.log.segment import Checkpoint
 from engine.log.struct_stats import stats_as_json
+from engine.log.subjects import without_repeats
 from engine.storage.base import Store
 from engine.storage.uri import resolve_log_path
 
@@ -50,9 +52,18 @@ _REMEDY = (
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class CheckpointContent:
-    """What a checkpoint holds: tables of files, and the other actions one by one."""
+    """What a checkpoint holds: its files as rows, each once, and the other actions one by one."""
+
+    actions: Sequence[Action]
+    files: pa.Table
+    tombstones: pa.Table
+
+
+@dataclass
+class _Part:
+    """What one file of a checkpoint holds."""
 
     actions: list[Action] = field(default_factory=list)
     files: list[pa.Table] = field(default_factory=list)
@@ -63,16 +74,25 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
     """A checkpoint with its parts and sidecars.
 
     Raises:
-        MalformedLogError: a file of it is missing, damaged, or not a checkpoint.
+        MalformedLogError: a file of it is missing, damaged, or not a checkpoint; or it says two things
+            of one subject.
     """
-    content = CheckpointContent()
+    content = _Part()
     paths = [each.path for each in checkpoint.files]
     for part in _read_all(store, paths):
         _extend(content, part)
     sidecars = [_sidecar_path(store, each) for each in content.actions if isinstance(each, Sidecar)]
     for part in _read_all(store, list(dict.fromkeys(sidecars))):
         _extend(content, part)
-    return content
+    return _reconciled(content, paths[0])
+
+
+def _reconciled(content: _Part, path: str) -> CheckpointContent:
+    """A state that speaks of each subject once; what is said twice in the same words is said once."""
+    actions = without_repeats(content.actions, path, _REMEDY)
+    files = pa.concat_tables([FILES.empty_table(), *content.files])
+    tombstones = pa.concat_tables([TOMBSTONES.empty_table(), *content.tombstones])
+    return CheckpointContent(actions, distinct_files(files, tombstones, path, _REMEDY), tombstones)
 
 
 def read_manifest(store: Store, path: str) -> list[Action]:
@@ -88,13 +108,13 @@ def read_manifest(store: Store, path: str) -> list[Action]:
             return _small_actions_of(pq.ParquetFile(source), path)
 
 
-def _extend(content: CheckpointContent, part: CheckpointContent) -> None:
+def _extend(content: _Part, part: _Part) -> None:
     content.actions += part.actions
     content.files += part.files
     content.tombstones += part.tombstones
 
 
-def _read_all(store: Store, paths: Sequence[str]) -> Iterator[CheckpointContent]:
+def _read_all(store: Store, paths: Sequence[str]) -> Iterator[_Part]:
     if len(paths) < 2:
         yield from (_read_file(store, path) for path in paths)
         return
@@ -109,7 +129,7 @@ def _sidecar_path(store: Store, sidecar: Sidecar) -> str:
     return resolve_log_path(store.root, sidecar.path).path
 
 
-def _read_file(store: Store, path: str) -> CheckpointContent:
+def _read_file(store: Store, path: str) -> _Part:
     with _damage_named(path):
         if path.endswith(".json"):
             return _from_actions(iter_actions(store, path, _size_of(store, path)))
@@ -122,10 +142,10 @@ def _size_of(store: Store, path: str) -> int:
     return 0 if status is None else status.size_bytes
 
 
-def _from_actions(actions: Iterable[Action]) -> CheckpointContent:
+def _from_actions(actions: Iterable[Action]) -> _Part:
     adds: list[AddFile] = []
     removes: list[RemoveFile] = []
-    content = CheckpointContent()
+    content = _Part()
     for action in actions:
         match action:
             case AddFile():
@@ -141,7 +161,7 @@ def _from_actions(actions: Iterable[Action]) -> CheckpointContent:
     return content
 
 
-def _from_parquet(source: pa.NativeFile, path: str) -> CheckpointContent:
+def _from_parquet(source: pa.NativeFile, path: str) -> _Part:
     file = pq.ParquetFile(source)
     if is_inflated(file.metadata.num_rows, source.size()):
         msg = f"{path} says it holds {file.metadata.num_rows} actions, which its bytes cannot."
@@ -150,7 +170,7 @@ def _from_parquet(source: pa.NativeFile, path: str) -> CheckpointContent:
     if not present:
         msg = f"{path} is no checkpoint: it has no column of an action."
         raise MalformedLogError(msg, _REMEDY)
-    content = CheckpointContent(_small_actions_of(file, path))
+    content = _Part(_small_actions_of(file, path))
     if "add" in present:
         content.files.append(_file_rows(file, "add", FILES))
     if "remove" in present:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from engine.actions.checkpoint import CheckpointMetadata, Sidecar
 from engine.actions.codec import Action, encode
+from engine.clock import surely_ms
 from engine.log.file_table import DELETION_VECTOR, FILES, TOMBSTONES, camel
 from engine.log.parsed_columns import parsed_partition_values, parsed_statistics
 from engine.log.paths import (
@@ -103,10 +104,13 @@ def write_checkpoint(
 
 
 def retained_tombstones(state: TableState, properties: TableProperties, now_ms: int) -> pa.Table:
-    """The tombstones that are younger than `delta.deletedFileRetentionDuration`."""
+    """The tombstones that are younger than `delta.deletedFileRetentionDuration`.
+
+    They are dated by the clocks of their writers.
+    """
     deleted = pc.fill_null(state.tombstones.column("deletion_timestamp"), 0)
     return state.tombstones.filter(
-        pc.greater(deleted, now_ms - properties.deleted_file_retention_ms)
+        pc.greater(deleted, now_ms - surely_ms(properties.deleted_file_retention_ms))
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from engine.actions.checkpoint import Sidecar
 from engine.actions.table import Metadata, Protocol
+from engine.clock import surely_ms
 from engine.errors import EngineError
 from engine.log.checkpoint_reader import read_checkpoint, read_manifest
 from engine.log.history import file_times
@@ -34,7 +35,7 @@ def clean_log(
     Args:
         store: the table's.
         retention_ms: how old a version must be.
-        now_ms: wall time.
+        now_ms: wall time; the files are dated by the store's clock, which may be another.
         granularity_ms: the cut is at a multiple of this; by default at midnight UTC, so that a day's
             versions expire together.
         protected_before: versions before this one go together or not at all (protocol: Checkpoint
@@ -42,14 +43,14 @@ def clean_log(
     """
     _clean_temporaries(store, now_ms)
     files = list_log_files(store)
-    cutoff_ms = (now_ms - retention_ms) // granularity_ms * granularity_ms
+    cutoff_ms = (now_ms - surely_ms(retention_ms)) // granularity_ms * granularity_ms
     expired = _expired(store, files, cutoff_ms, protected_before)
     for each in expired:
         store.delete(each.path)
     if not expired:
         return []
     left = [each for each in files if each not in expired]
-    sidecars = _unused_sidecars(store, left, cutoff_ms)
+    sidecars = _unused_sidecars(store, left, min(cutoff_ms, now_ms - surely_ms(DAY_MS)))
     for path in sidecars:
         store.delete(path)
     return [*(each.path for each in expired), *sidecars]
@@ -95,12 +96,15 @@ def _clean_temporaries(store: Store, now_ms: int) -> None:
     for each in store.list_from(LOG_DIRECTORY, "."):
         if not each.name.startswith("."):
             return
-        if _TEMPORARY.fullmatch(each.name) and each.modified_ms < now_ms - DAY_MS:
+        if _TEMPORARY.fullmatch(each.name) and each.modified_ms < now_ms - surely_ms(DAY_MS):
             store.delete(each.path)
 
 
 def _unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> list[str]:
-    """Sidecars that no checkpoint left names; none if one of those cannot be read."""
+    """Sidecars that no checkpoint left names; none if one of those cannot be read.
+
+    A young one may belong to a checkpoint that is being written.
+    """
     named: set[str] = set()
     try:
         for checkpoint in complete_checkpoints(files):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from engine.actions.codec import MAX_LINE_BYTES, Action, decode, decode_lines
+from engine.actions.codec import MAX_LINE_BYTES, Action, decode
 from engine.actions.commit_info import CommitInfo
 from engine.errors import FileMissingError, MalformedLogError
 from engine.log.paths import LogFileKind, commit_path
@@ -12,6 +12,7 @@ from engine.log.segment import list_log_files
 from engine.storage.base import FileStatus, Store
 
 _READ_AHEAD = 32
+_HEAD_BYTES = 64 * 1024
 _PIECE_BYTES = 16 * 1024 * 1024
 
 
@@ -23,7 +24,17 @@ class Commit:
     actions: tuple[Action, ...]
     commit_info: CommitInfo | None
     timestamp_ms: int
-    size_bytes: int
+    file: FileStatus
+
+    @property
+    def operation(self) -> str | None:
+        """What it says that it did."""
+        return None if self.commit_info is None else self.commit_info.operation
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of its file."""
+        return self.file.size_bytes
 
 
 def read_commit(store: Store, version: int) -> Commit:
@@ -42,21 +53,23 @@ def read_commit(store: Store, version: int) -> Commit:
     info = next((each for each in actions if isinstance(each, CommitInfo)), None)
     in_commit = info.in_commit_timestamp if info else None
     timestamp_ms = status.modified_ms if in_commit is None else in_commit
-    return Commit(version, actions, info, timestamp_ms, status.size_bytes)
+    return Commit(version, actions, info, timestamp_ms, status)
 
 
-def iter_actions(store: Store, path: str, size_bytes: int) -> Iterator[Action]:
+def iter_actions(
+    store: Store, path: str, size_bytes: int, passed_over: bytes | tuple[()] = ()
+) -> Iterator[Action]:
     """The actions of a commit, a large one read in pieces.
+
+    Lines that begin with `passed_over` are not decoded.
 
     Raises:
         FileMissingError: the file is gone.
         MalformedLogError: a line is no action, or too long to be one; the file is named.
     """
     try:
-        if size_bytes <= _PIECE_BYTES:
-            yield from decode_lines(store.read(path))
-        else:
-            yield from (decode(line) for line in _iter_lines(store, path, size_bytes))
+        lines = _iter_lines(store, path, size_bytes)
+        yield from (decode(line) for line in lines if not line.startswith(passed_over))
     except MalformedLogError as error:
         msg = f"{path}: {error.what}"
         raise MalformedLogError(msg, error.remedy) from error
@@ -84,6 +97,10 @@ def iter_commits(store: Store, files: Sequence[FileStatus]) -> Iterator[Iterable
 
 def _iter_lines(store: Store, path: str, size_bytes: int) -> Iterator[bytes]:
     """Lines that are not empty; one longer than `MAX_LINE_BYTES` is refused before it is whole."""
+    if size_bytes <= _PIECE_BYTES:
+        lines = store.read(path).split(b"\n")
+        yield from (line for line in lines if line and not line.isspace())
+        return
     rest = b""
     for start in range(0, size_bytes, _PIECE_BYTES):
         *lines, rest = (rest + store.read(path, start, _PIECE_BYTES)).split(b"\n")
@@ -93,6 +110,31 @@ def _iter_lines(store: Store, path: str, size_bytes: int) -> Iterator[bytes]:
             raise MalformedLogError(msg, "Repair the log with the engine that wrote it.")
     if rest and not rest.isspace():
         yield rest
+
+
+def read_commit_info(store: Store, path: str) -> CommitInfo | None:
+    """The `commitInfo` of a commit: nearly always its first line, so that is read first.
+
+    Raises:
+        FileMissingError: there is no such commit.
+    """
+    head = store.read(path, 0, _HEAD_BYTES)
+    first, newline, _ = head.partition(b"\n")
+    if newline and b'"commitInfo"' in first:
+        found = _commit_info(first)
+        if found is not None:
+            return found
+    data = head if len(head) < _HEAD_BYTES else store.read(path)
+    lines = (line for line in data.split(b"\n") if b'"commitInfo"' in line)
+    return next((found for line in lines if (found := _commit_info(line)) is not None), None)
+
+
+def _commit_info(line: bytes) -> CommitInfo | None:
+    try:
+        action = decode(line)
+    except MalformedLogError:
+        return None
+    return action if isinstance(action, CommitInfo) else None
 
 
 def list_versions(store: Store, from_version: int = 0) -> list[int]:

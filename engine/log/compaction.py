@@ -10,11 +10,11 @@ import msgspec
 from engine.actions.codec import Action, encode
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
-from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.errors import FileExistsAlreadyError
 from engine.log.commits import iter_commits
 from engine.log.paths import LogFileKind, compacted_path
 from engine.log.segment import LogFile, complete_checkpoints, list_log_files
+from engine.log.subjects import subject_of
 from engine.storage.base import Store
 
 _MAX_BYTES = 128 * 1024 * 1024
@@ -56,7 +56,7 @@ def reconciled(actions: Iterable[Action]) -> list[Action] | None:
     for action in actions:
         if isinstance(action, CommitInfo | AddCDCFile):
             continue
-        subject = _subject(action)
+        subject = subject_of(action)
         if subject is None:
             return None
         newest.pop(subject, None)  # the newest also comes last
@@ -75,21 +75,6 @@ def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:
         window.insert(0, commits[version])
         version -= 1
     return window
-
-
-def _subject(action: Action) -> Hashable:
-    """What a newer action of the same subject replaces; None where that is not known."""
-    match action:
-        case AddFile() | RemoveFile():
-            return ("file", *action.key)
-        case Metadata() | Protocol():
-            return type(action)
-        case SetTransaction():
-            return ("application", action.app_id)
-        case DomainMetadata():
-            return ("domain", action.domain)
-        case _:
-            return None
 
 
 def _without_change(action: Action) -> Action:

@@ -5,26 +5,28 @@ where they are not enabled, it is its file's time, made monotonic (protocol: In-
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from engine.actions.codec import decode
 from engine.actions.commit_info import CommitInfo
 from engine.actions.table import Metadata
 from engine.clock import utc_from_ms
 from engine.errors import (
     FileMissingError,
-    MalformedLogError,
     TableNotFoundError,
+    TableReplacedError,
     TimestampOutOfRangeError,
 )
+from engine.log.commits import read_commit_info
 from engine.log.paths import LogFileKind, commit_path
 from engine.log.replay import TableState
 from engine.log.segment import LogFile, earliest_version, later_ms, list_log_files
+from engine.log.tip import Tip, is_replaced
 from engine.protocol.properties import TableProperties
-from engine.storage.base import FileStatus, Store
+from engine.storage.base import Store
 
-_HEAD_BYTES = 64 * 1024
+_BATCH = 16
 _ICT_KEYS = (
     "delta.enableInCommitTimestamps",
     "delta.inCommitTimestampEnablementVersion",
@@ -47,18 +49,37 @@ def iter_history(
 
     Raises:
         TableNotFoundError: there is no log.
+        TableReplacedError: another table was put in the place of this one meanwhile. What was
+            yielded until then is of this one.
     """
-    first = 0 if limit is None or known_version is None else known_version - limit + 1
-    files = list_log_files(store, first) or list_log_files(store)
-    if not files:
+    commits = _newest_commits(store, limit, known_version)
+    tip: Tip | None = None
+    for start in range(0, len(commits), _BATCH):
+        batch = _with_infos(store, commits[start : start + _BATCH])
+        if tip is None and batch:
+            newest, info = batch[0]
+            tip = Tip(newest.version, newest.status, info)
+        if tip is not None and is_replaced(store, tip):
+            raise TableReplacedError(store.root, tip.version)
+        yield from (_described(each, info) for each, info in batch)
+
+
+def _newest_commits(store: Store, limit: int | None, known_version: int | None) -> list[LogFile]:
+    """The commits that a history tells, newest first."""
+    count = None if limit is None else max(limit, 0)
+    first = 0 if count is None or known_version is None else known_version - count + 1
+    commits = _list_commits(store, first)
+    if first > 0 and len(commits) < (count or 0):  # a shorter log than was known, or one cleaned
+        commits = _list_commits(store, 0)
+    return commits[::-1][:count]
+
+
+def _list_commits(store: Store, from_version: int) -> list[LogFile]:
+    files = list_log_files(store, from_version)
+    if not files and from_version <= 0:
         msg = f"There is no Delta table at {store.root}."
         raise TableNotFoundError(msg, "Check the location, or create the table.")
-    commits = [each for each in files if each.name.kind is LogFileKind.COMMIT]
-    for each in list(reversed(commits))[: None if limit is None else max(limit, 0)]:
-        try:
-            yield _described(store, each.status, each.version)
-        except FileMissingError:
-            continue  # cleaned away since it was listed
+    return [each for each in files if each.name.kind is LogFileKind.COMMIT]
 
 
 def commit_timestamp_ms(store: Store, state: TableState) -> int:
@@ -170,40 +191,30 @@ class _Timeline:
         return among[low]
 
 
-def _described(store: Store, status: FileStatus, version: int) -> CommitInfo:
-    info = _info_in(store, status.path) or CommitInfo()
+def _with_infos(
+    store: Store, commits: Sequence[LogFile]
+) -> list[tuple[LogFile, CommitInfo | None]]:
+    """Commits with what they say of themselves, without those that were cleaned away meanwhile."""
+    found = []
+    for commit in commits:
+        with suppress(FileMissingError):
+            found.append((commit, read_commit_info(store, commit.path)))
+    return found
+
+
+def _described(commit: LogFile, info: CommitInfo | None) -> CommitInfo:
+    info = info or CommitInfo()
     own = info.in_commit_timestamp
     shown = info.timestamp if own is None else own
-    timestamp = status.modified_ms if shown is None else shown
-    return msgspec.structs.replace(info, version=version, timestamp=timestamp)
+    timestamp = commit.status.modified_ms if shown is None else shown
+    return msgspec.structs.replace(info, version=commit.version, timestamp=timestamp)
 
 
 def _info_of(store: Store, version: int) -> CommitInfo | None:
     try:
-        return _info_in(store, commit_path(version))
+        return read_commit_info(store, commit_path(version))
     except FileMissingError:
         return None
-
-
-def _info_in(store: Store, path: str) -> CommitInfo | None:
-    """The `commitInfo` of a commit: nearly always its first line, so that is read first."""
-    head = store.read(path, 0, _HEAD_BYTES)
-    first, newline, _ = head.partition(b"\n")
-    if newline and b'"commitInfo"' in first:
-        found = _commit_info(first)
-        if found is not None:
-            return found
-    data = head if len(head) < _HEAD_BYTES else store.read(path)
-    lines = (line for line in data.split(b"\n") if b'"commitInfo"' in line)
-    return next((found for line in lines if (found := _commit_info(line)) is not None), None)
-
-
-def _commit_info(line: bytes) -> CommitInfo | None:
-    try:
-        action = decode(line)
-    except MalformedLogError:
-        return None
-    return action if isinstance(action, CommitInfo) else None
 
 
 def _shown(epoch_ms: int) -> str:

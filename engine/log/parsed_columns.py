@@ -18,7 +18,8 @@ from engine.errors import MalformedLogError
 from engine.protocol.properties import TableProperties, split_column_list
 from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import mapping_mode, physical_name
-from engine.schema.partition_values import parse_partition_value
+from engine.schema.partition_arrays import partition_array
+from engine.schema.partition_values import stored_partition_value
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -177,7 +178,7 @@ def _leaf(values: Sequence[Any], data_type: DataType) -> pa.Array:
 
 
 def _taken_whole(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
-    """The same where every value is as it should be, which is quick; else None."""
+    """The values as an array, taken as they are; None where one of them needs cleaning."""
     name, kind = _name(data_type), to_arrow_type(data_type)
     present = set(map(type, values)) - {type(None)}
     if not present <= _WRITTEN_AS.get(name, frozenset()):
@@ -304,11 +305,13 @@ def _partition_column(values: pa.ChunkedArray, name: str, data_type: DataType) -
     chunks = [pc.map_lookup(each, name, "first") for each in values.chunks]
     encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
     distinct = [_parsed(text, data_type) for text in encoded.dictionary.to_pylist()]
-    return _typed(distinct, data_type).take(encoded.indices)
+    return partition_array(distinct, data_type).take(encoded.indices)
 
 
-def _parsed(text: str | None, data_type: DataType) -> Any:  # noqa: ANN401 - any value
+def _parsed(text: str | None, data_type: DataType) -> str | None:
+    """The text, where it is a value of the type."""
     try:
-        return parse_partition_value(text, data_type)
+        stored_partition_value(text, data_type)
     except MalformedLogError:
         return None
+    return text

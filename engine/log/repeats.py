@@ -1,35 +1,115 @@
 """Files that a checkpoint names more than once: writers that crashed, or joined parts, left such.
 
 A checkpoint is a reconciled state, in which every file stands once (protocol: Checkpoints). One that
-stood twice would have its rows there twice.
+stood twice would have its rows there twice. Where the two places differ, the state contradicts itself.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from engine.errors import MalformedLogError
+from engine.log.file_table import adds_of
+
 _WORD = 8
 _LONGEST = 512
 
 
-def without_repeats(rows: pa.Table) -> pa.Table:
+def distinct_files(files: pa.Table, tombstones: pa.Table, path: str, remedy: str) -> pa.Table:
+    """The live files of a state, those that are there twice once.
+
+    Args:
+        files: the rows of its adds.
+        tombstones: the rows of its removes.
+        path: the file of the log that holds the state.
+        remedy: what to do about one that contradicts itself.
+
+    Raises:
+        MalformedLogError: it says two things of one file: that it lives and that it was removed, or
+            two rows of it differ.
+    """
+    ordered = _ordered(files.column("path"))
+    once = files if _are_distinct(files.column("path"), ordered) else last_of_each(files)
+    contradicted = _path_that_differs(files) if once.num_rows < files.num_rows else None
+    contradicted = contradicted or _path_in_both(once, tombstones, ordered)
+    if contradicted is not None:
+        msg = f"{path} contradicts itself: it says two things of the file {contradicted[:500]}."
+        raise MalformedLogError(msg, remedy)
+    return once
+
+
+def last_of_each(rows: pa.Table) -> pa.Table:
     """The rows, of each (`path`, `dv_id`) the last alone."""
-    if rows.num_rows < 2 or _are_distinct(rows.column("path")):
-        return rows
-    keys = zip(rows.column("path").to_pylist(), rows.column("dv_id").to_pylist(), strict=True)
-    last = {key: row for row, key in enumerate(keys)}
+    last = _last_places(rows)
     return rows if len(last) == rows.num_rows else rows.take(pa.array(sorted(last.values())))
 
 
-def _are_distinct(paths: pa.ChunkedArray) -> bool:
+def _path_in_both(
+    files: pa.Table, tombstones: pa.Table, ordered: NDArray[np.uint64] | None
+) -> str | None:
+    """Restated files share their paths with their tombstones, but not their vectors."""
+    removed = tombstones
+    fingerprints = _fingerprints_of(tombstones.column("path"))
+    if ordered is not None and fingerprints is not None:
+        shared = _shared(ordered, np.sort(fingerprints))
+        if not len(shared):
+            return None
+        removed = tombstones.filter(pa.array(np.isin(fingerprints, shared)))
+    live = files.filter(pc.is_in(files.column("path"), value_set=removed.column("path")))
+    both = set(_keys(removed)).intersection(_keys(live))
+    return min(path for path, _ in both) if both else None
+
+
+def _path_that_differs(files: pa.Table) -> str | None:
+    last = _last_places(files)
+    repeats = [(row, last[key]) for row, key in enumerate(_keys(files)) if last[key] != row]
+    earlier = files.take(pa.array([row for row, _ in repeats], pa.int64()))
+    later = files.take(pa.array([row for _, row in repeats], pa.int64()))
+    if earlier.equals(later):
+        return None
+    pairs = zip(adds_of(earlier), adds_of(later), strict=True)
+    return next((one.path for one, other in pairs if one != other), None)
+
+
+def _keys(rows: pa.Table) -> Iterator[tuple[str, str | None]]:
+    paths, vectors = rows.column("path").to_pylist(), rows.column("dv_id").to_pylist()
+    return zip(paths, vectors, strict=True)
+
+
+def _last_places(rows: pa.Table) -> dict[tuple[str, str | None], int]:
+    return {key: row for row, key in enumerate(_keys(rows))}
+
+
+def _are_distinct(paths: pa.ChunkedArray, ordered: NDArray[np.uint64] | None) -> bool:
     """True is proof. Equal texts have equal fingerprints, which are far quicker to compare."""
-    parts = [_fingerprints(each) for each in paths.chunks if len(each)]
-    known = [each for each in parts if each is not None]
-    if len(known) == len(parts):
-        ordered = np.sort(np.concatenate(known))
+    if ordered is not None:
         return not bool(np.any(ordered[1:] == ordered[:-1]))
     return bool(pc.count_distinct(paths).as_py() == len(paths))
+
+
+def _ordered(paths: pa.ChunkedArray) -> NDArray[np.uint64] | None:
+    fingerprints = _fingerprints_of(paths)
+    return None if fingerprints is None else np.sort(fingerprints)
+
+
+def _shared(ordered: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The numbers that are in both of two ordered arrays."""
+    places = np.searchsorted(ordered, others)
+    inside = places < len(ordered)
+    candidates = others[inside]
+    shared: NDArray[np.uint64] = candidates[ordered[places[inside]] == candidates]
+    return shared
+
+
+def _fingerprints_of(paths: pa.ChunkedArray) -> NDArray[np.uint64] | None:
+    parts = [_fingerprints(chunk) for chunk in paths.chunks if len(chunk)]
+    mixed = [part for part in parts if part is not None]
+    if len(mixed) < len(parts):
+        return None
+    return np.concatenate(mixed) if mixed else np.empty(0, np.uint64)
 
 
 def _fingerprints(texts: pa.StringArray) -> NDArray[np.uint64] | None:

@@ -23,12 +23,35 @@ from engine.errors import FileMissingError, LogGapError, MalformedLogError, Vers
 from engine.log.checkpoint_reader import read_checkpoint
 from engine.log.commits import iter_commits
 from engine.log.file_table import FILES, TOMBSTONES, files_table, tombstones_table
-from engine.log.repeats import without_repeats
-from engine.log.segment import LogFile, LogSegment, later_ms, list_segment
+from engine.log.paths import LogFileKind
+from engine.log.segment import (
+    LogFile,
+    LogSegment,
+    later_ms,
+    list_log_files,
+    list_segment,
+    newer_segment,
+)
+from engine.log.subjects import each_once
+from engine.log.tip import Tip, is_same_log
 from engine.storage.base import FileStatus, Store
 
 _log = logging.getLogger(__name__)
 _MAX_CHUNKS = 256  # refreshes leave a chunk each
+_DELETE_IT = "Delete it: the commits beside it hold what it should."
+
+
+class SchemaNotSaidError(MalformedLogError):
+    """The newest metaData action of a version has no schema: a later version may say it."""
+
+    code = "DELTA_SCHEMA_NOT_SET"
+    sqlstate = "KD008"
+
+    def __init__(self, table: str, version: int) -> None:
+        super().__init__(
+            f"Version {version} of {table} has a metaData action without a schemaString.",
+            "Read a version that has one, or complete it with the engine that wrote it.",
+        )
 
 
 @dataclass(frozen=True)
@@ -45,6 +68,32 @@ class TableState:
     checkpoint_version: int | None = None
     commit_info: CommitInfo | None = None  # of this version, None where its commit was not read
     file_time_ms: int | None = None  # of this version by its file, None where it was not listed
+    last_file: FileStatus | None = None  # its commit, or its checkpoint where it has no commit
+
+    @property
+    def tip(self) -> Tip | None:
+        """By what the log is known again."""
+        if self.last_file is None:
+            return None
+        return Tip(self.version, self.last_file, self.commit_info)
+
+    def is_same(self, other: "TableState") -> bool:
+        """Whether two states have the same files and the same definition."""
+        return self.has_same_files(other) and (self.metadata, self.protocol, self.domains) == (
+            other.metadata,
+            other.protocol,
+            other.domains,
+        )
+
+    def has_same_files(self, other: "TableState") -> bool:
+        """Whether two states are of one table, and hold the same files under the same vectors."""
+        return self.metadata.id == other.metadata.id and self.file_keys == other.file_keys
+
+    @property
+    def file_keys(self) -> set[FileKey]:
+        """The live files, each by its path and the id of its deletion vector."""
+        columns = (self.files.column(name).to_pylist() for name in ("path", "dv_id"))
+        return set(zip(*columns, strict=True))
 
 
 def load_table_state(store: Store, version: int | None = None) -> TableState:
@@ -75,6 +124,20 @@ def load_table_state(store: Store, version: int | None = None) -> TableState:
         raise
 
 
+def list_newer(store: Store, state: TableState) -> LogSegment | None:
+    """The commits after a state.
+
+    None if they do not follow it without a gap, or if the log is not surely the one that it was read
+    from: then only `list_segment` can tell.
+    """
+    files = list_log_files(store, state.version)
+    tip = state.tip
+    file = next((each.status for each in files if tip and each.path == tip.file.path), None)
+    if tip is None or file is None or not is_same_log(store, tip, file):
+        return None
+    return newer_segment(files, state.version)
+
+
 def load_state(store: Store, segment: LogSegment, previous: TableState | None = None) -> TableState:
     """The state that a segment describes, read from the last state on where one is given.
 
@@ -86,7 +149,11 @@ def load_state(store: Store, segment: LogSegment, previous: TableState | None = 
     except (MalformedLogError, FileMissingError) as damage:
         if not segment.compactions:
             raise
-        state = _replayed(store, replace(segment, compactions=()), previous)
+        try:
+            state = _replayed(store, replace(segment, compactions=()), previous)
+        except FileMissingError as gone:
+            msg = f"{damage.what} The commits that could stand in for it are gone: {gone.what}"
+            raise MalformedLogError(msg, "Restore the files of the log from a backup.") from damage
         _log.warning("Log compactions of %s were passed over: %s", store.root, damage)
         return state
 
@@ -98,34 +165,46 @@ def _replayed(store: Store, segment: LogSegment, previous: TableState | None) ->
         replay.start_from(previous)
     elif segment.checkpoint is not None:
         replay.start_from_checkpoint(store, segment)
-    for actions in iter_commits(store, _commit_files(segment)):
-        replay.apply(actions)
+    files = _commit_files(segment)
+    statuses = [file.status for file in files]
+    for file, actions in zip(files, iter_commits(store, statuses), strict=True):
+        is_compaction = file.name.kind is LogFileKind.COMPACTED
+        replay.apply(each_once(actions, file.path, _DELETE_IT) if is_compaction else actions)
     for commit in segment.commits:
         latest_ms = later_ms(commit.status.modified_ms, latest_ms)
     if latest_ms is None and segment.tip is not None:
         latest_ms = segment.tip.status.modified_ms
-    return replay.state(store.root, segment.version, latest_ms)
+    last = _last_file(segment) or (previous.last_file if previous is not None else None)
+    return replay.state(store.root, segment.version, latest_ms, last)
 
 
-def _commit_files(segment: LogSegment) -> list[FileStatus]:
+def _last_file(segment: LogSegment) -> FileStatus | None:
+    file = segment.commits[-1] if segment.commits else segment.tip
+    if file is None and segment.checkpoint is not None:
+        file = segment.checkpoint.files[0]
+    return None if file is None else file.status
+
+
+def _commit_files(segment: LogSegment) -> list[LogFile]:
     """The files to read: compactions where they cover more than one commit, commits elsewhere.
 
     The newest commit is always read itself: it alone holds its `commitInfo`.
     """
     best: dict[int, LogFile] = {}
-    for each in segment.compactions:
-        if each.name.end_version < segment.version:
-            known = best.get(each.version)
-            if known is None or known.name.end_version < each.name.end_version:
-                best[each.version] = each
-    files: list[FileStatus] = []
+    for compaction in segment.compactions:
+        if compaction.name.end_version < segment.version:
+            longest = best.get(compaction.version, compaction)
+            best[compaction.version] = max(
+                longest, compaction, key=lambda file: file.name.end_version
+            )
+    files: list[LogFile] = []
     reached = -1
     for commit in segment.commits:
         if commit.version <= reached:
             continue
-        compaction = best.get(commit.version)
-        files.append(commit.status if compaction is None else compaction.status)
-        reached = commit.version if compaction is None else compaction.name.end_version
+        file = best.get(commit.version, commit)
+        files.append(file)
+        reached = file.name.end_version
     return files
 
 
@@ -154,8 +233,7 @@ class _Replay:
             return
         content = read_checkpoint(store, segment.checkpoint)
         self._checkpoint_version = segment.checkpoint.version
-        self._files = without_repeats(pa.concat_tables([self._files, *content.files]))
-        self._tombstones = pa.concat_tables([self._tombstones, *content.tombstones])
+        self._files, self._tombstones = content.files, content.tombstones
         for action in content.actions:
             self._apply_one(action)
 
@@ -182,11 +260,15 @@ class _Replay:
             case AddCDCFile() | CheckpointMetadata() | Sidecar() | UnknownAction():
                 return
 
-    def state(self, table: str, version: int, file_time_ms: int | None) -> TableState:
+    def state(
+        self, table: str, version: int, file_time_ms: int | None, last_file: FileStatus | None
+    ) -> TableState:
         if self._protocol is None or self._metadata is None:
             lacks = "protocol" if self._protocol is None else "metaData"
             msg = f"The log of {table} has no {lacks} action up to version {version}."
             raise MalformedLogError(msg, "Restore the missing files of the log from a backup.")
+        if not self._metadata.schema_string:
+            raise SchemaNotSaidError(table, version)
         adds = [each for each in self._newest.values() if isinstance(each, AddFile)]
         removes = [each for each in self._newest.values() if isinstance(each, RemoveFile)]
         return TableState(
@@ -202,6 +284,7 @@ class _Replay:
             if self._commit_info is None
             else msgspec.structs.replace(self._commit_info, version=version),
             file_time_ms,
+            last_file,
         )
 
 

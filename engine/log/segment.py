@@ -25,6 +25,15 @@ from engine.log.paths import (
 from engine.storage.base import FileStatus, Store
 
 MAX_HINT_BYTES = 16 * 1024 * 1024
+STATES = frozenset(
+    {
+        LogFileKind.COMMIT,
+        LogFileKind.CHECKPOINT,
+        LogFileKind.CHECKPOINT_PART,
+        LogFileKind.CHECKPOINT_V2,
+    }
+)
+"""The files whose names say that there was a version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,7 @@ class LogSegment:
     tip: LogFile | None = None
 
     def since(self, version: int) -> "LogSegment":
-        """The same without what is already known at a version; the checkpoint goes too."""
+        """The segment without the commits up to a version that is known, and without its checkpoint."""
         later = tuple(each for each in self.commits if each.version > version)
         compactions = tuple(each for each in self.compactions if each.version > version)
         return LogSegment(self.version, None, later, compactions)
@@ -111,6 +120,25 @@ def list_segment(
         return _listed(store, version, checkpoint_before)
 
 
+def check_log(store: Store) -> None:
+    """Make sure that there is a log; where its beginning or a checkpoint hint is there, by a look.
+
+    Raises:
+        TableNotFoundError: there is none.
+    """
+    if (
+        store.stat(commit_path(0)) is None
+        and read_hint(store) is None
+        and not list_log_files(store)
+    ):
+        raise _no_table(store)
+
+
+def _no_table(store: Store) -> TableNotFoundError:
+    msg = f"There is no Delta table at {store.root}."
+    return TableNotFoundError(msg, "Check the location, or create the table.")
+
+
 def _listed(store: Store, version: int | None, checkpoint_before: int | None) -> LogSegment:
     hint = read_hint(store) if checkpoint_before is None else None
     if hint is not None and (version is None or hint <= version):
@@ -119,23 +147,17 @@ def _listed(store: Store, version: int | None, checkpoint_before: int | None) ->
             return _segment(store, files, version, None)
     files = list_log_files(store)
     if not files:
-        msg = f"There is no Delta table at {store.root}."
-        raise TableNotFoundError(msg, "Check the location, or create the table.")
+        raise _no_table(store)
     return _segment(store, files, version, checkpoint_before)
 
 
-def list_newer(store: Store, version: int, known_ms: int | None = None) -> LogSegment | None:
-    """The commits after a version that is known already, `known_ms` being its time by its file.
+def newer_segment(files: Sequence[LogFile], version: int) -> LogSegment | None:
+    """Of the files of the log from a version on, the commits after it.
 
-    None if they do not follow it without a gap, or if the file was written after that time, as
-    where the table was deleted and made anew: then only `list_segment` can tell.
+    None if they do not follow it without a gap: then only `list_segment` can tell.
     """
-    files = list_log_files(store, version)
     commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}
-    known = commits.get(version)
-    if known is not None and known_ms is not None and known.status.modified_ms > known_ms:
-        return None
-    newest = max((each.name.end_version for each in files if _makes_version(each)), default=-1)
+    newest = max((each.version for each in files if each.name.kind in STATES), default=-1)
     if newest < version or any(v not in commits for v in range(version + 1, newest + 1)):
         return None
     later = tuple(commits[v] for v in range(version + 1, newest + 1))

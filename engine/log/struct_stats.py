@@ -8,6 +8,9 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from engine.schema.civil_time import DAY_MICROS, days_of
+
+_FIRST_DAY, _LAST_DAY = days_of("0001-01-01"), days_of("+10000-01-01")
 _CONTROL = "[\x00-\x1f]"
 
 
@@ -53,7 +56,8 @@ def _moment(array: pa.Array) -> pa.Array:
     wall = pc.floor_temporal(array, unit="microsecond").cast(pa.int64())
     scale = {"s": 1_000_000, "ms": 1000, "us": 1}.get(array.type.unit)
     micros = pc.multiply(wall, scale) if scale else pc.divide(wall, 1000)
-    text = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
+    known = _where(micros, _FIRST_DAY * DAY_MICROS, _LAST_DAY * DAY_MICROS)
+    text = pc.strftime(known.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
     return pc.binary_join_element_wise('"', text, f'{zone}"', "")
 
 
@@ -70,7 +74,17 @@ def _floating(array: pa.Array) -> pa.Array:
 
 
 def _date(array: pa.Array) -> pa.Array:
-    return _quoted(array.cast(pa.date32()).cast(pa.string()))
+    days = _where(array.cast(pa.date32()).cast(pa.int32()), _FIRST_DAY, _LAST_DAY)
+    return _quoted(days.cast(pa.date32()).cast(pa.string()))
+
+
+def _where(numbers: pa.Array, first: int, last: int) -> pa.Array:
+    """The numbers from the first to before the last, null in the place of others.
+
+    Bounds of other years are left out: no text that is read again says them.
+    """
+    within = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, last))
+    return pc.if_else(within, numbers, pa.scalar(None, numbers.type))
 
 
 _WRITERS = (

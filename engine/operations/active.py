@@ -2,13 +2,21 @@
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from engine.storage.uri import real_place
 
+RunningSince = Callable[[], int | None]
+"""Tells when the oldest operation began that may be writing elsewhere, None where there is none."""
+
 _running: dict[str, dict[str, tuple[int, str]]] = {}
 _lock = threading.Lock()
+
+
+def nobody_runs() -> int | None:
+    """Of who knows of no other process."""
+    return None
 
 
 @contextmanager

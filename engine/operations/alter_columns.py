@@ -17,7 +17,12 @@ from engine.operations.result import OperationResult, Plan
 from engine.operations.schema_edit import changed, dropped, edit, inserted, moved, widened
 from engine.operations.write_rows import Terms, under
 from engine.protocol.features import supported_features
-from engine.protocol.properties import STATS_COLUMNS, column_list_entry, split_column_list
+from engine.protocol.properties import (
+    CONSTRAINT_PREFIX,
+    STATS_COLUMNS,
+    column_list_entry,
+    split_column_list,
+)
 from engine.schema.column_mapping import mapping_mode, with_mapping
 from engine.schema.types import StructField, StructType, type_to_json
 from engine.snapshot.definition import check_change_feed, check_default
@@ -26,7 +31,7 @@ from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.shape import is_assignable
-from engine.spark.table_rules import CONSTRAINT_PREFIX, DEFAULT, GENERATED, IDENTITY
+from engine.spark.table_rules import DEFAULT, GENERATED, IDENTITY
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
@@ -121,7 +126,7 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     else:
         change = changed(path[-1], lambda each: _altered(command, snapshot, each))
     schema = edit(snapshot.schema, path[:-1], change)
-    if command.nullable is False and not execution.dry_run:
+    if command.nullable is False and not execution.options.dry_run:
         _check_no_nulls(execution, txn, snapshot, path)
     parameters = {"column": {"name": command.column, "change": command._change()}}
     return _commit(execution, txn, schema, "CHANGE COLUMN", parameters)
@@ -182,7 +187,7 @@ def _commit(
     partitions = _moved(snapshot.metadata.partition_columns, moved or {})
     metadata = msgspec.structs.replace(terms.metadata, partition_columns=partitions)
     terms = replace(terms, metadata=metadata)
-    if execution.dry_run:
+    if execution.options.dry_run:
         what = f"The schema would have {len(schema)} columns; concurrent writes would fail."
         return OperationResult(plan=Plan(what))
     txn.stage(*terms.changes_from(snapshot))

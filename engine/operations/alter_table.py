@@ -9,10 +9,10 @@ from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
 from engine.operations.write_rows import Terms, under
 from engine.protocol.features import supported_features, upgrade
+from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.snapshot.new_table import clustering_domain
 from engine.spark.columns import is_true
 from engine.spark.reader import ScanRequest, scan
-from engine.spark.table_rules import CONSTRAINT_PREFIX
 
 
 def add_constraint(command: AddConstraint, execution: Execution) -> OperationResult:
@@ -29,7 +29,7 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
         msg = f"There is a constraint {command.name} already."
         raise InvalidPropertyError(msg, "Drop it first.", field="name")
     condition = command.checked(snapshot.schema)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return OperationResult(plan=Plan(f"{snapshot.file_count} files would be checked."))
     txn.read_whole_table()
     files = snapshot.add_files()
@@ -63,7 +63,7 @@ def drop_constraint(command: DropConstraint, execution: Execution) -> OperationR
             return OperationResult(message="There is no such constraint: nothing was done.")
         msg = f"There is no constraint {command.name}."
         raise InvalidPropertyError(msg, "Check its name.", field="name")
-    if execution.dry_run:
+    if execution.options.dry_run:
         return OperationResult(plan=Plan("The constraint would be dropped."))
     txn.stage(msgspec.structs.replace(snapshot.metadata, configuration=kept))
     return execution.commit(txn, "DROP CONSTRAINT", {"name": command.name}, {})
@@ -83,7 +83,7 @@ def cluster_by(command: ClusterBy, execution: Execution) -> OperationResult:
     domain = clustering_domain(snapshot.schema, command.columns, snapshot.mapping_mode)
     if snapshot.clustering_columns == command.columns:
         return OperationResult(message="The table is clustered like this already.")
-    if execution.dry_run:
+    if execution.options.dry_run:
         return OperationResult(plan=Plan("The clustering columns would change, no row would."))
     missing = {"clustering", "domainMetadata"} - supported_features(snapshot.protocol)
     if missing:

@@ -16,7 +16,7 @@ def append(command: Append, execution: Execution) -> OperationResult:
         BadRowsError: a row of the source does not fit.
         InvariantViolationError: a row breaks a rule of the table.
     """
-    if execution.dry_run:
+    if execution.options.dry_run:
         return OperationResult(plan=Plan(f"Rows would be added: {command.source.sql()}"))
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)

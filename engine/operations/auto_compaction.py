@@ -8,7 +8,7 @@ validated like any other: the write has landed before, and stands whatever becom
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -25,6 +25,7 @@ from engine.expressions.render import to_sql
 from engine.expressions.tree import Column, Expression, Literal
 from engine.log.commits import read_commit
 from engine.operations.execution import Execution
+from engine.operations.options import FollowUpRunner
 from engine.operations.result import FollowUp, OperationResult
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import parse_partition_value
@@ -41,8 +42,6 @@ Partition = tuple[tuple[str, str | None], ...]
 """Physical names and values, sorted: equal for files of one partition."""
 Settings = Mapping[str, str]
 """Spark's `spark.databricks.delta.autoCompact.*`, by the last part of their names."""
-FollowUpRunner = Callable[[Optimize], OperationResult | None]
-"""Has a compaction done, at once, or later by another: then it returns None."""
 
 
 @dataclass(frozen=True)

@@ -13,24 +13,26 @@ from urllib.parse import quote
 import msgspec
 
 from engine.actions.codec import Action
+from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
 from engine.actions.table import Protocol
 from engine.commands.clone import Clone
 from engine.commands.names import table_sql
+from engine.deletion_vectors.files import locate
 from engine.errors import InvalidPropertyError, RequestError, TableExistsError
 from engine.log.segment import list_log_files
 from engine.operations.copied_files import CopiedFile, FileCopy, copied_file
 from engine.operations.execution import Execution, removal
 from engine.operations.file_copies import copy_files
+from engine.operations.restored_files import SharedFiles
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.shared_files import shared_file
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature, supported_features, upgrade
 from engine.schema.column_mapping import MODE_KEY
 from engine.snapshot.new_table import CLUSTERING_DOMAIN, with_defaults
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.file_writer import PATH_SAFE
-from engine.storage.uri import local_path
+from engine.storage.uri import ResolvedPath, local_path, resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
@@ -77,7 +79,8 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
         RequestError: source and target overlap.
         InvalidPropertyError: the table that is there maps its columns in another way.
         PathOutsideRootError: the source itself has files outside every allowed root.
-        DataFileError: a file to copy is gone.
+        DataFileError: a file to copy or to share is gone.
+        RequestError: a VACUUM of the source may be deleting them at this moment.
         ConflictError: anything landed in the target in between.
     """
     exists = bool(list_log_files(execution.table.store))
@@ -91,10 +94,13 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
     txn = execution.begin() if exists else _creating(execution)
     current = txn.snapshot
     change = _change(source, current, execution.now_ms, deep=command.deep)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return _plan(source, change, deep=command.deep)
     if change.copies:
         copy_files(execution, change.copies, owner.storage_options)
+    if not command.deep:
+        observer = execution.options.observer
+        txn.observe(SharedFiles(owner, source, execution.now_ms, observer))
     if exists:
         txn.read_whole_table()
     txn.stage(*change.terms, *map(removal, change.removed), *change.added)
@@ -112,8 +118,8 @@ def clone(command: Clone, execution: Execution) -> OperationResult:
 def _owner(command: Clone, execution: Execution) -> DeltaTable:
     """The table that is cloned."""
     target = execution.table
-    if execution.resolve is not None:
-        table = execution.resolve(command.source_table)
+    if execution.options.resolve is not None:
+        table = execution.options.resolve(command.source_table)
     else:
         options, roots = dict(target.storage_options), target.allowed_roots
         table = DeltaTable.open(command.source_table, options, allowed_roots=roots)
@@ -133,8 +139,8 @@ def _creating(execution: Execution) -> OptimisticTransaction:
     return OptimisticTransaction(
         execution.table,
         None,
-        txn_id=execution.txn_id,
-        observer=execution.observer,
+        txn_id=execution.options.txn_id,
+        observer=execution.options.observer,
         clock=execution.table.clock,
     )
 
@@ -260,3 +266,36 @@ def _plan(source: Snapshot, change: _Change, *, deep: bool) -> OperationResult:
         f" {source.version} of {source.table_uri}; {len(change.removed)} of its own would go."
     )
     return OperationResult(plan=plan_of(summary, files, version=source.version))
+
+
+def shared_file(owner: Snapshot, add: AddFile) -> AddFile:
+    """A live file of a table, and its deletion vector, for the log of another table.
+
+    Row ids stay behind: they count the rows of their own table.
+
+    Raises:
+        PathOutsideRootError: the file lies outside the table and its allowed roots.
+    """
+    place = resolve_log_path(owner.table_uri, add.path, owner.allowed_roots)
+    return msgspec.structs.replace(
+        add,
+        path=_absolute(place),
+        deletion_vector=_shared_vector(owner, add.deletion_vector),
+        data_change=True,
+        base_row_id=None,
+        default_row_commit_version=None,
+    )
+
+
+def _shared_vector(
+    owner: Snapshot, vector: DeletionVectorDescriptor | None
+) -> DeletionVectorDescriptor | None:
+    if vector is None or vector.storage_type == "i":
+        return vector
+    place = _absolute(locate(owner.table_uri, vector, owner.allowed_roots))
+    return msgspec.structs.replace(vector, storage_type="p", path_or_inline_dv=place)
+
+
+def _absolute(place: ResolvedPath) -> str:
+    scheme, _, rest = place.root.rpartition("://")
+    return f"{scheme or 'file'}://{quote(f'{rest}/{place.path}', safe=PATH_SAFE)}"

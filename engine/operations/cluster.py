@@ -23,9 +23,9 @@ from engine.schema.types import ArrayType, MapType, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import target_type
 from engine.spark.columns import column
-from engine.spark.curve import CURVE, along_curve
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.writer import Written, write
+from engine.spark.zorder import CURVE, along_zorder
 
 CLUSTERED = "liquid"
 _ENOUGH = 0.5
@@ -63,7 +63,7 @@ def rewrite_ordered(
     """
     names = command.zorder_by or snapshot.clustering_columns
     _check_columns(snapshot, names)
-    if execution.dry_run:
+    if execution.options.dry_run:
         listed = [PlannedFile.of(add, "its rows are ordered anew") for add in files]
         plan = plan_of(f"{len(files)} files would be ordered by {', '.join(names)}.", listed)
         return OperationResult(plan=plan)
@@ -101,7 +101,7 @@ def _write(
         frame = scan(execution.spark, table, ScanRequest(files, row_ids=kept))
         columns = [_value(snapshot, name) for name in names]
         if len(columns) > 1:
-            frame = along_curve(frame, columns, rows)
+            frame = along_zorder(frame, columns, rows)
             columns = [column(CURVE)]
         partitions = [column(each.name) for each in table.partition_fields]
         ordered = frame.repartitionByRange(pieces, *partitions, *columns)

@@ -40,13 +40,13 @@ def create(command: Create, execution: Execution) -> OperationResult:
         return _existing(command, execution)
     rows = source_rows(execution, command.source, command.schema, None) if command.source else None
     actions = _first(command, execution, rows)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return OperationResult(plan=Plan(f"A table would be created at {execution.table.uri}."))
     txn = OptimisticTransaction(
         execution.table,
         None,
-        txn_id=execution.txn_id,
-        observer=execution.observer,
+        txn_id=execution.options.txn_id,
+        observer=execution.options.observer,
         clock=execution.table.clock,
     )
     written = Written()
@@ -74,7 +74,7 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     removed = snapshot.add_files()
-    if execution.dry_run:
+    if execution.options.dry_run:
         files = [PlannedFile.of(add, "replaced") for add in removed]
         return OperationResult(plan=plan_of("The table would be replaced.", files))
     txn.read_whole_table()

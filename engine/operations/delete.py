@@ -37,7 +37,7 @@ def delete(command: Delete, execution: Execution) -> OperationResult:
     condition = execution.condition(command, snapshot, tables.schema)
     txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return _plan(snapshot, condition, candidates)
     gone = find_rows(execution, snapshot, condition, candidates, tables)
     scanned = monotonic()

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from engine.actions.codec import Action
 from engine.actions.files import RemoveFile
+from engine.clock import surely_ms
 from engine.commands.alter import DropFeature
 from engine.deletion_vectors.files import locate
 from engine.errors import EngineError, RequestError
@@ -27,8 +28,8 @@ from engine.operations.execution import Execution
 from engine.operations.feature_uses import speaks_of, use_of
 from engine.operations.result import OperationResult, Plan
 from engine.protocol.features import FEATURES, supported_features, upgrade, without
+from engine.snapshot.post_commit import checkpoint, protected_before
 from engine.snapshot.snapshot import Snapshot, load_snapshot
-from engine.snapshot.upkeep import checkpoint, protected_before
 from engine.spark.file_writer import PATH_SAFE
 
 _log = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ def drop_feature(command: DropFeature, execution: Execution) -> OperationResult:
     if name == _PROTECTION and not cut:
         msg = f"{name} guards history that older clients cannot read."
         raise RequestError(msg, "Drop it with TRUNCATE HISTORY.", field="truncate_history")
-    if execution.dry_run:
+    if execution.options.dry_run:
         return OperationResult(plan=Plan(_summary(name, in_history=in_history, cut=cut)))
     before: tuple[int, ...] = ()
     if in_history:
@@ -115,7 +116,7 @@ def _barrier(execution: Execution, snapshot: Snapshot, name: str) -> tuple[int, 
     if name == "deletionVectors":
         txn.stage(*_vector_tombstones(snapshot))
     operation = "Deletion Vector Tombstones" if txn.actions else "Empty Commit"
-    txn.commit(operation, {}, {}, user_name=execution.user_name, even_if_empty=True)
+    txn.commit(operation, {}, {}, user_name=execution.options.user_name, even_if_empty=True)
     checkpoint(execution.table.snapshot(), execution.now_ms)
     return (txn.outcome.version,) if txn.outcome else ()
 
@@ -169,7 +170,7 @@ def _cut_history(execution: Execution, name: str) -> None:
     )
     last = _last_trace(snapshot, name)
     if last is not None:
-        hours = retention_ms / 3_600_000
+        hours = surely_ms(retention_ms) / 3_600_000
         msg = f"{name} cannot be dropped from {snapshot.table_uri}: version {last} still speaks of it."
         remedy = (
             f"Run it again once a checkpoint after version {last} is {hours:g} hours old"

@@ -5,18 +5,17 @@ VACUUM finds the rest.
 """
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile, tombstone
+from engine.actions.table import SetTransaction
 from engine.commands.command import Command
 from engine.deletion_vectors.files import locate
 from engine.errors import (
@@ -32,22 +31,21 @@ from engine.expressions.queries.binding import Tables
 from engine.expressions.traits import is_deterministic
 from engine.expressions.tree import Expression
 from engine.log.commits import read_commit
+from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import has_feature
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.failures import spark_failure
+from engine.spark.java_causes import SPARK_ERRORS
 from engine.spark.jobs import Progress, ProgressCallback, job_group, no_progress
-from engine.spark.row_checks import engine_error
 from engine.spark.table_files import TableFiles
 from engine.spark.winner_rows import condition_tester
 from engine.storage.uri import resolve_log_path
 from engine.table import DeltaTable
-from engine.transaction.observer import TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 READ, COMMIT = "read the table", "commit"
-Resolve = Callable[[str], DeltaTable]
-"""Opens the table that a statement names."""
 
 
 @dataclass
@@ -57,23 +55,16 @@ class Execution:
     Attributes:
         table: the table.
         session: Spark, None where the caller has none.
-        txn_id: of the commit; several commits of one run add a step to it.
-        dry_run: plan only, write nothing.
-        running_since_ms: since when other jobs may be writing files that no log names yet.
+        options: how it is run; where a run makes several commits, a step is added to `txn_id`.
         run_id: is in the name of every data file that the run writes before its next commit.
+        read_version: the version that its transactions are to read; None for the latest.
         last_read: the version that its last transaction read, None where it read none.
     """
 
     table: DeltaTable
     session: SparkSession | None = None
-    txn_id: str | None = None
-    observer: TransactionObserver | None = None
-    progress: ProgressCallback = no_progress
-    dry_run: bool = False
-    running_since_ms: int | None = None
-    user_metadata: str | None = None
-    user_name: str | None = None
-    resolve: Resolve | None = None
+    options: RunOptions = field(default_factory=RunOptions)
+    read_version: int | None = None
     _fresh: list[str] = field(default_factory=list)
     run_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     last_read: Snapshot | None = None
@@ -95,6 +86,11 @@ class Execution:
         return self.session
 
     @property
+    def progress(self) -> ProgressCallback:
+        """Whom to tell how far the run is."""
+        return self.options.progress or no_progress
+
+    @property
     def now_ms(self) -> int:
         """The time of the run, fixed when it began."""
         if self._now_ms is None:
@@ -102,11 +98,17 @@ class Execution:
         return self._now_ms
 
     def begin(self, step: str = "") -> OptimisticTransaction:
-        """A transaction on the newest version."""
+        """A transaction on the latest version, or on the one that the command's source saw."""
         self._stage = READ
         self.progress(Progress(READ, 0, 0, "versions"))
-        txn_id = f"{self.txn_id}:{step}" if self.txn_id and step else self.txn_id
-        txn = self.table.start_transaction(txn_id=txn_id, observer=self.observer)
+        txn_id = (
+            f"{self.options.txn_id}:{step}" if self.options.txn_id and step else self.options.txn_id
+        )
+        txn = self.table.start_transaction(
+            txn_id=txn_id, observer=self.options.observer, version=self.read_version
+        )
+        if self.options.application is not None:
+            txn.read_application(self.options.application[0])
         self.last_read = txn.snapshot
         if self.session is not None:
             txn.test_rows_with(condition_tester(self.session))
@@ -152,6 +154,22 @@ class Execution:
         return found
 
     @contextmanager
+    def in_engine_words(self) -> Iterator[None]:
+        """Raise what Spark raises as the engine's errors.
+
+        Not while a commit is under way: whether it landed the log alone can tell.
+
+        Raises:
+            EngineError: what went wrong, as `spark_failure`.
+        """
+        try:
+            yield
+        except SPARK_ERRORS as error:
+            if self._committing:
+                raise
+            raise spark_failure(error, self.table.uri) from error
+
+    @contextmanager
     def spark_stage(self, stage: str) -> Iterator[None]:
         """Run Spark actions as a stage that is reported and can be cancelled.
 
@@ -162,9 +180,9 @@ class Execution:
         try:
             with job_group(self.spark, stage, self.progress):
                 yield
-        except (PySparkException, Py4JError) as error:
+        except SPARK_ERRORS as error:
             self._is_torn = True
-            raise engine_error(error, self.table.uri) from error
+            raise spark_failure(error, self.table.uri) from error
         except OperationCancelledError:
             self._is_torn = True
             raise
@@ -207,13 +225,14 @@ class Execution:
         """
         self._stage = COMMIT
         self.progress(Progress(COMMIT, 0, 1, "commits"))
+        self._stage_application(txn)
         self._committing = True
         version = txn.commit(
             operation,
             parameters,
             metrics,
-            user_metadata=self.user_metadata,
-            user_name=self.user_name,
+            user_metadata=self.options.user_metadata,
+            user_name=self.options.user_name,
         )
         outcome = txn.outcome
         if outcome is not None and outcome.recognised:
@@ -230,6 +249,12 @@ class Execution:
             versions=(version,) if committed else (),
         )
 
+    def _stage_application(self, txn: OptimisticTransaction) -> None:
+        if self.options.application is None:
+            return
+        app_id, version = self.options.application
+        txn.stage(SetTransaction(app_id=app_id, version=version, last_updated=self.now_ms))
+
     def note(
         self,
         operation: str,
@@ -240,7 +265,7 @@ class Execution:
         """A commit that changes nothing and says what was done."""
         txn = self.begin(step)
         version = txn.commit(
-            operation, parameters, metrics, user_name=self.user_name, even_if_empty=True
+            operation, parameters, metrics, user_name=self.options.user_name, even_if_empty=True
         )
         attempts = txn.outcome.attempts if txn.outcome else 1
         return OperationResult(version, dict(metrics), attempts=attempts, versions=(version,))
@@ -309,7 +334,7 @@ def removal(
 
 
 def with_vector(add: AddFile, vector: DeletionVectorDescriptor, stats: str) -> AddFile:
-    """The same file with more rows deleted."""
+    """The add of a file with another deletion vector and the statistics that go with it."""
     return msgspec.structs.replace(add, deletion_vector=vector, stats=stats, data_change=True)
 
 

@@ -11,6 +11,7 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata
 from engine.errors import InvalidSchemaError
 from engine.protocol.features import FEATURES, required_features, supported_features
+from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import (
     StructField,
     StructType,
@@ -49,7 +50,7 @@ def speaks_of(action: Action, feature: str) -> bool:
 
 def _metadata_needs(metadata: Metadata, feature: str) -> bool:
     try:
-        schema = parse_schema(metadata.schema_string)
+        schema = parse_schema(metadata.schema_string) if metadata.schema_string else StructType()
     except InvalidSchemaError:
         return True
     if feature in _WIDENING and any(TYPE_CHANGES in each.metadata for each in _fields(schema)):
@@ -76,11 +77,10 @@ def _change_feed(snapshot: Snapshot) -> Use | None:
 
 
 def _constraints(snapshot: Snapshot) -> Use | None:
-    prefix = "delta.constraints."
     names = [
-        key.removeprefix(prefix)
+        key.removeprefix(CONSTRAINT_PREFIX)
         for key in snapshot.metadata.configuration
-        if key.startswith(prefix)
+        if key.startswith(CONSTRAINT_PREFIX)
     ]
     return Use(f"there are constraints: {_few(names)}", "Drop them first.") if names else None
 

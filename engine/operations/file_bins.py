@@ -65,7 +65,7 @@ def batches(bins: Sequence[Bin], size_bytes: int) -> Iterator[list[Bin]]:
 
 
 def digest(bins: Iterable[Bin]) -> str:
-    """The same for the same sources, so that a run finds the commit of an earlier run."""
+    """A name for the sources of some bins: equal sources have equal names in every run."""
     keys = sorted(f"{add.path}\0{add.key[1] or ''}" for each in bins for add in each)
     return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
 

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cache
 from threading import Event
 
-from engine.errors import DataFileError, OperationCancelledError
+from engine.errors import DataFileMissingError, OperationCancelledError
 from engine.operations.copied_files import FileCopy
 from engine.operations.execution import Execution
 from engine.spark.jobs import Progress
@@ -30,7 +30,7 @@ def copy_files(
     """Copy what is not there yet; how many files that were.
 
     Raises:
-        DataFileError: a file of the source is gone.
+        DataFileMissingError: a file of the source is gone.
         OperationCancelledError: the caller cancelled; files half copied are not there.
     """
     stopped = Event()
@@ -57,7 +57,7 @@ class _Copying:
         wanted, there = source.stat(copy.source.path), self._target.stat(copy.path)
         if wanted is None:
             msg = f"{copy.source.path} of {copy.source.root} is gone, and cannot be cloned."
-            raise DataFileError(msg, "Clone a version whose files have not been vacuumed.")
+            raise DataFileMissingError(msg, "Clone a version whose files have not been vacuumed.")
         if there is not None and self._is_copy(there, wanted):
             return False
         self._target.put_stream(copy.path, self._pieces(source, copy.source.path))

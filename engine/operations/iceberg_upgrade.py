@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from engine.actions.files import AddFile
 from engine.commands.model import Reorg
 from engine.errors import RequestError
-from engine.iceberg.upkeep import is_iceberg, refresh_iceberg
+from engine.iceberg.post_commit import refresh_iceberg
 from engine.operations.execution import Execution
 from engine.operations.file_bins import BinRule, pack
 from engine.operations.optimize import combined, rewrite_bins
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.set_properties import property_actions
-from engine.protocol.iceberg_compat import COMPAT_VERSION, faults_of
+from engine.protocol.iceberg_compat import COMPAT_VERSION, faults_of, is_iceberg
 from engine.schema.column_mapping import ICEBERG_COMPAT_KEY, MODE_KEY, mapping_mode
 from engine.snapshot.snapshot import Snapshot
 
@@ -43,7 +43,7 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
     snapshot = execution.table.snapshot()
     wanted = _rules(snapshot)
     _check_possible(snapshot, {**snapshot.metadata.configuration, **wanted})
-    if execution.dry_run:
+    if execution.options.dry_run:
         return _plan(snapshot)
     results = [_set(execution, "upgrade", wanted, "REORG TABLE UPGRADE UNIFORM")]
     results += _rewritten(execution)

@@ -8,20 +8,25 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile, AddFile
+from engine.commands.command import column_path
 from engine.commands.merge import (
+    BY_SOURCE,
+    DELETE,
     INSERT_ALL,
+    MATCHED,
     NOT_MATCHED,
     UPDATE_ALL,
     AnalysedClause,
+    AnalysedMerge,
     Merge,
 )
-from engine.conflicts.reads import row_obstacle
-from engine.expressions.traits import conjunction, split_conjuncts
+from engine.conflicts.reads import row_obstacle, value_obstacle
+from engine.expressions.render import to_sql
+from engine.expressions.traits import conjunction, spark_expressions, split_conjuncts
 from engine.expressions.tree import TRUE
 from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_vectors
 from engine.operations.merge_ranges import source_ranges
-from engine.operations.merge_report import MergeCounts, merge_metrics, merge_parameters
-from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows
+from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, with_computed_source
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import RowDeletion, settle
@@ -105,7 +110,7 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     started = monotonic()
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return _plan(snapshot)
     with execution.spark_stage("read the source"):
         merging = _begin(command, execution, txn, snapshot)
@@ -147,21 +152,23 @@ def _begin(
     incoming = source_rows(execution, command.source, terms.schema, txn)
     if txn.has_read:  # rows that the source should have had need not join anything
         txn.use_files_alone("its source reads the target")
-    if command.schema_evolution and _takes_all(command):
-        terms = with_new_columns(terms, incoming.schema)
+    if command.schema_evolution:
+        terms = with_new_columns(terms, _taken(command, incoming.schema))
     tables = QueryTables(execution, txn)
     analysed = command.analysed(
         terms.schema, incoming.schema, now_ms=execution.now_ms, tables=tables.schema
     )
     for each in analysed.clauses:
         _check_clause(each, terms.schema)
-    numbered = incoming.frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
+    analysed, frame = with_computed_source(analysed, incoming.frame)
+    numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
     source = numbered.localCheckpoint(eager=True)
     ranges = [] if analysed.reads_whole_target else source_ranges(analysed.on, source)
     stated = [part for part in split_conjuncts(analysed.target_condition()) if part != TRUE]
     condition = conjunction([*stated, *ranges])
     txn.read_where(None if condition == TRUE else condition)
-    obstacles = [why for each in analysed.expressions() if (why := row_obstacle(each))]
+    obstacles = [why for each in analysed.conditions() if (why := row_obstacle(each))]
+    obstacles += [why for each in analysed.values() if (why := value_obstacle(each))]
     if obstacles:
         txn.use_files_alone(obstacles[0])
     elif (reached := analysed.reached_without_source()) is not None:
@@ -179,8 +186,14 @@ def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
         check_explicit(schema, StructType(tuple(each for each in schema if each.name in named)))
 
 
-def _takes_all(command: Merge) -> bool:
-    return any(each.action in {UPDATE_ALL, INSERT_ALL} for each in command.clauses)
+def _taken(command: Merge, source: StructType) -> StructType:
+    """The source's columns that the target is to have: all where `*` is set, else those set by name."""
+    if any(each.action in {UPDATE_ALL, INSERT_ALL} for each in command.clauses):
+        return source
+    alias = command.target_alias.lower()
+    paths = (column_path(key.lower()) for each in command.clauses for key in each.assignments)
+    names = {path[-1] for path in paths if path[:-1] in {(), (alias,)}}
+    return StructType(tuple(each for each in source if each.name.lower() in names))
 
 
 def _match(merging: _Merging) -> _Matched:
@@ -236,6 +249,8 @@ def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFi
 
 def _unmatched_source(merging: _Merging) -> DataFrame:
     rows = merging.rows
+    if rows.pairs_found is None and spark_expressions(rows.merge.on):
+        rows = replace(rows, pairs_found=rows.pairs(merging.target()))
     if rows.pairs_found is not None:
         return rows.source.join(rows.pairs_found.select(SOURCE_ROW), SOURCE_ROW, "left_anti")
     target = scan(merging.execution.spark, merging.table, ScanRequest(merging.candidates))
@@ -271,3 +286,66 @@ def _changes(
 def _plan(snapshot: Snapshot) -> OperationResult:
     files = [PlannedFile.of(add, "may be read") for add in snapshot.add_files()]
     return OperationResult(plan=plan_of(f"Up to {len(files)} files would be read.", files))
+
+
+@dataclass(frozen=True, slots=True)
+class MergeCounts:
+    """Rows of a MERGE: of its source, new ones, and those that each clause was done to."""
+
+    clauses: tuple[AnalysedClause, ...]
+    source_rows: int
+    inserted_rows: int
+    by_clause: Mapping[int, int]
+
+
+def merge_metrics(counts: MergeCounts, gone: RowDeletion, written: Written) -> dict[str, int | str]:
+    """`operationMetrics` under delta-spark's names."""
+    clauses, inserted = counts.clauses, counts.inserted_rows
+
+    def total(when: str, *, deletes: bool) -> int:
+        return sum(
+            count
+            for number, count in counts.by_clause.items()
+            if clauses[number].when == when and (clauses[number].action == DELETE) == deletes
+        )
+
+    updated, dropped = total(MATCHED, deletes=False), total(MATCHED, deletes=True)
+    updated_by, dropped_by = total(BY_SOURCE, deletes=False), total(BY_SOURCE, deletes=True)
+    vectors = {f"numTarget{k.removeprefix('num')}": v for k, v in gone.vector_metrics().items()}
+    return {
+        "numSourceRows": counts.source_rows,
+        "numTargetRowsInserted": inserted,
+        "numTargetRowsUpdated": updated + updated_by,
+        "numTargetRowsMatchedUpdated": updated,
+        "numTargetRowsNotMatchedBySourceUpdated": updated_by,
+        "numTargetRowsDeleted": dropped + dropped_by,
+        "numTargetRowsMatchedDeleted": dropped,
+        "numTargetRowsNotMatchedBySourceDeleted": dropped_by,
+        "numTargetRowsCopied": max(0, written.rows - inserted - updated - updated_by),
+        "numOutputRows": written.rows,
+        "numTargetFilesAdded": len(written.adds),
+        "numTargetFilesRemoved": len(gone.removed),
+        "numTargetBytesAdded": written.size_bytes,
+        "numTargetBytesRemoved": sum(add.size for add in gone.removed),
+        **vectors,
+    }
+
+
+def merge_parameters(merge: AnalysedMerge) -> dict[str, object]:
+    """`operationParameters` under delta-spark's names."""
+
+    def predicates(when: str) -> list[dict[str, str]]:
+        found = []
+        for each in merge.clauses:
+            if each.when == when:
+                action = {"actionType": each.action.removesuffix("_all")}
+                condition = {"predicate": to_sql(each.condition)} if each.condition else {}
+                found.append({**condition, **action})
+        return found
+
+    return {
+        "predicate": [to_sql(merge.on)],
+        "matchedPredicates": predicates(MATCHED),
+        "notMatchedPredicates": predicates("not_matched"),
+        "notMatchedBySourcePredicates": predicates(BY_SOURCE),
+    }

@@ -19,13 +19,22 @@ from engine.commands.merge import (
     AnalysedMerge,
 )
 from engine.errors import MultipleSourceRowsError
-from engine.expressions.traits import has_subquery
-from engine.expressions.tree import Expression
+from engine.expressions.traits import (
+    conjunction,
+    has_subquery,
+    is_asked_once,
+    replaced,
+    spark_expressions,
+    split_conjuncts,
+)
+from engine.expressions.tree import Column as ColumnOfRow
+from engine.expressions.tree import Expression, SparkExpression
 from engine.operations.query_tables import QueryTables
 from engine.schema.types import StructType
 from engine.spark.assignment import asked_once, assigned_columns, regenerated
 from engine.spark.columns import column, is_true, to_column, to_spark_type
 from engine.spark.identity import number_rows
+from engine.spark.own_columns import with_source_columns
 from engine.spark.reader import FILE, ROW, ROW_COMMIT_VERSION, ROW_ID
 from engine.spark.shape import reshaped
 from engine.spark.table_rules import complete
@@ -59,9 +68,9 @@ class MergeRows:
 
     @property
     def asks_for_values(self) -> bool:
-        """Whether a value of a row that is there holds a subquery: `with_values` computes it."""
+        """Whether a value of a row that is there is asked once: `with_values` computes it."""
         return any(
-            has_subquery(value)
+            is_asked_once(value)
             for each in self.merge.clauses
             if each.when != NOT_MATCHED
             for value in each.assignments.values()
@@ -77,13 +86,20 @@ class MergeRows:
         Raises:
             MultipleSourceRowsError: two source rows would change one target row.
         """
-        joined = target.alias("target").join(self.source.alias("source"), to_column(self.merge.on))
-        joined, chosen = self._chosen(joined, MATCHED)
+        joined, chosen = self._chosen(self._joined(target), MATCHED)
         pairs = joined.select(
             F.col(f"target.{FILE}"), F.col(f"target.{ROW}"), F.col(f"source.{SOURCE_ROW}"), chosen
         ).localCheckpoint(eager=True)
         self._check_single(pairs)
         return pairs
+
+    def _joined(self, target: DataFrame) -> DataFrame:
+        """Both sides where ON is true; what Spark alone evaluates is asked of what the rest joins."""
+        parts = split_conjuncts(self.merge.on)
+        rest = conjunction(part for part in parts if not spark_expressions(part))
+        joined = target.alias("target").join(self.source.alias("source"), to_column(rest))
+        own = [part for part in parts if spark_expressions(part)]
+        return self.tables.matching(joined, conjunction(own)) if own else joined
 
     def _chosen(self, rows: DataFrame, when: str) -> tuple[DataFrame, Column]:
         """The rows with what conditions need, and CLAUSE: the first whose condition holds, or -1."""
@@ -100,14 +116,14 @@ class MergeRows:
         return self.tables.holds(condition) if has_subquery(condition) else is_true(condition)
 
     def unmatched_targets(self, target: DataFrame, pairs: DataFrame) -> DataFrame:
-        """The same for target rows that no source row joins and a BY SOURCE clause is for."""
+        """The target rows that no source row joins, each with the BY SOURCE clause that takes it."""
         left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
         left, chosen = self._chosen(left, BY_SOURCE)
         found = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
         return found.filter(column(CLAUSE) >= 0).localCheckpoint(eager=True)
 
     def with_values(self, target: DataFrame, actions: DataFrame) -> tuple["MergeRows", DataFrame]:
-        """The same with what is asked once beside the actions, materialised (`asked_once`)."""
+        """The merge whose values that are evaluated once stand, materialised, beside the actions."""
         clauses: list[AnalysedClause] = []
         asked: dict[str, tuple[int, Expression]] = {}
         for number, clause in enumerate(self.merge.clauses):
@@ -119,7 +135,9 @@ class MergeRows:
         if not asked:
             return self, actions
         frame = self._with_actions(target, actions, "inner")
-        frame = self.tables.prepared(frame, [value for _, value in asked.values()])
+        for number in sorted({number for number, _ in asked.values()}):
+            values_of = [value for of, value in asked.values() if of == number]
+            frame = self.tables.prepared(frame, values_of, column(CLAUSE) == number)
         columns = [
             F.when(column(CLAUSE) == number, self.tables.value(value)).alias(name)
             for name, (number, value) in asked.items()
@@ -178,7 +196,8 @@ class MergeRows:
         self, chosen: DataFrame, number: int, clause: AnalysedClause
     ) -> tuple[DataFrame, StructType]:
         """The values of one clause's rows, and the columns that they are for."""
-        chosen = self.tables.prepared(chosen, clause.assignments.values())
+        values = list(clause.assignments.values())
+        chosen = self.tables.prepared(chosen, values, column(CLAUSE) == number)
         fields = {path[0]: self.schema.get(path[0]) for path in clause.assignments}
         given = StructType(tuple(each for each in fields.values() if each is not None))
         columns = [
@@ -227,6 +246,28 @@ class MergeRows:
             raise MultipleSourceRowsError(
                 msg, "Make the source's rows unique by the columns of ON."
             )
+
+
+def with_computed_source(
+    merge: AnalysedMerge, source: DataFrame
+) -> tuple[AnalysedMerge, DataFrame]:
+    """The source with what Spark alone can compute of it beside its columns, and a MERGE over these.
+
+    Rows can then be told apart by it as by any other column of the source.
+    """
+    nodes = [
+        node
+        for tree in merge.expressions()
+        for node in spark_expressions(tree)
+        if node.sides == {"source"}
+    ]
+    columns = {node.name: ColumnOfRow((node.name,), node.type, "source") for node in nodes}
+
+    def computed(leaf: Expression) -> Expression:
+        return columns.get(leaf.name, leaf) if isinstance(leaf, SparkExpression) else leaf
+
+    rewritten = merge.rewritten(lambda tree: replaced(tree, computed)) if nodes else merge
+    return rewritten, with_source_columns(source, nodes)
 
 
 def _tick(name: str) -> str:

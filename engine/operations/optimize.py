@@ -80,7 +80,7 @@ def rewrite_bins(
     parameters: dict[str, object],
 ) -> OperationResult:
     """Compact bins, in as many commits as their size asks for."""
-    if execution.dry_run:
+    if execution.options.dry_run:
         return _plan(snapshot, bins)
     if not bins:
         return _nothing_to_do()

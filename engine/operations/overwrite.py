@@ -10,6 +10,7 @@ from engine.expressions.render import to_sql
 from engine.expressions.tree import Call, Column, Expression, Literal
 from engine.operations.delete import rewrite_without
 from engine.operations.execution import Execution, removal
+from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import find_rows, split_by_partition
 from engine.operations.source_rows import source_rows
@@ -41,7 +42,7 @@ def overwrite(command: Overwrite, execution: Execution) -> OperationResult:
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     condition = command.replaced(snapshot.schema, now_ms=execution.now_ms)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return _plan(command, snapshot, condition)
     if condition is not None:
         return _replace_where(command, execution, txn, condition)
@@ -75,7 +76,8 @@ def _replace_where(
     """Rows that match go, and every row that comes must match."""
     snapshot = execution.snapshot_of(txn)
     txn.read_where(condition, every_match_changes=True)
-    gone = find_rows(execution, snapshot, condition, snapshot.add_files(condition))
+    tables = QueryTables(execution, txn)
+    gone = find_rows(execution, snapshot, condition, snapshot.add_files(condition), tables)
     kept, changes = rewrite_without(execution, snapshot, condition, gone)
     terms = Terms.of(snapshot)
     rows = source_rows(execution, command.source, terms.schema, txn)

@@ -4,7 +4,7 @@ What is read of the command's own table its transaction has read; of other table
 when the command began to read.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException
@@ -15,12 +15,14 @@ from engine.errors import RequestError
 from engine.expressions.queries.binding import PLANNED
 from engine.expressions.queries.plan import Query, Scan
 from engine.expressions.queries.subquery_places import refuse_in
-from engine.expressions.traits import has_subquery
+from engine.expressions.traits import has_subquery, spark_expressions
 from engine.expressions.tree import VOID, Column, Expression, Subquery, walk
 from engine.operations.execution import Execution
+from engine.operations.frame_sources import register_reads
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true, to_column
+from engine.spark.own_columns import subqueries_of, with_own_columns
 from engine.spark.query_frames import QueryFrames, with_outer_columns
 from engine.spark.reader import ScanRequest, scan
 from engine.spark.table_files import TableFiles
@@ -31,8 +33,8 @@ from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 def open_table(execution: Execution, name: str) -> DeltaTable:
     """The table that a statement names."""
-    if execution.resolve is not None:
-        return execution.resolve(name)
+    if execution.options.resolve is not None:
+        return execution.options.resolve(name)
     return DeltaTable.open(name, dict(execution.table.storage_options))
 
 
@@ -73,13 +75,21 @@ class QueryTables:
         Raises:
             RequestError: Spark cannot do it.
         """
+        rows = self.prepared(rows, [condition])
         if not has_subquery(condition):
             return rows.filter(is_true(condition))
         with _refusals():
-            return self.prepared(rows, [condition]).filter(self.holds(condition))
+            return rows.filter(self.holds(condition))
 
-    def prepared(self, rows: DataFrame, conditions: Iterable[Expression]) -> DataFrame:
-        """Rows with what `holds` and `value` need of them, for these conditions and values."""
+    def prepared(
+        self, rows: DataFrame, conditions: Sequence[Expression], only: SparkColumn | None = None
+    ) -> DataFrame:
+        """Rows with what `holds` and `value` need of them, for these conditions and values.
+
+        What Spark alone evaluates is computed here, of those rows that `only` says.
+        """
+        self._register_own(conditions)
+        rows = with_own_columns(rows, conditions, only)
         columns = {
             Column(each.path[:1], VOID, each.relation)
             for condition in conditions
@@ -89,6 +99,14 @@ class QueryTables:
             if isinstance(each, Column) and not each.path[0].startswith(PLANNED)
         }
         return with_outer_columns(rows, columns) if columns else rows
+
+    def _register_own(self, trees: Sequence[Expression]) -> None:
+        """What the caller's own expressions read of the table in subqueries of theirs."""
+        for tree in trees if self._txn is not None else ():
+            for node in spark_expressions(tree):
+                frame = subqueries_of(node)
+                if frame is not None and self._txn is not None:
+                    register_reads(self._execution, frame, self._txn)
 
     def holds(self, condition: Expression) -> SparkColumn:
         """Whether a condition is true of prepared rows; null or false where it is not.

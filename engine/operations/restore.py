@@ -12,7 +12,6 @@ from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.operations.execution import Execution, removal
 from engine.operations.restored_files import RestoredFiles, check_present
 from engine.operations.result import OperationResult, PlannedFile, plan_of
-from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY
 from engine.snapshot.snapshot import Snapshot
@@ -41,13 +40,12 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     after = {add.key: add for add in wanted.add_files()}
     added = [add for key, add in after.items() if key not in before]
     removed = [add for key, add in before.items() if key not in after]
-    needed = sorted({path for add in added for path in paths_of(wanted.table_uri, add)})
-    check_present(execution.table.store, needed)
-    if execution.dry_run:
+    check_present(wanted, added)
+    if execution.options.dry_run:
         return _plan(wanted, added, removed)
-    if needed:
-        store, now_ms = execution.table.store, execution.now_ms
-        txn.observe(RestoredFiles(store, needed, now_ms, execution.observer))
+    if added:
+        observer = execution.options.observer
+        txn.observe(RestoredFiles(wanted, added, execution.now_ms, observer))
     txn.read_whole_table()
     txn.stage(*_terms(current, wanted), *map(removal, removed))
     txn.stage(*[msgspec.structs.replace(add, data_change=True) for add in added])

@@ -1,32 +1,42 @@
-"""Files that RESTORE brings back stay there until the commit that names them.
+"""Files that a commit brings back, or shares, stay there until it names them.
 
 A VACUUM that has begun does not know of that commit, and may be deleting what it names. One that
 begins after it reads it. So it is looked for right before each attempt to write the log: whoever
 takes that version first is met by the next attempt.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 
-from engine.actions.commit_info import CommitInfo
-from engine.errors import DataFileError, RequestError
+from engine.actions.commit_info import VACUUM_END, VACUUM_START, CommitInfo
+from engine.actions.files import AddFile
+from engine.clock import surely_ms
+from engine.deletion_vectors.files import locate
+from engine.errors import DataFileMissingError, PathOutsideRootError, RequestError
 from engine.log.history import iter_history
+from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
+from engine.storage.presence import missing_files
+from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
+from engine.table import DeltaTable
 from engine.transaction.observer import NO_OBSERVER, ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import AbsorbedConflict
 
 LONGEST_VACUUM_MS = 24 * 3600 * 1000
 _COMMITS = 1000
-_BEGAN, _ENDED = "VACUUM START", "VACUUM END"
 
 
-class RestoredFiles(TransactionObserver):
-    """Stops a RESTORE whose files may go, and tells another observer everything else."""
+class _Guard(TransactionObserver):
+    """Looks at files before each attempt, and tells another observer of every phase."""
 
-    def __init__(
-        self, store: Store, paths: Collection[str], now_ms: int, inner: TransactionObserver | None
-    ) -> None:
-        self._store, self._paths, self._now_ms = store, paths, now_ms
+    def __init__(self, now_ms: int, inner: TransactionObserver | None) -> None:
+        self._now_ms = now_ms
         self._inner = inner or NO_OBSERVER
+
+    def check(self) -> None:
+        """Stop a commit whose files may go."""
+        raise NotImplementedError
 
     def staged(self, txn: ObservedTransaction) -> None:
         """Everything is staged."""
@@ -45,10 +55,9 @@ class RestoredFiles(TransactionObserver):
 
         Raises:
             RequestError: a VACUUM has begun and has not said that it ended.
-            DataFileError: a file is gone.
+            DataFileMissingError: a file is gone.
         """
-        check_no_vacuum(self._store, self._now_ms)
-        check_present(self._store, self._paths)
+        self.check()
         self._inner.before_commit(txn, attempt_version)
 
     def committed(self, txn: ObservedTransaction, committed_version: int) -> None:
@@ -60,17 +69,61 @@ class RestoredFiles(TransactionObserver):
         self._inner.failed(txn, error)
 
 
+class RestoredFiles(_Guard):
+    """Stops a RESTORE whose files may go."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        adds: Sequence[AddFile],
+        now_ms: int,
+        inner: TransactionObserver | None,
+    ) -> None:
+        super().__init__(now_ms, inner)
+        self._snapshot, self._adds = snapshot, adds
+
+    def check(self) -> None:
+        """Make sure that files of an earlier version are there, and that nobody deletes them."""
+        check_no_vacuum(self._snapshot.store, self._now_ms)
+        check_present(self._snapshot, self._adds)
+
+
+class SharedFiles(_Guard):
+    """Stops a shallow clone whose files may go: those that its source does not have any more."""
+
+    def __init__(
+        self,
+        owner: DeltaTable,
+        snapshot: Snapshot,
+        now_ms: int,
+        inner: TransactionObserver | None,
+    ) -> None:
+        super().__init__(now_ms, inner)
+        self._owner, self._snapshot = owner, snapshot
+
+    def check(self) -> None:
+        """Make sure that the files of the version that is cloned are there and will be."""
+        latest = self._owner.snapshot()
+        if latest is self._snapshot:
+            return
+        live = latest.state.file_keys
+        left = [add for add in self._snapshot.add_files() if add.key not in live]
+        if left:
+            check_no_vacuum(self._owner.store, self._now_ms)
+            check_present(self._snapshot, left)
+
+
 def check_no_vacuum(store: Store, now_ms: int) -> None:
     """Make sure that no VACUUM may be deleting files of the table.
 
     Raises:
         RequestError: which one.
     """
-    latest = next(_vacuums(store, now_ms - LONGEST_VACUUM_MS), None)
-    if latest is not None and latest.operation == _BEGAN:
+    latest = next(_vacuums(store, now_ms - surely_ms(LONGEST_VACUUM_MS)), None)
+    if latest is not None and latest.operation == VACUUM_START:
         what = (
             f"A VACUUM of {store.root} began at version {latest.version} and has not said that it"
-            " ended: it may be deleting files that would come back. Nothing was written."
+            " ended: it may be deleting files that this commit would name. Nothing was written."
         )
         remedy = (
             "Wait for it. If it was killed, VACUUM … RETAIN 87600 HOURS, which deletes nothing that"
@@ -79,19 +132,35 @@ def check_no_vacuum(store: Store, now_ms: int) -> None:
         raise RequestError(what, remedy)
 
 
-def check_present(store: Store, paths: Collection[str]) -> None:
-    """Make sure that files are there.
+def check_present(snapshot: Snapshot, adds: Iterable[AddFile]) -> None:
+    """Make sure that files of a version are there, and their deletion vectors.
 
     Raises:
-        DataFileError: one is not.
+        DataFileMissingError: one is not.
     """
-    missing = [path for path in paths if store.stat(path) is None]
+    paths_at: dict[ResolvedPath, set[str]] = {}
+    for add in adds:
+        for place in _places(snapshot, add):
+            paths_at.setdefault(replace(place, path=""), set()).add(place.path)
+    missing: list[str] = []
+    for place, paths in paths_at.items():
+        store = snapshot.store if place.inside else open_beside(snapshot.store, place.root)
+        missing += missing_files(store, paths, snapshot.file_count)
     if missing:
         msg = (
-            f"The version of {store.root} that was asked for cannot be restored:"
+            f"Version {snapshot.version} of {snapshot.table_uri} is not there any more:"
             f" {len(missing)} of its files are gone, {missing[0]} among them."
         )
-        raise DataFileError(msg, "Restore a later version, or the files from a backup.")
+        raise DataFileMissingError(msg, "Name a later version, or restore the files from a backup.")
+
+
+def _places(snapshot: Snapshot, add: AddFile) -> Iterator[ResolvedPath]:
+    """The data of a file and its vector, but for what lies where nobody may read."""
+    root, allowed_roots = snapshot.table_uri, snapshot.allowed_roots
+    with suppress(PathOutsideRootError):
+        yield resolve_log_path(root, add.path, allowed_roots)
+        if add.deletion_vector is not None and add.deletion_vector.storage_type != "i":
+            yield locate(root, add.deletion_vector, allowed_roots)
 
 
 def _vacuums(store: Store, since_ms: int) -> Iterator[CommitInfo]:
@@ -99,5 +168,5 @@ def _vacuums(store: Store, since_ms: int) -> Iterator[CommitInfo]:
     for info in iter_history(store, _COMMITS):
         if (info.timestamp or 0) < since_ms:
             return
-        if info.operation in {_BEGAN, _ENDED}:
+        if info.operation in {VACUUM_START, VACUUM_END}:
             yield info

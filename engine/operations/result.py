@@ -111,11 +111,11 @@ class OperationResult:
     follow_up: FollowUp | None = None
 
     def followed_by(self, follow_up: FollowUp) -> "OperationResult":
-        """The same with what came after it."""
+        """The result with the follow-up of its write."""
         return replace(self, follow_up=follow_up)
 
     def saying(self, message: str) -> "OperationResult":
-        """The same with a sentence for people."""
+        """The result with a sentence for people."""
         return replace(self, message=message)
 
 

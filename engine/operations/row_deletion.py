@@ -14,12 +14,16 @@ from engine.actions.files import AddFile
 from engine.conflicts.row_counts import live_rows
 from engine.errors import CannotEvaluateError
 from engine.expressions.evaluate import evaluate_partition
-from engine.expressions.traits import columns_of, has_subquery, is_deterministic
+from engine.expressions.traits import columns_of, is_asked_once, is_deterministic
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, removal, uses_deletion_vectors, with_vector
 from engine.operations.query_tables import QueryTables
 from engine.schema.column_mapping import physical_name
-from engine.schema.partition_values import parse_partition_value
+from engine.schema.partition_values import (
+    YearOutOfRangeError,
+    parse_partition_value,
+    partition_text,
+)
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import column, is_true
 from engine.spark.footer_statistics import with_loose_bounds
@@ -34,8 +38,8 @@ class RowDeletion:
     """What rows of which files go.
 
     `whole` files go altogether, `masked` ones get a larger vector, `rewritten` ones must be read
-    and written without those rows (tables without deletion vectors). Where the condition holds a
-    subquery, `positions` are the rows it was true of when it was asked, once, in the files `read`.
+    and written without those rows (tables without deletion vectors). Where the condition is asked
+    once (`is_asked_once`), `positions` are the rows it was true of then, in the files `read`.
     """
 
     whole: tuple[AddFile, ...] = ()
@@ -100,7 +104,7 @@ def find_rows(
     table = execution.files_of(snapshot)
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
-        asked_once = tables is not None and has_subquery(condition)
+        asked_once = tables is not None and is_asked_once(condition)
         if tables is not None and asked_once:
             matched = tables.matching(rows, condition)
             matches = matched.select(FILE, ROW).localCheckpoint(eager=True)
@@ -166,7 +170,7 @@ def split_by_partition(
     verdicts: dict[tuple[str | None, ...], bool | None] = {}
     for add in candidates:
         values = add.partition_values
-        key = tuple(values.get(physical_name(f, snapshot.mapping_mode)) for f in fields)
+        key = tuple(partition_text(values, physical_name(f, snapshot.mapping_mode)) for f in fields)
         if key not in verdicts:
             verdicts[key] = _verdict(snapshot, condition, key)
         if verdicts[key] is None:
@@ -180,10 +184,10 @@ def _verdict(snapshot: Snapshot, condition: Expression, texts: Sequence[str | No
     """Whether a partition's rows match; None if only Spark can say."""
     fields = snapshot.partition_schema
     pairs = zip(fields, texts, strict=True)
-    values = {each.name: parse_partition_value(text, each.type) for each, text in pairs}
     try:
+        values = {each.name: parse_partition_value(text, each.type) for each, text in pairs}
         return evaluate_partition(condition, values) is True
-    except CannotEvaluateError:
+    except (CannotEvaluateError, YearOutOfRangeError):
         return None
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import SparkSession
 
@@ -52,14 +51,16 @@ from engine.operations.alter_table import (
     drop_constraint,
 )
 from engine.operations.append import append
-from engine.operations.auto_compaction import FollowUpRunner, follow_up
+from engine.operations.auto_compaction import follow_up
 from engine.operations.clone import clone
 from engine.operations.create import create
 from engine.operations.delete import delete
 from engine.operations.drop_feature import drop_feature
-from engine.operations.execution import Execution, Resolve
+from engine.operations.execution import Execution
+from engine.operations.frame_sources import version_read_by
 from engine.operations.merge import merge
 from engine.operations.optimize import optimize
+from engine.operations.options import FollowUpRunner, RunKeywords, RunOptions
 from engine.operations.overwrite import overwrite
 from engine.operations.reorg import reorg
 from engine.operations.restore import restore
@@ -70,10 +71,8 @@ from engine.operations.stream import stream
 from engine.operations.truncate import truncate
 from engine.operations.update import update
 from engine.operations.vacuum import vacuum
-from engine.spark.jobs import ProgressCallback, no_progress
 from engine.spark.session import in_our_terms
 from engine.table import DeltaTable
-from engine.transaction.observer import TransactionObserver
 from engine.transaction.self_recognition import find_own_commit
 
 OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] = {
@@ -104,25 +103,12 @@ OPERATIONS: Mapping[type[Command], Callable[[Any, Execution], OperationResult]] 
 _SEVERAL_COMMITS = (Optimize, Reorg, Stream, Vacuum)
 
 
-def run(  # noqa: PLR0913 - one door, everything else by name
+def run(
     command: Command,
     table: DeltaTable,
     spark: SparkSession | None,
-    *,
-    txn_id: str | None = None,
-    retries: int = 0,
-    observer: TransactionObserver | None = None,
-    progress: ProgressCallback | None = None,
-    dry_run: bool = False,
-    since_version: int | None = None,
-    running_since_ms: int | None = None,
-    resolve: Resolve | None = None,
-    user_metadata: str | None = None,
-    user_name: str | None = None,
-    writers_elsewhere: Sequence[str] | None = None,
-    open_changed: Resolve | None = None,
-    since_versions: Mapping[str, int] | None = None,
-    then: FollowUpRunner | None = None,
+    options: RunOptions = RunOptions(),  # noqa: B008 - a frozen value
+    **keywords: Unpack[RunKeywords],
 ) -> OperationResult:
     """Do a command, and what its table asks to be done after a write (`engine.operations.auto_compaction`).
 
@@ -131,23 +117,8 @@ def run(  # noqa: PLR0913 - one door, everything else by name
         table: at which table.
         spark: the session; None where the command needs none (VACUUM, properties, dry runs). One of
             another time zone, or without ANSI mode, gets another beside it for the while.
-        txn_id: the id of the job: a run that finds its commit in the log does not write again.
-        retries: how often to begin again after a conflict that a retry can resolve.
-        observer: is told each phase of each transaction.
-        progress: is told how far it is, from this thread and from a watching one; it may raise
-            `OperationCancelledError`, which is heeded until the commit.
-        dry_run: plan only.
-        since_version: the table's version before the first run of this job.
-        running_since_ms: since when other jobs on this table may have staged files (VACUUM).
-        resolve: opens the tables that a source names; by default their locations.
-        user_metadata: kept in the commit.
-        user_name: who asked, kept in the commit.
-        writers_elsewhere: what is running on the table, where the caller knows more than this process
-            (a dry run tells it).
-        open_changed: opens the tables that the steps of a script change; by default their locations.
-        since_versions: as `since_version`, for the other tables of a script, by location.
-        then: is given the compaction that a write asks for; by default it is done here, at once. What
-            goes wrong with it is in the result's `follow_up`, and nowhere else.
+        options: how to run it.
+        keywords: options by name; they replace those of `options`.
 
     Raises:
         ScriptError: a step of a script failed; those before it have committed.
@@ -156,57 +127,32 @@ def run(  # noqa: PLR0913 - one door, everything else by name
         OperationCancelledError: it was cancelled; nothing was written.
         CommitOutcomeUnknownError: nobody can say whether it was committed.
     """
+    options = replace(options, **keywords)
     spark = in_our_terms(spark)  # once for all steps of a script
     if isinstance(command, Script):
-        step = partial(
-            run,
-            spark=spark,
-            retries=retries,
-            observer=observer,
-            progress=progress,
-            dry_run=dry_run,
-            running_since_ms=running_since_ms,
-            resolve=resolve,
-            user_metadata=user_metadata,
-            user_name=user_name,
-            writers_elsewhere=writers_elsewhere,
-            then=then,
-        )
-        since = {
-            **(since_versions or {}),
-            **({table.uri: since_version} if since_version is not None else {}),
-        }
         command.validate(None)
-        return _script(command, ScriptTables(table, open_changed), step, txn_id, since)
+        return _script(command, table, spark, options)
     operation = OPERATIONS.get(type(command))
     if operation is None:
         msg = f"{command.label or type(command).__name__} cannot be run by this engine yet."
         raise RequestError(msg, "Use another engine for it.", field="kind")
-    if not dry_run and (landed := _landed_before(command, table, txn_id, since_version)):
+    landed = None if options.dry_run else _landed_before(command, table, options)
+    if landed is not None:
         return landed  # before the command is checked: it may not fit the table it made
     command.validate(_schema_of(command, table))
-    for left in range(retries, -1, -1):
-        execution = Execution(
-            table,
-            spark,
-            txn_id=txn_id,
-            observer=observer,
-            progress=progress or no_progress,
-            dry_run=dry_run,
-            running_since_ms=running_since_ms,
-            user_metadata=user_metadata,
-            user_name=user_name,
-            resolve=resolve,
-        )
+    read_version = version_read_by(command, table.uri)
+    for left in range(options.retries, -1, -1):
+        execution = Execution(table, spark, options, read_version)
         try:
-            if dry_run:
-                return _planned(operation(command, execution), table, writers_elsewhere)
-            result = _once(operation, command, execution)
+            with execution.in_engine_words():
+                if options.dry_run:
+                    return _planned(operation(command, execution), table, options.writers_elsewhere)
+                result = _once(operation, command, execution)
         except ConflictError as conflict:
-            if not left or not conflict.conflict.can_retry:
-                raise
+            if not left or not conflict.conflict.can_retry or read_version is not None:
+                raise  # what the source saw of the table stays as old as it is
             continue
-        return follow_up(command, execution, result, then or _compacts_now(execution))
+        return follow_up(command, execution, result, options.then or _compacts_now(execution))
     msg = "A command cannot be retried a negative number of times."
     raise RequestError(msg, "Use 0 or more.", field="retries")
 
@@ -215,33 +161,36 @@ def _compacts_now(write: Execution) -> FollowUpRunner:
     """Does a compaction under the name of the write that asked for it, as a commit of its own."""
 
     def compact(command: Command) -> OperationResult:
-        return run(
-            command,
-            write.table,
-            write.session,
-            txn_id=step_txn_id(write.txn_id, "compaction"),
-            observer=write.observer,
-            progress=write.progress,
-            user_metadata=write.user_metadata,
-            user_name=write.user_name,
+        options = RunOptions(
+            txn_id=step_txn_id(write.options.txn_id, "compaction"),
+            observer=write.options.observer,
+            progress=write.options.progress,
+            user_metadata=write.options.user_metadata,
+            user_name=write.options.user_name,
         )
+        return run(command, write.table, write.session, options)
 
     return compact
 
 
 def _script(
-    script: Script,
-    tables: ScriptTables,
-    step: Callable[..., OperationResult],
-    txn_id: str | None,
-    since: Mapping[str, int | None],
+    script: Script, table: DeltaTable, spark: SparkSession | None, options: RunOptions
 ) -> OperationResult:
-    def perform(number: int, command: Command) -> OperationResult:
-        table = tables.open(command)
-        own = step_txn_id(txn_id, number)
-        return step(command, table, txn_id=own, since_version=since.get(table.uri))
+    tables = ScriptTables(table, options.open_changed)
+    since = dict(options.since_versions)
+    if options.since_version is not None:
+        since[table.uri] = options.since_version
 
-    return run_steps(script, perform, [named(each) or tables.own.uri for each in script.steps])
+    def perform(number: int, command: Command) -> OperationResult:
+        changed = tables.open(command)
+        of_step = replace(
+            options,
+            txn_id=step_txn_id(options.txn_id, number),
+            since_version=since.get(changed.uri),
+        )
+        return run(command, changed, spark, of_step)
+
+    return run_steps(script, perform, [named(step) or tables.own.uri for step in script.steps])
 
 
 def _once(
@@ -268,10 +217,21 @@ def _schema_of(command: Command, table: DeltaTable) -> Any:  # noqa: ANN401 - St
     return None if isinstance(command, Clone | Create) else table.snapshot().schema
 
 
+def _applied_before(table: DeltaTable, app_id: str, version: int) -> bool:
+    """Whether an application's write is in the table."""
+    with suppress(TableNotFoundError):
+        last = table.snapshot().set_transactions.get(app_id)
+        return last is not None and last.version >= version
+    return False
+
+
 def _landed_before(
-    command: Command, table: DeltaTable, txn_id: str | None, since_version: int | None
+    command: Command, table: DeltaTable, options: RunOptions
 ) -> OperationResult | None:
     """The result of an earlier run of the same job, where its commit is in the log."""
+    if options.application is not None and _applied_before(table, *options.application):
+        return OperationResult(message="The application has written this version already.")
+    txn_id, since_version = options.txn_id, options.since_version
     if txn_id is None or since_version is None or isinstance(command, _SEVERAL_COMMITS):
         return None
     with suppress(FileMissingError, TableNotFoundError):

@@ -18,7 +18,7 @@ from engine.protocol.features import (
     supported_features,
     upgrade,
 )
-from engine.protocol.properties import TableProperties, validate_properties
+from engine.protocol.properties import CONSTRAINT_PREFIX, TableProperties, validate_properties
 from engine.schema.column_mapping import (
     ICEBERG_COMPAT_KEY,
     MODE_KEY,
@@ -61,7 +61,7 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
     snapshot = execution.table.snapshot()
     before: tuple[int, ...] = ()
     if _begins_row_tracking(snapshot, command.properties):
-        if execution.dry_run:
+        if execution.options.dry_run:
             return OperationResult(plan=Plan(_backfill_summary(snapshot)))
         before = give_row_ids(execution)
     txn = execution.begin()
@@ -69,7 +69,7 @@ def set_properties(command: SetProperties, execution: Execution) -> OperationRes
     configuration = {**snapshot.metadata.configuration, **command.properties}
     _check_files_fit(snapshot, configuration)
     actions = property_actions(snapshot, configuration)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return OperationResult(plan=Plan(_summary(actions)))
     if not actions:
         return OperationResult(message="The properties have these values already.")
@@ -98,7 +98,7 @@ def unset_properties(command: UnsetProperties, execution: Execution) -> Operatio
         raise InvalidPropertyError(msg, "Leave it out, or unset IF EXISTS.", field="keys")
     configuration = {key: value for key, value in before.items() if key not in command.keys}
     actions = property_actions(snapshot, configuration)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return OperationResult(plan=Plan(_summary(actions)))
     if not actions:
         return OperationResult(message="None of these properties is set.")
@@ -134,7 +134,7 @@ def _check_new(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:
     """Refuse properties that the table's columns or rows do not allow."""
     before = snapshot.metadata.configuration
     new = {key: text for key, text in configuration.items() if before.get(key) != text}
-    rules = [key for key in new if key.startswith("delta.constraints.")]
+    rules = [key for key in new if key.startswith(CONSTRAINT_PREFIX)]
     if rules and snapshot.file_count:
         msg = f"{rules[0]} is a constraint: the rows that are there must be checked first."
         raise InvalidPropertyError(msg, "Use ALTER TABLE … ADD CONSTRAINT.", field=rules[0])
@@ -228,7 +228,7 @@ def _asks_for_no_rows(snapshot: Snapshot, configuration: Mapping[str, str]) -> b
     before, after = snapshot.properties, TableProperties.parse(configuration)
     new = configuration.keys() - snapshot.metadata.configuration.keys()
     return (
-        any(key.startswith("delta.constraints.") for key in new)
+        any(key.startswith(CONSTRAINT_PREFIX) for key in new)
         or (after.row_tracking and not before.row_tracking)
         or (after.iceberg_compat_v2 and not before.iceberg_compat_v2)
     )

@@ -1,4 +1,4 @@
-"""The rows a write takes: of files, written out, or of a Delta table."""
+"""The rows a write takes: of files, written out, of a Delta table, or of a DataFrame."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.commands.sources import FileSource, QuerySource, RowsSource, Source, TableSource
+from engine.commands.sources import (
+    DataFrameSource,
+    FileSource,
+    QuerySource,
+    RowsSource,
+    Source,
+    TableSource,
+)
 from engine.errors import CannotEvaluateError, RequestError
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.lexer import tokenize
@@ -17,6 +24,7 @@ from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.tree import Column, Expression
 from engine.operations.execution import Execution
+from engine.operations.frame_sources import rows_of_frame
 from engine.operations.query_tables import QueryTables, open_table
 from engine.operations.query_tables import other_files as other_files
 from engine.schema.arrow import to_arrow_type
@@ -55,6 +63,8 @@ def source_rows(
         return _written_out(execution, source, wanted)
     if isinstance(source, QuerySource):
         return _of_query(execution, source, wanted, txn)
+    if isinstance(source, DataFrameSource):
+        return rows_of_frame(execution, source, txn)
     return _of_table(execution, source, wanted, txn)
 
 

@@ -61,6 +61,7 @@ class _Source:
         terms = StreamTerms(
             self.read.metadata,
             self.read.version,
+            tip=self.newest.state.tip,
             accepted_version=accepted,
             ignore_deletes=command.ignore_deletes,
             ignore_changes=command.ignore_changes,
@@ -117,7 +118,7 @@ def stream(command: Stream, execution: Execution) -> OperationResult:
         ConcurrentTransactionException: another run of this stream committed meanwhile.
     """
     source = _opened(command, execution)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return _plan(source, execution)
     total = OperationResult(metrics=_counts(0, 0, 0, 0, source.newest.version))
     while True:
@@ -166,8 +167,8 @@ def _next_batch(
 
 def _opened(command: Stream, execution: Execution) -> _Source:
     name = command.source_table
-    if execution.resolve is not None:
-        table = execution.resolve(name)
+    if execution.options.resolve is not None:
+        table = execution.options.resolve(name)
     else:
         table = DeltaTable.open(name, dict(execution.table.storage_options))
     if is_same_place(table.uri, execution.table.uri):

@@ -17,7 +17,7 @@ def truncate(command: Truncate, execution: Execution) -> OperationResult:  # noq
     started = monotonic()
     txn = execution.begin()
     files = execution.snapshot_of(txn).add_files()
-    if execution.dry_run:
+    if execution.options.dry_run:
         listed = [PlannedFile.of(add, "every row goes") for add in files]
         return OperationResult(plan=plan_of(f"All {len(files)} files would be removed.", listed))
     txn.read_where(None, every_match_changes=True)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.model import Update
 from engine.expressions.render import to_sql
-from engine.expressions.traits import has_subquery
+from engine.expressions.traits import is_asked_once
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, keeps_row_ids
 from engine.operations.query_tables import QueryTables
@@ -58,7 +58,7 @@ def update(command: Update, execution: Execution) -> OperationResult:
     check_assignments(snapshot.schema, assignments)
     txn.read_where(condition, every_match_changes=True, reads_itself=tables.reads_target)
     candidates = snapshot.add_files(condition)
-    if execution.dry_run:
+    if execution.options.dry_run:
         return _plan(snapshot, candidates)
     gone = find_rows(execution, snapshot, condition, candidates, tables)
     scanned = monotonic()
@@ -93,9 +93,9 @@ class _Setting:
     tables: QueryTables
 
     @property
-    def has_subquery(self) -> bool:
-        """Whether a value holds one."""
-        return any(map(has_subquery, self.assignments.values()))
+    def is_asked_once(self) -> bool:
+        """Whether a value is to be computed once, before the rows are written."""
+        return any(map(is_asked_once, self.assignments.values()))
 
 
 def _images(
@@ -111,7 +111,7 @@ def _images(
         if gone.masked:
             rows = rows.filter(column(MATCH))
         assignments = setting.assignments
-        if snapshot.properties.enable_change_data_feed or setting.has_subquery:
+        if snapshot.properties.enable_change_data_feed or setting.is_asked_once:
             rows, assignments = _with_values(rows, setting)
         images = _assigned(rows, snapshot, assignments, kept=kept)
         images = enforce(images, snapshot.table_uri, snapshot.schema, snapshot.metadata)
@@ -130,7 +130,7 @@ def _images(
 def _with_values(rows: DataFrame, setting: _Setting) -> tuple[DataFrame, Assignments]:
     """The rows with what is asked once, materialised, and the assignments over it."""
     values, over = asked_once(setting.assignments)
-    rows = setting.tables.prepared(rows, values.values())
+    rows = setting.tables.prepared(rows, list(values.values()), column(MATCH))
     for name, value in values.items():
         rows = rows.withColumn(name, F.when(column(MATCH), setting.tables.value(value)))
     return rows.localCheckpoint(eager=True) if values else rows, over

@@ -8,25 +8,29 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.clock import CLOCK_SLACK_MS, surely_ms
 from engine.commands.model import Vacuum
-from engine.errors import EngineError, FileMissingError, RetentionTooShortError
+from engine.errors import EngineError, FileMissingError, RetentionTooShortError, TableReplacedError
 from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.tip import is_replaced
 from engine.operations.active import oldest_start_ms
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.vacuum_plan import (
     Needs,
+    Removals,
     Unneeded,
     find_unneeded,
     needs_of,
     paths_of,
+    read_removals,
     removed_in_log,
-    without_retained_changes,
 )
 from engine.snapshot.snapshot import Snapshot
-from engine.spark.jobs import Progress, no_progress
-from engine.transaction.standing import iter_newer
+from engine.spark.jobs import Progress
+from engine.transaction.log_tail import iter_newer
 
 HOUR_MS = 3_600_000
 _BATCH = 500
@@ -37,23 +41,28 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
 
     Raises:
         RetentionTooShortError: shorter than the table's retention without saying so on purpose.
+        MalformedLogError: what an old version needs cannot be read: nothing is deleted.
         StorageError: a file could not be deleted; those before it are gone.
+        TableReplacedError: another table came into the place of this one; nothing of it is gone.
     """
     snapshot = execution.table.snapshot()
     retention_ms = _retention_ms(command, snapshot)
-    keep_from_ms = execution.table.clock.now_ms() - retention_ms
-    needs = _needs(snapshot, keep_from_ms, retention_ms)
-    unneeded = _find(command, execution, needs, keep_from_ms)
-    if execution.dry_run:
+    keep_from_ms = execution.table.clock.now_ms() - surely_ms(retention_ms)
+    removals = read_removals(snapshot.store)
+    needs = needs_of(snapshot, removals, keep_from_ms)
+    unneeded = _find(command, execution, removals, needs, keep_from_ms)
+    if execution.options.dry_run:
         return _plan(execution, snapshot, unneeded, retention_ms)
     start = _log_start(command, execution, snapshot, unneeded)
-    newest = execution.table.snapshot()
-    needs = _needs(newest, keep_from_ms, retention_ms)
+    needs = needs_of(execution.table.snapshot(), removals, keep_from_ms)
     doomed = [each for each in unneeded if not needs.has(each.path)]
     try:
-        deleted = _delete(execution, doomed, snapshot.version)
+        deleted = _delete(execution, doomed, snapshot)
+    except TableReplacedError:
+        raise  # the table that is there has no VACUUM to end
     except EngineError:
-        unheeded = replace(execution, progress=no_progress, observer=None)  # it may be cancelled
+        uncancelled = replace(execution.options, progress=None, observer=None)
+        unheeded = replace(execution, options=uncancelled)
         _log_end(unheeded, "FAILED", doomed)
         raise
     end = _log_end(execution, "COMPLETED", deleted)
@@ -86,24 +95,29 @@ def _retention_ms(command: Vacuum, snapshot: Snapshot) -> int:
     return max(asked_ms, 0)
 
 
-def _needs(snapshot: Snapshot, keep_from_ms: int, retention_ms: int) -> Needs:
-    longer = retention_ms > snapshot.properties.deleted_file_retention_ms
-    return needs_of(snapshot, keep_from_ms, ask_commits=longer)
+def _find(
+    command: Vacuum, execution: Execution, removals: Removals, needs: Needs, keep_from_ms: int
+) -> list[Unneeded]:
+    """The files that may go.
 
-
-def _find(command: Vacuum, execution: Execution, needs: Needs, keep_from_ms: int) -> list[Unneeded]:
+    Who is running is asked once the files are listed: whoever begins later has none among them.
+    """
     execution.progress(Progress("list files", 0, 0, "files"))
     store = execution.table.store
-    files = removed_in_log(store, needs) if command.lite else store.list_all()
-    starts = [execution.running_since_ms, oldest_start_ms(execution.table.uri)]
-    spare_from_ms = min((each for each in starts if each is not None), default=None)
-    found = find_unneeded(files, needs, keep_from_ms, spare_from_ms)
-    return without_retained_changes(store, found, keep_from_ms)
+    files = list(removed_in_log(store, removals, needs) if command.lite else store.list_all())
+    starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]
+    oldest_ms = min((each for each in starts if each is not None), default=None)
+    spare_from_ms = None if oldest_ms is None else oldest_ms - CLOCK_SLACK_MS
+    return find_unneeded(files, needs, keep_from_ms, spare_from_ms)
 
 
-def _delete(execution: Execution, doomed: Sequence[Unneeded], known_version: int) -> list[Unneeded]:
-    """Delete files, but for those that commits after the known version name; what went."""
-    store, version = execution.table.store, known_version
+def _delete(execution: Execution, doomed: Sequence[Unneeded], snapshot: Snapshot) -> list[Unneeded]:
+    """Delete files, but for those that commits after the snapshot name; what went.
+
+    Raises:
+        TableReplacedError: another table is in the place of this one. Those before it are gone.
+    """
+    store, version, tip = execution.table.store, snapshot.version, snapshot.state.tip
     spared: set[str] = set()
     deleted: list[Unneeded] = []
     with ThreadPoolExecutor(8) as pool:
@@ -112,6 +126,8 @@ def _delete(execution: Execution, doomed: Sequence[Unneeded], known_version: int
             for commit in iter_newer(store, version):
                 version = commit.version
                 spared.update(_named_by(store.root, commit))
+            if tip is not None and is_replaced(store, tip):
+                raise TableReplacedError(store.root, snapshot.version)
             batch = [each for each in doomed[start : start + _BATCH] if each.path not in spared]
             list(pool.map(store.delete, [each.path for each in batch]))
             deleted += batch
@@ -138,7 +154,7 @@ def _log_start(
         "numFilesToDelete": len(unneeded),
         "sizeOfDataToDelete": sum(each.size_bytes for each in unneeded),
     }
-    return execution.note("VACUUM START", "start", parameters, metrics)
+    return execution.note(VACUUM_START, "start", parameters, metrics)
 
 
 def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> OperationResult:
@@ -147,7 +163,7 @@ def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> 
         folders = {each.path.rpartition("/")[0] for each in deleted}
         metrics = {"numDeletedFiles": len(deleted), "numVacuumedDirectories": len(folders)}
     step = "end" if status == "COMPLETED" else "failed"
-    return execution.note("VACUUM END", step, {"status": status}, metrics)
+    return execution.note(VACUUM_END, step, {"status": status}, metrics)
 
 
 def _plan(

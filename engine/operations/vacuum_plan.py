@@ -10,9 +10,9 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.deletion_vectors.files import locate
 from engine.errors import DeletionVectorError, MalformedLogError, PathOutsideRootError
-from engine.iceberg.upkeep import ICEBERG_DIRECTORY, is_iceberg
-from engine.log.commits import list_versions, read_commit
 from engine.log.file_table import adds_of, removes_of
+from engine.log.removals import iter_removals
+from engine.protocol.iceberg_compat import ICEBERG_DIRECTORY, is_iceberg
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import FileStatus, Store
 from engine.storage.uri import resolve_log_path
@@ -34,17 +34,27 @@ class Unneeded:
 
 
 @dataclass(frozen=True)
+class Removals:
+    """What the commits that the log still holds took out of the table, and when: decoded paths.
+
+    `changes` are the files of row changes, and when the versions came that have them.
+    """
+
+    files: Mapping[str, int] = field(default_factory=dict)
+    changes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Needs:
     """What the log still needs: decoded paths below the table.
 
     `live` are of the newest version, `retained` of versions inside the retention, `expired` were
-    removed before it, with the time of their removal. `directories` hold what the table's Iceberg
-    metadata looks after by itself.
+    removed before it. `directories` hold what the table's Iceberg metadata looks after by itself.
     """
 
     live: frozenset[str]
     retained: frozenset[str]
-    expired: Mapping[str, int] = field(default_factory=dict)
+    expired: frozenset[str] = frozenset()
     directories: tuple[str, ...] = ()
 
     def has(self, path: str) -> bool:
@@ -52,39 +62,41 @@ class Needs:
         return path in self.live or path in self.retained or path.startswith(self.directories)
 
 
-def needs_of(snapshot: Snapshot, keep_from_ms: int, *, ask_commits: bool = False) -> Needs:
+def read_removals(store: Store) -> Removals:
+    """What the commits of a log took out of the table.
+
+    Raises:
+        MalformedLogError: a commit is not a list of actions: what it needs cannot be known.
+    """
+    files: dict[str, int] = {}
+    changes: dict[str, int] = {}
+    for action, time_ms in iter_removals(store):
+        found = changes if isinstance(action, AddCDCFile) else files
+        for path in paths_of(store.root, action):
+            found[path] = max(time_ms, found.get(path, 0))
+    return Removals(files, changes)
+
+
+def needs_of(snapshot: Snapshot, removals: Removals, keep_from_ms: int) -> Needs:
     """What a table needs if versions since a time must stay readable.
 
-    Checkpoints forget what was removed longer ago than the table retains files: `ask_commits` where
-    that time is further back.
+    Checkpoints forget what was removed longer ago than the table retained files when they were
+    written, and it may retain them longer now: so the commits are asked, and not the state alone.
     """
     root = snapshot.table_uri
     files = snapshot.state.files
     live = {path for text in files.column("path").to_pylist() for path in _data_paths(root, text)}
     masked = adds_of(files.filter(pc.is_valid(files.column("dv_id"))))
     live.update(path for add in masked for path in _vector_paths(root, add.deletion_vector))
-    retained: set[str] = set()
-    expired: dict[str, int] = {}
-    removes = removes_of(snapshot.state.tombstones)
-    if ask_commits:
-        removes += _removed_since(snapshot.store, keep_from_ms)
-    for remove in removes:
-        removed_ms = remove.deletion_timestamp or 0
+    removed = dict(removals.files)
+    for remove in removes_of(snapshot.state.tombstones):
         for path in paths_of(root, remove):
-            if removed_ms >= keep_from_ms:
-                retained.add(path)
-            else:
-                expired[path] = max(removed_ms, expired.get(path, 0))
+            removed[path] = max(remove.deletion_timestamp or 0, removed.get(path, 0))
+    retained = {path for path, ms in removed.items() if ms >= keep_from_ms}
+    retained.update(path for path, ms in removals.changes.items() if ms >= keep_from_ms)
     directories = (f"{ICEBERG_DIRECTORY}/",) if is_iceberg(snapshot.properties) else ()
-    return Needs(frozenset(live), frozenset(retained), expired, directories)
-
-
-def _removed_since(store: Store, since_ms: int) -> Iterator[RemoveFile]:
-    """What the commits that the log still holds removed at a time or after it."""
-    for version in list_versions(store):
-        for action in read_commit(store, version).actions:
-            if isinstance(action, RemoveFile) and (action.deletion_timestamp or 0) >= since_ms:
-                yield action
+    expired = removed.keys() - retained
+    return Needs(frozenset(live), frozenset(retained), frozenset(expired), directories)
 
 
 def paths_of(root: str, file: AddFile | RemoveFile | AddCDCFile) -> Iterator[str]:
@@ -138,34 +150,12 @@ def find_unneeded(
     return sorted(found, key=lambda each: each.path)
 
 
-def removed_in_log(store: Store, needs: Needs) -> Iterator[FileStatus]:
+def removed_in_log(store: Store, removals: Removals, needs: Needs) -> Iterator[FileStatus]:
     """The files that commits still in the log removed and that are still there (VACUUM LITE)."""
-    seen: set[str] = set()
-    for version in list_versions(store):
-        for action in read_commit(store, version).actions:
-            if isinstance(action, RemoveFile | AddCDCFile):
-                seen.update(path for path in paths_of(store.root, action) if not needs.has(path))
-    for path in sorted(seen):
-        status = store.stat(path)
+    for path in sorted({*removals.files, *removals.changes}):
+        status = None if needs.has(path) else store.stat(path)
         if status is not None:
             yield status
-
-
-def without_retained_changes(
-    store: Store, found: list[Unneeded], keep_from_ms: int
-) -> list[Unneeded]:
-    """The files without the row changes of versions since a time: they are older than their commit."""
-    prefix = f"{CHANGE_DIRECTORY}/"
-    if not any(each.path.startswith(prefix) for each in found):
-        return found
-    kept: set[str] = set()
-    for version in reversed(list_versions(store)):
-        commit = read_commit(store, version)
-        if commit.timestamp_ms < keep_from_ms:
-            break
-        changes = (each for each in commit.actions if isinstance(each, AddCDCFile))
-        kept.update(path for each in changes for path in paths_of(store.root, each))
-    return [each for each in found if each.path not in kept]
 
 
 def _is_candidate(path: str) -> bool:

@@ -24,6 +24,7 @@ from engine.snapshot.new_table import check_names
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import is_true
 from engine.spark.identity import check_explicit, identity_columns, number_rows
+from engine.spark.own_columns import with_own_columns
 from engine.spark.row_checks import refuse_violations, shown_values
 from engine.spark.shape import check_assignable, shaped
 from engine.spark.sources import SourceRows
@@ -50,7 +51,7 @@ class Terms:
         return parse_schema(self.metadata.schema_string)
 
     def numbered_to(self, marked: StructType) -> "Terms":
-        """The same, remembering in the schema the last numbers of identity columns."""
+        """These terms with the last numbers of identity columns in the schema."""
         if marked == self.schema:
             return self
         metadata = msgspec.structs.replace(self.metadata, schema_string=marked.to_json())
@@ -102,6 +103,7 @@ def write_rows(
     if must is not None:
         names = sorted({path[0] for path in columns_of(must)})
         rule = f"replaceWhere ({to_sql(must)})"
+        frame = with_own_columns(frame, [must])
         frame = refuse_violations(frame, is_true(must), rule, shown_values(names))
     frame = enforce(frame, table, schema, terms.metadata)
     files = terms.files(execution)

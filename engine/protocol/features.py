@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from engine.actions.table import Protocol
 from engine.errors import UnsupportedFeatureError
+from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.types import PrimitiveType, StructType, iter_types
 
 READER_FEATURES_VERSION = 3
@@ -262,7 +263,7 @@ def _legacy_upgrade(protocol: Protocol, wanted: set[str]) -> Protocol | None:
 def _features_of_property(key: str, value: str) -> set[str]:
     if key.startswith(_FEATURE_PREFIX):
         return {key.removeprefix(_FEATURE_PREFIX)} if value in ("supported", "enabled") else set()
-    if key.startswith("delta.constraints."):
+    if key.startswith(CONSTRAINT_PREFIX):
         return {"checkConstraints"}
     if key == "delta.columnMapping.mode":
         return {"columnMapping"} if value != "none" else set()

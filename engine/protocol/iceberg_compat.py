@@ -21,6 +21,9 @@ COMPAT_V1_KEY = "delta.enableIcebergCompatV1"
 COMPAT_TAG = "ICEBERG_COMPAT_VERSION"
 COMPAT_VERSION = 2
 TYPE_CHANGES_KEY = "delta.typeChanges"
+ICEBERG_DIRECTORY = "metadata"
+"""Where the Iceberg metadata lies, under the table."""
+_FORMAT = "iceberg"
 _TYPES = frozenset(
     {
         *("byte", "short", "integer", "long", "float", "double", "string", "binary", "boolean"),
@@ -33,6 +36,12 @@ _PROMOTIONS = frozenset(
         *(("byte", "long"), ("short", "long"), ("integer", "long"), ("float", "double")),
     }
 )
+
+
+def is_iceberg(properties: TableProperties) -> bool:
+    """Whether a table is to be read as Iceberg too."""
+    named = {name.lower() for name in properties.universal_formats}
+    return properties.iceberg_compat_v2 and _FORMAT in named
 
 
 def is_tagged(add: AddFile) -> bool:

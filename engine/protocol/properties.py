@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Self
 
 from engine.errors import InvalidIsolationLevelError, InvalidPropertyError
@@ -23,6 +24,17 @@ _DURATION_PART = re.compile(r"(-?\d+)\s+([a-z]+)", re.IGNORECASE)
 _SIZE = re.compile(r"^(\d+)\s*([kmgt]?)b?$", re.IGNORECASE)
 
 
+class IsolationLevel(StrEnum):
+    """What a commit is checked for. A table is set to one of `SETTABLE_LEVELS`."""
+
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    SERIALIZABLE = "Serializable"
+    SNAPSHOT = "SnapshotIsolation"  # used by commits that change no data
+
+
+SETTABLE_LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
+
+
 @dataclass(frozen=True)
 class TableProperties:
     """What the properties mean. Durations in ms, sizes in bytes.
@@ -32,7 +44,7 @@ class TableProperties:
     of `auto_compact`, and goes before it where it is true.
     """
 
-    isolation_level: str = "WriteSerializable"
+    isolation_level: IsolationLevel = IsolationLevel.WRITE_SERIALIZABLE
     asked_reader_version: int = 1
     asked_writer_version: int = 1
     append_only: bool = False
@@ -190,7 +202,7 @@ def _text(_key: str, text: str) -> str:
 _KNOWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "delta.minReaderVersion": ("asked_reader_version", _integer(1, 3)),
     "delta.minWriterVersion": ("asked_writer_version", _integer(1, 7)),
-    "delta.isolationLevel": ("isolation_level", _one_of("WriteSerializable", "Serializable")),
+    "delta.isolationLevel": ("isolation_level", _one_of(*SETTABLE_LEVELS)),
     "delta.appendOnly": ("append_only", _boolean),
     "delta.checkpointInterval": ("checkpoint_interval", _integer(1)),
     "delta.checkpointPolicy": ("checkpoint_policy", _one_of("classic", "v2")),
@@ -256,15 +268,11 @@ _OTHER_KEYS = frozenset(
         "delta.tuneFileSizesForRewrites",
     }
 )
+CONSTRAINT_PREFIX = "delta.constraints."
+"""What the keys of properties that are CHECK constraints begin with."""
 _FREE_PREFIXES = (
-    "delta.constraints.",
+    CONSTRAINT_PREFIX,
     "delta.feature.",
     "delta.universalformat.",
     "delta.identity.",
 )
-
-KNOWN_PROPERTIES: Mapping[str, str] = {key: attribute for key, (attribute, _) in _KNOWN.items()}
-"""The properties with a meaning here: their key, and the attribute of `TableProperties`."""
-
-DEFAULTS: Mapping[str, Any] = {each.name: each.default for each in fields(TableProperties)}
-"""What each attribute is where the property is absent."""

@@ -54,7 +54,7 @@ def iter_nested_paths(data_type: DataType, path: str) -> Iterator[str]:
 
 
 def _inside(data_type: DataType, max_id: int, physical_name_key: str) -> tuple[DataType, int]:
-    """The same for the structs inside a type, whose fields hold their own."""
+    """A type whose inner structs have their nested ids, and the highest id given."""
     match data_type:
         case StructType():
             return assign_nested_ids(data_type, max_id, physical_name_key)

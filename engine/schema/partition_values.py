@@ -5,27 +5,109 @@ Protocol: Partition Value Serialization. Both null and "" mean null.
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from engine.errors import MalformedLogError
-from engine.schema.types import DataType, DecimalType, PrimitiveType
+from engine.schema.civil_time import clock_text, date_text, days_of, micros_of
+from engine.schema.types import (
+    DATE,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    DecimalType,
+    PrimitiveType,
+    StructField,
+    StructType,
+)
 
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = frozenset("\"#%'*/:=?\\{[]^\x7f") | {chr(code) for code in range(1, 32)}
-_TIMESTAMP = re.compile(
-    r"^(?P<date>[+-]?\d{1,6}-\d{1,2}-\d{1,2})"
-    r"(?:[ T](?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d{1,9}))?)?)?"
-    r"\s*(?P<zone>Z|UTC|[+-]\d{2}:?\d{2})?$"
-)
 _DIGITS = Context(prec=38, rounding=ROUND_HALF_UP)  # Python keeps 28 unless told
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the wall clock of timestamps without zone
+_EPOCH_DAY = date(1970, 1, 1)
+_REMEDY = "Repair the log with the engine that wrote it."
+
+
+class YearOutOfRangeError(MalformedLogError):
+    """A date or a time outside the years 1 to 9999, where Python's calendar ends.
+
+    Such values are read and written; they are not compared with anything, nor made Python's.
+    """
+
+    code = "LAKE_YEAR_OUT_OF_RANGE"
+    sqlstate = "22008"
+
+
+def partition_fields(schema: StructType, names: Sequence[str]) -> tuple[StructField, ...]:
+    """The columns that a table is partitioned by.
+
+    Raises:
+        MalformedLogError: the schema does not have one, or spells it in another way: nobody can say
+            then under which name the files give its values.
+    """
+    fields = [schema.get(name) for name in names]
+    missing = [name for name, field in zip(names, fields, strict=True) if field is None]
+    if missing:
+        msg = f"A table is partitioned by {', '.join(missing)}, which its schema does not have."
+        raise MalformedLogError(msg, _REMEDY)
+    known = tuple(field for field in fields if field is not None)
+    for name, field in zip(names, known, strict=True):
+        if name != field.name:
+            msg = f"A table is partitioned by {name}, which its schema spells {field.name}."
+            raise MalformedLogError(msg, _REMEDY)
+    return known
+
+
+def partition_text(values: Mapping[str, str | None], name: str) -> str | None:
+    """What a file says of the partition column of a physical name; null where it says nothing.
+
+    Raises:
+        MalformedLogError: it says it of a name that differs in case.
+    """
+    if name in values:
+        return values[name]
+    check_spelling(values, name)
+    return None
+
+
+def check_spelling(keys: Iterable[str], name: str) -> None:
+    """Make sure that no key differs from a partition column's physical name in case alone.
+
+    Raises:
+        MalformedLogError: one does.
+    """
+    other = next((key for key in keys if key != name and key.lower() == name.lower()), None)
+    if other is not None:
+        msg = f"A file gives a partition value for {other}, where the table has {name}."
+        raise MalformedLogError(msg, _REMEDY)
 
 
 def parse_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa: ANN401 - any value
     """The Python value of a partition value; timestamps without zone are naive, others UTC.
+
+    Raises:
+        MalformedLogError: the text is no value of the type.
+        YearOutOfRangeError: it is one that Python's calendar does not have.
+    """
+    number = stored_partition_value(text, data_type)
+    if number is None or data_type not in MOMENTS:
+        return number
+    try:
+        if data_type == DATE:
+            return _EPOCH_DAY + timedelta(days=number)
+        moment = _EPOCH + timedelta(microseconds=number)
+    except OverflowError as error:
+        msg = f"The partition value {text!r} lies outside the years 1 to 9999."
+        remedy = "Leave it out by a condition on another column, or rewrite it."
+        raise YearOutOfRangeError(msg, remedy) from error
+    return moment.replace(tzinfo=UTC) if data_type == TIMESTAMP else moment
+
+
+def stored_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa: ANN401 - any value
+    """A partition value as files store it: days or microseconds since 1970; others are Python's.
 
     Raises:
         MalformedLogError: the text is no value of the type.
@@ -39,9 +121,9 @@ def parse_partition_value(text: str | None, data_type: DataType) -> Any:  # noqa
             return _PARSERS[data_type.name](text)
     except (ValueError, KeyError, OverflowError, InvalidOperation) as error:
         msg = f"The partition value {text[:200]!r} is not a {_name(data_type)}."
-        raise MalformedLogError(msg, "Repair the log with the engine that wrote it.") from error
+        raise MalformedLogError(msg, _REMEDY) from error
     msg = f"A {type(data_type).__name__} cannot be a partition column."
-    raise MalformedLogError(msg, "Repair the log with the engine that wrote it.")
+    raise MalformedLogError(msg, _REMEDY)
 
 
 def format_partition_value(value: Any, data_type: DataType) -> str | None:  # noqa: ANN401 - any value
@@ -54,7 +136,9 @@ def format_partition_value(value: Any, data_type: DataType) -> str | None:  # no
         case bytes():
             text = value.decode("utf-8", "surrogateescape")
         case datetime():
-            text = _format_timestamp(value, data_type)
+            zoned = value.tzinfo is not None and data_type != TIMESTAMP_NTZ
+            wall = value if zoned else value.replace(tzinfo=None)
+            text = format_stored_moment(epoch_micros(wall), TIMESTAMP if zoned else TIMESTAMP_NTZ)
         case float():
             text = _format_float(value)
         case Decimal():
@@ -62,6 +146,16 @@ def format_partition_value(value: Any, data_type: DataType) -> str | None:  # no
         case _:
             text = str(value)
     return text
+
+
+def format_stored_moment(number: int, data_type: DataType) -> str:
+    """The log's text of a date or a timestamp as files store it, of any year."""
+    if data_type == DATE:
+        return date_text(number)
+    day, time, fraction = clock_text(number)
+    if data_type == TIMESTAMP:
+        return f"{day}T{time}.{fraction}Z"
+    return f"{day} {time}.{fraction}" if int(fraction) else f"{day} {time}"
 
 
 def escape_path_name(name: str) -> str:
@@ -96,65 +190,21 @@ def _parse_integer(bits: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if re.fullmatch(r"\s*[+-]?\d{1,20}\s*", text) is None:
             raise ValueError(text)
-        value = int(text)
-        if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-            raise OverflowError(text)
-        return value
+        return _within(int(text), bits)
 
     return parse
+
+
+def _within(value: int, bits: int) -> int:
+    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        raise OverflowError(value)
+    return value
 
 
 def _parse_boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError(text)
     return text.lower() == "true"
-
-
-def _parse_date(text: str) -> date:
-    year, month, day = (int(part) for part in text.strip()[:10].split("-"))
-    return date(year, month, day)
-
-
-def _parse_timestamp(text: str) -> datetime:
-    """UTC; a text without a zone is taken as UTC."""
-    moment, offset = _wall_clock(text)
-    return (moment - offset).replace(tzinfo=UTC)
-
-
-def _parse_timestamp_ntz(text: str) -> datetime:
-    return _wall_clock(text)[0]
-
-
-def _wall_clock(text: str) -> tuple[datetime, timedelta]:
-    match = _TIMESTAMP.match(text.strip())
-    if match is None:
-        raise ValueError(text)
-    year, month, day = (int(part) for part in match["date"].split("-"))
-    micros = int((match["fraction"] or "0").ljust(9, "0")) // 1000
-    moment = datetime(  # noqa: DTZ001 - the zone is applied by the caller
-        year,
-        month,
-        day,
-        int(match["hour"] or 0),
-        int(match["minute"] or 0),
-        int(match["second"] or 0),
-        micros,
-    )
-    return moment, _offset(match["zone"])
-
-
-def _offset(zone: str | None) -> timedelta:
-    if zone is None or zone in ("Z", "UTC"):
-        return timedelta()
-    sign = -1 if zone[0] == "-" else 1
-    return sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
-
-
-def _format_timestamp(value: datetime, data_type: DataType) -> str:
-    if value.tzinfo is not None and data_type != PrimitiveType("timestamp_ntz"):
-        return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    wall = value.replace(tzinfo=None)
-    return wall.isoformat(sep=" ", timespec="microseconds" if wall.microsecond else "seconds")
 
 
 def _format_float(value: float) -> str:
@@ -183,7 +233,8 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "double": float,
     "boolean": _parse_boolean,
     "binary": _parse_binary,
-    "date": _parse_date,
-    "timestamp": _parse_timestamp,
-    "timestamp_ntz": _parse_timestamp_ntz,
+    "date": lambda text: _within(days_of(text), 32),
+    "timestamp": lambda text: _within(micros_of(text, zoned=True), 64),
+    "timestamp_ntz": lambda text: _within(micros_of(text, zoned=False), 64),
 }
+MOMENTS = frozenset({DATE, TIMESTAMP, TIMESTAMP_NTZ})

@@ -118,6 +118,9 @@ TIMESTAMP_NTZ = PrimitiveType("timestamp_ntz")
 VARIANT = PrimitiveType("variant")
 
 
+_PRIMITIVES = {name: PrimitiveType(name) for name in PRIMITIVES}
+
+
 def parse_schema(source: "str | StructType | Mapping[str, Any]") -> StructType:
     """A schema from Delta's JSON (text or parsed), or itself.
 
@@ -192,8 +195,8 @@ def type_from_json(value: Any) -> DataType:  # noqa: ANN401 - JSON
 
 
 def _named_type(name: str) -> DataType:
-    if name in PRIMITIVES:
-        return PrimitiveType(name)
+    if (primitive := _PRIMITIVES.get(name)) is not None:
+        return primitive
     if name == "decimal":
         return DecimalType(10, 0)
     if name.startswith("decimal(") and name.endswith(")"):

@@ -78,6 +78,8 @@ def _check_columns(last: Snapshot, metadata: Metadata, version: int) -> None:
     Raises:
         RequestError: columns have been dropped since, or the partitions are others.
     """
+    if not metadata.schema_string:  # who says none says it later
+        return
     mode = last.mapping_mode
     schema = parse_schema(metadata.schema_string)
     kept = {physical_name(each, mode).lower() for each in last.schema}

@@ -6,7 +6,12 @@ from engine.errors import InvalidPropertyError, InvalidSchemaError
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of, has_subquery, is_deterministic
 from engine.expressions.tree import Expression
-from engine.protocol.properties import STATS_COLUMNS, TableProperties, split_column_list
+from engine.protocol.properties import (
+    CONSTRAINT_PREFIX,
+    STATS_COLUMNS,
+    TableProperties,
+    split_column_list,
+)
 from engine.schema.types import (
     LONG,
     ArrayType,
@@ -19,7 +24,6 @@ from engine.schema.types import (
 CHANGE_FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _GENERATION, _DEFAULT = "delta.generationExpression", "CURRENT_DEFAULT"
 _IDENTITY, _IDENTITY_STEP = "delta.identity.start", "delta.identity.step"
-_CONSTRAINT = "delta.constraints."
 _SOME_DAY_MS = 10**12
 _MOST_CLUSTERING_COLUMNS = 4
 
@@ -52,9 +56,9 @@ def check_constraints(schema: StructType, configuration: Mapping[str, str]) -> N
         ExpressionError: one does not parse, or names a column there is not.
     """
     for key, text in configuration.items():
-        if key.startswith(_CONSTRAINT):
+        if key.startswith(CONSTRAINT_PREFIX):
             condition = parse_condition(text, schema)
-            _check_of_row(condition, f"The constraint {key.removeprefix(_CONSTRAINT)}", text)
+            _check_of_row(condition, f"The constraint {key.removeprefix(CONSTRAINT_PREFIX)}", text)
 
 
 def check_default(each: StructField, text: str) -> Expression:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import Expression
 from engine.schema.column_mapping import physical_name
+from engine.schema.partition_values import check_spelling
 from engine.schema.types import StructType
 from engine.snapshot.data_skipping import FileFacts, Skipper
 
@@ -60,6 +61,7 @@ def _lookup(maps: pa.MapArray, key: str) -> pa.Array:
     hits = np.flatnonzero(pc.equal(keys, key).to_numpy(zero_copy_only=False)) + offsets[0]
     if len(hits) == len(maps) and np.all(hits >= offsets[:-1]) and np.all(hits < offsets[1:]):
         return maps.items.take(pa.array(hits))
+    check_spelling(pc.unique(keys).to_pylist(), key)
     return pc.map_lookup(maps, key, "first")
 
 

@@ -1,9 +1,7 @@
 """Reading data files into Arrow, without Spark: deletion vectors, partition values, mapping applied."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,19 +10,17 @@ from pyroaring import BitMap64
 
 from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import read_deletion_vector
-from engine.errors import DataFileError, DeletionVectorError, FileMissingError
-from engine.log.parquet_limits import is_inflated, reason_of
-from engine.schema.arrow import to_arrow_type
+from engine.errors import DeletionVectorError
 from engine.schema.column_mapping import physical_name
-from engine.schema.partition_values import epoch_micros, parse_partition_value
+from engine.schema.partition_arrays import partition_scalar
+from engine.schema.partition_values import partition_text
 from engine.schema.types import StructField, StructType
 from engine.snapshot.conform import conform_column, find_field, target_type
+from engine.snapshot.data_files import REMEDY, open_parquet
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 from engine.storage.base import Store
-from engine.storage.uri import open_beside, resolve_log_path
 
 ROW_INDEX = "__row_index"
-_REMEDY = "Restore the file from a backup, or restore the table to an earlier version."
 
 
 class TableShape(Protocol):
@@ -87,7 +83,7 @@ def iter_file(
     with_positions: bool = False,
     batch_rows: int | None = None,
 ) -> Iterator[pa.Table]:
-    """The same in batches of so many physical rows; in one piece where no number is given."""
+    """The live rows of one file in batches of `batch_rows` physical rows; in one piece without it."""
     schema = StructType(tuple(f for f in table.schema if columns is None or f.name in columns))
     deleted = BitMap64()
     if add.deletion_vector is not None:
@@ -112,10 +108,10 @@ def read_physical(table: TableShape, file: AddFile | AddCDCFile, schema: StructT
 def iter_physical(
     table: TableShape, file: AddFile | AddCDCFile, schema: StructType, batch_rows: int | None = None
 ) -> Iterator[pa.Table]:
-    """The same in batches of so many rows; in one piece where no number is given."""
+    """Every physical row of a file in batches of `batch_rows` rows; in one piece without it."""
     mode = table.mapping_mode
     stored = [each for each in schema if each.name not in table.partition_columns]
-    with _open_parquet(table, file.path) as parquet:
+    with open_parquet(table.store, file.path, table.allowed_roots, pre_buffer=True) as parquet:
         fields = list(parquet.schema_arrow)
         places = {each.name: find_field(fields, each, mode, table.schema) for each in stored}
         names = sorted({fields[place].name for place in places.values() if place is not None})
@@ -135,7 +131,7 @@ def iter_physical(
 
 def count_rows(table: TableShape, path_in_log: str) -> int:
     """The physical rows of a file, from its footer."""
-    with _open_parquet(table, path_in_log) as parquet:
+    with open_parquet(table.store, path_in_log, table.allowed_roots, pre_buffer=True) as parquet:
         return int(parquet.metadata.num_rows)
 
 
@@ -157,18 +153,8 @@ def partition_column(
     Raises:
         MalformedLogError: its text is no value of its type.
     """
-    value = parse_partition_value(partition_values.get(physical_name(each, mode)), each.type)
-    kind = target_type(each.type)
-    if value is None:
-        return pa.nulls(count, kind)
-    return pa.repeat(partition_scalar(value, to_arrow_type(each.type)), count)
-
-
-def partition_scalar(value: Any, kind: pa.DataType) -> pa.Scalar:  # noqa: ANN401 - any value
-    """The Arrow scalar of a parsed partition value."""
-    if isinstance(value, datetime):
-        return pa.scalar(epoch_micros(value), pa.int64()).cast(pa.timestamp("us")).cast(kind)
-    return pa.scalar(value, kind)
+    value = partition_scalar(partition_text(partition_values, physical_name(each, mode)), each.type)
+    return pa.repeat(value, count) if value.is_valid else pa.nulls(count, target_type(each.type))
 
 
 def _iter_stored(
@@ -220,25 +206,4 @@ def _live_between(deleted: BitMap64, start: int, stop: int) -> pa.Array:
 def _check_within(deleted: BitMap64, count: int, path: str) -> None:
     if deleted and deleted.max() >= count:
         msg = f"The deletion vector of {path} deletes row {deleted.max()}, but the file has {count} rows."
-        raise DeletionVectorError(msg, _REMEDY)
-
-
-@contextmanager
-def _open_parquet(table: TableShape, path_in_log: str) -> Iterator[pq.ParquetFile]:
-    place = resolve_log_path(table.store.root, path_in_log, table.allowed_roots)
-    store = table.store if place.inside else open_beside(table.store, place.root)
-    try:
-        with store.open_input(place.path) as source:
-            parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
-            if is_inflated(parquet.metadata.num_rows, source.size()):
-                msg = f"The data file {place.path} says it holds {parquet.metadata.num_rows} rows."
-                raise DataFileError(msg, "Do not trust it: its bytes cannot hold them.")
-            yield parquet
-    except FileMissingError as error:
-        msg = f"The data file {place.path} of {table.store.root} is missing."
-        raise DataFileError(msg, _REMEDY) from error
-    except (pa.ArrowException, OSError, ValueError) as error:
-        msg = (
-            f"The data file {place.path} of {table.store.root} cannot be read: {reason_of(error)}."
-        )
-        raise DataFileError(msg, _REMEDY) from error
+        raise DeletionVectorError(msg, REMEDY)

@@ -18,11 +18,12 @@ from engine.expressions.tree import Expression
 from engine.log.checksum import differences, read_checksum
 from engine.log.file_table import adds_of
 from engine.log.history import commit_timestamp_ms
-from engine.log.replay import TableState, load_state, load_table_state
-from engine.log.segment import list_newer
+from engine.log.replay import TableState, list_newer, load_state, load_table_state
+from engine.log.tip import is_in_place
 from engine.protocol.features import check_readable
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import mapping_mode, physical_name
+from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructField, StructType, parse_schema
 from engine.schema.widening import unsupported_changes
 from engine.snapshot.reader import count_rows
@@ -111,8 +112,7 @@ class Snapshot:
     @cached_property
     def partition_schema(self) -> StructType:
         """The partition columns with their types."""
-        found = (self.schema.get(name) for name in self.partition_columns)
-        return StructType(tuple(each for each in found if each is not None))
+        return StructType(partition_fields(self.schema, self.partition_columns))
 
     @cached_property
     def clustering_columns(self) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class Snapshot:
     def add_files(
         self, condition: str | Expression | None = None, paths: Iterable[str] | None = None
     ) -> list[AddFile]:
-        """The same files as actions, whole; with `paths`, only those of these paths of the log."""
+        """The live files that may match, as whole actions; with `paths`, only files of these paths."""
         found = self.state.files
         if paths is not None:
             wanted = pa.array(list(paths), pa.string())
@@ -214,14 +214,21 @@ class Snapshot:
         return scan(self, self._parsed(condition), columns=columns, limit=limit)
 
     def update(self) -> "Snapshot":
-        """The newest version, read from this one on; itself if there is none newer."""
-        newer = list_newer(self.store, self.version, self.state.file_time_ms)
+        """The newest version, read from this one on; itself if there is none newer.
+
+        Where another table is in the place of the one that was read, that one's.
+        """
+        newer = list_newer(self.store, self.state)
         if newer is not None and newer.version == self.version:
             return self
         if newer is None:
             return load_snapshot(self.store, allowed_roots=self.allowed_roots)
         state = load_state(self.store, newer, self.state)
         return Snapshot(self.store, state, self.allowed_roots)
+
+    def is_in_place(self) -> bool:
+        """Whether the log that it was read from is surely still there, with this version in it."""
+        return is_in_place(self.store, self.state.tip)
 
     def _parsed(self, condition: str | Expression | None) -> Expression | None:
         return parse_condition(condition, self.schema) if isinstance(condition, str) else condition
@@ -252,10 +259,11 @@ def _schema_of(table: str, metadata: Metadata) -> StructType:
     if mode not in _MAPPING_MODES:
         msg = f"{table} maps its columns by {mode[:100]!r}, which is no mode of column mapping."
         raise MalformedLogError(msg, f"The modes are {', '.join(_MAPPING_MODES)}.")
-    missing = [name for name in metadata.partition_columns if schema.get(name) is None]
-    if missing:
-        msg = f"{table} is partitioned by {', '.join(missing)}, which its schema does not have."
-        raise MalformedLogError(msg, "Repair the log with the engine that wrote it.")
+    try:
+        partition_fields(schema, metadata.partition_columns)
+    except MalformedLogError as error:
+        msg = f"The log of {table} cannot be read. {error.what}"
+        raise MalformedLogError(msg, error.remedy) from error
     return schema
 
 

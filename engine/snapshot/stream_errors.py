@@ -25,14 +25,15 @@ class SourceSchemaChangedError(StreamError):
 
 
 class SourceReplacedError(StreamError):
-    """Another table is where the stream's source was."""
+    """Another table is where the stream's source was, or an older copy of it."""
 
     code = "DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE"
     sqlstate = "55019"
 
     def __init__(self, table: str, expected: str, found: str) -> None:
+        one = "the same id, and another log" if found == expected else f"id {found}"
         super().__init__(
-            f"The stream reads the table with id {expected}, and the one at {table} has id {found}.",
+            f"The stream reads the table with id {expected}, and the one at {table} has {one}.",
             "Start a new stream, under another checkpoint or name, to read this one.",
         )
         self.table, self.expected, self.found = table, expected, found

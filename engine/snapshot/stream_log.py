@@ -12,8 +12,19 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import Metadata, Protocol
 from engine.errors import FileMissingError, LogGapError, VersionNotFoundError
 from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.replay import SchemaNotSaidError
+from engine.log.tip import Tip, is_replaced
 from engine.protocol.features import check_readable
-from engine.snapshot.metadata_changes import MetadataChange, property_changes, schema_changes
+from engine.schema.column_mapping import field_id
+from engine.schema.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+    type_to_json,
+)
 from engine.snapshot.snapshot import load_snapshot
 from engine.snapshot.stream_errors import (
     SourceReplacedError,
@@ -26,6 +37,93 @@ from engine.snapshot.stream_errors import (
 from engine.snapshot.stream_position import MAX_INDEX, Position
 from engine.storage.base import Store
 
+_SHOWN_TYPE = 60
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChange:
+    """One change: `additive` if rows written before it read under it with the same meaning."""
+
+    text: str
+    additive: bool = False
+
+
+def schema_changes(before: Metadata, after: Metadata) -> list[MetadataChange]:
+    """How columns and partitioning changed; what the table notes at its columns is no change."""
+    if bool(before.schema_string) != bool(after.schema_string):
+        return [MetadataChange("its schema is said in one of the two versions alone")]
+    found = list(_struct_changes(_schema(before), _schema(after), ""))
+    if before.partition_columns != after.partition_columns:
+        shown = ", ".join(after.partition_columns) or "nothing"
+        found.append(MetadataChange(f"it is partitioned by {shown} now"))
+    return found
+
+
+def property_changes(before: Metadata, after: Metadata) -> list[MetadataChange]:
+    """Which table properties were set, changed or unset."""
+    keys = sorted(before.configuration.keys() | after.configuration.keys())
+    return [
+        MetadataChange(f"the property {key} changed", additive=True)
+        for key in keys
+        if before.configuration.get(key) != after.configuration.get(key)
+    ]
+
+
+def _schema(metadata: Metadata) -> StructType:
+    return parse_schema(metadata.schema_string) if metadata.schema_string else StructType()
+
+
+def _struct_changes(before: StructType, after: StructType, prefix: str) -> Iterator[MetadataChange]:
+    left = {_identity(each): each for each in before}
+    right = {_identity(each): each for each in after}
+    if not left.keys() & right.keys():  # column mapping came or went: names are all there is
+        left = {each.name.lower(): each for each in before}
+        right = {each.name.lower(): each for each in after}
+    for key, each in left.items():
+        if key in right:
+            yield from _field_changes(each, right[key], prefix)
+        else:
+            yield MetadataChange(f"column {prefix}{each.name} was dropped")
+    for key, each in right.items():
+        if key not in left:
+            yield MetadataChange(f"column {prefix}{each.name} was added", additive=each.nullable)
+
+
+def _field_changes(
+    before: StructField, after: StructField, prefix: str
+) -> Iterator[MetadataChange]:
+    name = f"{prefix}{before.name}"
+    if before.name != after.name:
+        yield MetadataChange(f"column {name} was renamed to {after.name}")
+    if before.nullable != after.nullable:
+        now = "may be null" if after.nullable else "may not be null"
+        yield MetadataChange(f"column {name} {now} now", additive=True)
+    if isinstance(before.type, StructType) and isinstance(after.type, StructType):
+        yield from _struct_changes(before.type, after.type, f"{name}.")
+    elif _bare(before.type) != _bare(after.type):
+        shown = [str(type_to_json(each.type))[:_SHOWN_TYPE] for each in (before, after)]
+        yield MetadataChange(f"column {name} changed from {shown[0]} to {shown[1]}")
+
+
+def _identity(each: StructField) -> object:
+    """What stays with a column when it is renamed."""
+    number = field_id(each)
+    return each.name.lower() if number is None else number
+
+
+def _bare(data_type: DataType) -> DataType:
+    """The type without nullability and metadata."""
+    match data_type:
+        case StructType(fields):
+            return StructType(tuple(StructField(f.name, _bare(f.type)) for f in fields))
+        case ArrayType(element, _):
+            return ArrayType(_bare(element))
+        case MapType(key, value, _):
+            return MapType(_bare(key), _bare(value))
+        case _:
+            return data_type
+
+
 _KEPT_VERSIONS = 64
 
 
@@ -35,6 +133,7 @@ class StreamTerms:
 
     Attributes:
         metadata: the table's as of `version`; rows are read under its schema.
+        tip: by what the log is known again that the terms were taken from.
         accepted_version: up to there changes of the metadata have been looked at by a person.
         heeds_properties: whether a change of properties alone stops the stream too.
         remedy: what to do about a change of the metadata.
@@ -42,6 +141,7 @@ class StreamTerms:
 
     metadata: Metadata
     version: int
+    tip: Tip | None = None
     accepted_version: int = -1
     heeds_properties: bool = False
     ignore_deletes: bool = False
@@ -68,12 +168,16 @@ class StreamLimits:
 
 @dataclass
 class StreamLog:
-    """The files of a stream, by position. What was read of the log is kept for a while."""
+    """The files of a stream, by position. What was read of the log is kept for a while.
+
+    Nothing is given out of another log than the one that was read first.
+    """
 
     store: Store
     terms: StreamTerms
     _added: dict[int, list[AddFile]] = field(default_factory=dict)
     _initial: tuple[int, list[AddFile]] | None = None
+    _last_read: Tip | None = None
 
     def latest_version(self, from_version: int) -> int | None:
         """The newest version whose commit the log holds, None if there is none from there on."""
@@ -85,6 +189,8 @@ class StreamLog:
         Raises:
             StreamError: the stream may not go on; what can be read before is given out first.
         """
+        if start.version > last_version + 1:
+            self._check_reached(start)
         end, count, size = start, 0, 0
         try:
             for add, after in self._walk(start, last_version):
@@ -97,6 +203,7 @@ class StreamLog:
         except StreamError:
             if end == start:
                 raise
+        self._check_in_place()
         return end
 
     def check_since(self, start: Position) -> None:
@@ -112,7 +219,7 @@ class StreamLog:
             after = next(
                 (each for each in self._commit(version).actions if isinstance(each, Metadata)), None
             )
-            if after is None:
+            if after is None or not after.schema_string:  # who says none says it later
                 continue
             found = schema_changes(before, after) if before is not None else []
             lost = [each for each in found if not each.additive]
@@ -121,7 +228,11 @@ class StreamLog:
             before = after
 
     def files(self, start: Position, end: Position) -> list[AddFile]:
-        """The files between two positions, `end` left out."""
+        """The files between two positions, `end` left out.
+
+        Raises:
+            StreamError: the stream may not go on.
+        """
         found: list[AddFile] = []
         if start == end:
             return found
@@ -130,6 +241,7 @@ class StreamLog:
                 found.append(add)
             if after == end:
                 break
+        self._check_in_place()
         return found
 
     def _walk(
@@ -158,9 +270,32 @@ class StreamLog:
 
     def _commit(self, version: int) -> Commit:
         try:
-            return read_commit(self.store, version)
+            commit = read_commit(self.store, version)
         except FileMissingError as error:
             raise self._cleaned(version) from error
+        if self._last_read is None or version > self._last_read.version:
+            self._last_read = Tip.of(commit)
+        return commit
+
+    def _check_in_place(self) -> None:
+        """Make sure that what was read just now is of the log that was read first.
+
+        Raises:
+            SourceReplacedError: it is not.
+        """
+        tips = (each for each in (self.terms.tip, self._last_read) if each is not None)
+        if any(is_replaced(self.store, each) for each in tips):
+            raise self._replaced()
+
+    def _check_reached(self, start: Position) -> None:
+        """Make sure that the log leads up to a position."""
+        latest = self.latest_version(0)
+        if latest is None or start.version > latest + 1:
+            raise self._replaced()
+
+    def _replaced(self) -> SourceReplacedError:
+        found = load_snapshot(self.store).metadata.id
+        return SourceReplacedError(self.store.root, self.terms.metadata.id, found)
 
     def _files_of_commit(self, version: int) -> list[AddFile]:
         if version not in self._added:
@@ -187,8 +322,7 @@ class StreamLog:
         if tolerated:
             return adds
         refusal = SourceRowsChangedError if adds else SourceRowsRemovedError
-        operation = commit.commit_info.operation if commit.commit_info else None
-        name = operation or "an unnamed operation"
+        name = commit.operation or "an unnamed operation"
         raise refusal(self.store.root, commit.version, name, removed[0].path)
 
     def _check_metadata(self, version: int, metadata: Metadata) -> None:
@@ -209,7 +343,7 @@ class StreamLog:
         version = start.version if start.initial else start.version - 1
         try:
             return load_snapshot(self.store, version).metadata if version >= 0 else None
-        except (VersionNotFoundError, LogGapError, FileMissingError):
+        except (VersionNotFoundError, LogGapError, FileMissingError, SchemaNotSaidError):
             return None
 
     def _changed(

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import RequestError, SchemaMismatchError
-from engine.expressions.traits import has_subquery, is_deterministic
+from engine.expressions.traits import is_asked_once, is_deterministic
 from engine.expressions.tree import Column as ColumnOfRow
 from engine.expressions.tree import Expression
 from engine.schema.types import DataType, PrimitiveType, StructType
@@ -68,14 +68,14 @@ def asked_once(
 ) -> tuple[dict[str, Expression], Assignments]:
     """The values that are to be asked for once, and the assignments over them.
 
-    They hold subqueries, or would be others each time. The first are to be computed into columns of
+    They hold subqueries or what Spark alone evaluates, or would be others each time. The first are to be computed into columns of
     those names, which the second read. Where a row is written to the table and to its change feed,
     both must say the same of it.
     """
     values: dict[str, Expression] = {}
     over = dict(assignments)
     for path, value in assignments.items():
-        if has_subquery(value) or not is_deterministic(value):
+        if is_asked_once(value) or not is_deterministic(value):
             name = f"{_VALUE}{prefix}{len(values)}"
             values[name], over[path] = value, ColumnOfRow((name,), value.type)
     return values, over

@@ -11,9 +11,11 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as spark_types
 
 from engine.errors import ExpressionError
+from engine.expressions.like import for_spark
 from engine.expressions.render import to_sql
-from engine.expressions.traits import has_subquery
-from engine.expressions.tree import Expression
+from engine.expressions.traits import has_subquery, spark_expressions
+from engine.expressions.tree import Call, Expression, SparkExpression
+from engine.expressions.tree import Column as ColumnOfRow
 from engine.schema.types import (
     ArrayType,
     DataType,
@@ -28,13 +30,27 @@ from engine.schema.types import (
 def to_column(expression: Expression) -> Column:
     """The expression as a Spark column over columns of the same names.
 
+    What Spark alone evaluates must be among the rows' columns (`engine.spark.own_columns`).
+
     Raises:
         ExpressionError: it holds a subquery, which has no text (`QueryFrames` has a column for it).
     """
     if has_subquery(expression):
         what = "A subquery is not allowed here."
         raise ExpressionError(what, "Use a MERGE, or a SELECT as its source.")
-    return F.expr(to_sql(expression))
+    if spark_expressions(expression):
+        expression = _over_computed(expression)
+    return F.expr(to_sql(for_spark(expression)))
+
+
+def _over_computed(expression: Expression) -> Expression:
+    match expression:
+        case SparkExpression(name=name, type=data_type):
+            return ColumnOfRow((name,), data_type)
+        case Call(function, arguments, data_type):
+            return Call(function, tuple(map(_over_computed, arguments)), data_type)
+        case _:
+            return expression
 
 
 def is_true(expression: Expression) -> Column:

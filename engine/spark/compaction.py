@@ -20,12 +20,13 @@ from engine.actions.compaction import CompactionInfo
 from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector
 from engine.snapshot.conform import conform_column, find_field
+from engine.snapshot.data_files import open_parquet
 from engine.snapshot.legacy_calendar import LegacyTimes, legacy_times
 from engine.spark.file_writer import FileTarget, OpenFile
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target, with_columns
 from engine.storage.base import Store
-from engine.storage.uri import open_store, resolve_log_path
+from engine.storage.uri import open_store
 
 _REPORT = "bin int, action string, source_rows array<long>"
 _BATCH_ROWS = 128 * 1024
@@ -148,12 +149,9 @@ def _iter_live(
     store: Store, job: CompactionJob, add: AddFile
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Live rows in order under the target's schema, with the physical rows seen so far."""
-    resolved = resolve_log_path(job.target.table_uri, add.path, job.allowed_roots)
-    place = store if resolved.inside else open_store(resolved.root, job.target.storage_options)
     deleted = _deleted(store, job, add)
     start = 0
-    with place.open_input(resolved.path) as source:
-        file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
+    with open_parquet(store, add.path, job.allowed_roots) as file:
         names, legacy = _source_names(job, file.schema_arrow), legacy_times(file)
         for batch in _batches(file, [name for name in names if name is not None]):
             positions = np.arange(start, start + batch.num_rows, dtype=np.uint64)

@@ -91,10 +91,15 @@ class LakeOptions:
 
 def _table_uri(path: str, roots: Iterable[str]) -> str:
     if not path:
-        msg = "The data source lake needs the place of a table."
-        raise RequestError(
-            msg, "Give it to load(…) or start(…), or as the option path.", field="path"
+        msg = (
+            "The data source was told of no table's place. Spark tells none to sources written in"
+            " Python where a name of its catalogue is read."
         )
+        remedy = (
+            "Give the place to load(…) or start(…), or read the name by"
+            " engine.delta.tables.DeltaTable.forName(spark, name).toDF()."
+        )
+        raise RequestError(msg, remedy, field="path")
     uri = normalise_uri(path)
     if uri.startswith("memory://"):
         msg = f"{uri} is in another process's memory, which Spark's workers cannot read."

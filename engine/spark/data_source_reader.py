@@ -1,11 +1,13 @@
 """Reading for the data source `lake`: files on the executors, as Arrow batches of Spark's types."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import datasource as spark_filters
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -13,14 +15,26 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from engine.actions.codec import decode, encode
 from engine.actions.files import AddFile
 from engine.actions.table import Metadata
-from engine.errors import RequestError, UnsupportedFeatureError
-from engine.expressions.tree import Expression
+from engine.errors import ExpressionError, RequestError, UnsupportedFeatureError
+from engine.expressions.build import call
+from engine.expressions.scope import Scope
+from engine.expressions.tree import Column, Expression, Literal
 from engine.schema.column_mapping import mapping_mode
-from engine.schema.types import StructType, parse_schema
+from engine.schema.types import (
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    StructType,
+    parse_schema,
+)
 from engine.snapshot.reader import iter_file
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import to_spark_schema
-from engine.spark.data_source_filters import to_condition
 from engine.spark.data_source_options import LakeOptions, Place
 from engine.storage.base import Store
 from engine.storage.uri import open_store
@@ -99,7 +113,7 @@ class LakeReader(DataSourceReader):
 
 
 class PruningLakeReader(LakeReader):
-    """The same where Spark's pushing of filters to Python data sources is on."""
+    """A reader for sessions in which Spark pushes filters to Python data sources."""
 
     def pushFilters(self, filters: list[Filter]) -> list[Filter]:  # noqa: N802 - Spark's name
         """Prune files; no filter is taken over."""
@@ -173,3 +187,53 @@ def _as_spark(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     return itertools.chain.from_iterable(
         batch for batch in [table.to_batches(max_chunksize=_BATCH_ROWS)]
     )
+
+
+_COMPARISONS: Mapping[type[spark_filters.Filter], str] = {
+    spark_filters.EqualTo: "=",
+    spark_filters.EqualNullSafe: "<=>",
+    spark_filters.GreaterThan: ">",
+    spark_filters.GreaterThanOrEqual: ">=",
+    spark_filters.LessThan: "<",
+    spark_filters.LessThanOrEqual: "<=",
+    spark_filters.StringStartsWith: "startswith",
+}
+_PYTHON_TYPES: Mapping[Any, type] = {
+    **dict.fromkeys((BYTE, SHORT, INTEGER, LONG), int),
+    STRING: str,
+    BOOLEAN: bool,
+    DATE: date,
+    DOUBLE: float,
+}
+
+
+def to_condition(each: spark_filters.Filter, schema: StructType) -> Expression | None:
+    """The condition a filter says, None where it is not worth saying: Spark filters rows itself."""
+    try:
+        return _condition(each, schema)
+    except ExpressionError:
+        return None
+
+
+def _condition(each: spark_filters.Filter, schema: StructType) -> Expression | None:
+    match each:
+        case spark_filters.IsNull(attribute):
+            return call("isnull", [Scope.of(schema).resolve(attribute)])
+        case spark_filters.IsNotNull(attribute):
+            return call("isnotnull", [Scope.of(schema).resolve(attribute)])
+        case spark_filters.In(attribute, values):
+            return _of_values("in", Scope.of(schema).resolve(attribute), values)
+        case _:
+            name = _COMPARISONS.get(type(each))
+            if name is None:
+                return None
+            column = Scope.of(schema).resolve(each.attribute)  # type: ignore[attr-defined] # all of these have it
+            return _of_values(name, column, (each.value,))  # type: ignore[attr-defined]
+
+
+def _of_values(name: str, column: Column, values: tuple[Any, ...]) -> Expression | None:
+    kind = _PYTHON_TYPES.get(column.type)
+    exact = [type(value) is kind and not isinstance(value, datetime) for value in values]
+    if kind is None or not values or not all(exact):
+        return None
+    return call(name, [column, *[Literal(value, column.type) for value in values]])

@@ -21,15 +21,13 @@ import pyarrow.parquet as pq
 
 from engine.actions.files import AddFile
 from engine.clock import SystemClock
-from engine.schema.arrow import to_arrow_type
+from engine.schema.partition_arrays import partition_scalar, partition_text_at
 from engine.schema.partition_values import (
-    format_partition_value,
-    parse_partition_value,
     partition_directory,
 )
 from engine.schema.types import DataType, StructType
-from engine.snapshot.reader import partition_scalar
 from engine.spark.footer_statistics import FooterStatistics, IndexedColumns
+from engine.storage.local import LocalStore
 from engine.storage.random_prefix import random_prefix
 from engine.storage.uri import local_path, open_store
 
@@ -152,7 +150,7 @@ class OpenFile:
     def _open(self) -> Any:  # noqa: ANN401 - a file or Arrow's buffer
         if self._local is None:
             return pa.BufferOutputStream()
-        place = self._local / self.path
+        place = Path(LocalStore(self._local).locate(self.path))
         place.parent.mkdir(parents=True, exist_ok=True)
         return place.open("xb")
 
@@ -226,10 +224,9 @@ def _constants(
     """The partition columns of one file, each with its one value."""
     found = []
     for each, text in zip(target.partitions, partition, strict=True):
-        kind = to_arrow_type(each.type)
-        value = partition_scalar(parse_partition_value(text, each.type), kind)
+        value = partition_scalar(text, each.type)
         number = {b"PARQUET:field_id": str(each.field_id).encode()} if each.field_id else None
-        found.append((pa.field(each.physical_name, kind, metadata=number), value))
+        found.append((pa.field(each.physical_name, value.type, metadata=number), value))
     return found
 
 
@@ -249,7 +246,7 @@ def _runs(
     bounds = sorted(edges)
     for start, end in itertools.pairwise(bounds):
         values = tuple(
-            format_partition_value(column[start].as_py(), each.type)
+            partition_text_at(column, start, each.type)
             for column, each in zip(columns, partitions, strict=True)
         )
         yield values, batch.slice(start, end - start)

@@ -7,15 +7,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import cast
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from engine.errors import OperationCancelledError
+from engine.spark.java_causes import SPARK_ERRORS
+from engine.spark.session import is_remote
 from engine.spark.task_counts import GroupTasks, TaskCounts, TaskTimes
 
+_PROPERTIES = (
+    "spark.jobGroup.id",
+    "spark.job.description",
+    "spark.job.interruptOnCancel",
+    "spark.scheduler.pool",
+)
 _POLL_SECONDS = 0.5
+_END_SECONDS = 0.2
 _LOOKS_A_TIMING = 6  # how long single tasks took is asked less often
 
 
@@ -47,40 +54,102 @@ def no_progress(_progress: Progress) -> None:
 def job_group(spark: SparkSession, stage: str, progress: ProgressCallback) -> Iterator[None]:
     """Run Spark actions as one group whose tasks are reported, and which the report can cancel.
 
+    However it is left, no task of the group runs any more: what failed or was cancelled writes no
+    file after its files were removed. A group that the caller's program is in is put back then.
+
     Raises:
-        OperationCancelledError: `progress` raised it; the group's Spark jobs were cancelled.
+        OperationCancelledError: `progress` raised it; the group's tasks were ended.
     """
     progress(Progress(stage, 0, 0))
-    group = f"lake-{uuid.uuid4().hex}"
-    context = spark.sparkContext
-    context.setJobGroup(group, stage, interruptOnCancel=True)
-    context.setLocalProperty("spark.scheduler.pool", group)  # jobs share the cores fairly
-    watcher = _Watcher(context, group, stage, progress)
+    name = f"lake-{uuid.uuid4().hex}"
+    group = _RemoteGroup(spark, name) if is_remote(spark) else _Group(spark.sparkContext, name)
+    group.begin(stage)
+    watcher = _Watcher(group, stage, progress)
     watcher.start()
     try:
         yield
-    except (PySparkException, Py4JError):
-        if watcher.error is None:
+    except Exception as error:
+        watcher.stop()
+        watcher.end_tasks()
+        if watcher.error is None or not isinstance(error, SPARK_ERRORS):
             raise
     finally:
         watcher.stop()
-        for name in ("spark.jobGroup.id", "spark.scheduler.pool"):
-            context.setLocalProperty(name, cast("str", None))  # None clears it
+        with suppress(*SPARK_ERRORS):  # whatever ended it is not hidden by Spark being gone
+            group.end()
         watcher.tell_end()
     if watcher.error is not None:
         raise watcher.error
+
+
+class _Group:
+    """A group of jobs in this process's Spark."""
+
+    def __init__(self, context: SparkContext, name: str) -> None:
+        self._context, self.name = context, name
+        self._tasks = GroupTasks(context, name)
+        self._before: dict[str, str | None] = {}
+
+    def begin(self, stage: str) -> None:
+        """Put the jobs of this thread into the group, which shares the cores fairly with others."""
+        self._before = {name: self._context.getLocalProperty(name) for name in _PROPERTIES}
+        self._context.setJobGroup(self.name, stage, interruptOnCancel=True)
+        self._context.setLocalProperty("spark.scheduler.pool", self.name)
+
+    def end(self) -> None:
+        """Put what follows where it was before."""
+        for name, value in self._before.items():
+            self._context.setLocalProperty(name, cast("str", value))  # None clears it
+
+    def cancel(self) -> None:
+        """Have its jobs stop."""
+        self._context.cancelJobGroup(self.name)
+
+    def is_running(self) -> bool:
+        """Whether a task of it runs."""
+        return self._tasks.are_running()
+
+    def look(self, *, timed: bool) -> tuple[TaskCounts, TaskTimes | None]:
+        """What its tasks cost so far."""
+        return self._tasks.counts(), self._tasks.times() if timed else None
+
+
+class _RemoteGroup:
+    """The operations of one tag on a server of Spark Connect, which does not say what tasks cost."""
+
+    def __init__(self, session: SparkSession, name: str) -> None:
+        self._session, self.name = session, name
+
+    def begin(self, _stage: str) -> None:
+        """Tag what this thread asks for."""
+        self._session.addTag(self.name)
+
+    def end(self) -> None:
+        """Tag what follows no longer."""
+        self._session.removeTag(self.name)
+
+    def cancel(self) -> None:
+        """Have them stop."""
+        self._session.interruptTag(self.name)
+
+    def is_running(self) -> bool:
+        """Interrupting has waited for them."""
+        return False
+
+    def look(self, *, timed: bool) -> tuple[TaskCounts, TaskTimes | None]:  # noqa: ARG002
+        """Nothing is known."""
+        return TaskCounts(), None
 
 
 class _Watcher(threading.Thread):
     """Asks Spark for the group's tasks twice a second and tells the callback."""
 
     def __init__(
-        self, context: SparkContext, group: str, stage: str, progress: ProgressCallback
+        self, group: _Group | _RemoteGroup, stage: str, progress: ProgressCallback
     ) -> None:
-        super().__init__(name=group, daemon=True)
-        self._context, self._group, self._stage, self._progress = context, group, stage, progress
-        self._tasks = GroupTasks(context, group)
-        self._done = threading.Event()
+        super().__init__(name=group.name, daemon=True)
+        self._group, self._stage, self._progress = group, stage, progress
+        self._done, self._pause = threading.Event(), threading.Event()
         self.error: OperationCancelledError | None = None
 
     def run(self) -> None:
@@ -92,19 +161,32 @@ class _Watcher(threading.Thread):
                 self._progress(self._look(timed=looks % _LOOKS_A_TIMING == 0))
             except OperationCancelledError as error:
                 self.error = error
-                self._context.cancelJobGroup(self._group)
+                self._group.cancel()
 
     def stop(self) -> None:
         """End the watching."""
         self._done.set()
         self.join()
 
+    def end_tasks(self) -> None:
+        """Cancel what is left and wait until it has ended, which Spark's own error does not wait for.
+
+        A task that heeds no interrupt is waited for, however long it takes, and the callback is told
+        of it: Spark's task reaper ends its executor in time, if that is no part of this process.
+        Where Spark is gone no task runs.
+        """
+        with suppress(*SPARK_ERRORS):
+            while self._group.is_running():
+                self._group.cancel()
+                with suppress(OperationCancelledError):
+                    self._progress(self._look(timed=False))
+                self._pause.wait(_END_SECONDS)
+
     def tell_end(self) -> None:
         """What the group cost in the end. Whatever ended it is not hidden by this failing."""
-        with suppress(Py4JError, OSError, OperationCancelledError):
+        with suppress(*SPARK_ERRORS, OSError, OperationCancelledError):
             self._progress(self._look(timed=True))
 
     def _look(self, *, timed: bool) -> Progress:
-        counts = self._tasks.counts()
-        times = self._tasks.times() if timed else None
+        counts, times = self._group.look(timed=timed)
         return Progress(self._stage, counts.done, counts.total, counts=counts, times=times)

@@ -111,7 +111,7 @@ def _each(values: Column, data_type: DataType, *, nulls: bool) -> Column:
 
 
 def value_keeps(value: Any, data_type: DataType, *, inside: bool = False) -> bool:  # noqa: ANN401
-    """The same of one value, as Arrow gives it to Python."""
+    """Whether one value, as Arrow gives it to Python, keeps the rules of its type."""
     kind, length = limit_of(data_type)
     if value is None or kind:
         return value is None or len(value) <= length

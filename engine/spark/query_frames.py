@@ -5,15 +5,19 @@ does in SQL. Columns of a query around are those that the step's own input does 
 """
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.errors import ExpressionError
+from engine.expressions.functions import FUNCTIONS
+from engine.expressions.like import FOR_SPARK, call_for_spark, for_spark
 from engine.expressions.queries.binding import PLANNED
 from engine.expressions.queries.plan import (
     Aggregate,
+    AggregateCall,
     Distinct,
     Filter,
     Join,
@@ -26,17 +30,16 @@ from engine.expressions.queries.plan import (
     SetOperation,
     Sort,
     SortKey,
+    WindowCall,
     Windows,
     columns_of_plan,
 )
 from engine.expressions.queries.pushdown import conditions_of_scans
-from engine.expressions.queries.render import aggregate_sql, window_sql
 from engine.expressions.queries.subquery_places import refuse_in, with_not_pushed
 from engine.expressions.render import to_sql
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Call, Column, Expression, Subquery, walk
-from engine.spark.column_calls import called
-from engine.spark.columns import column, to_column, to_spark_type
+from engine.spark.columns import column, quoted, to_column, to_spark_type
 
 _OUTER = "__lake_outer"
 OpenScan = Callable[[Scan, Expression | None, bool], DataFrame]
@@ -81,7 +84,8 @@ class QueryFrames:
             case Call("in", (value, Subquery() as subquery)):
                 return self.column(value, columns).isin(self._nested(subquery))
             case Call():
-                return called(tree, [self.column(each, columns) for each in tree.arguments])
+                call = call_for_spark(tree)
+                return called(call, [self.column(each, columns) for each in call.arguments])
             case _:
                 return to_column(tree)
 
@@ -219,3 +223,100 @@ def _is_outer(tree: Expression, columns: frozenset[str] | None) -> bool:
         isinstance(each, Column) and (each.relation or each.path[0] not in columns)
         for each in walk(tree)
     )
+
+
+def called(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
+    """A call whose arguments Spark cannot be given as text."""
+    if call.function in {"cast", "try_cast"}:
+        target = to_spark_type(call.type)
+        lenient = call.function == "try_cast"
+        return arguments[0].try_cast(target) if lenient else arguments[0].cast(target)
+    made = _OPERATORS.get(call.function)
+    if made is not None:
+        return made(*arguments)
+    if call.function in FUNCTIONS or call.function in FOR_SPARK:
+        return F.call_function(quoted(call.function), *arguments)
+    what = f"{call.function} cannot be used on a subquery or on a column of the query around."
+    raise ExpressionError(what, "Use a join.")
+
+
+def _case(*arguments: SparkColumn) -> SparkColumn:
+    pairs = len(arguments) // 2 * 2
+    found = F.when(arguments[0], arguments[1])
+    for index in range(2, pairs, 2):
+        found = found.when(arguments[index], arguments[index + 1])
+    return found.otherwise(arguments[-1]) if len(arguments) > pairs else found
+
+
+def _one_of(value: SparkColumn, *options: SparkColumn) -> SparkColumn:
+    return reduce(SparkColumn.__or__, [value == each for each in options])
+
+
+_OPERATORS: dict[str, Callable[..., SparkColumn]] = {
+    "and": lambda *parts: reduce(SparkColumn.__and__, parts),
+    "or": lambda *parts: reduce(SparkColumn.__or__, parts),
+    "case": _case,
+    "in": _one_of,
+    "get": lambda one, other: one[other],
+    "not": lambda one: ~one,
+    "=": lambda one, other: one == other,
+    "<=>": lambda one, other: one.eqNullSafe(other),
+    "<>": lambda one, other: one != other,
+    "<": lambda one, other: one < other,
+    "<=": lambda one, other: one <= other,
+    ">": lambda one, other: one > other,
+    ">=": lambda one, other: one >= other,
+    "+": lambda one, other: one + other,
+    "-": lambda one, other: one - other,
+    "*": lambda one, other: one * other,
+    "/": lambda one, other: one / other,
+    "%": lambda one, other: one % other,
+    "negative": lambda one: -one,
+    "isnull": lambda one: one.isNull(),
+    "isnotnull": lambda one: one.isNotNull(),
+    "like": F.like,
+    "ilike": F.ilike,
+}
+
+
+FRAMES = {
+    "": "",
+    "rows_to_here": "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+    "all_rows": "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+}
+
+
+def aggregate_sql(call: AggregateCall) -> str:
+    """`function([DISTINCT] arguments) [FILTER (WHERE …)]`."""
+    arguments = ", ".join(_sql(each) for each in call.arguments) or "*"
+    distinct = "DISTINCT " if call.distinct else ""
+    condition = f" FILTER (WHERE {_sql(call.condition)})" if call.condition is not None else ""
+    return f"{call.function}({distinct}{arguments}){condition}"
+
+
+def window_sql(call: WindowCall) -> str:
+    """`function(arguments) OVER (PARTITION BY … ORDER BY …)`."""
+    arguments = ", ".join(_sql(each) for each in call.arguments)
+    if not arguments and call.function == "count":
+        arguments = "*"
+    parts = []
+    if call.partition:
+        parts.append(f"PARTITION BY {', '.join(_sql(each) for each in call.partition)}")
+    if call.order:
+        parts.append(f"ORDER BY {', '.join(sort_sql(each) for each in call.order)}")
+    if call.frame:
+        parts.append(FRAMES[call.frame])
+    return f"{call.function}({arguments}) OVER ({' '.join(parts)})"
+
+
+def sort_sql(key: SortKey) -> str:
+    """`value ASC | DESC NULLS FIRST | LAST`."""
+    direction = "DESC" if key.descending else "ASC"
+    return f"{_sql(key.value)} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
+
+
+def _sql(tree: Expression) -> str:
+    if has_subquery(tree):
+        what = "A subquery cannot stand inside a function over several rows."
+        raise ExpressionError(what, "Join its table, or use a subquery in FROM.")
+    return to_sql(for_spark(tree))

@@ -5,7 +5,7 @@ The engine chooses the files; Spark neither lists directories nor guesses partit
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
@@ -17,14 +17,18 @@ from pyspark.sql import types as spark_types
 
 from engine.actions.files import AddFile
 from engine.errors import RequestError
-from engine.schema.arrow import to_arrow_type
 from engine.schema.column_mapping import field_id
-from engine.schema.partition_values import parse_partition_value
+from engine.schema.partition_arrays import partition_array
+from engine.schema.partition_values import partition_text
 from engine.schema.types import ArrayType, MapType, StructField, StructType
+from engine.snapshot.data_files import check_files
 from engine.spark.columns import column, to_spark_type
+from engine.spark.declared_types import with_declared_types
+from engine.spark.failures import in_engine_words
 from engine.spark.live_rows import live_rows
+from engine.spark.session import is_remote
 from engine.spark.table_files import TableFiles
-from engine.storage.uri import resolve_log_path
+from engine.storage.uri import ResolvedPath, resolve_log_path
 
 FILE = "__lake_file"
 ROW = "__lake_row"
@@ -35,7 +39,6 @@ _FILE_SYSTEMS = {
     "gs": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
     "az": "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem",
 }
-INTERNAL_COLUMNS = frozenset({FILE, ROW, ROW_ID, ROW_COMMIT_VERSION})
 _URL = "__lake_url"
 _BASE = "__lake_base_row_id"
 _DEFAULT_VERSION = "__lake_default_version"
@@ -46,13 +49,15 @@ _ENCODED = re.compile(r"[^A-Za-z0-9_\-!.~'()*:@&=+$,;/\u0080-\U0010ffff]")
 class ScanRequest:
     """What to read: `positions` adds FILE (index in `files`) and ROW, `row_ids` row tracking's columns.
 
-    `only` leaves out files by index; FILE still counts all.
+    `only` leaves out files by index; FILE still counts all. `marks` are options that the scan carries
+    in its plan: such a frame is for the caller, with the nullability that the table declares.
     """
 
     files: Sequence[AddFile]
     positions: bool = False
     row_ids: bool = False
     columns: frozenset[str] | None = None
+    marks: Mapping[str, str] | None = None
     only: frozenset[int] | None = None
 
 
@@ -63,7 +68,8 @@ def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFr
 
     Raises:
         RequestError: the files are where Spark cannot read.
-        PathOutsideRootError: a path that leaves the table.
+        PathOutsideRootError: a path that leaves the table, by its name or by a symbolic link.
+        DataFileMissingError: a file that is not there, or is a directory.
     """
     wanted = request.only
     indexed = [each for each in enumerate(request.files) if wanted is None or each[0] in wanted]
@@ -102,7 +108,7 @@ def check_file_system(spark: SparkSession, root: str) -> None:
         RequestError: it lacks the connector, named.
     """
     needed = _FILE_SYSTEMS.get(root.partition("://")[0])
-    if needed is None or "://" not in root:
+    if needed is None or "://" not in root or is_remote(spark):
         return
     try:
         spark.sparkContext._jvm.java.lang.Class.forName(needed)  # type: ignore[union-attr]
@@ -119,7 +125,7 @@ def _located(
     files: Sequence[tuple[int, AddFile]],
 ) -> DataFrame:
     """Data columns from the files, the others from a small table that is joined by the files' URLs."""
-    paths = [_path(table, add) for _, add in files]
+    paths = _paths(table, [add for _, add in files])
     raw = _native(spark, table, request, paths)
     wanted = [f for f in table.schema if request.columns is None or f.name in request.columns]
     partitions = [f for f in wanted if f.name in table.partition_columns]
@@ -159,9 +165,12 @@ def _native(
         fields += [spark_types.StructField(name, spark_types.LongType()) for name in names]
     check_file_system(spark, table.uri)
     reader = spark.read.schema(spark_types.StructType(fields)).option("__globPaths__", "false")
-    if not paths:
+    if not paths and request.marks is None:
         return _no_rows(spark, spark_types.StructType(fields))
-    return reader.option("recursiveFileLookup", "true").parquet(*paths)
+    reader = reader.options(**(request.marks or {})).option("recursiveFileLookup", "true")
+    with in_engine_words(table.uri):  # each file is looked for here
+        raw = reader.parquet(*paths)
+    return raw if request.marks is None else with_declared_types(raw, table.data_schema)
 
 
 def _no_rows(spark: SparkSession, schema: spark_types.StructType) -> DataFrame:
@@ -204,9 +213,9 @@ def _beside(
         ),
     }
     for each in partitions:
-        texts = [add.partition_values.get(table.physical_name(each)) for _, add in files]
-        values = [parse_partition_value(text, each.type) for text in texts]
-        columns[each.name] = pa.array(values, to_arrow_type(each.type))
+        name = table.physical_name(each)
+        texts = [partition_text(add.partition_values, name) for _, add in files]
+        columns[each.name] = partition_array(texts, each.type)
     return pa.table(columns)
 
 
@@ -219,15 +228,21 @@ def _row_tracking(table: TableFiles) -> Iterator[Column]:
     yield F.coalesce(stored_version, column(_DEFAULT_VERSION)).alias(ROW_COMMIT_VERSION)
 
 
-def _path(table: TableFiles, add: AddFile) -> str:
-    resolved = resolve_log_path(table.uri, add.path, table.allowed_roots)
-    name = resolved.path.rpartition("/")[2]
+def _paths(table: TableFiles, adds: Sequence[AddFile]) -> list[str]:
+    """The files as Spark is given them. It follows every link, so each is looked at first."""
+    places = [resolve_log_path(table.uri, add.path, table.allowed_roots) for add in adds]
+    check_files(places)
+    return [_visible(place) for place in places]
+
+
+def _visible(place: ResolvedPath) -> str:
+    name = place.path.rpartition("/")[2]
     if name.startswith(("_", ".")):
         msg = f"Spark takes {name} for a hidden file and would read no rows from it."
         raise RequestError(
             msg, "Rewrite the file under another name with the engine that wrote it."
         )
-    return spark_path(resolved.root, resolved.path)
+    return spark_path(place.root, place.path)
 
 
 def _java_encoded(path: str) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame
 
@@ -17,10 +16,12 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vectors
+from engine.snapshot.data_files import open_parquet
 from engine.spark.columns import column
 from engine.spark.reader import FILE, ROW
+from engine.spark.session import default_parallelism
 from engine.spark.table_files import TableFiles
-from engine.storage.uri import open_store, resolve_log_path
+from engine.storage.uri import open_store
 
 _FILES_A_TASK = 16  # whose vectors it reads, and writes into one file
 _BITMAPS = "file int, bitmap binary"
@@ -79,7 +80,7 @@ def delete_positions(
         table.properties.file_prefix_length,
     )
     partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
-    cores = positions.sparkSession.sparkContext.defaultParallelism
+    cores = default_parallelism(positions.sparkSession)
     tasks = min(cores, 1 + len(files) // _FILES_A_TASK)
     merged = partial.repartition(tasks, column("file")).mapInArrow(merging_task(merge), _REPORT)
     found = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
@@ -165,7 +166,6 @@ def _physical_rows(merge: VectorMerge, index: int) -> int:
     counted = physical_rows(add)
     if counted is not None:
         return counted
-    resolved = resolve_log_path(merge.uri, add.path, merge.allowed_roots)
-    with open_store(resolved.root, merge.storage_options).open_input(resolved.path) as source:
-        rows: int = pq.read_metadata(source).num_rows
-    return rows
+    store = open_store(merge.uri, merge.storage_options)
+    with open_parquet(store, add.path, merge.allowed_roots) as parquet:
+        return int(parquet.metadata.num_rows)

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +19,11 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from engine.errors import EngineError
+from engine.errors import EngineError, RequestError
 
 MINIMUM_JAVA = 17
+_REMOTE_PARALLELISM = 8
+_with_engine: "weakref.WeakSet[SparkSession]" = weakref.WeakSet()
 _ENGINE = Path(__file__).resolve().parents[1]
 
 _MEANING: Mapping[str, str] = {
@@ -52,6 +55,9 @@ SAFE_CONFIGURATION: Mapping[str, str] = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # an executor whose cancelled task heeds no interrupt is ended, for nobody else gets its core
+    "spark.task.reaper.enabled": "true",
+    "spark.task.reaper.killTimeout": "120s",
     # else every expression is sent to the JVM twice: once with the line that made it
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Arrow between the JVM and Python
@@ -110,20 +116,50 @@ def in_our_terms(session: SparkSession | None) -> SparkSession | None:
 
     Files are left out, and concurrent writes told apart, without Spark: by the same rules, in UTC. In
     another time zone Spark would choose other rows; without ANSI mode it has nulls for errors.
+
+    Raises:
+        RequestError: it is a session of Spark Connect, beside which there can be no other.
     """
-    if session is None:
-        return None
-    try:
-        zone = session.conf.get("spark.sql.session.timeZone") or ""
-        ansi = session.conf.get("spark.sql.ansi.enabled") or ""
-    except (PySparkException, Py4JError, OSError):
-        return session  # it is gone: whatever needs it finds that out
-    if zone in _UTC and ansi.lower() == "true":
+    if session is None or has_engine_terms(session):
         return session
+    if is_remote(session):
+        msg = "This session of Spark Connect has another time zone than UTC, or no ANSI mode."
+        remedy = "Set spark.sql.session.timeZone to UTC and spark.sql.ansi.enabled to true in it."
+        raise RequestError(msg, remedy, field="session")
     beside = session.newSession()
     for name, value in _MEANING.items():
         beside.conf.set(name, value)
     return beside
+
+
+def has_engine_terms(session: SparkSession) -> bool:
+    """Whether expressions mean to a session what they mean to the engine."""
+    try:
+        zone = session.conf.get("spark.sql.session.timeZone") or ""
+        ansi = session.conf.get("spark.sql.ansi.enabled") or ""
+    except (PySparkException, Py4JError, OSError):
+        return True  # it is gone: whatever needs it finds that out
+    return zone in _UTC and ansi.lower() == "true"
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect: it has no JVM of its own."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def default_parallelism(session: SparkSession) -> int:
+    """How many tasks the cores take at once; a server of Spark Connect does not say it of itself."""
+    if not is_remote(session):
+        return session.sparkContext.defaultParallelism
+    known = session.conf.get("spark.sql.leafNodeDefaultParallelism", None)
+    return int(known) if known else _REMOTE_PARALLELISM
+
+
+def send_engine(session: SparkSession) -> None:
+    """Let the Python workers of a server of Spark Connect import the engine; once a session."""
+    if is_remote(session) and session not in _with_engine:
+        session.addArtifacts(_packed_engine(), pyfile=True)
+        _with_engine.add(session)
 
 
 def check_java() -> None:

@@ -5,6 +5,7 @@ number. What becomes of it is the source's choice: the job fails, or the row or 
 """
 
 import posixpath
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -14,7 +15,12 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.sources import FileSource
-from engine.errors import FileMissingError, RequestError, SchemaMismatchError
+from engine.errors import (
+    FileMissingError,
+    RequestError,
+    SchemaMismatchError,
+    TooManyColumnsError,
+)
 from engine.schema.types import (
     STRING,
     ArrayType,
@@ -26,6 +32,7 @@ from engine.schema.types import (
 from engine.spark.columns import column, from_spark_schema, to_spark_schema, to_spark_type
 from engine.spark.reader import check_file_system, spark_path
 from engine.spark.row_checks import refuse_bad_rows
+from engine.spark.session import default_parallelism
 from engine.spark.text_files import (
     FILE,
     PROBLEM,
@@ -48,6 +55,8 @@ from engine.spark.text_pieces import (
 from engine.storage.base import FileStatus
 from engine.storage.uri import normalise_uri, open_store
 
+MAX_COLUMNS = 10_000
+"""Of a source: Spark plans each column by itself, and its CSV parser ends at 20,480."""
 _SHOWN = 200
 
 
@@ -99,7 +108,15 @@ def read_files(
 def _columnar(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> SourceRows:
     reader = spark.read.option("__globPaths__", "false").option("recursiveFileLookup", "true")
     frame = reader.format(source.format).load([spark_path(f.root, f.path) for f in files])
+    _check_width(len(frame.schema), source.uri)
     return SourceRows(frame, from_spark_schema(frame.schema))
+
+
+def _check_width(columns: int, shown: str) -> None:
+    if columns > MAX_COLUMNS:
+        what = f"{shown} has {columns:,} columns: {MAX_COLUMNS:,} is the limit."
+        remedy = "Check the delimiter, or split the file by its columns."
+        raise TooManyColumnsError(what, remedy, field="source")
 
 
 @dataclass(frozen=True)
@@ -140,9 +157,10 @@ def _csv_names(
     if not names:
         msg = f"{files[0].shown} is empty."
         raise RequestError(msg, "Give a file with rows.", field="source.uri")
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        msg = f"The header of {files[0].shown} has {repeated[0]!r} twice."
+    _check_width(len(names), files[0].shown)
+    repeated = min((name for name, count in Counter(names).items() if count > 1), default=None)
+    if repeated is not None:
+        msg = f"The header of {files[0].shown} has {repeated!r} twice."
         raise SchemaMismatchError(msg, "Give each column a name of its own.", field="source")
     if not dialect.header and wanted is not None and len(names) == len(wanted):
         return wanted.names
@@ -152,6 +170,7 @@ def _csv_names(
 def _json(reading: _Reading, wanted: StructType | None) -> SourceRows:
     spark, source, files = reading.spark, reading.source, reading.files
     inferred = _inferred_json(spark, files)
+    _check_width(len(inferred.names), source.uri)
     schema = _typed(inferred.names, wanted, lambda: inferred)
     lines = _in_tasks(
         spark,
@@ -178,13 +197,13 @@ def _typed(
     """The columns under the wanted types, those that nobody asked for as they look."""
     known = {name: (wanted.get(name) if wanted is not None else None) for name in names}
     inferred = infer() if not all(known.values()) else StructType()
-    fields = []
-    for name, each in known.items():
-        data_type = (
-            each.type if each else next((f.type for f in inferred if f.name == name), STRING)
+    types = {each.name: each.type for each in inferred}
+    return StructType(
+        tuple(
+            StructField(name, field.type if field else types.get(name, STRING))
+            for name, field in known.items()
         )
-        fields.append(StructField(name, data_type))
-    return StructType(tuple(fields))
+    )
 
 
 def _judged(
@@ -247,7 +266,7 @@ def _in_tasks(
     fields = StructType(tuple(StructField(name, STRING) for name in [*columns, FILE]))
     schema = to_spark_schema(fields).add(RECORD, "long").add(PROBLEM, "string")
     total = sum(piece.end - piece.start for piece in pieces)
-    tasks = min(len(pieces), total // PIECE_BYTES + spark.sparkContext.defaultParallelism)
+    tasks = min(len(pieces), total // PIECE_BYTES + default_parallelism(spark))
     return spark.range(0, len(pieces), 1, tasks).mapInArrow(task, schema)
 
 

@@ -16,13 +16,13 @@ from engine.errors import ExpressionError, RequestError, UnsupportedFeatureError
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.traits import columns_of
 from engine.expressions.tree import TRUE, Call, Expression
+from engine.protocol.properties import CONSTRAINT_PREFIX
 from engine.schema.text_lengths import declared_type, has_limits, limit_of
 from engine.schema.types import BOOLEAN, DataType, StructField, StructType
 from engine.spark.columns import column, quoted, to_column, to_spark_type
 from engine.spark.nested_rules import fitted, is_bounded, keeps, type_shown
 from engine.spark.row_checks import refuse_violations, shown_values
 
-CONSTRAINT_PREFIX = "delta.constraints."
 GENERATED = "delta.generationExpression"
 DEFAULT = "CURRENT_DEFAULT"
 INVARIANT = "delta.invariants"

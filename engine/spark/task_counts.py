@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has
 from pyspark import SparkContext
 
 _ENDED = frozenset({"COMPLETE", "FAILED", "SKIPPED"})
+_JOB_RUNS = "RUNNING"
 _MEDIAN = 0.5
 
 
@@ -77,6 +78,15 @@ class GroupTasks:
             found += self._ended.get(stage_id) or self._look(stage_id)
         return found
 
+    def are_running(self) -> bool:
+        """Whether a task of the group runs: those of a stage that failed run on for a while."""
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job_id) for job_id in tracker.getJobIdsForGroup(self._group)]
+        if any(job is not None and job.status == _JOB_RUNS for job in jobs):
+            return True
+        stages = [self._stage(stage_id) for stage_id in self._stage_ids()]
+        return any(stage is not None and stage.numActiveTasks() > 0 for stage in stages)
+
     def times(self) -> TaskTimes | None:
         """Of the longest stage that `counts` looked at last; None while none of its tasks ended."""
         longest = max(
@@ -110,7 +120,7 @@ class GroupTasks:
             bytes_read=stage.inputBytes(),
             bytes_shuffled=stage.shuffleWriteBytes(),
         )
-        if status in _ENDED:
+        if status in _ENDED and not found.running:  # tasks of a cancelled one run on
             self._ended[stage_id] = found
         elif self._longest is None or found.core_ms > self._longest[0]:
             self._longest = (found.core_ms, stage_id, stage.attemptId())

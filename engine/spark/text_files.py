@@ -14,7 +14,6 @@ RECORD = "__record"
 FILE = "__source"
 BLOCK_BYTES = 8 * 1024 * 1024
 _HEADER_BYTES = 1024 * 1024
-MAX_RECORD_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

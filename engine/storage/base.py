@@ -15,16 +15,30 @@ from engine.errors import PathOutsideRootError
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """A file: its path relative to the root, its size in bytes, its modification time in ms."""
+    """A file: its path relative to the root, its size in bytes, its modification time in ms.
+
+    `etag` is another whenever the file was written anew, None where the store has no such mark.
+    """
 
     path: str
     size_bytes: int
     modified_ms: int
+    etag: str | None = None
 
     @property
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
+
+    def is_unchanged(self, earlier: "FileStatus") -> bool:
+        """Whether nothing tells the file from the one that was there earlier.
+
+        Stores that list milliseconds may tell whole seconds of one file.
+        """
+        times = {earlier.modified_ms, earlier.modified_ms // 1000 * 1000}
+        if self.size_bytes != earlier.size_bytes or self.modified_ms not in times:
+            return False
+        return None in (self.etag, earlier.etag) or self.etag == earlier.etag
 
 
 class Store(Protocol):

@@ -50,7 +50,7 @@ class LocalStore:
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
         """A file's bytes, or `length` of them from `start`."""
         with _errors_of("read", path):
-            return _read(self._locate(path), start or 0, length)
+            return _read(self.locate(path), start or 0, length)
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
         """The files of one directory whose names are `start` or later, sorted by name."""
@@ -60,7 +60,7 @@ class LocalStore:
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
         """Every file below a directory; directories that are symbolic links are not entered."""
-        top = Path(self._locate(prefix))
+        top = Path(self.locate(prefix))
         for folder, _, names in os.walk(top):
             for name in names:
                 status = self._stat_inside(Path(folder, name).relative_to(self._root).as_posix())
@@ -71,18 +71,18 @@ class LocalStore:
         """The file's status, None where there is none."""
         with _errors_of("stat", path):
             try:
-                found = os.stat(self._locate(path))  # noqa: PTH116 - once a file of the log
+                found = os.stat(self.locate(path))  # noqa: PTH116 - once a file of the log
             except OSError as error:
                 if error.errno in _NOTHING_THERE:
                     return None
                 raise
         if not stat.S_ISREG(found.st_mode):
             return None
-        return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000)
+        return _status(path, found)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a file whole, unless it exists."""
-        target, durable = Path(self._locate(path)), not path.endswith(_CHECKSUM)
+        target, durable = Path(self.locate(path)), not path.endswith(_CHECKSUM)
         with _errors_of("write", path):
             temporary = self._write_temporary(target, (data,), durable=durable)
         try:
@@ -105,7 +105,7 @@ class LocalStore:
 
     def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
         """Write a large file whole, over whatever was there."""
-        target = Path(self._locate(path))
+        target = Path(self.locate(path))
         with _errors_of("write", path):
             temporary = self._write_temporary(target, pieces, durable=True)
             try:
@@ -118,18 +118,18 @@ class LocalStore:
     def delete(self, path: str) -> None:
         """Delete a file; one that is absent is deleted already."""
         with _errors_of("delete", path):
-            Path(self._locate(path)).unlink(missing_ok=True)
+            Path(self.locate(path)).unlink(missing_ok=True)
 
     def open_input(self, path: str) -> pa.NativeFile:
         """A file for random access."""
         with _errors_of("open", path):
-            return pa.OSFile(self._locate(path), mode="rb")
+            return pa.OSFile(self.locate(path), mode="rb")
 
     def make_durable(self, paths: Iterable[str]) -> None:
         """Sync files and every directory from them up to the root."""
         folders: set[Path] = set()
         for path in paths:
-            target = Path(self._locate(path))
+            target = Path(self.locate(path))
             with _errors_of("sync", path):
                 _sync_file(target)
             folders.update(p for p in target.parents if p == self._root or self._root in p.parents)
@@ -137,10 +137,13 @@ class LocalStore:
             with _errors_of("sync", str(folder)):
                 _sync_directory(folder)
 
-    def _locate(self, path: str) -> str:
-        """Where a path is on this machine, refused if a symbolic link leads it out of the root.
+    def locate(self, path: str) -> str:
+        """Where a path is on this machine.
 
         Every step below the root is looked at; only a link among them costs the way from the top.
+
+        Raises:
+            PathOutsideRootError: a symbolic link leads it out of the root.
         """
         place = f"{self._root}/{checked_path(path)}"
         if not (self._is_root_unmoved() and self._has_no_links(path)):
@@ -182,17 +185,14 @@ class LocalStore:
             return None
 
     def _scan(self, directory: str, start: str) -> list[FileStatus]:
-        found = []
         prefix = f"{directory}/" if directory else ""
         try:
-            with os.scandir(self._locate(directory)) as entries:
-                for entry in entries:
-                    if entry.name >= start and (known := _regular(entry)) is not None:
-                        modified_ms = known.st_mtime_ns // 1_000_000
-                        found.append(FileStatus(prefix + entry.name, known.st_size, modified_ms))
+            with os.scandir(self.locate(directory)) as entries:
+                later = (each for each in entries if each.name >= start)
+                known = ((each.name, _regular(each)) for each in later)
+                return [_status(prefix + name, file) for name, file in known if file is not None]
         except (FileNotFoundError, NotADirectoryError):
-            return found
-        return found
+            return []
 
     def _write_temporary(self, target: Path, pieces: Iterable[bytes], *, durable: bool) -> Path:
         _make_directories(target.parent, self._root)
@@ -207,6 +207,12 @@ class LocalStore:
             _unlink_quietly(temporary)
             raise
         return temporary
+
+
+def _status(path: str, found: os.stat_result) -> FileStatus:
+    """What the system says of a file; one written anew is another one, or of another time."""
+    etag = f"{found.st_ino:x}-{found.st_mtime_ns:x}"
+    return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, etag)
 
 
 def _read(place: str, start: int, length: int | None) -> bytes:

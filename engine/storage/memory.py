@@ -3,17 +3,31 @@
 Files are kept for the whole process by URL, so that two handles of one table share them.
 """
 
+import itertools
 import threading
 import time
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from engine.errors import FileExistsAlreadyError, FileMissingError
 from engine.storage.base import FileStatus, checked_path
 
-_files: dict[str, tuple[bytes, int]] = {}
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    data: bytes
+    modified_ms: int
+    etag: str
+
+    def status(self, path: str) -> FileStatus:
+        return FileStatus(path, len(self.data), self.modified_ms, self.etag)
+
+
+_files: dict[str, _File] = {}
+_etags = itertools.count()
 _names: list[str] = []  # the same, sorted: what lies below a URL stands together
 _lock = threading.Lock()
 _LAST = "\U0010ffff"  # no name sorts after it
@@ -32,7 +46,7 @@ class MemoryStore:
 
     def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
         """A file's bytes, or `length` of them from `start`."""
-        data = self._find(path)[0]
+        data = self._find(path).data
         begin = start or 0
         return data[begin:] if length is None else data[begin : begin + length]
 
@@ -49,14 +63,14 @@ class MemoryStore:
         inside = self._key(f"{prefix}/" if prefix else "")
         with _lock:
             keys = _names[bisect_left(_names, inside) : bisect_left(_names, f"{inside}{_LAST}")]
-            found = [(key, len(_files[key][0]), _files[key][1]) for key in keys]
-        skip = len(self._root) + 1
-        yield from (FileStatus(key[skip:], size, ms) for key, size, ms in found)
+            skip = len(self._root) + 1
+            found = [_files[key].status(key[skip:]) for key in keys]
+        yield from found
 
     def stat(self, path: str) -> FileStatus | None:
         """The file's status, None where there is none."""
         found = _files.get(self._key(path))
-        return None if found is None else FileStatus(path, len(found[0]), found[1])
+        return None if found is None else found.status(path)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a file, unless it exists."""
@@ -85,7 +99,7 @@ class MemoryStore:
 
     def open_input(self, path: str) -> pa.NativeFile:
         """A file for random access."""
-        return pa.BufferReader(self._find(path)[0])
+        return pa.BufferReader(self._find(path).data)
 
     def make_durable(self, paths: Iterable[str]) -> None:
         """Nothing in memory survives the machine."""
@@ -93,7 +107,7 @@ class MemoryStore:
     def _key(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}"
 
-    def _find(self, path: str) -> tuple[bytes, int]:
+    def _find(self, path: str) -> _File:
         found = _files.get(self._key(path))
         if found is None:
             msg = f"There is no file {path}."
@@ -105,4 +119,4 @@ def _write(key: str, data: bytes) -> None:
     """Called with the lock held."""
     if key not in _files:
         insort(_names, key)
-    _files[key] = (bytes(data), time.time_ns() // 1_000_000)
+    _files[key] = _File(bytes(data), time.time_ns() // 1_000_000, str(next(_etags)))

@@ -5,8 +5,10 @@ Put-if-absent is the store's own conditional put. A put whose answer was lost ra
 """
 
 import io
+import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
@@ -31,7 +33,6 @@ from engine.errors import (
     StorageOutcomeUnknownError,
 )
 from engine.storage.base import FileStatus, Store, checked_path
-from engine.storage.conditional_puts import check_conditional_puts, is_commit
 
 _CLIENT_KEYS = frozenset(
     {
@@ -297,7 +298,10 @@ def _split_options(options: Mapping[str, str]) -> tuple[dict[str, Any], dict[str
 
 def _status(meta: Any) -> FileStatus:  # noqa: ANN401 - obstore's ObjectMeta
     modified_ms = int(meta["last_modified"].timestamp() * 1000)
-    return FileStatus(str(meta["path"]), int(meta["size"]), modified_ms)
+    etag = meta["e_tag"]  # Azure has it in quotes, and without them where it lists
+    return FileStatus(
+        str(meta["path"]), int(meta["size"]), modified_ms, etag and str(etag).strip('"')
+    )
 
 
 def _missing(path: str) -> FileMissingError:
@@ -307,3 +311,48 @@ def _missing(path: str) -> FileMissingError:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
+
+
+_COMMIT = re.compile(r"_delta_log/\d{20}\.json")
+_proven: set[str] = set()
+
+
+def is_commit(path: str) -> bool:
+    """Whether a file of the store is a version of the table."""
+    return _COMMIT.fullmatch(path) is not None
+
+
+def check_conditional_puts(
+    place: str, put_if_absent: Callable[[str, bytes], None], delete: Callable[[str], None]
+) -> None:
+    """Make sure once that a second put-if-absent of a name is refused.
+
+    Args:
+        place: what is known of one table is known of all others of the same place.
+        put_if_absent: the store's.
+        delete: the store's; what it leaves, log cleanup takes.
+
+    Raises:
+        StorageError: it is not refused.
+    """
+    if place in _proven:
+        return
+    probe = f"_delta_log/.put_if_absent.{uuid.uuid4().hex}.tmp"
+    put_if_absent(probe, b"first")
+    try:
+        put_if_absent(probe, b"second")
+    except FileExistsAlreadyError:
+        _proven.add(place)
+        return
+    finally:
+        with suppress(StorageError):
+            delete(probe)
+    what = (
+        f"{place} overwrites what it was told to write only if absent: of two writers that commit"
+        " the same version one would be lost unseen. Nothing was written."
+    )
+    remedy = (
+        "Keep the table in a store that honours If-None-Match. Where never more than one process"
+        " writes, the storage option allow_unsafe_commits = true lets it."
+    )
+    raise StorageError(what, remedy)

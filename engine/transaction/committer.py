@@ -9,9 +9,10 @@ Each outcome has one exit. An outcome that is not known tries the *same* version
 try landed, the next look at the log finds it there under this transaction's own id.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.actions.codec import encode
+from engine.actions.commit_info import VACUUM_END, VACUUM_START
 from engine.clock import Clock
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import (
@@ -27,13 +28,15 @@ from engine.errors import (
 from engine.log.commits import Commit
 from engine.log.paths import commit_path
 from engine.log.replay import TableState
+from engine.log.tip import Tip
 from engine.storage.base import Store
-from engine.transaction.contender import Contender
+from engine.transaction.log_tail import check_in_place, check_landed, iter_newer
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import CommitLimits, CommitOutcome
+from engine.transaction.pending_commit import PendingCommit
 from engine.transaction.reconciliation import Attempt, reconcile
 from engine.transaction.self_recognition import is_own
-from engine.transaction.standing import check_in_place, check_landed, iter_newer
+from engine.transaction.staged_files import StagedFiles, StagedFilesGoneError
 from engine.transaction.validation import RowResolver, validate
 
 _FIRST_PAUSE_S = 0.05
@@ -41,7 +44,7 @@ _FIRST_PAUSE_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """What a commit needs of the world: the log, the time, whoever watches, and how rows are read.
+    """What a commit needs of the world: the log, the time, whoever watches, what it staged, rows.
 
     `read` is the version that the transaction read, None where it creates the table.
     """
@@ -50,76 +53,92 @@ class Committer:
     clock: Clock
     observer: TransactionObserver
     limits: CommitLimits
+    files: StagedFiles
     rows: RowResolver | None
     read: TableState | None = None
 
-    def commit(self, txn: ObservedTransaction, contender: Contender) -> CommitOutcome:
+    def commit(self, txn: ObservedTransaction, pending_commit: PendingCommit) -> CommitOutcome:
         """Take a transaction into the log.
 
         Raises:
             ConflictError: a winner made it unserializable. Nothing was written.
             LogCleanedError: the winners can no longer be read. Nothing was written.
             TableReplacedError: another table is in the place of the one read. Nothing was written.
+            StagedFilesGoneError: files that it adds have been deleted. Nothing was written.
             StorageError: the store failed before the log was written. Nothing was written.
             MaxCommitRetriesError: it lost the race too often. Nothing was written.
             CommitOutcomeUnknownError: the store would not say whether the commit landed.
         """
-        doubts = 0
+        doubts, before = 0, None
         for attempts in range(1, self.limits.attempts + 1):
             try:
-                own, ahead = self._meet_winners(txn, contender)
+                own, ahead = self._meet_winners(txn, pending_commit)
                 if own is not None:
                     return self._recognise(own, ahead, attempts, landed_now=bool(doubts))
-                if ahead is not contender:
-                    contender, doubts = ahead, 0
-                if contender.is_empty:
-                    return _nothing_to_commit(contender, attempts)
-                attempt = self._prepare(contender)
-                if not doubts:
-                    self._check_in_place()
+                if ahead is not pending_commit:
+                    pending_commit, doubts = ahead, 0
+                if pending_commit.is_empty:
+                    return _nothing_to_commit(pending_commit, attempts)
+                attempt = self._prepare(pending_commit)
+                if doubts:
+                    self._check_files_again(attempt, pending_commit)
+                else:
                     self.observer.before_commit(txn, attempt.version)
-                if self._put(attempt):
-                    return _landed(attempt, contender, attempts)
+                    before = self._check_in_place(attempt, pending_commit)
+                if self._put(attempt, before):
+                    return _landed(attempt, pending_commit, attempts)
             except (StorageError, LogCleanedError, MalformedLogError) as error:
-                doubts = self._doubt_again(doubts, error, contender)
-        raise _given_up(contender, self.limits.attempts, in_doubt=bool(doubts))
+                doubts = self._doubt_again(doubts, error, pending_commit)
+        raise _given_up(pending_commit, self.limits.attempts, in_doubt=bool(doubts))
 
     def _meet_winners(
-        self, txn: ObservedTransaction, contender: Contender
-    ) -> tuple[Commit | None, Contender]:
-        """Every winner since the last one checked, in order, unless one is the contender itself."""
-        for commit in iter_newer(self.store, contender.validated_version):
+        self, txn: ObservedTransaction, pending_commit: PendingCommit
+    ) -> tuple[Commit | None, PendingCommit]:
+        """Every winner since the last one checked, in order, unless one is the pending commit itself."""
+        for commit in iter_newer(self.store, pending_commit.validated_version):
             if is_own(commit, txn.txn_id):
-                return commit, contender
+                return commit, pending_commit
             self.observer.winner_found(txn, commit.version)
-            passed = validate(contender, WinningCommit.of(commit), self.rows)
-            for conflict in passed.absorbed[len(contender.absorbed) :]:
+            passed = validate(pending_commit, WinningCommit.of(commit), self.rows)
+            for conflict in passed.absorbed[len(pending_commit.absorbed) :]:
                 self.observer.absorbed(txn, conflict)
-            contender = passed
-        return None, contender
+            pending_commit = replace(passed, winner_tip=Tip.of(commit))
+            if commit.operation in (VACUUM_START, VACUUM_END):
+                self.files.look_again()
+        return None, pending_commit
 
     def _recognise(
-        self, own: Commit, contender: Contender, attempts: int, *, landed_now: bool
+        self, own: Commit, pending_commit: PendingCommit, attempts: int, *, landed_now: bool
     ) -> CommitOutcome:
         """Its own commit, found in the log; one that has just been written is looked at like any."""
         if landed_now:
             check_landed(self.store, own.version)
-        return _recognised(own, contender, attempts)
+        return _recognised(own, pending_commit, attempts)
 
-    def _prepare(self, contender: Contender) -> Attempt:
+    def _prepare(self, pending_commit: PendingCommit) -> Attempt:
         """The next version's content; the files that rebasing called for are written by now."""
         try:
-            named = self.rows.write_vectors(contender) if self.rows else contender
+            named = self.rows.write_vectors(pending_commit) if self.rows else pending_commit
         except StorageOutcomeUnknownError as error:
             what = "The merged deletion vectors could not be written. Nothing was committed."
             raise StorageError(what, "Run it again.") from error
         return reconcile(named, self.clock.now_ms())
 
-    def _check_in_place(self) -> None:
-        if self.read is not None:
-            check_in_place(self.store, self.read)
+    def _check_in_place(self, attempt: Attempt, pending_commit: PendingCommit) -> Tip | None:
+        """The last look: at the files to be named, and at the version before, as it is now."""
+        read, winner = self.read, pending_commit.winner_tip
+        with self.files.looked_for(attempt.actions):
+            return None if read is None else check_in_place(self.store, read, winner)
 
-    def _put(self, attempt: Attempt) -> bool:
+    def _check_files_again(self, attempt: Attempt, pending_commit: PendingCommit) -> None:
+        """Write no version again whose files are gone: it may have landed before they went."""
+        try:
+            with self.files.looked_for(attempt.actions):
+                return
+        except StagedFilesGoneError as error:
+            raise _unknown(pending_commit) from error
+
+    def _put(self, attempt: Attempt, before: Tip | None) -> bool:
         """Write the version; False if another took it first."""
         lines = "".join(f"{encode(each)}\n" for each in attempt.actions)
         try:
@@ -127,62 +146,64 @@ class Committer:
         except FileExistsAlreadyError:
             return False
         try:
-            check_landed(self.store, attempt.version)
+            check_landed(self.store, attempt.version, before)
         except StorageError as error:
             what = f"Version {attempt.version} was written, but could not be looked at."
             raise StorageOutcomeUnknownError(what) from error
         return True
 
-    def _doubt_again(self, doubts: int, error: EngineError, contender: Contender) -> int:
+    def _doubt_again(self, doubts: int, error: EngineError, pending_commit: PendingCommit) -> int:
         """Count a failure that leaves the outcome open, and wait; any other one is final."""
         if not doubts and not isinstance(error, StorageOutcomeUnknownError):
             raise error
         if doubts >= self.limits.unknown_outcomes:
-            raise _unknown(contender) from error
+            raise _unknown(pending_commit) from error
         self.clock.pause(_FIRST_PAUSE_S * 2**doubts)
         return doubts + 1
 
 
-def _landed(attempt: Attempt, contender: Contender, attempts: int) -> CommitOutcome:
+def _landed(attempt: Attempt, pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
     return CommitOutcome(
         attempt.version,
         attempt.timestamp_ms,
         attempts,
-        contender.absorbed,
+        pending_commit.absorbed,
         metrics=attempt.metrics,
     )
 
 
-def _recognised(own: Commit, contender: Contender, attempts: int) -> CommitOutcome:
+def _recognised(own: Commit, pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
     return CommitOutcome(
-        own.version, own.timestamp_ms, attempts, contender.absorbed, recognised=True
+        own.version, own.timestamp_ms, attempts, pending_commit.absorbed, recognised=True
     )
 
 
-def _nothing_to_commit(contender: Contender, attempts: int) -> CommitOutcome:
+def _nothing_to_commit(pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
     return CommitOutcome(
-        contender.validated_version,
-        contender.timestamp_ms,
+        pending_commit.validated_version,
+        pending_commit.timestamp_ms,
         attempts,
-        contender.absorbed,
+        pending_commit.absorbed,
         committed=False,
     )
 
 
-def _unknown(contender: Contender) -> CommitOutcomeUnknownError:
+def _unknown(pending_commit: PendingCommit) -> CommitOutcomeUnknownError:
     what = (
-        f"Whether version {contender.validated_version + 1} of {contender.after.table} was"
+        f"Whether version {pending_commit.validated_version + 1} of {pending_commit.after.table} was"
         " committed is not known: the store failed, and did not say what became of the write."
     )
-    remedy = f"Look for transaction {contender.provenance.txn_id} in the history before retrying."
+    remedy = (
+        f"Look for transaction {pending_commit.provenance.txn_id} in the history before retrying."
+    )
     return CommitOutcomeUnknownError(what, remedy)
 
 
-def _given_up(contender: Contender, attempts: int, *, in_doubt: bool) -> EngineError:
+def _given_up(pending_commit: PendingCommit, attempts: int, *, in_doubt: bool) -> EngineError:
     if in_doubt:
-        return _unknown(contender)
+        return _unknown(pending_commit)
     what = (
-        f"This {contender.current.operation} lost the race for a version of"
-        f" {contender.after.table} {attempts} times. Nothing was written."
+        f"This {pending_commit.current.operation} lost the race for a version of"
+        f" {pending_commit.after.table} {attempts} times. Nothing was written."
     )
     return MaxCommitRetriesError(what, "Run it when fewer writers are busy.")

@@ -22,8 +22,9 @@ class ObservedTransaction(Protocol):
 class TransactionObserver:
     """Is told each phase as it begins; every method does nothing unless overridden.
 
-    `before_commit` comes after all checks and right before the log is written: what it raises
-    stops the transaction with nothing written. The phases after it must not raise.
+    `before_commit` comes after all checks against winners and before the log is written: what it
+    raises stops the transaction with nothing written. However long it takes, the table and the staged
+    files are looked at after it. The phases after it must not raise.
     """
 
     def started(self, txn: ObservedTransaction) -> None:

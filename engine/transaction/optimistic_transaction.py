@@ -21,18 +21,18 @@ from engine.errors import RequestError
 from engine.expressions.parse import parse_condition
 from engine.expressions.traits import has_subquery
 from engine.expressions.tree import Expression
+from engine.snapshot.post_commit import after_commit
 from engine.snapshot.snapshot import Snapshot
-from engine.snapshot.upkeep import after_commit
 from engine.storage.base import Store
-from engine.transaction.admission import admit
 from engine.transaction.committer import Committer
-from engine.transaction.durability import make_staged_durable
 from engine.transaction.observer import NO_OBSERVER, TransactionObserver
 from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutcome
+from engine.transaction.prepare import prepare_commit
 from engine.transaction.provenance import Provenance
 from engine.transaction.read_set import ReadSet
 from engine.transaction.row_resolver import SnapshotRowResolver
 from engine.transaction.snapshot_rows import RowMatcher, RowTester, SnapshotRows
+from engine.transaction.staged_files import StagedFiles, make_staged_durable
 
 
 class TableHandle(Protocol):
@@ -179,6 +179,7 @@ class OptimisticTransaction:
         Raises:
             ConflictError: a winner made it unserializable.
             RequestError: what is staged cannot be one commit.
+            StagedFilesGoneError: files that it adds have been deleted meanwhile.
             CommitOutcomeUnknownError: the store would not say whether it landed.
         """
         self._open()
@@ -203,16 +204,18 @@ class OptimisticTransaction:
         return self.outcome.version
 
     def _commit(self, provenance: Provenance) -> CommitOutcome:
-        contender = admit(self.table.uri, self.snapshot, self._reads, self._actions, provenance)
-        current = contender.current
-        make_staged_durable(self.table.store, current.actions, current.read_entirely)
-        self._observer.staged(self)
-        rows = self._row_resolver(contender.current)
-        read = self.snapshot.state if self.snapshot else None
-        committer = Committer(
-            self.table.store, self._clock, self._observer, self.limits, rows, read
+        pending_commit = prepare_commit(
+            self.table.uri, self.snapshot, self._reads, self._actions, provenance
         )
-        return committer.commit(self, contender)
+        store, current = self.table.store, pending_commit.current
+        make_staged_durable(store, current.actions, current.read_entirely)
+        self._observer.staged(self)
+        rows = self._row_resolver(pending_commit.current)
+        read = self.snapshot.state if self.snapshot else None
+        count = self.snapshot.file_count if self.snapshot else 0
+        files = StagedFiles(store, self._clock, current.read_entirely, count)
+        committer = Committer(store, self._clock, self._observer, self.limits, files, rows, read)
+        return committer.commit(self, pending_commit)
 
     def _row_resolver(self, staged: CurrentTransaction) -> SnapshotRowResolver | None:
         if self.snapshot is None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.conflict_facts import Decision
+from engine.conflict_facts import Decision, Rule
 from engine.errors import ConflictSide
 
 
@@ -19,7 +19,7 @@ class AbsorbedConflict:
     """
 
     winner: ConflictSide
-    rule: str
+    rule: Rule
     files: tuple[str, ...]
     row_count: int
     how: str

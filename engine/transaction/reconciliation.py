@@ -16,8 +16,8 @@ from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.row_counts import physical_rows
-from engine.transaction.contender import Contender, last_row_id
 from engine.transaction.metrics import settled_metrics
+from engine.transaction.pending_commit import PendingCommit, last_row_id
 from engine.transaction.provenance import commit_info
 
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
@@ -35,62 +35,67 @@ class Attempt:
     metrics: Mapping[str, Any]
 
 
-def reconcile(contender: Contender, now_ms: int) -> Attempt:
-    """The commit that continues the version the contender was last validated against."""
-    version = contender.validated_version + 1
-    in_commit_ms = _in_commit_timestamp(contender, now_ms)
+def reconcile(pending_commit: PendingCommit, now_ms: int) -> Attempt:
+    """The commit that continues the version the pending commit was last validated against."""
+    version = pending_commit.validated_version + 1
+    in_commit_ms = _in_commit_timestamp(pending_commit, now_ms)
     written_ms = now_ms if in_commit_ms is None else in_commit_ms
     staged = [
-        _settled(action, contender, version, written_ms) for action in contender.current.actions
+        _settled(action, pending_commit, version, written_ms)
+        for action in pending_commit.current.actions
     ]
-    if contender.after.gives_row_ids:
-        staged = list(_with_row_ids(staged, contender.row_id_high_water_mark, version))
-    provenance = contender.provenance
-    if contender.absorbed:
-        metrics = settled_metrics(provenance.metrics, contender.staged, contender.current.actions)
+    if pending_commit.after.gives_row_ids:
+        staged = list(_with_row_ids(staged, pending_commit.row_id_high_water_mark, version))
+    provenance = pending_commit.provenance
+    if pending_commit.absorbed:
+        metrics = settled_metrics(
+            provenance.metrics, pending_commit.staged, pending_commit.current.actions
+        )
         provenance = replace(provenance, metrics=metrics)
-    info = commit_info(provenance, contender.current, written_ms, in_commit_ms)
+    info = commit_info(provenance, pending_commit.current, written_ms, in_commit_ms)
     return Attempt(version, written_ms, (info, *staged), provenance.metrics)
 
 
-def _in_commit_timestamp(contender: Contender, now_ms: int) -> int | None:
+def _in_commit_timestamp(pending_commit: PendingCommit, now_ms: int) -> int | None:
     """Later than the version before, whatever the clock says; None where not enabled."""
-    if not contender.after.stamps_commits:
+    if not pending_commit.after.stamps_commits:
         return None
-    return max(now_ms, contender.timestamp_ms + 1)
+    return max(now_ms, pending_commit.timestamp_ms + 1)
 
 
-def _settled(action: Action, contender: Contender, version: int, timestamp_ms: int) -> Action:
+def _settled(
+    action: Action, pending_commit: PendingCommit, version: int, timestamp_ms: int
+) -> Action:
     match action:
         case RemoveFile(deletion_timestamp=None):
             return msgspec.structs.replace(action, deletion_timestamp=timestamp_ms)
         case Metadata():
-            stamped = _with_enablement(action, contender, version, timestamp_ms)
-            return _with_protection(stamped, contender, version)
+            stamped = _with_enablement(action, pending_commit, version, timestamp_ms)
+            return _with_protection(stamped, pending_commit, version)
         case _:
             return action
 
 
 def _with_enablement(
-    metadata: Metadata, contender: Contender, version: int, timestamp_ms: int
+    metadata: Metadata, pending_commit: PendingCommit, version: int, timestamp_ms: int
 ) -> Metadata:
     """In-commit timestamps enabled on an existing table say since which version, and when.
 
     They go on saying so while they are: what replaces the metadata leaves the older versions behind.
     """
-    if contender.before is None or not contender.after.stamps_commits:
+    if pending_commit.before is None or not pending_commit.after.stamps_commits:
         return metadata
     since = {_ENABLEMENT_VERSION: str(version), _ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
-    if contender.before.stamps_commits:
-        known = contender.before.metadata.configuration
+    if pending_commit.before.stamps_commits:
+        known = pending_commit.before.metadata.configuration
         since = {key: known[key] for key in since if key in known}
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **since})
 
 
-def _with_protection(metadata: Metadata, contender: Contender, version: int) -> Metadata:
+def _with_protection(metadata: Metadata, pending_commit: PendingCommit, version: int) -> Metadata:
     """A version that drops a feature under checkpoint protection protects those before it."""
-    after = contender.after.features
-    drops = contender.before is not None and bool(contender.before.features - after)
+    after = pending_commit.after.features
+    drops = pending_commit.before is not None and bool(pending_commit.before.features - after)
     if not drops or "checkpointProtection" not in after:
         return metadata
     protected = {_PROTECTED: str(version)}

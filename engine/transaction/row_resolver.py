@@ -9,14 +9,14 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddFile
 from engine.clock import Clock
 from engine.conflicts.budget import Budget
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending, loosened
-from engine.conflicts.row_level import settle_by_rows
+from engine.conflicts.row_level import resolve_by_rows
 from engine.conflicts.row_map import RowMap, trace
 from engine.conflicts.transaction_info import CurrentTransaction
 from engine.deletion_vectors.files import write_deletion_vectors
 from engine.storage.base import Store
-from engine.transaction.contender import Contender
+from engine.transaction.pending_commit import PendingCommit
 from engine.transaction.snapshot_rows import SnapshotRows
 from engine.transaction.validation import Resolution
 
@@ -44,12 +44,12 @@ class SnapshotRowResolver:
         self._own_map: RowMap | None = None
         self._written: dict[tuple[str, bytes], DeletionVectorDescriptor] = {}
 
-    def resolve(self, meeting: Meeting, pending: Pending) -> Resolution:
+    def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
         """What rows say of a winner that files alone would stop."""
         began = self._clock.monotonic_s()
         opened = set(self._rows.opened)
         with self._budget.running():
-            settled = settle_by_rows(meeting, pending, self._rows, self._own)
+            settled = resolve_by_rows(overlap, pending, self._rows, self._own)
         return Resolution(
             settled,
             duration_ms=round((self._clock.monotonic_s() - began) * 1000),
@@ -57,22 +57,22 @@ class SnapshotRowResolver:
             budget_ms=round(self._budget.seconds * 1000),
         )
 
-    def write_vectors(self, contender: Contender) -> Contender:
-        """The contender with its pending deletion vectors written and named by its actions.
+    def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
+        """The pending commit with its pending deletion vectors written and named by its actions.
 
         What is pending stays so: the next winner is met with rows, not with what was written.
         """
-        vectors = contender.pending.vectors
+        vectors = pending_commit.pending.vectors
         if not vectors:
-            return contender
+            return pending_commit
         keys = {path: (path, rows.serialize()) for path, rows in vectors.items()}
         fresh = {key: vectors[path] for path, key in keys.items() if key not in self._written}
         self._written |= write_deletion_vectors(
             self._store, fresh, prefix_length=self._prefix_length
         )
         named = {path: self._written[key] for path, key in keys.items()}
-        actions = tuple(_with_vector(each, named) for each in contender.current.actions)
-        return replace(contender, current=replace(contender.current, actions=actions))
+        actions = tuple(_with_vector(each, named) for each in pending_commit.current.actions)
+        return replace(pending_commit, current=replace(pending_commit.current, actions=actions))
 
     def _own(self) -> RowMap:
         if self._own_map is None:

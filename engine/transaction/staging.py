@@ -7,10 +7,11 @@ from engine.actions.codec import Action
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.row_counts import physical_rows
-from engine.errors import AppendOnlyError, RequestError
+from engine.errors import AppendOnlyError, MalformedLogError, RequestError
 from engine.protocol.features import check_writable, required_features, supported_features
 from engine.protocol.properties import TableProperties
 from engine.schema.column_mapping import mapping_mode, physical_name
+from engine.schema.partition_values import partition_fields
 from engine.schema.types import StructType, parse_schema
 
 _STAGEABLE = (
@@ -158,10 +159,10 @@ def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
     if missing:
         what = f"The protocol of {after.table} does not support {', '.join(sorted(missing))}."
         raise _refused(what, "Stage a protocol action that adds it.")
-    unknown = [name for name in after.metadata.partition_columns if schema.get(name) is None]
-    if unknown:
-        msg = f"The partition column {unknown[0]} is not in the schema."
-        raise _refused(msg)
+    try:
+        partition_fields(schema, after.metadata.partition_columns)
+    except MalformedLogError as error:
+        raise _refused(error.what) from error
 
 
 def _check_append_only(actions: Sequence[Action], terms: TableTerms) -> None:

@@ -1,4 +1,4 @@
-"""One winner held against a contender: files first, and rows only where files would conflict."""
+"""One winner held against a pending commit: files first, and rows only where files would conflict."""
 
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -6,14 +6,14 @@ from typing import Protocol
 from engine.conflict_facts import Decision, WinnerVerdicts
 from engine.conflicts.checker import FILE_RULES, find_conflict
 from engine.conflicts.decision import decision_of, remembered
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.rebase import Pending
 from engine.conflicts.row_level import Settled
 from engine.conflicts.transaction_info import WinningCommit
 from engine.conflicts.verdicts import passed_by_files, passed_by_rows, stopped
 from engine.errors import ConflictError
-from engine.transaction.contender import Contender
 from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.pending_commit import PendingCommit
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,33 +29,35 @@ class Resolution:
 class RowResolver(Protocol):
     """How rows are told apart, with whatever I/O that takes."""
 
-    def resolve(self, meeting: Meeting, pending: Pending) -> Resolution:
+    def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
         """What rows say of a winner that files alone would stop. Never fails: then files decide."""
         ...
 
-    def write_vectors(self, contender: Contender) -> Contender:
-        """The contender with its pending deletion vectors written and named by its actions."""
+    def write_vectors(self, pending_commit: PendingCommit) -> PendingCommit:
+        """The pending commit with its pending deletion vectors written and named by its actions."""
         ...
 
 
-def validate(contender: Contender, winner: WinningCommit, rows: RowResolver | None) -> Contender:
-    """The contender on the state that a winner left; without `rows` files alone decide.
+def validate(
+    pending_commit: PendingCommit, winner: WinningCommit, rows: RowResolver | None
+) -> PendingCommit:
+    """The pending commit on the state that a winner left; without `rows` files alone decide.
 
     Raises:
         ConflictError: the two sides meet, and rows do not tell them apart.
     """
-    meeting = Meeting(contender.current, winner, contender.exempted)
-    conflict = find_conflict(meeting)
+    overlap = Overlap(pending_commit.current, winner, pending_commit.exempted)
+    conflict = find_conflict(overlap)
     if conflict is None:
-        return contender.past(winner, passed_by_files(meeting))
+        return pending_commit.past(winner, passed_by_files(overlap))
     if rows is None or conflict.conflict.rule not in FILE_RULES:
-        raise _told(conflict, meeting, contender)
-    resolution = rows.resolve(meeting, contender.pending)
+        raise _told(conflict, overlap, pending_commit)
+    resolution = rows.resolve(overlap, pending_commit.pending)
     settled = resolution.settled
-    evident = replace(meeting, evidence=settled.evidence)
+    evident = replace(overlap, evidence=settled.evidence)
     lost = find_conflict(evident)
     if lost is not None:
-        raise _told(lost, evident, contender, resolution)
+        raise _told(lost, evident, pending_commit, resolution)
     met = passed_by_rows(evident, settled.how, resolution.duration_ms)
     absorbed = AbsorbedConflict(
         winner=winner.side,
@@ -65,39 +67,39 @@ def validate(contender: Contender, winner: WinningCommit, rows: RowResolver | No
         how=settled.how,
         duration_ms=resolution.duration_ms,
         rows=settled.rows,
-        decision=_decision(conflict, evident, contender, met, resolution),
+        decision=_decision(conflict, evident, pending_commit, met, resolution),
     )
     carried = replace(
-        contender,
+        pending_commit,
         current=settled.current,
         pending=settled.pending,
-        absorbed=(*contender.absorbed, absorbed),
+        absorbed=(*pending_commit.absorbed, absorbed),
     )
     return carried.past(winner, met)
 
 
 def _told(
     conflict: ConflictError,
-    meeting: Meeting,
-    contender: Contender,
+    overlap: Overlap,
+    pending_commit: PendingCommit,
     resolution: Resolution | None = None,
 ) -> ConflictError:
-    """The same conflict with how it was decided."""
+    """The conflict with the record of how it was decided."""
     facts = conflict.conflict
-    met = stopped(meeting, facts.rule, resolution.duration_ms if resolution else None)
-    decision = _decision(conflict, meeting, contender, met, resolution)
+    met = stopped(overlap, facts.rule, resolution.duration_ms if resolution else None)
+    decision = _decision(conflict, overlap, pending_commit, met, resolution)
     return type(conflict)(replace(facts, decision=decision))
 
 
 def _decision(
     conflict: ConflictError,
-    meeting: Meeting,
-    contender: Contender,
+    overlap: Overlap,
+    pending_commit: PendingCommit,
     met: WinnerVerdicts,
     resolution: Resolution | None,
 ) -> Decision:
-    trail = remembered(contender.trail, met)
-    decision = decision_of(meeting, conflict.conflict, trail, contender.pending.vectors)
+    trail = remembered(pending_commit.trail, met)
+    decision = decision_of(overlap, conflict.conflict, trail, pending_commit.pending.vectors)
     if resolution is None:
         return decision
     return replace(decision, budget_ms=resolution.budget_ms, files_opened=resolution.files_opened)

@@ -3,15 +3,27 @@
 from django.contrib.auth.models import User
 from django.utils import timezone
 from knox.auth import TokenAuthentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, Throttled
+from rest_framework.request import Request
 
 from lakeui.api.models import ApiToken
+from lakeui.api.throttles import FailedTokenThrottle
 from lakeui.catalog.roles import Role
 from lakeui.monitoring.audit import name_actor
 
 
 class BearerAuthentication(TokenAuthentication):
     """Reads only: a token past its time is refused, and removed when its owner next changes tokens."""
+
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
+        try:
+            answer: tuple[User, ApiToken] | None = super().authenticate(request)
+        except AuthenticationFailed:
+            throttle = FailedTokenThrottle()
+            if not throttle.allow_request(request, None):
+                raise Throttled(throttle.wait()) from None
+            raise
+        return answer
 
     def authenticate_credentials(self, token: bytes) -> tuple[User, ApiToken]:
         try:

@@ -1,10 +1,12 @@
 """Field types that say in the schema what a client can rely on."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from engine.conflict_facts import Verdict
 from lakeui.catalog.roles import Role
 
 
@@ -45,3 +47,25 @@ class RecordedField(serializers.CharField):
 
     def to_representation(self, value: Any) -> str | None:  # type: ignore[override]
         return str(value) if value else None
+
+
+class RecordedChoiceField(serializers.ChoiceField):
+    """One of several words that may not be recorded: the mirror's "" is null here."""
+
+    def __init__(self, choices: Any, **options: Any) -> None:
+        super().__init__(choices, allow_null=True, **options)
+
+    def to_representation(self, value: Any) -> str | None:  # type: ignore[override]
+        return str(value) if value else None
+
+
+class FormerVerdictField(serializers.ChoiceField):
+    """A verdict in the words of version 0.1, from the field that has it in the words of today."""
+
+    def __init__(self, words: Mapping[Verdict, str], source: str | None = None) -> None:
+        self._words = words
+        choices = list(dict.fromkeys(words.values()))
+        super().__init__(choices=choices, source=source, read_only=True)
+
+    def to_representation(self, value: Any) -> str:
+        return self._words[Verdict(value)]

@@ -74,7 +74,7 @@ class Problem:
 DATABASE_AWAY = Problem(
     status=HTTPStatus.SERVICE_UNAVAILABLE,
     code="DATABASE_UNAVAILABLE",
-    detail="The database does not answer or takes no changes now. Nothing of this request was kept.",
+    detail="The database is unreachable or takes no changes now. Nothing of this request was kept.",
     headers={"Retry-After": "5"},
 )
 

@@ -8,7 +8,14 @@ from typing import Any
 
 from django.conf import settings
 from rest_framework.request import Request
-from rest_framework.throttling import AnonRateThrottle, SimpleRateThrottle, UserRateThrottle
+from rest_framework.throttling import (
+    AnonRateThrottle,
+    BaseThrottle,
+    SimpleRateThrottle,
+    UserRateThrottle,
+)
+
+from lakeui.monitoring.client_address import client_network
 
 
 class WindowThrottle(SimpleRateThrottle):
@@ -35,14 +42,34 @@ class WindowThrottle(SimpleRateThrottle):
         return max(1.0, self._end - self.timer())
 
 
-class PersonThrottle(WindowThrottle, UserRateThrottle):
+class ByNetwork(BaseThrottle):
+    """Whoever has not signed in is counted by the address that the audit trail names too."""
+
+    def get_ident(self, request: Request) -> str:
+        return client_network(request._request)
+
+
+class FailedTokenThrottle(ByNetwork, WindowThrottle):
+    """By address, of tokens that are nobody's. Tokens that are somebody's are never held up."""
+
+    scope = "token"
+
+    def get_rate(self) -> str:
+        return str(settings.API_RATE_ANONYMOUS)
+
+    def get_cache_key(self, request: Request, view: Any) -> str:
+        del view
+        return str(self.cache_format % {"scope": self.scope, "ident": self.get_ident(request)})
+
+
+class PersonThrottle(ByNetwork, WindowThrottle, UserRateThrottle):
     """By person, tokens included."""
 
     def get_rate(self) -> str:
         return str(settings.API_RATE_PERSON)
 
 
-class AnonymousThrottle(WindowThrottle, AnonRateThrottle):
+class AnonymousThrottle(ByNetwork, WindowThrottle, AnonRateThrottle):
     """By address, of who has not signed in."""
 
     def get_rate(self) -> str:

@@ -2,25 +2,17 @@
 
 from django.urls import URLPattern, path, re_path
 
-from lakeui.api.views.attention import AttentionView, MuteDetail, MuteList
-from lakeui.api.views.audit import AuditList
-from lakeui.api.views.concurrency import Concurrency, ConcurrencyLanes
-from lakeui.api.views.conflicts import (
+from lakeui.api.access.tokens import TokenDetail, TokenList
+from lakeui.api.conflicts.conflicts import (
     ConflictCosts,
     ConflictDetail,
     ConflictList,
     ConflictRowValues,
     TableConflictList,
 )
-from lakeui.api.views.definitions import Diff, KeyDetail, KeyList, TableSchema
-from lakeui.api.views.docs import RedocPage, SchemaView, SwaggerPage, not_found
-from lakeui.api.views.eligibility import Eligibility
-from lakeui.api.views.explain import ConflictExplain
-from lakeui.api.views.grants import GrantDetail, GrantList
-from lakeui.api.views.health import HealthView
-from lakeui.api.views.history import Growth, Layout, Timeline
-from lakeui.api.views.isolation import Isolation, Matrix, MeetingList, ReorderedList
-from lakeui.api.views.jobs import (
+from lakeui.api.conflicts.explain import ConflictExplain
+from lakeui.api.docs import RedocPage, SchemaView, SwaggerPage, not_found
+from lakeui.api.jobs.jobs import (
     JobCancel,
     JobDetail,
     JobEventList,
@@ -29,17 +21,32 @@ from lakeui.api.views.jobs import (
     JobRetry,
     TableJobList,
 )
-from lakeui.api.views.monitoring import Monitoring
-from lakeui.api.views.overview import Overview
-from lakeui.api.views.previews import TablePreview
-from lakeui.api.views.schedules import (
+from lakeui.api.jobs.schedules import (
     ScheduleDetail,
     ScheduleList,
     ScheduleRun,
     TableScheduleList,
 )
-from lakeui.api.views.search import Search
-from lakeui.api.views.tables import (
+from lakeui.api.monitoring.audit import AuditList
+from lakeui.api.monitoring.health import HealthView
+from lakeui.api.monitoring.monitoring import Monitoring
+from lakeui.api.overview.attention import AttentionView, MuteDetail, MuteList
+from lakeui.api.overview.overview import Overview
+from lakeui.api.overview.search import Search
+from lakeui.api.tables.concurrency import Concurrency, ConcurrencyLanes
+from lakeui.api.tables.definitions import ColumnList, Diff, KeyDetail, KeyList, TableSchema
+from lakeui.api.tables.eligibility import Eligibility
+from lakeui.api.tables.grants import GrantDetail, GrantList
+from lakeui.api.tables.history import Growth, Layout, Timeline
+from lakeui.api.tables.isolation import (
+    FormerOverlapList,
+    Isolation,
+    Matrix,
+    OverlapList,
+    ReorderedList,
+)
+from lakeui.api.tables.previews import TablePreview
+from lakeui.api.tables.tables import (
     LiveFileList,
     TableDetail,
     TableList,
@@ -47,9 +54,8 @@ from lakeui.api.views.tables import (
     VersionFileList,
     VersionList,
 )
-from lakeui.api.views.tokens import TokenDetail, TokenList
-from lakeui.api.views.uploads import Uploads
-from lakeui.api.views.what_if import WhatIf
+from lakeui.api.tables.uploads import Uploads
+from lakeui.api.tables.what_if import WhatIf
 
 app_name = "api"
 
@@ -74,6 +80,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/layout/", Layout.as_view(), name="layout"),
     path("tables/<int:table_id>/preview/", TablePreview.as_view(), name="preview"),
     path("tables/<int:table_id>/schema/", TableSchema.as_view(), name="table-schema"),
+    path("tables/<int:table_id>/columns/", ColumnList.as_view(), name="columns"),
     path("tables/<int:table_id>/keys/", KeyList.as_view(), name="keys"),
     path("tables/<int:table_id>/keys/<int:key_id>/", KeyDetail.as_view(), name="key"),
     path("tables/<int:table_id>/diff/<int:older>...<int:newer>/", Diff.as_view(), name="diff"),
@@ -83,7 +90,8 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:table_id>/eligibility/", Eligibility.as_view(), name="eligibility"),
     path("tables/<int:table_id>/isolation/", Isolation.as_view(), name="isolation"),
     path("tables/<int:table_id>/matrix/", Matrix.as_view(), name="matrix"),
-    path("tables/<int:table_id>/meetings/", MeetingList.as_view(), name="meetings"),
+    path("tables/<int:table_id>/overlaps/", OverlapList.as_view(), name="overlaps"),
+    path("tables/<int:table_id>/meetings/", FormerOverlapList.as_view(), name="meetings"),
     path("tables/<int:table_id>/reordered/", ReorderedList.as_view(), name="reordered"),
     path("tables/<int:table_id>/what-if/", WhatIf.as_view(), name="what-if"),
     path("tables/<int:table_id>/schedules/", TableScheduleList.as_view(), name="table-schedules"),

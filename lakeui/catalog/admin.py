@@ -15,8 +15,10 @@ from lakeui.catalog.models import (
     Table,
     TableGrant,
     TableKey,
+    TableSync,
 )
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
+from lakeui.catalog.schema_rows import top_fields
 
 EDITABLE = ("name", "description")
 
@@ -28,9 +30,16 @@ auditlog.register(
 )
 auditlog.register(
     User,
-    include_fields=["username", "is_active", "is_staff", "is_superuser"],
+    include_fields=["username", "is_active", "is_staff", "is_superuser", "password"],
+    mask_fields=["password"],  # that it changed, not to what
+    mask_callable="lakeui.catalog.admin.masked",
     m2m_fields={"groups"},
 )
+
+
+def masked(_value: str) -> str:
+    """What the audit trail keeps of a password's hash."""
+    return "…"
 
 
 class GrantInline(admin.TabularInline):
@@ -62,11 +71,18 @@ class TableAdmin(admin.ModelAdmin):
     list_filter = ["isolation_level", "row_level_eligible", "deletion_vectors", "mirror_error_code"]
     search_fields = ["name", "uri", "description"]
     date_hierarchy = "registered_at"
+    exclude = ["schema"]
     inlines = [GrantInline]
     list_per_page = 50
 
     def get_readonly_fields(self, _request: HttpRequest, _obj: Table | None = None) -> list[str]:
-        return [field.name for field in Table._meta.fields if field.name not in EDITABLE]
+        names = [field.name for field in Table._meta.fields if field.name not in EDITABLE]
+        return ["columns" if name == "schema" else name for name in names]
+
+    @admin.display(description="schema")
+    def columns(self, table: Table) -> str:
+        """A schema may be megabytes: the table's own page shows it in pages."""
+        return f"{len(top_fields(table)):,} columns at the top"
 
     def has_add_permission(self, _request: HttpRequest) -> bool:
         return False
@@ -149,6 +165,16 @@ class CommitFileAdmin(ReadOnlyAdmin):
     list_filter = ["action", "data_change"]
     search_fields = ["path", "commit__table__name"]
     list_select_related = ["commit"]
+
+
+@admin.register(TableSync)
+class TableSyncAdmin(ReadOnlyAdmin):
+    """First readings of logs, asked for or under way."""
+
+    list_display = ["table", "requested_at", "started_at", "seen_at", "stage", "done", "total"]
+    list_filter = ["stage"]
+    search_fields = ["table__name"]
+    list_select_related = ["table"]
 
 
 @admin.register(Preview)

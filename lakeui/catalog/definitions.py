@@ -1,6 +1,5 @@
 """What a table was at a version, from the mirrored commits alone, and how two such compare."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,11 @@ from engine.actions.table import DomainMetadata, Metadata, Protocol
 from engine.errors import EngineError
 from engine.schema.types import StructType, parse_schema
 from engine.snapshot.snapshot import CLUSTERING_DOMAIN, clustering_columns_in
+from lakeui.catalog.line_differences import Section, section
 from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.schema_rows import schema_lines
 
 DEFINES = Q(changes_metadata=True) | Q(changes_protocol=True)  # as an index has it
-_AROUND = 2  # unchanged lines shown beside a changed one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,35 +28,6 @@ class Definition:
 
 
 NOTHING = Definition((), (), ())
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """`sign` is "+", "-" or, for what stayed, a space; "…" stands for lines left out."""
-
-    sign: str
-    text: str
-
-    @property
-    def css(self) -> str:
-        return {"+": "add", "-": "del"}.get(self.sign, "")
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    name: str
-    lines: tuple[Line, ...]
-
-    @property
-    def changed(self) -> bool:
-        return any(line.sign != " " for line in self.lines)
-
-    @property
-    def near(self) -> tuple[Line, ...]:
-        """The changed lines and a few beside them."""
-        marked = [i for i, line in enumerate(self.lines) if line.sign != " "]
-        kept = sorted({j for i in marked for j in range(i - _AROUND, i + _AROUND + 1)})
-        return tuple(_with_gaps(self.lines, [j for j in kept if 0 <= j < len(self.lines)]))
 
 
 def definition_at(table: Table, version: int) -> Definition | None:
@@ -130,11 +100,6 @@ def compared(before: Definition, after: Definition) -> Iterator[Section]:
     yield section("Layout", before.layout, after.layout)
 
 
-def section(name: str, before: Sequence[str], after: Sequence[str]) -> Section:
-    lines = (line for line in difflib.ndiff(before, after) if line[0] != "?")
-    return Section(name, tuple(Line(line[0], line[2:]) for line in lines))
-
-
 def _definition(
     schema: StructType | None, properties: Mapping[str, Any], partitioned_by: Sequence[str]
 ) -> Definition:
@@ -159,15 +124,3 @@ def _parsed(schema: Any) -> StructType | None:  # noqa: ANN401 - JSON
         return parse_schema(schema) if schema else None
     except EngineError:
         return None
-
-
-def _with_gaps(lines: Sequence[Line], kept: Sequence[int]) -> Iterator[Line]:
-    """`kept` places, a gap where lines between them, or before the first, are left out."""
-    before = -1
-    for place in kept:
-        if place > before + 1:
-            yield Line("…", f"{place - before - 1} unchanged")
-        yield lines[place]
-        before = place
-    if kept and kept[-1] < len(lines) - 1:
-        yield Line("…", f"{len(lines) - 1 - kept[-1]} unchanged")

@@ -8,6 +8,7 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField, Wi
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
 
+from engine.protocol.properties import SETTABLE_LEVELS
 from lakeui.catalog.health import HEALTH, Health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
@@ -16,7 +17,7 @@ MAX_INT64 = 2**63 - 1
 PARTITION_VERSIONS = 200  # of how many versions the files are looked through
 _MAX_RESOLVING = 5000
 MAX_ID_DIGITS = 18  # what a 64-bit column holds whatever the digits are
-LEVELS = [(level, level) for level in ("Serializable", "WriteSerializable")]
+LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 
 
 class TableFilter(django_filters.FilterSet):
@@ -70,13 +71,13 @@ class CommitFilter(django_filters.FilterSet):
     conflict = django_filters.BooleanFilter(
         method="filter_conflict", label="Met another write that is on record"
     )
-    beat = django_filters.BooleanFilter(method="filter_beat", label="Made others lose")
+    beat = django_filters.BooleanFilter(method="filter_beat", label="Aborted others")
     absorbed = django_filters.BooleanFilter(
         method="filter_absorbed", label="Resolved a conflict on its way in"
     )
     partition = TextFilter(
         method="filter_partition",
-        label=f"Touched the partition, as day=2026-11-20 (looked for in the newest {PARTITION_VERSIONS})",
+        label=f"Touched the partition, as day=2026-11-20 (looked for in the latest {PARTITION_VERSIONS})",
     )
 
     class Meta:
@@ -160,10 +161,15 @@ class LiveFileFilter(django_filters.FilterSet):
 
 def by_table(text: str) -> Q:
     """Rows whose `table` has that id or name."""
+    return Q(table__in=table_ids(text))  # by number: an index has it
+
+
+def table_ids(text: str) -> list[int]:
+    """The numbers of the tables that have that id or name."""
     named = Q(name=text)
     is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
     tables = Table.objects.filter(named | Q(pk=int(text)) if is_id else named)
-    return Q(table__in=list(tables.values_list("pk", flat=True)))  # by number: an index has it
+    return list(tables.values_list("pk", flat=True))
 
 
 def count_by_table(rows: QuerySet[Any]) -> Counter[int]:

@@ -6,15 +6,16 @@ They are entered by their parts, or as the SQL that other catalogues print:
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
-from engine.errors import EngineError, RequestError
-from engine.schema.types import StructType, parse_schema
+from engine.errors import RequestError
 from lakeui.catalog.models import Table, TableKey
+from lakeui.catalog.schema_rows import top_fields
 
 MAX_TEXT = 4_000
 _NAME = r"(?:`(?:[^`]|``)+`|[^\W\d]\w*)"
@@ -107,23 +108,27 @@ def checked_key(table: Table, key: Key) -> TableKey:
     )
 
 
-def missing_columns(key: TableKey, schema: StructType | None = None) -> tuple[str, ...]:
-    """Columns of a key that the table, as mirrored now, no longer has."""
-    known = schema or _schema(key.table)
-    return tuple(name for name in key.columns if not _found(known, name))
+def missing_columns(key: TableKey, columns: Mapping[str, object] | None = None) -> tuple[str, ...]:
+    """Columns of a key that the table, as mirrored now, no longer has; `columns` as by name."""
+    there = columns_by_name(key.table) if columns is None else columns
+    return tuple(name for name in key.columns if name.lower() not in there)
+
+
+def columns_by_name(table: Table) -> dict[str, dict[str, Any]]:
+    """The columns at the top of a schema as mirrored, by their names in lower case."""
+    return {str(field.get("name", "")).lower(): field for field in top_fields(table)}
 
 
 def _columns(table: Table, names: Sequence[str], field: str) -> tuple[str, ...]:
-    schema = _schema(table)
     if not names:
         msg = "A key needs columns."
         raise RequestError(msg, "Name one or more, with commas between.", field=field)
-    found = [_found(schema, name) for name in names]
-    for name, spelt in zip(names, found, strict=True):
-        if spelt is None:
+    columns = columns_by_name(table)
+    for name in names:
+        if name.lower() not in columns:
             what = f"{table.name} has no column {name!r} as mirrored."
             raise RequestError(what, "Name a top-level column of its schema.", field=field)
-    spelt_columns = tuple(str(spelt) for spelt in found)
+    spelt_columns = tuple(str(columns[name.lower()]["name"]) for name in names)
     if len(set(spelt_columns)) < len(spelt_columns):
         msg = "A column stands in the key twice."
         raise RequestError(msg, "Name each column once.", field=field)
@@ -138,18 +143,6 @@ def _referenced(other: Table | None, named: Sequence[str]) -> tuple[str, ...]:
         return _columns(other, named, "referenced_columns")
     primary = other.keys.filter(kind=TableKey.Kind.PRIMARY).first()
     return tuple(primary.columns) if primary else ()
-
-
-def _found(schema: StructType, name: str) -> str | None:
-    column = schema.get(name)
-    return None if column is None else column.name
-
-
-def _schema(table: Table) -> StructType:
-    try:
-        return parse_schema(table.schema)
-    except EngineError:
-        return StructType(())
 
 
 def _drawn_name(table: Table, kind: str, columns: Sequence[str]) -> str:

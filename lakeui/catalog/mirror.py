@@ -6,26 +6,30 @@ and why it is stale; nothing is raised, because a page must not fail for a table
 """
 
 import logging
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from django.conf import settings
-from django.db import transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.db.models import Max
 from django.utils import timezone
 
+from engine.clock import surely_ms
 from engine.errors import EngineError, FileMissingError
 from engine.log.commits import Commit as LogCommit
 from engine.log.commits import list_versions, read_commit
 from engine.log.paths import commit_path
+from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog import log_values
 from lakeui.catalog.commit_hours import count_in, count_out
 from lakeui.catalog.commit_rows import commit_row, file_rows
-from lakeui.catalog.dead_files import dead_file_fields
-from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table
+from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
 from lakeui.catalog.roots import allowed_table_uri, storage_options
 from lakeui.catalog.snapshot_rows import live_file_rows, table_fields
 
@@ -37,22 +41,44 @@ _BATCH = 1000
 _Read = tuple[LogCommit, bytes]
 
 
-def refresh_table(table: Table) -> int:
+class Progress(Protocol):
+    """Is told how far the reading of a log is; see `TableSync.Stage`."""
+
+    def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
+        """So many parts of a stage are done."""
+        ...
+
+
+def _nobody(stage: str, done: int = 0, total: int = 0) -> None:
+    del stage, done, total
+
+
+def refresh_table(table: Table, progress: Progress = _nobody) -> int:
     """Mirror what the log has and the rows have not; how many versions that were.
 
-    A failure is recorded on the table, never raised.
+    A failure is recorded on the table, never raised; where the database is away, in the log alone.
     """
-    return _guarded(table, rebuild=False)
+    return _guarded(table, progress, rebuild=False)
 
 
 def rebuild_table(table: Table) -> int:
     """Forget the mirror of a table and read it anew; how many versions were read."""
-    return _guarded(table, rebuild=True)
+    return _guarded(table, _nobody, rebuild=True)
 
 
-def _guarded(table: Table, *, rebuild: bool) -> int:
+def _guarded(table: Table, progress: Progress, *, rebuild: bool) -> int:
     try:
-        return _refresh(table, rebuild=rebuild)
+        return _recorded(table, progress, rebuild=rebuild)
+    except (OperationalError, InterfaceError):  # the next look at the log mends it
+        logger.warning("The mirror of %s could not be written", table.name, exc_info=True)
+        return 0
+
+
+def _recorded(table: Table, progress: Progress, *, rebuild: bool) -> int:
+    try:
+        return _refresh(table, progress, rebuild=rebuild)
+    except (OperationalError, InterfaceError):
+        raise
     except EngineError as error:
         _record_failure(table, error.code, str(error))
     except Exception as error:  # one table must not stop the mirror of the others
@@ -61,7 +87,7 @@ def _guarded(table: Table, *, rebuild: bool) -> int:
     return 0
 
 
-def _refresh(table: Table, *, rebuild: bool) -> int:
+def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
     uri = allowed_table_uri(table.uri)
     store = open_store(uri, storage_options(uri))
     if not rebuild and _is_current(table, store):
@@ -69,14 +95,17 @@ def _refresh(table: Table, *, rebuild: bool) -> int:
         return 0
     if rebuild and list_versions(store):  # a store that cannot be reached forgets nothing
         forget_mirror(table)
-    mirrored = _mirror_commits(table, store)  # first: readable even where the snapshot is not
+    # first: readable even where the snapshot is not
+    mirrored = _mirror_commits(table, store, progress)
+    progress(TableSync.Stage.SNAPSHOT)
     snapshot = DeltaTable(store).snapshot()
     renewed = table.table_uuid not in ("", snapshot.metadata.id)
     if renewed or snapshot.version < (table.version or 0):  # another table is in its place
         forget_mirror(table)
-        mirrored = _mirror_commits(table, store)
+        mirrored = _mirror_commits(table, store, progress)
     if mirrored or table.version != snapshot.version or table.mirror_error_code:
         files = snapshot.files()
+        progress(TableSync.Stage.ROWS)
         fields = table_fields(snapshot, files) | dead_file_fields(table, snapshot, files)
         _write_snapshot(table, fields, live_file_rows(table, files))
     _record_success(table)
@@ -93,19 +122,25 @@ def _is_current(table: Table, store: Store) -> bool:
     return same and list_versions(store, table.version) == [table.version]
 
 
-def _mirror_commits(table: Table, store: Store) -> int:
+def _mirror_commits(table: Table, store: Store, progress: Progress) -> int:
     mirrored = Commit.objects.filter(table=table).aggregate(newest=Max("version"))["newest"]
     newest = -1 if mirrored is None else mirrored
     versions = [version for version in list_versions(store, newest + 1) if version > newest]
     size = settings.MIRROR_COMMITS_A_BATCH
     for begin in range(0, len(versions), size):
-        _write_commits(table, _read_commits(store, versions[begin : begin + size]))
+        batch = range(begin, min(begin + size, len(versions)))
+        _write_commits(table, _read_commits(store, versions, batch, progress))
     return len(versions)
 
 
-def _read_commits(store: Store, versions: Sequence[int]) -> list[_Read]:
+def _read_commits(
+    store: Store, versions: Sequence[int], batch: Iterable[int], progress: Progress
+) -> list[_Read]:
+    """The commits at some places of the list."""
     found: list[_Read] = []
-    for version in versions:
+    for place in batch:
+        version = versions[place]
+        progress(TableSync.Stage.COMMITS, place, len(versions))
         try:
             commit = read_commit(store, version)
             raw = store.read(commit_path(version), 0, settings.MIRROR_MAX_RAW_BYTES)
@@ -222,3 +257,40 @@ def _set(table: Table, **fields: object) -> None:
     Table.objects.filter(pk=table.pk).update(**fields)
     for name, value in fields.items():
         setattr(table, name, value)
+
+
+_VACUUMED = "VACUUM END"
+
+
+def dead_file_fields(table: Table, snapshot: Snapshot, files: pa.Table) -> dict[str, Any]:
+    """The fields of `Table` about them, from the tombstones that the log still has.
+
+    `vacuum_from` is the moment from which VACUUM may delete the first of them.
+    """
+    retention = surely_ms(snapshot.properties.deleted_file_retention_ms)
+    dead = _dead(snapshot.state.tombstones, files, _vacuumed_up_to(table, retention))
+    first = pc.min(dead.column("deletion_timestamp_min")).as_py()
+    return {
+        "dead_file_count": dead.num_rows,
+        "dead_bytes": log_values.integer(pc.sum(dead.column("size_max")).as_py()) or 0,
+        "vacuum_from": None if first is None else log_values.moment(first + retention),
+    }
+
+
+def _vacuumed_up_to(table: Table, retention_ms: int) -> int:
+    """What was removed before this time, in ms, was deleted by the last VACUUM."""
+    vacuums = Commit.objects.filter(table=table, operation=_VACUUMED, committed_at__isnull=False)
+    last = vacuums.order_by("-version").values_list("committed_at", flat=True).first()
+    if last is None:
+        return 0
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    return int((last - epoch).total_seconds() * 1000) - retention_ms
+
+
+def _dead(tombstones: pa.Table, files: pa.Table, since_ms: int) -> pa.Table:
+    """One row a path: a file that only got another deletion vector lives on."""
+    removed = pc.fill_null(tombstones.column("deletion_timestamp"), 0)
+    recent = pc.greater_equal(removed, pa.scalar(since_ms, pa.int64()))
+    alive = pc.is_in(tombstones.column("path"), value_set=files.column("path").combine_chunks())
+    chosen = tombstones.filter(pc.and_not(recent, alive))
+    return chosen.group_by("path").aggregate([("size", "max"), ("deletion_timestamp", "min")])

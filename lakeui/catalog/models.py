@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import models
 
+from lakeui.catalog.late_json import LateJSONField
 from lakeui.catalog.roles import Role
 
 
@@ -34,7 +35,7 @@ class Table(models.Model):
     min_writer_version = models.IntegerField(null=True, blank=True)
     reader_features = models.JSONField(default=list, blank=True)
     writer_features = models.JSONField(default=list, blank=True)
-    schema = models.JSONField(default=dict, blank=True)
+    schema = LateJSONField(default=dict, blank=True)
     partition_columns = models.JSONField(default=list, blank=True)
     clustering_columns = models.JSONField(default=list, blank=True)
     properties = models.JSONField(default=dict, blank=True)
@@ -94,6 +95,31 @@ class Table(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class TableSync(models.Model):
+    """The first reading of a table's log, asked for or under way: see `syncs.py`."""
+
+    class Stage(models.TextChoices):
+        COMMITS = "commits", "reading versions"
+        SNAPSHOT = "snapshot", "reading the files and columns of the latest version"
+        ROWS = "rows", "writing them down"
+
+    table = models.OneToOneField(
+        Table, on_delete=models.CASCADE, primary_key=True, related_name="sync"
+    )
+    requested_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(null=True, blank=True)  # when its worker last said how far it is
+    stage = models.CharField(max_length=8, choices=Stage.choices, blank=True)
+    done = models.PositiveIntegerField(default=0)
+    total = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["requested_at"]
+
+    def __str__(self) -> str:
+        return f"sync of {self.table_id}"
 
 
 HEAVY = ("schema", "properties", "row_level_conditions", "reader_features", "writer_features")

@@ -7,16 +7,19 @@ from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
 from engine.errors import RequestError, TableExistsError, UnsupportedFeatureError
+from engine.log.segment import check_log
+from engine.storage.uri import open_store
 from engine.table import DeltaTable
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_table_uri, storage_options
+from lakeui.catalog.syncs import ask_for_sync
 
 _MAX_NAME = 255
 
 
 def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
-    """Make a table known and mirror it.
+    """Make a table known and mirror it before this returns.
 
     A table whose features this engine cannot read is taken too: its page names them.
 
@@ -31,27 +34,45 @@ def register_table(uri: str, name: str = "", by: User | None = None) -> Table:
         TableExistsError: the name or the place is registered already.
         RequestError: the name is not one.
     """
+    place, chosen = _checked(uri, name)
+    with suppress(UnsupportedFeatureError):  # its page will name the feature
+        DeltaTable.open(place, storage_options=storage_options(place))
+    table = _made(place, chosen, by)
+    refresh_table(table)
+    return table
+
+
+def request_registration(uri: str, name: str = "", by: User | None = None) -> Table:
+    """Make a table known, and have a light worker read its log: `table.sync` says how far it is.
+
+    Only whether there is a log is looked up here. Arguments and errors as `register_table`; a log
+    that cannot be read is told by the table's page.
+    """
+    place, chosen = _checked(uri, name)
+    check_log(open_store(place, storage_options(place)))
+    with transaction.atomic():
+        table = _made(place, chosen, by)
+        ask_for_sync(table)
+    return table
+
+
+def _checked(uri: str, name: str) -> tuple[str, str]:
     if not uri.strip():
         msg = "No location was given."
         raise RequestError(msg, "Name the table's directory or URL.", field="uri")
     place = allowed_table_uri(uri.strip(), field="uri")
-    chosen = _checked_name(name or _name_of(place))
-    _check_is_table(place)
+    return place, _checked_name(name or _name_of(place))
+
+
+def _made(place: str, chosen: str, by: User | None) -> Table:
     try:
         with transaction.atomic():
-            table = Table.objects.create(name=chosen, uri=place, registered_by=by)
+            return Table.objects.create(name=chosen, uri=place, registered_by=by)
     except IntegrityError as error:
         msg = f"The name {chosen} or the place {place} is registered already."
         raise TableExistsError(
             msg, "Choose another name, or open the table that is there."
         ) from error
-    refresh_table(table)
-    return table
-
-
-def _check_is_table(place: str) -> None:
-    with suppress(UnsupportedFeatureError):  # its page will name the feature
-        DeltaTable.open(place, storage_options=storage_options(place))
 
 
 def _name_of(place: str) -> str:

@@ -1,9 +1,9 @@
 """A schema as rows to read: nested fields indented under their parent."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 from engine.schema.types import StructType, type_to_json
 from lakeui.catalog.models import Table
@@ -47,12 +47,51 @@ class SchemaRow:
         return tuple(text for text, holds in said.items() if holds)
 
 
-def schema_rows(table: Table) -> list[SchemaRow]:
-    """Of the schema as mirrored; empty where none was."""
+class SchemaRows(Sequence[SchemaRow]):
+    """The columns of a schema as mirrored, nested ones after their parent; empty where there is none.
+
+    A schema may have 50,000 columns: a row is made when it is asked for.
+    """
+
+    def __init__(self, table: Table, part_of_name: str = "") -> None:
+        """Of those alone whose dotted name holds the part, in any case of letters."""
+        self._roles = dict.fromkeys(table.partition_columns, "partition")
+        self._roles |= {_name(column): "cluster" for column in table.clustering_columns}
+        part = part_of_name.casefold()
+        self._places = [
+            place for place in _places(table.schema, 0) if part in place.path.casefold()
+        ]
+
+    @overload
+    def __getitem__(self, at: int) -> SchemaRow: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[SchemaRow]: ...
+
+    def __getitem__(self, at: int | slice) -> SchemaRow | list[SchemaRow]:
+        if isinstance(at, slice):
+            return [_row(place, self._roles) for place in self._places[at]]
+        return _row(self._places[at], self._roles)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def top_fields(table: Table) -> list[dict[str, Any]]:
+    """The columns at the top of the schema as mirrored, as Delta's JSON has them."""
+    fields = table.schema.get("fields") if isinstance(table.schema, dict) else None
+    return fields if isinstance(fields, list) else []
+
+
+def top_names(table: Table, limit: int | None = None) -> tuple[str, ...]:
+    """Their names, the first where there is a limit."""
+    return tuple(str(field.get("name", "")) for field in top_fields(table)[:limit])
+
+
+def schema_head(table: Table, limit: int) -> dict[str, Any]:
+    """Delta's schema JSON with the first columns at the top alone."""
     schema = table.schema if isinstance(table.schema, dict) else {}
-    roles = dict.fromkeys(table.partition_columns, "partition")
-    roles |= {_name(column): "cluster" for column in table.clustering_columns}
-    return list(_rows(schema, roles, 0))
+    return schema | {"fields": top_fields(table)[:limit]} if schema else {}
 
 
 def type_text(value: object) -> str:
@@ -70,29 +109,39 @@ def type_text(value: object) -> str:
             return str(other)
 
 
-def _rows(
-    schema: dict[str, Any], roles: dict[str, str], depth: int, inside: str = ""
-) -> Iterator[SchemaRow]:
-    fields = schema.get("fields") if depth < MAX_DEPTH else None
+class _Place(NamedTuple):
+    """Where a column stands, and what the schema says of it."""
+
+    field: dict[str, Any]
+    path: str
+    depth: int
+
+
+def _places(schema: object, depth: int, inside: str = "") -> Iterator[_Place]:
+    fields = schema.get("fields") if isinstance(schema, dict) and depth < MAX_DEPTH else None
     for field in fields if isinstance(fields, list) else []:
-        name, metadata = str(field.get("name", "")), field.get("metadata") or {}
-        path = f"{inside}{name}"
-        yield SchemaRow(
-            name=name,
-            path=path,
-            type=type_text(field.get("type")),
-            nullable=bool(field.get("nullable", True)),
-            depth=depth,
-            role=roles.get(path, ""),
-            **_said(metadata),
-        )
-        yield from _rows(_struct_inside(field.get("type")), roles, depth + 1, f"{path}.")
+        path = f"{inside}{field.get('name', '')}"
+        yield _Place(field, path, depth)
+        if isinstance(field.get("type"), dict):
+            yield from _places(_struct_inside(field["type"]), depth + 1, f"{path}.")
 
 
-def _struct_inside(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {}
-    if value.get("type") == "struct":
+def _row(place: _Place, roles: dict[str, str]) -> SchemaRow:
+    field = place.field
+    return SchemaRow(
+        name=str(field.get("name", "")),
+        path=place.path,
+        type=type_text(field.get("type")),
+        nullable=bool(field.get("nullable", True)),
+        depth=place.depth,
+        role=roles.get(place.path, ""),
+        **_said(field.get("metadata") or {}),
+    )
+
+
+def _struct_inside(value: object) -> object:
+    """The struct in a type, within arrays and maps too; None where there is none."""
+    if not isinstance(value, dict) or value.get("type") == "struct":
         return value
     return _struct_inside(value.get("elementType") or value.get("valueType"))
 
@@ -141,6 +190,6 @@ def _name(column: str | list[str]) -> str:
 
 def schema_lines(schema: StructType) -> Iterator[str]:
     """A line a column, nested ones indented: what two versions are compared by."""
-    for row in _rows(type_to_json(schema), {}, 0):
-        null = "" if row.nullable else " NOT NULL"
-        yield f"{'  ' * row.depth}{row.name} {row.type}{null}"
+    for field, _, depth in _places(type_to_json(schema), 0):
+        null = "" if field.get("nullable", True) else " NOT NULL"
+        yield f"{'  ' * depth}{field.get('name', '')} {type_text(field.get('type'))}{null}"

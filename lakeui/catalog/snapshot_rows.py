@@ -1,6 +1,5 @@
 """A snapshot as rows: the facts of a table, and its live files up to a cap."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,6 +9,7 @@ import pyarrow.compute as pc
 from django.conf import settings
 
 from engine.conflicts.eligibility import table_eligibility
+from engine.schema.types import type_to_json
 from engine.snapshot.snapshot import Snapshot
 from lakeui.catalog import log_values
 from lakeui.catalog.models import LiveFile, Table
@@ -57,7 +57,7 @@ def _identity(snapshot: Snapshot) -> dict[str, Any]:
         "min_writer_version": protocol.min_writer_version,
         "reader_features": log_values.json_value(protocol.reader_features or []),
         "writer_features": log_values.json_value(protocol.writer_features or []),
-        "schema": log_values.json_value(json.loads(snapshot.schema.to_json())),
+        "schema": log_values.json_value(type_to_json(snapshot.schema)),
         "partition_columns": log_values.json_value(metadata.partition_columns),
         "clustering_columns": [_dotted(each) for each in snapshot.clustering_columns],
         "properties": log_values.json_value(metadata.configuration),

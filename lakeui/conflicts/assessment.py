@@ -6,7 +6,7 @@ them and with what they cost.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,16 +15,20 @@ from django.utils import timezone
 
 from engine.actions.table import Metadata, Protocol
 from engine.conflicts.eligibility import (
+    IDENTITY_KEY,
     VECTORS_PROPERTY,
     Condition,
     Eligibility,
     table_eligibility,
 )
+from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.runtimes import RuntimeVerdict, runtime_verdicts
+from engine.conflicts.sample_table import Setting
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 
 AVOIDED_DAYS = 30
+_LEVELS = {level.value: level for level in IsolationLevel}
 _VECTORS_COST = (
     "Writes that run meanwhile fail and streaming readers stop: it changes the metadata. Clients"
     " that cannot read deletion vectors lose access. Going back means REORG … APPLY (PURGE) and"
@@ -47,7 +51,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableEligibility:
-    """`avoided`: conflicts that row-level concurrency resolved; `avoided_lately`: in 30 days."""
+    """`traces_moves`: OPTIMIZE of this table can be followed row by row.
+
+    `avoided`: conflicts that row-level concurrency resolved; `avoided_lately`: in 30 days.
+    """
 
     eligible: bool | None
     obstacle: str
@@ -72,7 +79,7 @@ def eligibility_of(table: Table) -> TableEligibility:
     return TableEligibility(
         eligible=found.eligible if found else None,
         obstacle=(found.obstacle or "") if found else "Its log was not read yet.",
-        traces_moves=found.traces_moves if found else False,
+        traces_moves=found.traces_optimize if found else False,
         conditions=tuple(_step(each, table) for each in found.conditions) if found else (),
         runtimes=_runtimes(found, table) if found else (),
         locked_out=tuple(_locked_out(table)),
@@ -83,6 +90,36 @@ def eligibility_of(table: Table) -> TableEligibility:
 
 def _runtimes(found: Eligibility, table: Table) -> tuple[RuntimeVerdict, ...]:
     return runtime_verdicts(found, clustered=bool(table.clustering_columns))
+
+
+def setting_of(
+    table: Table,
+    level: IsolationLevel | None = None,
+    *,
+    vectors: bool | None = None,
+    row_tracking: bool | None = None,
+    clustered: bool | None = None,
+) -> Setting:
+    """The kind of table this is, but for what is given."""
+    return Setting(
+        level=level or level_of(None, table),
+        vectors=table.deletion_vectors if vectors is None else vectors,
+        partitioned=bool(table.partition_columns),
+        row_tracking=table.row_tracking if row_tracking is None else row_tracking,
+        clustered=bool(table.clustering_columns) if clustered is None else clustered,
+        identity=has_identity(table.schema),
+    )
+
+
+def level_of(recorded: str | None, table: Table) -> IsolationLevel:
+    """The level that a log or a conflict names; the table's where it names none that is known."""
+    named = recorded or table.isolation_level
+    return _LEVELS.get(named, IsolationLevel.WRITE_SERIALIZABLE)
+
+
+def eligible_setting(table: Table, level: IsolationLevel | None = None) -> Setting:
+    """The table as it would be with all that row-level concurrency asks for."""
+    return replace(setting_of(table, level, vectors=True), partitioned=False, identity=False)
 
 
 def metadata_of(table: Table, properties: Mapping[str, str]) -> Metadata:
@@ -103,6 +140,11 @@ def protocol_of(table: Table) -> Protocol:
         reader_features=table.reader_features or None,
         writer_features=table.writer_features or None,
     )
+
+
+def has_identity(schema: Mapping[str, Any]) -> bool:
+    """Whether a mirrored schema has an identity column."""
+    return any(IDENTITY_KEY in (field.get("metadata") or {}) for field in schema.get("fields", ()))
 
 
 def asked(table: Table) -> Eligibility:

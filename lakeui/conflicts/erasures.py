@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.isolation.meetings import meetings_of
+from lakeui.conflicts.isolation.overlaps import overlaps_of
 from lakeui.conflicts.isolation.reordered import Told, reordered_versions, told
 from lakeui.conflicts.models import Erasure, OrderLook
 from lakeui.conflicts.statements.kinds import DELETE
@@ -43,7 +43,7 @@ def _look_at(table: Table) -> None:
 
 def _passed_over(table: Table) -> list[Told]:
     """The pairs of an append and a DELETE that is known to match some of its rows."""
-    pairs = reordered_versions(table, meetings_of(table)).found
+    pairs = reordered_versions(table, overlaps_of(table)).found
     erased = [pair for pair in pairs if pair.kind == DELETE and pair.is_known]
     return [each for each in told(table, erased[:MOST_A_TABLE]) if each.append and each.later]
 

@@ -2,7 +2,21 @@
 
 from django.db import models
 
+from engine.conflict_facts import Rule
+from engine.conflicts.checker import CHECK_OF
 from lakeui.catalog.models import Table
+
+_RULES = {rule.value: rule for rule in Rule}
+
+
+def rule_named(text: str) -> Rule | None:
+    """The rule of a recorded name; None of "" and of names that are not known."""
+    return _RULES.get(text)
+
+
+def rule_choices() -> list[tuple[str, str]]:
+    """The rules by which a conflict is decided, with their titles."""
+    return [(rule.value, CHECK_OF[rule].title) for rule in Rule]
 
 
 class Conflict(models.Model):
@@ -27,7 +41,7 @@ class Conflict(models.Model):
     exception = models.CharField(max_length=100, blank=True)  # Delta's class name
     code = models.CharField(max_length=100, blank=True)
     subclass = models.CharField(max_length=60, blank=True)
-    rule = models.CharField(max_length=60, blank=True)
+    rule = models.CharField(max_length=60, blank=True, choices=rule_choices)
     message = models.TextField(blank=True)
 
     read_version = models.BigIntegerField(null=True, blank=True)
@@ -86,6 +100,11 @@ class Conflict(models.Model):
 
     def __str__(self) -> str:
         return f"{self.exception or self.kind} {self.current_operation} × {self.winner_operation}"
+
+    @property
+    def decided_by(self) -> Rule | None:
+        """The rule that found the conflict; None where it is not recorded."""
+        return rule_named(self.rule)
 
     @property
     def row_level(self) -> str:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from engine.conflict_facts import Decision, SideFile
+from engine.conflict_facts import Decision, Rule, SideFile
 from engine.errors import ConflictError, ConflictFacts, ConflictSide
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Table
@@ -23,7 +23,7 @@ class Absorbed(Protocol):
     @property
     def winner(self) -> ConflictSide: ...
     @property
-    def rule(self) -> str: ...
+    def rule(self) -> Rule: ...
     @property
     def files(self) -> tuple[str, ...]: ...
     @property

@@ -4,7 +4,7 @@ from auditlog.registry import auditlog
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin, ReadOnlyInline
-from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, Upload, WorkerReport
 
 auditlog.register(
     Job,
@@ -105,3 +105,12 @@ class ScheduleAdmin(ReadOnlyAdmin):
     list_filter = ["enabled", "kind"]
     search_fields = ["name", "table__name", "owner__username", "statement"]
     list_select_related = ["table", "owner", "last_job"]
+
+
+@admin.register(Upload)
+class UploadAdmin(ReadOnlyAdmin):
+    list_display = ["name", "owner", "sent_at"]
+    list_filter = ["sent_at"]
+    search_fields = ["name", "owner__username"]
+    date_hierarchy = "sent_at"
+    list_select_related = ["owner"]

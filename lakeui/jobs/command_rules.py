@@ -19,6 +19,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.roots import allowed_source_uri, allowed_table_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job
+from lakeui.jobs.uploads import check_upload
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
 _ANY_TABLE = "t"  # how statements call the table that the job names
@@ -112,17 +113,20 @@ def changed_table(step: Command, table: Table, by: User | None) -> Table:
     return readable_table(name, by, field="steps")
 
 
-def check_source_table(command: Command, by: User | None) -> None:
-    """Make sure that every table a command reads, in a source or a subquery, is one to look at.
+def check_sources(command: Command, by: User | None) -> None:
+    """Make sure that a person may read what a command reads: each table, and each uploaded file.
 
     Raises:
-        RequestError: one is not registered, or not for them to see; the two are told alike.
+        RequestError: a table is not registered, or not for them to see; the two are told alike.
+        UploadNotFoundError: an uploaded file is not there, or not theirs; these too.
     """
     for name in command.tables_read():
         readable_table(name, by)
     for step in command.steps if isinstance(command, Script) else (command,):
         if isinstance(step, Clone):
             readable_table(step.source_table, by, field="source_table")
+        for uri in _source_uris(step):
+            check_upload(uri, by)
 
 
 def readable_table(name: str, by: User | None, field: str = "source.table") -> Table:

@@ -10,6 +10,7 @@ from kombu.exceptions import OperationalError
 
 from lakeui.celery import app
 from lakeui.jobs.events import log_event
+from lakeui.jobs.leases import CLAIMABLE
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.task_names import RUN_JOB
 
@@ -22,12 +23,12 @@ def send_on_commit(job: Job) -> None:
 
 
 def send_job(job_id: UUID) -> bool:
-    """Wake a worker for a queued job; whether the broker took the message.
+    """Wake a worker for a job that waits; whether the broker took the message.
 
     A broker that is down costs nothing but time: the job stays queued with `sent_at` null, its log
     says so, and the sweeper sends it later.
     """
-    job = Job.objects.filter(pk=job_id, state=Job.State.QUEUED).first()
+    job = Job.objects.filter(CLAIMABLE, pk=job_id).first()
     if job is None:
         return False
     try:
@@ -39,15 +40,20 @@ def send_job(job_id: UUID) -> bool:
     return True
 
 
+def take_back(job_id: UUID) -> None:
+    """A worker took the message and could not take the job: the sweeper sends another."""
+    Job.objects.filter(CLAIMABLE, pk=job_id).update(sent_at=None)
+
+
 def send_overdue() -> int:
-    """Send queued jobs that no worker can know of: never sent, or sent long ago and not taken.
+    """Send waiting jobs that no worker can know of: never sent, or sent long ago and not taken.
 
     A job waiting behind others is sent again too; its second delivery will lose the claim. The
     longer one has waited the less often, so that a queue nobody serves does not fill the broker.
     """
     now = timezone.now()
-    queued = Job.objects.filter(state=Job.State.QUEUED).order_by("created_at")
-    rows = queued.values_list("pk", "created_at", "sent_at")
+    waiting = Job.objects.filter(CLAIMABLE).order_by("created_at")
+    rows = waiting.values_list("pk", "created_at", "sent_at")
     return sum(
         send_job(pk) for pk, asked_at, sent_at in list(rows) if _is_due(now, asked_at, sent_at)
     )

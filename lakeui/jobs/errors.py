@@ -42,6 +42,19 @@ class IdempotencyMismatchError(RequestError):
         )
 
 
+class UploadNotFoundError(RequestError):
+    """A source names uploads, and none that the person sent."""
+
+    code = "LAKE_UPLOAD_NOT_FOUND"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            f"There is no uploaded file of yours at {uri[:500]}.",
+            "Send the file, then name the place that the answer gives: a file, not its folder.",
+            field="source.uri",
+        )
+
+
 class JobStateError(RequestError):
     """The job's state does not allow what was asked."""
 
@@ -50,6 +63,19 @@ class JobStateError(RequestError):
     def __init__(self, what: str, state: str) -> None:
         super().__init__(f"A job that is {state} cannot be {what}.", "Look at the job again.")
         self.state = state
+
+
+class TimeLimitError(OperationCancelledError):
+    """The job ran longer than it may."""
+
+    code = "LAKE_TIME_LIMIT"
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(
+            f"The job was stopped at its time limit of {seconds:,} s.",
+            "Request a longer time limit, or less work at once: fewer partitions, a narrower condition.",
+        )
+        self.time_limit_s = seconds
 
 
 class LeaseLostError(OperationCancelledError):

@@ -5,10 +5,11 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Q, QuerySet
 
 from lakeui.catalog.access import Person, role_of, visible_tables
-from lakeui.catalog.filters import by_table
+from lakeui.catalog.filters import by_table, table_ids
 from lakeui.catalog.models import Table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.writers import jobs_changing
 
 
 def visible_jobs(user: Person) -> QuerySet[Job]:
@@ -33,7 +34,7 @@ class JobFilter(django_filters.FilterSet):
     )
     kind = TextFilter(lookup_expr="iexact", label="Kind")
     table = TextFilter(method="filter_table", label="Table, by id or name")
-    user = TextFilter(method="filter_user", label="Asked for by")
+    user = TextFilter(method="filter_user", label="Requested by")
     schedule = django_filters.NumberFilter(
         field_name="schedule_id", label="Schedule", min_value=1, max_value=2**63 - 1
     )
@@ -56,7 +57,8 @@ class JobFilter(django_filters.FilterSet):
         return jobs.filter(requested_by__in=list(people))
 
     def filter_table(self, jobs: QuerySet[Job], _name: str, table: str) -> QuerySet[Job]:
-        return jobs.filter(by_table(table))
+        """Those that change it: scripts too whose own table is another."""
+        return jobs.filter(jobs_changing(table_ids(table)))
 
 
 def visible_schedules(user: Person) -> QuerySet[Schedule]:

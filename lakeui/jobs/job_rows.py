@@ -18,16 +18,18 @@ from lakeui.jobs.delivery import send_on_commit
 from lakeui.jobs.errors import IdempotencyMismatchError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.writers import note_changed_tables
 
 IDEMPOTENCY_WINDOW = timedelta(hours=24)
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """What a job may carry beside its command."""
+    """What a job may carry beside its command. A time limit of 0 is the installation's."""
 
     dry_run: bool = False
     retries: int = 0
+    time_limit_s: int = 0
     idempotency_key: str = ""
     reason: str = ""
     commit_after: Job | None = field(default=None, compare=False)
@@ -40,17 +42,17 @@ def take_job(table: Table, command: Command, by: User | None, options: JobOption
 
     Raises:
         IdempotencyMismatchError: the key came with another request.
-        RequestError: too many retries.
+        RequestError: too many retries, or too long a time limit.
     """
     job = unsaved_job(table, command, by, options)
     if not options.idempotency_key or by is None:
-        return write_job(job)
+        return write_job(job, command)
     _release_old_key(by, options.idempotency_key)
     earlier = _earlier(by, options.idempotency_key)
     if earlier is None:
         try:
             with transaction.atomic():
-                return write_job(job)
+                return write_job(job, command)
         except IntegrityError:  # the same request, twice at once
             earlier = Job.objects.get(requested_by=by, idempotency_key=options.idempotency_key)
     return _same_or_refused(earlier, job.request_digest)
@@ -75,7 +77,7 @@ def unsaved_job(table: Table, command: Command, by: User | None, options: JobOpt
     """A job as it would be queued.
 
     Raises:
-        RequestError: too many retries.
+        RequestError: too many retries, or too long a time limit.
     """
     return Job(
         table=table,
@@ -89,16 +91,20 @@ def unsaved_job(table: Table, command: Command, by: User | None, options: JobOpt
         idempotency_key=options.idempotency_key if by else "",
         request_digest=_digest(table.name, command, options),
         max_retries=checked_retries(options.retries),
+        time_limit_s=checked_time_limit(options.time_limit_s)
+        or settings.JOB_TIME_LIMIT_SECONDS
+        or None,
         commit_after=options.commit_after,
         schedule=options.schedule,
         caused_by=options.caused_by,
     )
 
 
-def write_job(job: Job) -> Job:
-    """Save it, and have it sent."""
+def write_job(job: Job, command: Command) -> Job:
+    """Save it with the tables that it changes, and have it sent."""
     with transaction.atomic():
         job.save(force_insert=True)
+        note_changed_tables(job, command)
         log_event(job.pk, "Queued")
         send_on_commit(job)
     return job
@@ -116,6 +122,19 @@ def checked_retries(retries: int) -> int:
     return retries
 
 
+def checked_time_limit(seconds: int) -> int:
+    """How long a job may ask to run; 0 asks for nothing.
+
+    Raises:
+        RequestError: more than `JOB_MAX_TIME_LIMIT_SECONDS`, or less than nothing.
+    """
+    longest = max(settings.JOB_MAX_TIME_LIMIT_SECONDS, settings.JOB_TIME_LIMIT_SECONDS)
+    if not 0 <= seconds <= longest:
+        msg = f"A time limit of {seconds} seconds was requested."
+        raise RequestError(msg, f"Request 1 to {longest} seconds.", field="time_limit_s")
+    return seconds
+
+
 def _digest(table_name: str, command: Command, options: JobOptions) -> str:
     request = [
         table_name,
@@ -123,6 +142,7 @@ def _digest(table_name: str, command: Command, options: JobOptions) -> str:
         command.parameters(),
         options.dry_run,
         options.retries,
+        *([options.time_limit_s] if options.time_limit_s else []),
     ]
     text = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()

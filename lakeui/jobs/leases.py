@@ -6,8 +6,9 @@ and stops. So a message delivered twice, or a worker that comes back from the de
 
 Leases are counted by the database's clock: those of the hosts need not agree.
 
-queued → running ⇄ committing → succeeded, failed, conflicted or cancelled; an expired lease leads
-back to queued, with a higher number.
+queued → running ⇄ committing → succeeded, failed, conflicted or cancelled; a request to cancel leads
+from queued or running to cancelling, and an expired lease back to queued, with a higher number. A
+cancelling job whose lease expired is taken once more: only to look whether it had committed.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Case, F, Q, QuerySet, Value, When
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
@@ -26,7 +27,8 @@ from lakeui.jobs.errors import LeaseLostError
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 
-_HELD = (Job.State.RUNNING, Job.State.COMMITTING)
+CLAIMABLE = Q(state=Job.State.QUEUED) | Q(state=Job.State.CANCELLING, lease_expires_at=None)
+"""Jobs that wait for a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +42,11 @@ class Lease:
 
 
 def claim(job_id: UUID, worker: str) -> Lease | None:
-    """Take a queued job. None: it is not queued, so another delivery took it or it has ended."""
+    """Take a job that waits. None: it does not, so another delivery took it or it has ended."""
     now = timezone.now()
     with transaction.atomic():
-        taken = Job.objects.filter(pk=job_id, state=Job.State.QUEUED).update(
-            state=Job.State.RUNNING,
+        taken = Job.objects.filter(CLAIMABLE, pk=job_id).update(
+            state=_unless_cancelled(Job.State.RUNNING),
             worker=worker,
             fence=F("fence") + 1,
             attempts=F("attempts") + 1,
@@ -55,7 +57,8 @@ def claim(job_id: UUID, worker: str) -> Lease | None:
             return None
         job = Job.objects.get(pk=job_id)
         JobAttempt.objects.create(job=job, number=job.attempts, worker=worker, started_at=now)
-        log_event(job_id, f"Attempt {job.attempts} started", worker=worker)
+        does = "looks for an earlier one's commit" if job.cancel_requested_at else "started"
+        log_event(job_id, f"Attempt {job.attempts} {does}", worker=worker)
     return Lease(job_id, worker, job.fence, job.attempts)
 
 
@@ -101,12 +104,13 @@ def to_committing(lease: Lease) -> None:
 
 
 def to_running(lease: Lease) -> None:
-    """The commit lost and the job tries again.
+    """The commit lost, or it was one of several, and the job goes on unless it was cancelled.
 
     Raises:
         LeaseLostError: another worker has the job.
     """
-    if not _rows(lease).update(state=Job.State.RUNNING, **_lease_times()):
+    state = _unless_cancelled(Job.State.RUNNING)
+    if not _rows(lease).update(state=state, **_lease_times()):
         raise LeaseLostError
 
 
@@ -127,60 +131,77 @@ def finish(lease: Lease, state: Job.State, **fields: object) -> None:
         raise LeaseLostError
 
 
-def requeue_expired() -> list[UUID]:
-    """Give up leases whose workers fell silent; the jobs that are queued again.
+def give_up(lease: Lease, why: str) -> bool:
+    """End an attempt that an outage ended, and queue the job again; whether it is.
 
-    A job that lost its worker too often fails instead: it may be what ends them.
+    A job that lost too many attempts fails instead: it may be what ends them.
+
+    Raises:
+        LeaseLostError: another worker has the job.
     """
-    expired = Job.objects.filter(state__in=_HELD, lease_expires_at__lt=Now())
+    with transaction.atomic():
+        held = _rows(lease)
+        job = held.first()
+        if job is None:
+            raise LeaseLostError
+        return _lose(job, held, why)
+
+
+def requeue_expired() -> list[UUID]:
+    """Give up leases whose workers fell silent, as `give_up`; the jobs that are queued again."""
+    expired = Job.objects.filter(state__in=Job.AT_WORK, lease_expires_at__lt=Now())
     return [job.pk for job in expired if _requeue(job)]
 
 
 def _requeue(job: Job) -> bool:
+    still = Job.objects.filter(
+        pk=job.pk, fence=job.fence, state__in=Job.AT_WORK, lease_expires_at=job.lease_expires_at
+    )
     with transaction.atomic():
-        losses = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST).count() + 1
-        gives_up = losses >= settings.JOB_MAX_LOSSES
-        lost = Job.objects.filter(
-            pk=job.pk, fence=job.fence, state__in=_HELD, lease_expires_at=job.lease_expires_at
-        ).update(
-            fence=F("fence") + 1,
-            lease_expires_at=None,
-            **(_given_up(losses) if gives_up else _queued_again()),
-        )
-        if not lost:
+        try:
+            return _lose(job, still, f"{job.worker} fell silent.")
+        except LeaseLostError:  # it was renewed after all, or ended
             return False
-        JobAttempt.objects.filter(job=job, outcome=JobAttempt.Outcome.RUNNING).update(
-            outcome=JobAttempt.Outcome.LOST,
-            finished_at=timezone.now(),
-            message=f"{job.worker} fell silent.",
-        )
-        log_event(
-            job.pk,
-            f"{job.worker} fell silent: the job {'fails' if gives_up else 'is queued again'}",
-            JobEvent.Level.WARNING,
-            fence=job.fence,
-        )
-    return not gives_up
+
+
+def _lose(job: Job, held: QuerySet[Job], why: str) -> bool:
+    """Whether the job is queued again, and not failed."""
+    losses = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST).count() + 1
+    fails = losses >= settings.JOB_MAX_LOSSES
+    ending = _given_up(losses, why) if fails else _queued_again()
+    if not held.update(fence=F("fence") + 1, lease_expires_at=None, **ending):
+        raise LeaseLostError
+    JobAttempt.objects.filter(job=job, outcome=JobAttempt.Outcome.RUNNING).update(
+        outcome=JobAttempt.Outcome.LOST, finished_at=timezone.now(), message=why
+    )
+    what = "The job fails" if fails else "The job is queued again"
+    log_event(job.pk, f"{what}. {why}", JobEvent.Level.WARNING, fence=job.fence)
+    return not fails
 
 
 def _queued_again() -> dict[str, Any]:
-    return {"state": Job.State.QUEUED, "worker": "", "sent_at": None}
+    return {"state": _unless_cancelled(Job.State.QUEUED), "worker": "", "sent_at": None}
 
 
-def _given_up(losses: int) -> dict[str, Any]:
+def _unless_cancelled(state: Job.State) -> Case:
+    uncancelled = When(cancel_requested_at__isnull=True, then=Value(state))
+    return Case(uncancelled, default=Value(Job.State.CANCELLING))
+
+
+def _given_up(losses: int, why: str) -> dict[str, Any]:
     return {
         "state": Job.State.FAILED,
         "finished_at": timezone.now(),
         "error_code": "LAKE_WORKER_LOST",
         "error_message": (
-            f"{losses} workers fell silent while they ran this job. Look at their logs, then retry "
-            "it: a commit that it may have made is recognised."
+            f"{losses} attempts at this job were lost. The last one: {why} Look at the workers' "
+            "logs, then retry it: a commit that it may have made is recognised."
         ),
     }
 
 
 def _rows(lease: Lease) -> QuerySet[Job]:
-    return Job.objects.filter(pk=lease.job_id, fence=lease.fence, state__in=_HELD)
+    return Job.objects.filter(pk=lease.job_id, fence=lease.fence, state__in=Job.AT_WORK)
 
 
 def _lease_times() -> dict[str, Any]:

@@ -4,6 +4,7 @@ import uuid
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 from lakeui.catalog.models import Table
 from lakeui.task_names import SPARK_QUEUE
@@ -14,24 +15,31 @@ class Job(models.Model):
 
     `fence` grows with every lease; a worker whose fence is stale may not write to the row.
     `txn_id` is drawn here, once, so that every attempt recognises its own commit.
+    `also_changes` are the tables that the steps of a script change beside the job's own: `writers`
+    fills it, and answers who changes a table.
     `commit_after` holds this job's commit until that job has ended: for rehearsing a conflict.
     `caused_by` is the write after whose commit its table asked for this one (auto compaction).
+    A job is cancelling from the request to cancel it until its tasks have ended.
+    `time_limit_s` is what one worker may take for it, its time in the queue not counted; null: no limit.
     """
 
     class State(models.TextChoices):
         QUEUED = "queued"
         RUNNING = "running"
         COMMITTING = "committing"
+        CANCELLING = "cancelling"
         SUCCEEDED = "succeeded"
         FAILED = "failed"
         CONFLICTED = "conflicted"
         CANCELLED = "cancelled"
 
-    ACTIVE = (State.QUEUED, State.RUNNING, State.COMMITTING)
+    AT_WORK = (State.RUNNING, State.COMMITTING, State.CANCELLING)
+    ACTIVE = (State.QUEUED, *AT_WORK)
     ENDED = (State.SUCCEEDED, State.FAILED, State.CONFLICTED, State.CANCELLED)
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="jobs")
+    also_changes = models.ManyToManyField(Table, blank=True, related_name="+")
     kind = models.CharField(max_length=40)  # a key of engine.commands.model.COMMANDS
     parameters = models.JSONField(default=dict, blank=True)
     statement = models.TextField(blank=True)  # the command as SQL, to read
@@ -67,6 +75,7 @@ class Job(models.Model):
     )  # of the table, before the first attempt
     max_retries = models.PositiveSmallIntegerField(default=0)
     attempts = models.PositiveSmallIntegerField(default=0)
+    time_limit_s = models.PositiveIntegerField(null=True, blank=True)
 
     worker = models.CharField(max_length=255, blank=True)
     fence = models.BigIntegerField(default=0)
@@ -126,15 +135,18 @@ class Schedule(models.Model):
     """A job asked for again and again, as its owner, who must still be allowed to each time.
 
     `cron` has five fields, in UTC. `note` says why the last firing made no job, if it made none.
+    `time_limit_s` is that of its jobs; 0 is `JOB_TIME_LIMIT_SECONDS`.
     """
 
     name = models.CharField(max_length=200)
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="schedules")
+    also_changes = models.ManyToManyField(Table, blank=True, related_name="+")  # as a job's
     cron = models.CharField(max_length=100)
     kind = models.CharField(max_length=40)
     parameters = models.JSONField(default=dict, blank=True)
     statement = models.TextField(blank=True)
     max_retries = models.PositiveSmallIntegerField(default=0)
+    time_limit_s = models.PositiveIntegerField(default=0)
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="schedules"
     )
@@ -228,6 +240,26 @@ class JobStage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of attempt {self.attempt_id}"
+
+
+class Upload(models.Model):
+    """A file that somebody sent as a source, for them alone: `uploads` says who may name it.
+
+    It lies in a directory called after its id, below `UPLOAD_HOME`.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="uploads"
+    )
+    name = models.CharField(max_length=120)
+    sent_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-sent_at"]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class WorkerReport(models.Model):

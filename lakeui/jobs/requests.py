@@ -10,7 +10,7 @@ from engine.commands.model import Clone, Command, Create
 from engine.commands.sql import parse_request, parse_statement
 from engine.errors import RequestError
 from lakeui.catalog.models import Table
-from lakeui.jobs.command_rules import check_allowed, check_command, check_source_table
+from lakeui.jobs.command_rules import check_allowed, check_command, check_sources
 from lakeui.jobs.job_rows import JobOptions, replayed_job, take_job
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.new_tables import new_table, tables_to_make
@@ -25,6 +25,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     dry_run: bool = False,
     idempotency_key: str = "",
     retries: int = 0,
+    time_limit_s: int = 0,
     sql: str = "",
     reason: str = "",
     commit_after: Job | None = None,
@@ -35,7 +36,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
 
     The same idempotency key with the same request gives the first job again, for a day. A statement
     that ends in DRY RUN is a dry run, whatever `dry_run` says.
-    `requested_by` None is the system itself. `commit_after` rehearses a conflict (see `Job`).
+    `requested_by` None is the system itself. A `time_limit_s` of 0 is the installation's. `commit_after` rehearses a conflict (see `Job`).
     `schedule` or the job `caused_by` is what asked for it, where that was no person at that moment.
 
     Raises:
@@ -47,6 +48,7 @@ def request_job(  # noqa: PLR0913 - the words of a request, all by name
     options = JobOptions(
         dry_run=dry_run or says_dry_run(sql),
         retries=retries,
+        time_limit_s=time_limit_s,
         idempotency_key=idempotency_key,
         reason=reason,
         commit_after=commit_after,
@@ -79,7 +81,7 @@ def checked_command(
         made = tables_to_make(command, table, by)
         check_allowed(by, command, table)
         check_command(command, table)
-        check_source_table(command, by)
+        check_sources(command, by)
         transaction.set_rollback(bool(made))  # nothing is asked for yet
     return command
 
@@ -125,5 +127,5 @@ def request_create(  # noqa: PLR0913 - the words of a request, all by name
             return replayed
         table = new_table(name, description, requested_by)
         check_command(command, table)
-        check_source_table(command, requested_by)
+        check_sources(command, requested_by)
         return take_job(table, command, requested_by, options)

@@ -14,10 +14,11 @@ from engine.errors import EngineError, RequestError
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.command_rules import statement_of
-from lakeui.jobs.job_rows import checked_retries
+from lakeui.jobs.job_rows import checked_retries, checked_time_limit
 from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.redaction import check_readable
 from lakeui.jobs.requests import checked_command, request_job, says_dry_run
-from lakeui.jobs.withheld import check_readable
+from lakeui.jobs.writers import note_changed_tables
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
     parameters: Mapping[str, Any] | None = None,
     sql: str = "",
     retries: int = 0,
+    time_limit_s: int = 0,
 ) -> Schedule:
     """A schedule whose command is checked as a job's would be now.
 
@@ -54,14 +56,17 @@ def create_schedule(  # noqa: PLR0913 - the words of a request, all by name
         parameters=command.parameters(),
         statement=statement_of(command, table),
         max_retries=checked_retries(retries),
+        time_limit_s=checked_time_limit(time_limit_s),
         owner=owner,
         next_due_at=next_due(cron, timezone.now()),
     )
-    _save_named(schedule)
+    with transaction.atomic():
+        _save_named(schedule)
+        note_changed_tables(schedule, command)
     return schedule
 
 
-def change_schedule(
+def change_schedule(  # noqa: PLR0913 - the words of a request, all by name
     schedule: Schedule,
     by: User,
     *,
@@ -69,6 +74,7 @@ def change_schedule(
     cron: str | None = None,
     sql: str = "",
     retries: int | None = None,
+    time_limit_s: int | None = None,
 ) -> Schedule:
     """Other words for a schedule; what is not given stays. It goes on as its owner.
 
@@ -84,8 +90,8 @@ def change_schedule(
             msg = "The schedule has no name."
             raise RequestError(msg, "Give it one.", field="name")
         schedule.name = name.strip()[:200]
-    if sql:
-        command = checked_command(schedule.table, by, sql=sql)
+    command = checked_command(schedule.table, by, sql=sql) if sql else None
+    if command is not None:
         checked_command(schedule.table, schedule.owner, sql=sql)
         _check_runs(sql)
         schedule.kind, schedule.parameters = command.kind, command.parameters()
@@ -96,7 +102,12 @@ def change_schedule(
         schedule.next_due_at = due if schedule.enabled else None
     if retries is not None:
         schedule.max_retries = checked_retries(retries)
-    _save_named(schedule)
+    if time_limit_s is not None:
+        schedule.time_limit_s = checked_time_limit(time_limit_s)
+    with transaction.atomic():
+        _save_named(schedule)
+        if command is not None:
+            note_changed_tables(schedule, command)
     return schedule
 
 
@@ -119,6 +130,7 @@ def run_now(schedule: Schedule, by: User) -> Job:
         parameters=schedule.parameters,
         requested_by=by,
         retries=schedule.max_retries,
+        time_limit_s=schedule.time_limit_s,
         reason=f"Schedule {schedule.name}, run now",
         schedule=schedule,
     )
@@ -204,6 +216,7 @@ def _requested(schedule: Schedule) -> Job:
         parameters=schedule.parameters,
         requested_by=schedule.owner,
         retries=schedule.max_retries,
+        time_limit_s=schedule.time_limit_s,
         reason=f"Schedule {schedule.name}",
         schedule=schedule,
     )

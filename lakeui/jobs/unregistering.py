@@ -14,7 +14,7 @@ from lakeui.catalog.access import may
 from lakeui.catalog.mirror import forget_mirror
 from lakeui.catalog.models import Table
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
-from lakeui.jobs.models import Job
+from lakeui.jobs.writers import active_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> Kept:
 
     Raises:
         ReadOnlyError, NotPermittedError: as they say.
-        RequestError: a job on it has not ended.
+        RequestError: a job that changes it has not ended.
     """
     if settings.READ_ONLY:
         raise ReadOnlyError
@@ -61,9 +61,10 @@ def unregister_table(table: Table, by: User | None, reason: str = "") -> Kept:
         raise NotPermittedError(what, action, table.name)
     with transaction.atomic():
         Table.objects.select_for_update().get(pk=table.pk)
-        active = Job.objects.filter(table=table, state__in=Job.ACTIVE).count()
+        active = active_jobs(table).count()
         if active:
-            msg = f"{active} {'job' if active == 1 else 'jobs'} on {table.name} did not end yet."
+            which = "job that changes" if active == 1 else "jobs that change"
+            msg = f"{active} {which} {table.name} did not end yet."
             raise RequestError(msg, "Wait for them, or cancel them first.", field="table")
         kept = kept_of(table)
         _record(table, kept, by, reason)

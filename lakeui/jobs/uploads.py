@@ -1,4 +1,8 @@
-"""Files that people send as sources: kept under `UPLOAD_HOME`, one directory a file."""
+"""Files that people send as sources: kept under `UPLOAD_HOME`, one directory a file.
+
+A file is for whoever sent it. Admins, who see every table, may name it too: so they can run again what
+failed. Nobody may name a folder of uploads: what is in it was sent by several.
+"""
 
 import json
 import re
@@ -10,15 +14,18 @@ from pathlib import Path, PurePosixPath
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
+from django.db import DatabaseError
 from django.db.models import Q
 from django.utils import timezone
 
 from engine.errors import RequestError, StorageError
-from lakeui.catalog.access import highest_role
+from engine.storage.uri import local_path, real_place
+from lakeui.catalog.access import highest_role, may
 from lakeui.catalog.roles import Role
-from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
-from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.errors import NotPermittedError, ReadOnlyError, UploadNotFoundError
+from lakeui.jobs.models import Job, Schedule, Upload
 from lakeui.jobs.trail import SENT_FILE, record_act
+from lakeui.private_files import make_private_directory, open_private
 
 FORMATS = {"csv": "csv", "json": "json", "jsonl": "json", "parquet": "parquet", "orc": "orc"}
 _PLACE = re.compile(r"[0-9a-f]{32}")  # the name of an upload's directory
@@ -36,20 +43,59 @@ def store_upload(file: "UploadedFile[bytes]", by: User) -> str:
         StorageError: the disk did not take it.
     """
     _check_sender(by)
-    name = _safe_name(file.name or "")
+    upload = Upload(owner=by, name=_safe_name(file.name or ""))
     _check_size(file)
-    place = Path(settings.UPLOAD_HOME) / uuid.uuid4().hex
+    place = Path(settings.UPLOAD_HOME) / upload.pk.hex
     try:
-        place.mkdir(parents=True, mode=0o700)
-        with (place / name).open("xb") as kept:
+        make_private_directory(place)
+        with open_private(place / upload.name, "xb") as kept:
             for chunk in file.chunks():
                 kept.write(chunk)
+        upload.save(force_insert=True)
+    except DatabaseError:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
         msg = f"The upload could not be kept: {error.strerror}."
         raise StorageError(msg, "Free some disk space, then send it again.") from error
-    record_act(SENT_FILE, by, name=name)
-    return str(place / name)
+    record_act(SENT_FILE, by, name=upload.name)
+    return str(place / upload.name)
+
+
+def check_upload(uri: str, by: User | None) -> None:
+    """Make sure that a source outside the uploads stays outside, and that one inside is theirs.
+
+    A file that somebody else sent and one that is not there are told alike.
+
+    Raises:
+        UploadNotFoundError: it is a folder with uploads in or below it, or none of their files.
+        PathOutsideRootError: the place cannot be followed.
+    """
+    path = local_path(real_place(uri))
+    home = Path(settings.UPLOAD_HOME)
+    if path is None or not home.is_dir():
+        return
+    if _is_in(home, path):
+        raise UploadNotFoundError(uri)
+    if _is_in(path, home) and not _is_readable_by(path, by):
+        raise UploadNotFoundError(uri)
+
+
+def _is_readable_by(path: Path, by: User | None) -> bool:
+    """The system reads no uploads: nor does a job, once the person is gone who asked for it."""
+    if by is None or not _PLACE.fullmatch(path.parent.name) or not path.is_file():
+        return False
+    sent = Upload.objects.filter(pk=uuid.UUID(path.parent.name), name=path.name)
+    return (sent if may(by, "admin") else sent.filter(owner=by)).exists()
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    """Whether a path is a folder or below it, however the file system spells either."""
+    try:
+        return any(each.samefile(folder) for each in (path, *path.parents) if each.exists())
+    except OSError:
+        return path.is_relative_to(folder)
 
 
 def remove_unused(now: datetime | None = None) -> int:
@@ -68,6 +114,8 @@ def remove_unused(now: datetime | None = None) -> int:
         if _PLACE.fullmatch(place.name) and made < oldest and place.name not in wanted:
             shutil.rmtree(place, ignore_errors=True)
             removed += 1
+    rows = Upload.objects.filter(sent_at__lt=oldest)
+    rows.exclude(pk__in=[uuid.UUID(name) for name in wanted]).delete()
     return removed
 
 

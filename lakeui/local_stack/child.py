@@ -4,16 +4,20 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.clock import Clock, SystemClock
+from lakeui.private_files import open_private, write_private
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 30.0
 _STEADY_S = 60.0
 _LONG_LOG_BYTES = 10 * 1024 * 1024
 _PROC = Path("/proc")
+_ORPHAN_S = 20.0
+_LOOK_AGAIN_S = 0.05
 MARK = "LAKEUI_STACK"
 """A variable of every process of a stack; its value is the stack's directory."""
 
@@ -51,7 +55,7 @@ class Child:
         self._start_at = None
         self._started_at = self._clock.monotonic_s()
         self._turn_log()
-        with self.log.open("a", encoding="utf-8") as log:
+        with open_private(self.log, "a") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the stack's own programs
                 list(self.program.command),
                 stdin=subprocess.PIPE,
@@ -94,9 +98,7 @@ class Child:
         self.done = True
         if self._process is None:
             return
-        self._signal(signal.SIGKILL)
-        for pid in self.leftovers():
-            _kill(pid)
+        self._end_session()
         if self._process.poll() is None:
             self._process.wait()
 
@@ -122,7 +124,7 @@ class Child:
         if self.program.once and code == 0:
             self.done = True
             return ""
-        self._signal(signal.SIGKILL)  # what a dead program left behind
+        self._end_session()  # what a dead program left behind
         if self._clock.monotonic_s() - self._started_at > _STEADY_S:
             self._pause_s = _FIRST_PAUSE_S
         self._start_at = self._clock.monotonic_s() + self._pause_s
@@ -138,44 +140,57 @@ class Child:
         if self.log.exists() and self.log.stat().st_size > _LONG_LOG_BYTES:
             self.log.replace(self.log.with_name(f"{self.log.name}.1"))
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _end_session(self) -> None:
+        """Kill the program and what it started, in groups of their own too."""
         if self._process is None:
             return
-        try:
-            os.killpg(self._process.pid, number)
-        except (ProcessLookupError, PermissionError):
-            return
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        for pid in self.leftovers():
+            _kill(pid)
 
 
 def remember(children: Sequence[Child], home: Path) -> None:
     """Write down the processes of a stack: one that hides its environment is found by this."""
     pids = [pid for child in children for pid in child.pids()]
     lines = [f"{pid} {_start_of(pid)}" for pid in pids]
-    _pid_file(home).write_text("\n".join(lines), "utf-8")
+    write_private(_pid_file(home), "\n".join(lines))
 
 
-def end_orphans(home: Path) -> list[int]:
-    """End what a stack of this directory left when it was killed itself; their process ids.
+def end_orphans(home: Path, clock: Clock | None = None) -> list[int]:
+    """End what a stack of this directory left when it was killed itself; return when it is gone.
 
-    Only the holder of the directory's lock may ask: to anyone else they are not orphans.
+    A signal is only the beginning of a process's end: its port is free once it is gone. Returned are
+    the ids of processes that would not go, normally none. Only the holder of the directory's lock
+    may ask: to anyone else they are not orphans.
     """
+    clock = clock or SystemClock()
+    until = clock.monotonic_s() + _ORPHAN_S
+    killed: set[int] = set()
+    while left := _orphans(home) | {pid for pid in killed if _stat_of(pid)}:
+        if clock.monotonic_s() >= until:
+            return sorted(left)
+        for pid in left - killed:
+            _kill(pid)
+        killed |= left
+        clock.pause(_LOOK_AGAIN_S)
+    return []
+
+
+def _orphans(home: Path) -> set[int]:
     mark = f"{MARK}={home}".encode()
-    known = _remembered(home)
-    found = [
+    remembered = _remembered(home)
+    return {
         pid
         for pid in _pids()
-        if mark in _environment_of(pid) or known.get(pid, "") == _start_of(pid)
-    ]
-    for pid in found:
-        _kill(pid)
-    return found
+        if pid != os.getpid()
+        and (mark in _environment_of(pid) or remembered.get(pid, "") == _start_of(pid))
+    }
 
 
 def _kill(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def _pids() -> list[int]:
@@ -201,12 +216,16 @@ def _start_of(pid: int) -> str | None:
 
 
 def _stat_of(pid: int) -> list[str]:
-    """The fields after the name, from the state on; none for a zombie or one that is gone."""
+    """The fields after the name, from the state on; none for a zombie or one that is gone.
+
+    A zombie holds nothing any more, unless it is the first of several threads: the others still
+    have the process's files and ports.
+    """
     try:
         fields = (_PROC / str(pid) / "stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
         return []
-    return [] if fields[0] == "Z" else fields
+    return [] if fields[0] in "ZX" and int(fields[17]) <= 1 else fields
 
 
 def _environment_of(pid: int) -> list[bytes]:

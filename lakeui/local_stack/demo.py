@@ -4,7 +4,6 @@ The steps are rows, and a step and its job are written together: whenever this i
 next run goes on where it stopped.
 """
 
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -13,7 +12,7 @@ from django.db import transaction
 
 from engine.errors import EngineError
 from lakeui.catalog.models import Table
-from lakeui.jobs.interventions import retry_job
+from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import request_create, request_job
 from lakeui.jobs.schedules import create_schedule
@@ -30,7 +29,7 @@ def prepare() -> None:
     for username, role in ACCOUNTS.items():
         user, _ = User.objects.get_or_create(username=username)
         user.groups.add(Group.objects.get(name=role))
-    make_files(_directory())
+    make_files(settings.DEMO_HOME)
     for position, step in enumerate(STEPS):
         DemoStep.objects.get_or_create(
             key=step.key, defaults={"position": position, "title": step.title}
@@ -140,12 +139,8 @@ def _with_directory(parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     found = dict(parameters)
     if "source" in found:
         source = found["source"]
-        found["source"] = {**source, "uri": str(_directory() / source["uri"])}
+        found["source"] = {**source, "uri": str(settings.DEMO_HOME / source["uri"])}
     return found
-
-
-def _directory() -> Path:
-    return Path(settings.UPLOAD_HOME) / "demo"
 
 
 def _set(row: DemoStep, state: DemoStep.State, message: str) -> None:

@@ -1,5 +1,6 @@
 """sales.order_items: partitioned, without deletion vectors; files decide, and writes lose."""
 
+from engine.protocol.properties import IsolationLevel
 from lakeui.local_stack.demo_data import ITEMS
 from lakeui.local_stack.demo_step import Step, append, create, files
 
@@ -42,7 +43,7 @@ ITEMS_STEPS = (
         "schema-bot",
         ITEMS_TABLE,
         "set_properties",
-        {"properties": {"delta.isolationLevel": "Serializable"}},
+        {"properties": {"delta.isolationLevel": str(IsolationLevel.SERIALIZABLE)}},
         ("items-fix", "items-erase"),
     ),
     append("items-4", ITEMS_TABLE, "items-4.parquet", "items-serializable"),

@@ -1,4 +1,4 @@
-"""sales.orders: clustered, with deletion vectors and row tracking; most meetings are absorbed."""
+"""sales.orders: clustered, with deletion vectors and row tracking; most overlaps are absorbed."""
 
 from lakeui.local_stack.demo_data import ORDERS
 from lakeui.local_stack.demo_step import Step, append, create, files

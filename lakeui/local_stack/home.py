@@ -9,9 +9,12 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from lakeui.private_files import make_private_directory, make_private_file, write_private
+
 _BESIDE = Path(__file__).resolve().parents[2]
 _DIRECTORIES = ("lake", "uploads", "logs", "run")
-_PRIVATE = 0o700
+_DATABASE = "lakeui.sqlite3"
+_BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _ROOTS = ("TABLE_ROOTS", "SOURCE_ROOTS")
 _URL = "http://127.0.0.1:8000"
 
@@ -28,9 +31,12 @@ def prepare_home() -> None:
         OSError: the place cannot be written to.
     """
     place = home()
-    place.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    if not place.is_dir():  # one that was there may hold more than what is ours
+        make_private_directory(place)
     for name in _DIRECTORIES:
-        (place / name).mkdir(mode=_PRIVATE, exist_ok=True)
+        make_private_directory(place / name)
+    if "DATABASE_URL" not in os.environ:
+        _ensure_database(place / _DATABASE)
     if "SECRET_KEY" not in os.environ:
         _ensure_key(place / "secret_key")
     os.environ["LAKEUI_HOME"] = str(place)
@@ -44,7 +50,7 @@ def remember_roots(place: Path, environment: Mapping[str, str]) -> None:
     """
     named = {name: environment[name] for name in _ROOTS if name in environment}
     if named:
-        _roots_file(place).write_text(json.dumps(_remembered(place) | named), "utf-8")
+        write_private(_roots_file(place), json.dumps(_remembered(place) | named))
 
 
 def remembered_roots(place: Path, name: str) -> list[str]:
@@ -54,7 +60,7 @@ def remembered_roots(place: Path, name: str) -> list[str]:
 
 def remember_url(place: Path, url: str) -> None:
     """Keep where the stack answers, for links that are made later."""
-    (place / "run" / "url").write_text(url, "utf-8")
+    write_private(place / "run" / "url", url)
 
 
 def remembered_url(place: Path) -> str:
@@ -82,7 +88,13 @@ def _ensure_key(path: Path) -> None:
     if path.is_file():
         return
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(secrets.token_urlsafe(48))
+    write_private(fresh, secrets.token_urlsafe(48))
     fresh.rename(path)
+
+
+def _ensure_database(path: Path) -> None:
+    """An empty file is an empty database; SQLite gives the files beside it the same mode."""
+    make_private_file(path)
+    for file in (path.with_name(f"{path.name}{end}") for end in _BESIDE_DATABASE):
+        if file.exists():
+            make_private_file(file)

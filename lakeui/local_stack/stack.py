@@ -19,6 +19,7 @@ from django.conf import settings
 from engine.clock import SystemClock
 from lakeui.local_stack.child import MARK, Child, Program, remember
 from lakeui.local_stack.preflight import HOST, free_port, listens, redis_server
+from lakeui.private_files import open_private, write_private
 
 SPARK_WORKER = "spark-worker"
 _TICK_S = 0.5
@@ -56,7 +57,7 @@ def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
     web = (python, "-m", "uvicorn", "lakeui.asgi:application", "--host", HOST, "--port", str(port))
     workers = "workers.celery"
     found = [
-        Program("web", (*web, "--lifespan", "off", "--no-access-log")),
+        Program("web", (*web, "--lifespan", "off", "--no-access-log", "--no-proxy-headers")),
         Program(
             "light-worker", (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "light", "-n", "light@%h")
         ),
@@ -137,7 +138,7 @@ class Stack:
             return []
         port, password = free_port(), secrets.token_urlsafe(24)
         url = f"redis://:{password}@{HOST}:{port}/0"
-        _write_private(settings.LAKEUI_HOME / "run" / "broker_url", url)
+        write_private(settings.LAKEUI_HOME / "run" / "broker_url", url)
         os.environ["BROKER_URL"] = url
         return [broker_program(port, password)]
 
@@ -157,19 +158,12 @@ def only_one() -> Iterator[None]:
         AlreadyRunningError: another one has it.
     """
     path = settings.LAKEUI_HOME / "run" / "lock"
-    with path.open("a", encoding="utf-8") as lock:
+    with open_private(path, "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise AlreadyRunningError from error
         yield
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _quoted(path: Path) -> str:

@@ -8,6 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from lakeui.local_stack.login_links import redeem
+from lakeui.monitoring.audit import record_session
 
 _BACKEND = "django.contrib.auth.backends.ModelBackend"
 
@@ -22,4 +23,5 @@ def login_link(request: HttpRequest, token: str) -> HttpResponse:
         )
         return redirect("login")
     login(request, user, backend=_BACKEND)
+    record_session(user, "signed in by a link")
     return redirect("overview")

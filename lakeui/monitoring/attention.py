@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeui.catalog.access import Person
+from lakeui.monitoring.attention_items import Asked, Found, Matter
 from lakeui.monitoring.checks import ORDER, Check
-from lakeui.monitoring.conflict_matters import (
+from lakeui.monitoring.conflict_attention import (
     many_escaped,
     metadata_costs,
     passed_over_erasures,
 )
-from lakeui.monitoring.job_matters import ended_jobs, failing_schedules, waiting_jobs
+from lakeui.monitoring.job_attention import ended_jobs, failing_schedules, waiting_jobs
 from lakeui.monitoring.losses import Day
-from lakeui.monitoring.matters import Asked, Found, Matter
 from lakeui.monitoring.mutes import Muted
-from lakeui.monitoring.table_matters import quiet_tables, table_matters
+from lakeui.monitoring.table_attention import quiet_tables, table_matters
 
 _LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (
     table_matters,

@@ -4,31 +4,28 @@ Entries are django-auditlog's: created with each change, shown in the admin, nev
 """
 
 import logging
+from typing import Any
 
 from auditlog.context import auditlog_value
 from auditlog.middleware import AuditlogMiddleware
 from auditlog.models import LogEntry
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 from django.http import HttpRequest
 
 from lakeui.catalog.models import Table
+from lakeui.monitoring.client_address import client_address
 
 logger = logging.getLogger(__name__)
 
 
 class AuditMiddleware(AuditlogMiddleware):
-    """Names the caller by address; what a header claims counts only behind trusted proxies."""
+    """Names the caller by address."""
 
     @staticmethod
     def _get_remote_addr(request: HttpRequest) -> str | None:
-        address: str | None = request.META.get("REMOTE_ADDR")
-        trusted: int = settings.REST_FRAMEWORK["NUM_PROXIES"]
-        hops = [hop.strip() for hop in request.headers.get("X-Forwarded-For", "").split(",")]
-        claimed = hops[-trusted] if 0 < trusted <= len(hops) else ""
-        return claimed or address or None
+        return client_address(request)
 
     @staticmethod
     def _get_remote_port(_request: HttpRequest) -> int | None:
@@ -44,16 +41,53 @@ def name_actor(user: User) -> None:
 
 
 def record_refusal(request: HttpRequest, user: User, code: str) -> None:
-    """Keep that somebody asked for what they may not do. The trail failing fails nothing else."""
+    """Keep that somebody asked for what they may not do."""
+    _record(
+        content_type=ContentType.objects.get_for_model(Table),
+        object_pk="",
+        object_repr=request.path[:500],
+        action=LogEntry.Action.ACCESS,
+        actor=user,
+        additional_data={"refused": code, "method": request.method, "path": request.path[:500]},
+    )
+
+
+def record_session(user: User, did: str) -> None:
+    """Keep that a person signed in, by what, or signed out."""
+    _record(
+        **_person(user),
+        action=LogEntry.Action.UPDATE,
+        actor=user,
+        additional_data={"did": did},
+    )
+
+
+def record_failed_sign_in(name: str, code: str) -> None:
+    """Keep that someone tried a person's password in vain; the address tells from where.
+
+    Names that nobody has go to the log without the name: it may be a password in the wrong field.
+    """
+    user = User.objects.filter(username__iexact=name.strip()).first()
+    if user is None:
+        logger.warning("A sign-in by a name that nobody has was refused: %s", code)
+        return
+    logger.warning("A sign-in as user %s was refused: %s", user.pk, code)
+    _record(**_person(user), action=LogEntry.Action.ACCESS, additional_data={"refused": code})
+
+
+def _person(user: User) -> dict[str, Any]:
+    return {
+        "content_type": ContentType.objects.get_for_model(User),
+        "object_pk": str(user.pk),
+        "object_id": user.pk,
+        "object_repr": user.get_username(),
+    }
+
+
+def _record(**entry: Any) -> None:  # noqa: ANN401 - an entry's fields
+    """The trail failing fails nothing else."""
     try:
-        LogEntry.objects.create(
-            content_type=ContentType.objects.get_for_model(Table),
-            object_pk="",
-            object_repr=request.path[:500],
-            action=LogEntry.Action.ACCESS,
-            changes={},
-            actor=user,
-            additional_data={"refused": code, "method": request.method, "path": request.path[:500]},
-        )
+        with transaction.atomic():
+            LogEntry.objects.create(changes={}, **entry)
     except DatabaseError:
-        logger.exception("A refusal could not be written to the audit trail")
+        logger.exception("An entry could not be written to the audit trail")

@@ -53,14 +53,16 @@ def thresholds() -> tuple[Threshold, ...]:
             "a DELETE was ordered before an append whose rows it may match, in 30 days",
             fixed,
         ),
-        Threshold(Check.UNREACHABLE, "at the first try in vain", fixed),
+        Threshold(Check.UNREACHABLE, "at the first try without success", fixed),
         Threshold(Check.OUTCOME_UNKNOWN, "at once, for 7 days or until it is run again", fixed),
         Threshold(
             Check.ESCAPED,
             f"{settings.ATTENTION_ESCAPED} writes lost on one table in 24 h",
             "ATTENTION_ESCAPED",
         ),
-        Threshold(Check.METADATA_COST, f"{COSTLY_CHANGE} writes lost to one commit in 24 h", fixed),
+        Threshold(
+            Check.METADATA_COST, f"{COSTLY_CHANGE} writes were aborted by one commit in 24 h", fixed
+        ),
         Threshold(Check.FAILED_JOB, "failed in 24 h and not run again", fixed),
         Threshold(Check.FAILING_SCHEDULE, "its last job failed, or it made none", fixed),
         Threshold(Check.JOBS_WAIT, f"{_minutes(MAX_WAIT)} min in the queue", fixed),

@@ -8,8 +8,8 @@ from django.db.models import F, Q, QuerySet
 from lakeui.catalog.access import Person, visible_tables
 from lakeui.catalog.health import Health, with_health
 from lakeui.catalog.models import HEAVY
+from lakeui.monitoring.attention_items import NONE
 from lakeui.monitoring.losses import Day
-from lakeui.monitoring.matters import NONE
 from lakeui.monitoring.overview import Lake
 
 SHOWS = ("attention", "escaped", "no_row_level")

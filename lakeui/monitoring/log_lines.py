@@ -14,8 +14,9 @@ SECRETS = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}"), r"\1 …"),
     (re.compile(r"(/login/)[^/\s\"'?]+"), r"\1…"),
     (re.compile(r"(://)[^/\s:@]{0,200}:[^/\s@]{1,200}@"), r"\1…@"),
-    (re.compile(r"(?i)((?:password|secret|account_key|sas_token)\w{0,30}['\"]?\s{0,3}[=:]\s{0,3}['\"]?)"
-                r"[^'\"\s,;&}]+"), r"\1…"),
+    (re.compile(r"(?i)((?:password|secret|account[_.]?key|access[_.]?key|sas_token)[\w.]{0,30}['\"]?\s{0,3}[=:]"
+                r"\s{0,3}['\"]?)[^'\"\s,;&}]+"), r"\1…"),
+    (re.compile(r"(?i)((?:\bx-amz-(?:signature|credential|security-token)|[?&;]sig)=)[^&\s'\"]+"), r"\1…"),
 )  # fmt: skip
 """What a token, a sign-in link, a URL's password or a store's key looks like, and what is kept of it.
 
@@ -33,7 +34,7 @@ _BEFORE: list[Any] = [
 
 
 def without_secrets(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Any:  # noqa: ANN401 - structlog's
-    """The same line, each text in it with its secrets cut out."""
+    """A log line whose texts have their secrets cut out."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = redacted(value)

@@ -87,7 +87,7 @@ def _cost() -> Iterator[Metric]:
         retries.add_metric([row["name"]], row["count"])
     yield retries
     seconds = CounterMetricFamily(
-        "lakeui_wasted_seconds", "Work thrown away by lost writes.", labels=["table"]
+        "lakeui_wasted_seconds", "Work wasted by lost writes.", labels=["table"]
     )
     size = CounterMetricFamily(
         "lakeui_wasted_bytes", "Bytes written by lost writes.", labels=["table"]

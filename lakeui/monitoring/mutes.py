@@ -49,7 +49,7 @@ def visible_mutes(mutes: Iterable[Mute], user: Person) -> list[Mute]:
 
 
 def muted(mutes: Iterable[Mute]) -> Muted:
-    """The same, to be asked check by check."""
+    """Mutes by check: which tables each hides, or whether it hides all."""
     tables: dict[str, list[int]] = {}
     whole = set()
     for row in mutes:

@@ -12,6 +12,7 @@ from kombu.exceptions import KombuError, OperationalError
 
 from lakeui.catalog.models import Table
 from lakeui.celery import app
+from lakeui.jobs.leases import CLAIMABLE
 from lakeui.jobs.models import Job
 from lakeui.task_names import LIGHT_QUEUE, SPARK_QUEUE
 
@@ -44,8 +45,8 @@ class Worker:
 
 def queues() -> tuple[Queue, ...]:
     """Every queue, as the job rows have it: they are the truth, the broker's messages a wake-up."""
-    running = Q(state__in=[Job.State.RUNNING, Job.State.COMMITTING])
-    waiting = Q(state=Job.State.QUEUED)
+    waiting = CLAIMABLE
+    running = Q(state__in=Job.AT_WORK) & ~waiting
     rows = (
         Job.objects.filter(state__in=Job.ACTIVE)
         .values("queue")
@@ -66,7 +67,7 @@ def workers() -> tuple[Worker, ...]:
     """Workers that answer a ping (asked at most every few seconds), and those that hold a lease."""
     answering = _answering()
     held = (
-        Job.objects.filter(state__in=[Job.State.RUNNING, Job.State.COMMITTING])
+        Job.objects.filter(state__in=Job.AT_WORK)
         .exclude(worker="")
         .values("worker", "queue")
         .annotate(running=Count("id"), beat=Max("heartbeat_at"))
@@ -86,8 +87,7 @@ def workers() -> tuple[Worker, ...]:
 
 def stale_jobs() -> QuerySet[Job]:
     """Running jobs whose lease ran out: the sweeper has not yet found them, or does not run."""
-    running = [Job.State.RUNNING, Job.State.COMMITTING]
-    return Job.objects.filter(state__in=running, lease_expires_at__lt=Now())
+    return Job.objects.filter(state__in=Job.AT_WORK, lease_expires_at__lt=Now())
 
 
 def mirror_lag_s(table: Table, now: datetime | None = None) -> float | None:

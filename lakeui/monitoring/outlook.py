@@ -7,40 +7,54 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
-from django.db.models import Avg, Count, OuterRef, QuerySet, Subquery
+from django.db.models import (
+    Avg,
+    Case,
+    Count,
+    F,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    TextField,
+    Value,
+    When,
+)
 from django.utils import timezone
 
+from engine.actions.codec import Action
+from engine.conflict_facts import Verdict
+from engine.conflicts.forecast import FORECASTS, Forecast
+from engine.conflicts.statements import COMPACTIONS, StatementKind
 from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job, JobAttempt
+from lakeui.conflicts.replay.recorded_history import decoded_text
+from lakeui.jobs.models import Job, JobAttempt, Schedule
 from lakeui.jobs.usual_runs import Usual, usual_run, usual_runs
+from lakeui.jobs.writers import active_jobs, schedules_changing
 
 PAIR_DAYS = 30
 SHOWN = 10
 _COMING = 5
-_READS = frozenset({"update", "delete", "merge", "optimize", "reorg", "append"})
+_READS_FILES = 64 * 1024  # of a commit whose text is longer only its row is read
+_HARMLESS = (Verdict.NEVER, Verdict.EXEMPT)
+_OPEN = (Verdict.SAME_FILES, Verdict.SAME_ROW)
+_READING = COMPACTIONS | {
+    StatementKind.UPDATE,
+    StatementKind.DELETE,
+    StatementKind.DELETE_BY_SUBQUERY,
+    StatementKind.MERGE,
+    StatementKind.INSERT_SELECT,
+}
 _IN_THE_LOG = {"append": "WRITE", "overwrite": "WRITE", "stream": "STREAMING UPDATE"}
-
-
-class Verdict(StrEnum):
-    """What a version means for a write that did not see it."""
-
-    LOSES = "loses"
-    EXEMPT = "exempt"
-    PASSES = "passes"
-    BY_ROWS = "by rows"
-    BY_FILES = "by files"
-
-
-_OPEN = (Verdict.BY_ROWS, Verdict.BY_FILES)
 
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
-    """How meetings of two operations ended that were worth recording; files: of the average one."""
+    """How overlaps of two operations ended that were worth recording; files: of the average one."""
 
     lost: int = 0
     absorbed: int = 0
@@ -58,24 +72,41 @@ class PairRecord:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """A version that landed since the job read."""
+    """A version that landed since the job read, when the two conflict and why."""
 
     commit: Commit
-    verdict: Verdict
+    forecast: Forecast
     record: PairRecord
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.forecast.verdict
+
+    @property
+    def shares_nothing(self) -> bool:
+        return self.verdict in _HARMLESS and not self.record.files
 
 
 @dataclass(frozen=True, slots=True)
 class Coming:
-    """A writer that may land before the job does; `schedule` has not made its job yet."""
+    """A writer that may land before the job does: one at work, one that waits, or a `schedule` due."""
 
     operation: str
     writer: str
     expected_at: datetime | None
-    verdict: Verdict
+    forecast: Forecast
     record: PairRecord
-    job_id: Any = None
+    job_id: UUID | None = None
+    waits: bool = False
     schedule: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.forecast.verdict
+
+    @property
+    def shares_nothing(self) -> bool:
+        return self.verdict in _HARMLESS and not self.record.files
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +124,14 @@ class Outlook:
     @property
     def verdict(self) -> Verdict:
         """Of all that landed: the worst."""
-        found = {each.verdict for each in self.landed}
-        order = (Verdict.LOSES, *_OPEN)
-        return next((each for each in order if each in found), Verdict.PASSES)
+        return max(
+            (landed.verdict for landed in self.landed), key=FORECASTS.index, default=Verdict.NEVER
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its rows or files decide, or it is known to lose."""
+        return self.verdict not in _HARMLESS
 
     @property
     def record(self) -> PairRecord:
@@ -109,9 +145,9 @@ class Outlook:
         )
 
 
-def outlook_of(job: Job, attempt: Any) -> Outlook | None:  # noqa: ANN401 - a JobAttempt or None
-    """Of a job that runs or waits; None of one that has ended or changes nothing."""
-    if not job.is_active or job.dry_run:
+def outlook_of(job: Job, attempt: JobAttempt | None) -> Outlook | None:
+    """Of a job that runs or waits; None of one that has ended, is cancelling or changes nothing."""
+    if not job.is_active or job.dry_run or job.state == job.State.CANCELLING:
         return None
     usual = usual_run(job.table, job.kind)
     began = attempt.started_at if attempt is not None else None
@@ -119,7 +155,8 @@ def outlook_of(job: Job, attempt: Any) -> Outlook | None:  # noqa: ANN401 - a Jo
     read = attempt.read_version if attempt is not None else None
     read = job.base_version if read is None else read
     records = _records(job.table, operation_of(job.kind))
-    landed, count = _landed(job, read, records)
+    mine = JobSide(job)
+    landed, count = _landed(mine, read, records)
     latest = job.table.version
     return Outlook(
         usual=usual,
@@ -128,13 +165,13 @@ def outlook_of(job: Job, attempt: Any) -> Outlook | None:  # noqa: ANN401 - a Jo
         next_version=None if latest is None else latest + 1,
         landed_count=count,
         landed=landed,
-        coming=tuple(_coming(job, expected, records)),
+        coming=tuple(_coming(mine, expected, records)),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
-    """What a job would meet if it began now. `files` and bytes are the most it can read."""
+class JobForecast:
+    """What a job would overlap with if it began now. `files` and bytes are the most it can read."""
 
     files: int
     size_bytes: int
@@ -142,17 +179,18 @@ class Forecast:
     coming: tuple[Coming, ...]
 
 
-def forecast_of(table: Table, kind: str, parameters: Any) -> Forecast:  # noqa: ANN401 - JSON
+def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noqa: ANN401 - JSON
     """Of a command that nobody asked for yet, from the mirror alone."""
     job = Job(table=table, kind=kind, parameters=parameters)
     usual = usual_run(table, kind)
     ends = usual.end_after(timezone.now()) if usual else None
-    reads = not _is_blind(job) and kind in _READS
-    return Forecast(
+    mine = JobSide(job)
+    reads = any(each.kind in _READING for each in mine.operations)
+    return JobForecast(
         files=table.file_count if reads else 0,
         size_bytes=table.size_bytes if reads else 0,
         usual=usual,
-        coming=tuple(_coming(job, ends, _records(table, operation_of(kind)))),
+        coming=tuple(_coming(mine, ends, _records(table, operation_of(kind)))),
     )
 
 
@@ -161,81 +199,75 @@ def operation_of(kind: str) -> str:
     return _IN_THE_LOG.get(kind) or kind.removeprefix("alter_").replace("_", " ").upper()
 
 
-def verdict_of(job: Job, commit: Commit) -> Verdict:
-    """What a version means for a job that did not see it, as far as its row tells."""
-    if commit.changes_metadata or commit.changes_protocol:
-        return Verdict.LOSES
-    if _is_blind(job):
-        return Verdict.PASSES
-    if commit.is_blind_append and job.table.isolation_level != "Serializable":
-        return Verdict.EXEMPT
-    return _open(job.table)
-
-
-def _open(table: Table) -> Verdict:
-    return Verdict.BY_ROWS if table.row_level_eligible else Verdict.BY_FILES
-
-
-def _is_blind(job: Job) -> bool:
-    """An append reads nothing of its table, unless its source is a query."""
-    source = job.parameters.get("source") if isinstance(job.parameters, dict) else None
-    kind = source.get("kind") if isinstance(source, dict) else None
-    return job.kind == "append" and kind != "query"
-
-
 def _landed(
-    job: Job, read: int | None, records: Mapping[str, PairRecord]
+    mine: JobSide, read: int | None, records: Mapping[str, PairRecord]
 ) -> tuple[tuple[Landed, ...], int]:
     """Those that matter most first: it reads what defines the table before what fills it."""
     if read is None:
         return (), 0
-    newer = job.table.commits.filter(version__gt=read).defer("raw", "operation_metrics")
+    table = mine.job.table
+    newer = _with_short_texts(table.commits.filter(version__gt=read))
     shown = list(newer.order_by("-changes_metadata", "-changes_protocol", "version")[:SHOWN])
-    latest = job.table.version or 0
     found = (
-        Landed(each, verdict_of(job, each), records.get(each.operation, PairRecord()))
-        for each in sorted(shown, key=lambda commit: commit.version)
+        Landed(
+            commit,
+            mine.with_commit(commit, _actions(commit)),
+            records.get(commit.operation, PairRecord()),
+        )
+        for commit in sorted(shown, key=lambda commit: commit.version)
     )
-    return tuple(found), max(len(shown), latest - read)
+    return tuple(found), max(len(shown), (table.version or 0) - read)
+
+
+def _with_short_texts(commits: QuerySet[Commit]) -> QuerySet[Commit]:
+    """Without what takes long to read, but with the text of those that are short."""
+    is_short = When(raw_bytes__lte=_READS_FILES, then=F("raw"))
+    short = Case(is_short, default=Value(""), output_field=TextField())
+    return commits.defer("raw", "operation_metrics").annotate(short_text=short)
+
+
+def _actions(commit: Commit) -> tuple[Action, ...] | None:
+    text = getattr(commit, "short_text", "")
+    committed = decoded_text(commit.version, text, commit.raw_bytes)
+    return committed.actions if committed is not None else None
 
 
 def _coming(
-    job: Job, until: datetime | None, records: Mapping[str, PairRecord]
+    mine: JobSide, until: datetime | None, records: Mapping[str, PairRecord]
 ) -> Iterator[Coming]:
+    table = mine.job.table
     tries = JobAttempt.objects.filter(job=OuterRef("pk"))
     others = (
-        job.table.jobs.filter(state__in=Job.ACTIVE, finished_at=None, dry_run=False)
-        .exclude(pk=job.pk)
+        active_jobs(table)
+        .filter(dry_run=False)
+        .exclude(pk=mine.job.pk)
         .select_related("requested_by")
         .annotate(last_try_at=Subquery(tries.order_by("-number").values("started_at")[:1]))
         .order_by("started_at")[:_COMING]
     )
     running = list(others)
-    usual = usual_runs(job.table) if running else {}
+    usual = usual_runs(table) if running else {}
     for other in running:
-        yield _of_job(job, other, usual.get(other.kind), records)
-    for each in _due(job.table, until):
-        operation = operation_of(each.kind)
+        operation = operation_of(other.kind)
         yield Coming(
             operation=operation,
-            writer=each.owner.get_username(),
-            expected_at=each.next_due_at,
-            verdict=_of_kind(job, each.kind, each.parameters),
+            writer=other.requested_by.get_username() if other.requested_by else "",
+            expected_at=_expected(other, usual.get(other.kind)),
+            forecast=mine.with_job(other.kind, other.parameters, other.table_id),
             record=records.get(operation, PairRecord()),
-            schedule=each.name,
+            job_id=other.pk,
+            waits=other.state == Job.State.QUEUED,
         )
-
-
-def _of_job(job: Job, other: Job, usual: Usual | None, records: Mapping[str, PairRecord]) -> Coming:
-    operation = operation_of(other.kind)
-    return Coming(
-        operation=operation,
-        writer=other.requested_by.get_username() if other.requested_by else "",
-        expected_at=_expected(other, usual),
-        verdict=_of_kind(job, other.kind, other.parameters),
-        record=records.get(operation, PairRecord()),
-        job_id=other.pk,
-    )
+    for schedule in _due(table, until):
+        operation = operation_of(schedule.kind)
+        yield Coming(
+            operation=operation,
+            writer=schedule.owner.get_username(),
+            expected_at=schedule.next_due_at,
+            forecast=mine.with_job(schedule.kind, schedule.parameters, schedule.table_id),
+            record=records.get(operation, PairRecord()),
+            schedule=schedule.name,
+        )
 
 
 def _expected(other: Any, usual: Usual | None) -> datetime | None:  # noqa: ANN401 - annotated
@@ -245,23 +277,10 @@ def _expected(other: Any, usual: Usual | None) -> datetime | None:  # noqa: ANN4
     return ends if ends is not None and ends > timezone.now() else None
 
 
-def _of_kind(job: Job, kind: str, parameters: Any) -> Verdict:  # noqa: ANN401 - JSON
-    """What a job of a kind will mean, should it land first."""
-    other = Job(table=job.table, kind=kind, parameters=parameters)
-    if kind in {"append", "overwrite", "update", "delete", "merge", "stream", "optimize"}:
-        if _is_blind(job):
-            return Verdict.PASSES
-        relaxed = job.table.isolation_level != "Serializable"
-        return Verdict.EXEMPT if _is_blind(other) and relaxed else _open(job.table)
-    if kind in {"vacuum", "reorg", "truncate"}:
-        return _open(job.table) if kind != "vacuum" else Verdict.PASSES
-    return Verdict.LOSES
-
-
-def _due(table: Table, until: datetime | None) -> "QuerySet[Any]":
+def _due(table: Table, until: datetime | None) -> QuerySet[Schedule]:
     """Schedules that fire before the job is expected to end; within the hour where nothing is."""
     limit = max(until or timezone.now() + timedelta(hours=1), timezone.now())
-    due = table.schedules.filter(enabled=True, next_due_at__lte=limit)
+    due = schedules_changing(table).filter(enabled=True, next_due_at__lte=limit)
     return due.select_related("owner").order_by("next_due_at")[:_COMING]
 
 

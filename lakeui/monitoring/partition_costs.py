@@ -48,7 +48,7 @@ def partition_costs(user: Person, now: datetime) -> PartitionCosts:
 
 
 def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> PartitionCosts:
-    """The same of some conflicts, as a list is narrowed."""
+    """What some of the conflicts cost by partition, over the last 24 hours."""
     lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.LOST)
     found = lost.order_by("-occurred_at", "-id").values_list(
         "table_id",

@@ -47,7 +47,7 @@ def running_now(user: Person) -> Now:
     visible = visible_jobs(user).select_related("table").only(*_SHOWN)
     active = visible.filter(finished_at__isnull=True)  # an index has the few that have not ended
     waiting = active.filter(state=Job.State.QUEUED).order_by("created_at")
-    busy = active.filter(state__in=[Job.State.RUNNING, Job.State.COMMITTING])
+    busy = active.filter(state__in=Job.AT_WORK)
     tries = JobAttempt.objects.filter(job=OuterRef("pk")).order_by("-number")
     began = busy.annotate(try_at=Subquery(tries.values("started_at")[:1]))
     jobs = list(began.order_by(F("started_at").asc(nulls_last=True))[:MOST_RUNNING])

@@ -16,7 +16,7 @@ from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.jobs.withheld import shown_job
+from lakeui.jobs.redaction import shown_job
 
 SHOWN = 12
 MAX_TEXT = 200

@@ -71,6 +71,11 @@ class SharedCache(RedisCache):
     def incr(self, key: str, delta: int = 1, version: int | None = None) -> int:
         return self._tried(lambda: super(SharedCache, self).incr(key, delta, version), delta)
 
+    def touch(
+        self, key: str, timeout: float | None = DEFAULT_TIMEOUT, version: int | None = None
+    ) -> bool:
+        return self._tried(lambda: super(SharedCache, self).touch(key, timeout, version), False)
+
     def delete(self, key: str, version: int | None = None) -> bool:
         return self._tried(lambda: super(SharedCache, self).delete(key, version), False)
 
@@ -81,5 +86,5 @@ class SharedCache(RedisCache):
             return ask()
         except RedisError as error:
             self._rests_until = self._clock.monotonic_s() + PAUSE_S
-            logger.warning("The shared cache does not answer: %s", type(error).__name__)
+            logger.warning("The shared cache is unreachable: %s", type(error).__name__)
             return otherwise

@@ -18,7 +18,6 @@ from lakeui.monitoring.worker_count import MISSED
 HOURS = 24
 WAITS = 500
 _MAX_HELD = 200
-_HELD = (Job.State.RUNNING, Job.State.COMMITTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +152,7 @@ def _held(user: Person) -> Mapping[str, list[Job]]:
 
 def _running(jobs: QuerySet[Job]) -> QuerySet[Job]:
     """Without an end: said too, because an index has jobs by both."""
-    return jobs.filter(state__in=_HELD, finished_at__isnull=True)
+    return jobs.filter(state__in=Job.AT_WORK, finished_at__isnull=True)
 
 
 def _ms(span: timedelta) -> int:

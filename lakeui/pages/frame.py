@@ -18,7 +18,7 @@ from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
 from lakeui.monitoring.worker_count import Workers, worker_count
-from lakeui.pages.preferences import theme_of, watched_ids, zone_of
+from lakeui.pages.access.preferences import theme_of, watched_ids, zone_of
 
 
 @dataclass(frozen=True, slots=True)

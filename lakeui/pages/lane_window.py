@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.http import Http404, HttpRequest
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lanes.narrowing import OUTCOMES, LaneFilter
+from lakeui.conflicts.lanes.narrowing import Ending, LaneFilter
 
 SPANS = (15, 30, 60, 120)
 SUMMED_SPANS = (600, 3000)  # too many to draw one by one
@@ -82,7 +82,7 @@ def filter_of(request: HttpRequest) -> LaneFilter:
         Http404: there is no such outcome.
     """
     outcome = request.GET.get("outcome", "")
-    if outcome and outcome not in OUTCOMES:
+    if outcome and outcome not in list(Ending):
         msg = "There is no such outcome."
         raise Http404(msg)
     writer, operation, partition = (

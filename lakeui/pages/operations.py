@@ -30,7 +30,7 @@ def rows_text(rows: RowCounts) -> str:
 
 
 def short_rows(rows: RowCounts) -> str:
-    """The same where a column is narrow: +196 k."""
+    """Row counts where a column is narrow: +196 k."""
     return _rows(
         rows, lambda count: format_count(count) if count < _SHORTEN else f"{count // 1000:,} k"
     )

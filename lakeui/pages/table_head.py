@@ -10,12 +10,14 @@ from django.urls import reverse
 from django.utils import timezone
 
 from lakeui.catalog.access import role_of, visible_tables
-from lakeui.catalog.models import Table
+from lakeui.catalog.models import Table, TableSync
 from lakeui.catalog.roles import Role
+from lakeui.catalog.syncs import sync_of
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.writers import active_jobs
+from lakeui.pages.access.preferences import watched_ids
 from lakeui.pages.charts.ruler import RULER_VERSIONS, Ruler, draw_ruler
-from lakeui.pages.preferences import watched_ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class TableHead:
     last_writer: str
     role: Role | None
     is_watched: bool
+    sync: TableSync | None
 
     @property
     def may_write(self) -> bool:
@@ -68,16 +71,17 @@ def table_head(
     ).values_list("winning_version", flat=True)
     commits = [(version, operation) for version, operation, _ in reversed(recent)]
     ruler = draw_ruler(commits, lost_to, table.version if here is None else here)
-    active = table.jobs.filter(state__in=Job.ACTIVE).count()
+    active = visible_jobs(request.user) & active_jobs(table)
     return TableHead(
         ruler=ruler,
-        tabs=_tabs(table, met["all"], active),
+        tabs=_tabs(table, met["all"], active.count()),
         current_tab=current_tab,
         absorbed=met["absorbed"],
         escaped=met["escaped"],
         last_writer=recent[0][2] if recent else "",
         role=role_of(request.user, table),
         is_watched=table.pk in watched_ids(request),
+        sync=sync_of(table),
     )
 
 

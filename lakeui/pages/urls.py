@@ -1,42 +1,32 @@
 """Addresses of the pages."""
 
-from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
-from lakeui.pages import (
-    attention_list,
-    audit,
+from lakeui.pages import monitoring
+from lakeui.pages.access import audit, preferences, session, tokens
+from lakeui.pages.conflicts import conflict, conflict_rows, explain
+from lakeui.pages.conflicts import conflict_list as conflicts
+from lakeui.pages.jobs import job_form, schedules, streams
+from lakeui.pages.jobs import job_list as jobs
+from lakeui.pages.overview import attention_list, overview, search
+from lakeui.pages.tables import (
     clone,
     concurrency,
-    conflict,
-    conflict_rows,
-    conflicts,
     diff,
     eligibility,
-    explain,
     files,
     history,
     isolation,
-    job_form,
-    jobs,
     landed,
-    monitoring,
-    overview,
-    preferences,
     preview,
     register,
-    schedules,
     schema,
-    search,
-    session,
-    streams,
     summary,
-    tables,
-    tokens,
     unregister,
     version,
     what_if,
 )
+from lakeui.pages.tables import table_list as tables
 
 urlpatterns: list[URLPattern] = [
     path("", overview.overview, name="overview"),
@@ -51,6 +41,7 @@ urlpatterns: list[URLPattern] = [
     path("tables/<int:pk>/refresh/", tables.table_refresh, name="table-refresh"),
     path("tables/<int:pk>/unregister/", unregister.unregister, name="table-unregister"),
     path("tables/<int:pk>/landed/", landed.landed, name="table-landed"),
+    path("tables/<int:pk>/sync/", landed.sync, name="table-sync"),
     path("tables/<int:pk>/history/", history.history, name="table-history"),
     path("tables/<int:pk>/history/<int:version>/", version.version, name="table-version"),
     path("tables/<int:pk>/schema/", schema.schema, name="table-schema"),
@@ -86,5 +77,5 @@ urlpatterns: list[URLPattern] = [
     path("search/", search.search, name="search"),
     path("preferences/", preferences.preferences, name="preferences"),
     path("login/", session.SignInView.as_view(), name="login"),
-    path("logout/", LogoutView.as_view(), name="logout"),
+    path("logout/", session.SignOutView.as_view(), name="logout"),
 ]

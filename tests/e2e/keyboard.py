@@ -51,7 +51,7 @@ class Keyboard:
         raise AssertionError(msg)
 
     def keys(self, keys: str) -> None:
-        """Press one after the other, as shortcuts are."""
+        """Press one after the other, as shortcuts are: once the page's script listens."""
         self.page.wait_for_load_state()
         for key in keys:
             self.page.keyboard.press(key)

@@ -31,7 +31,14 @@ def serving(log: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "uvicorn", "lakeui.asgi:application", "--port", str(port)]
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own server
-            [*command, "--log-level", "warning", "--timeout-graceful-shutdown", "1"],
+            [
+                *command,
+                "--log-level",
+                "warning",
+                "--no-proxy-headers",
+                "--timeout-graceful-shutdown",
+                "1",
+            ],
             env=environment,
             stdout=output,
             stderr=subprocess.STDOUT,

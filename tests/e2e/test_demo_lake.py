@@ -42,17 +42,19 @@ class Demo(Up):
 def demo(tmp_path_factory):
     stack = Demo(tmp_path_factory.mktemp("demo") / "home")
     yield stack
-    if stack.process.poll() is None:
-        stack.stop()
+    stack.stop_if_running()
 
 
 @pytest.fixture(scope="module")
 def signed_in_state(browser, demo):
     """The cookies of the person who followed the printed link."""
-    link = re.search(r"(/login/\S+)", demo.log.read_text())
-    assert link is not None
+
+    def link() -> re.Match[str] | None:
+        return re.search(r"(/login/\S+)\n", demo.log.read_text())
+
+    wait_until(lambda: link() is not None, "the link", 60)
     context = browser.new_context(base_url=f"http://127.0.0.1:{demo.port}")
-    context.new_page().goto(link[1])
+    context.new_page().goto(link()[1])
     yield context.storage_state()
     context.close()
 
@@ -114,7 +116,7 @@ def test_why_a_job_lost_is_found_and_it_passes_when_run_again(keyboard):
     lost = page.get_by_role("row").filter(has_text="sales.returns")
     keyboard.reach(lost.get_by_role("link", name=re.compile("^c-")).first)
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="What would have helped")).to_be_visible()
+    expect(page.get_by_role("heading", name="How to avoid it")).to_be_visible()
     expect(page.get_by_text("enable deletion vectors").first).to_be_visible()
     keyboard.follow("Run again…")
     expect(page.get_by_text("Another write won.")).to_be_visible()
@@ -184,7 +186,7 @@ def test_a_pasted_stack_trace_leads_to_the_version_that_won(keyboard):
     expect(page.get_by_role("heading", name="Your write should have seen rows")).to_be_visible()
     expect(page.get_by_role("heading", name="What to do")).to_be_visible()
     keyboard.press("Record conflict")
-    expect(page.get_by_role("heading", name="What would have helped")).to_be_visible()
+    expect(page.get_by_role("heading", name="How to avoid it")).to_be_visible()
 
 
 def test_the_stack_ends_without_a_trace_and_does_not_fill_the_lake_twice(demo):
@@ -196,7 +198,7 @@ def test_the_stack_ends_without_a_trace_and_does_not_fill_the_lake_twice(demo):
     assert [pid for pid in children if _session_of(pid) is not None] == []
 
     demo.process = demo.start()
-    wait_until(demo.answers, "the first page of the second run", 30)
+    wait_until(demo.answers, "the first page of the second run", 60)
     demo_log = demo.home / "logs/demo.log"
-    wait_until(lambda: demo_log.read_text().count("as full as") == 2, "the second demo", 30)
+    wait_until(lambda: demo_log.read_text().count("as full as") == 2, "the second demo", 60)
     assert demo.ask("SELECT COUNT(*) FROM jobs_job") == jobs

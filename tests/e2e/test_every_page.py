@@ -2,6 +2,7 @@
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
@@ -87,7 +88,9 @@ def test_a_question_stays_on_the_screen_of_a_telephone(signed_in, story):
     signed_in.set_viewport_size({"width": 360, "height": 740})
     signed_in.goto(f"/jobs/{story.running.pk}/")
     signed_in.locator(".menu > summary", has_text="Cancel").click()
-    box = signed_in.locator(".menu[open] > .confirm").bounding_box()
+    question = signed_in.locator(".menu[open] > .confirm")
+    expect(question).to_be_in_viewport(ratio=1)
+    box = question.bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= 360
     assert box["y"] + box["height"] <= 740

@@ -1,6 +1,7 @@
 """What people come to do, in a browser, from the first click to the last."""
 
 import csv
+import re
 
 import pytest
 from django.utils import timezone
@@ -8,6 +9,7 @@ from playwright.sync_api import expect
 
 from lakeui.jobs.models import Job, JobEvent
 from lakeui.local_stack.login_links import make_link_token
+from tests.e2e.keyboard import Keyboard
 from tests.lakeui.factories import make_job
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
@@ -32,24 +34,21 @@ def test_a_link_signs_in_once_and_a_password_after_it(page, story):
 
 
 def test_from_a_search_to_a_version_and_its_neighbours_by_keys_alone(signed_in):
-    page = signed_in
-    page.keyboard.press("/")
+    page, keyboard = signed_in, Keyboard(signed_in)
+    keyboard.keys("/")
     page.keyboard.type("sales.orders v4797")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="version 4797")).to_be_visible()
-    page.keyboard.press("]")
+    keyboard.keys("]")
     expect(page.get_by_role("heading", name="version 4798")).to_be_visible()
-    page.keyboard.press("[")
+    keyboard.keys("[")
     expect(page.get_by_role("heading", name="version 4797")).to_be_visible()
-    page.keyboard.press("g")
-    page.keyboard.press("t")
+    keyboard.keys("gt")
     expect(page.get_by_role("heading", name="Tables", exact=True)).to_be_visible()
-    page.keyboard.press("j")
-    page.keyboard.press("j")
-    page.keyboard.press("k")
+    keyboard.keys("jjk")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="crm.consents", exact=True)).to_be_visible()
-    page.keyboard.press("?")
+    keyboard.keys("?")
     expect(page.get_by_text("Off while you type.")).to_be_visible()
 
 
@@ -97,7 +96,7 @@ def test_a_lost_write_leads_to_both_sides_and_what_would_have_helped(signed_in, 
     page.get_by_role("link", name="Conflicts", exact=False).first.click()
     page.get_by_role("link", name="Escaped", exact=True).click()
     page.get_by_role("link", name=f"c-{story.conflict.pk}", exact=True).click()
-    for said in ("price-fixer lost", "gdpr-eraser won", "Check 6 of 7", "What would have helped"):
+    for said in ("price-fixer lost", "gdpr-eraser won", "Check 6 of 7", "How to avoid it"):
         expect(page.get_by_role("heading", name=said)).to_be_visible()
     page.get_by_role("button", name="Copy message").click()
     expect(page.locator("#toast")).to_be_visible()
@@ -118,8 +117,8 @@ def test_a_narrowed_list_is_a_link_a_file_and_a_zone(signed_in, story):
     with open(download.value.path(), encoding="utf-8") as file:  # noqa: PTH123 - a temporary file
         assert [row["version"] for row in csv.DictReader(file)] == ["4797"]
     page.get_by_role("button", name="Dark", exact=True).click()
-    assert page.locator("html").get_attribute("data-theme") == "dark"
-    assert "operation=DELETE" in page.url
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    expect(page).to_have_url(re.compile("operation=DELETE"))
     page.get_by_role("button", name="Local").click()
     expect(page.get_by_role("button", name="UTC")).to_be_visible()
 

@@ -14,6 +14,9 @@ from engine.actions.table import Metadata, Protocol
 from engine.log.paths import commit_path
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.storage.base import Store
+from engine.storage.uri import open_store
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+from engine.transaction.staged_files import staged_paths
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
 LEGACY = Protocol(min_reader_version=1, min_writer_version=2)
@@ -64,4 +67,17 @@ def write_rows(
     data = sink.getvalue().to_pybytes()
     store.put(path, data)
     stats = json.dumps({"numRecords": table.num_rows})
-    return add(path, **{"size": len(data), "stats": stats, **values})
+    partition = values.pop("partition_values", None)
+    return add(path, partition, **{"size": len(data), "stats": stats, **values})
+
+
+def stage(txn: OptimisticTransaction, *actions: Action) -> None:
+    """Stage actions; files that they name and that are not there are written, empty.
+
+    A commit looks for what it adds.
+    """
+    store = open_store(txn.table.uri)
+    for path in staged_paths(store, actions):
+        if store.stat(path) is None:
+            store.put(path, b"")
+    txn.stage(*actions)

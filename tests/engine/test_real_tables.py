@@ -18,6 +18,7 @@ from engine.errors import (
 from engine.snapshot.change_feed import read_changes
 from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
+from tests.engine.made_tables import stage
 from tests.shared import SHARED, shared_lines
 
 if SHARED is None:
@@ -154,7 +155,9 @@ def test_a_version_beyond_the_newest_is_refused_with_the_range(expected):
 def test_a_table_that_may_only_be_read_refuses_every_write(expected, tmp_path):
     shutil.copytree(TABLES / expected["table"], tmp_path / "t", copy_function=shutil.copyfile)
     txn = DeltaTable.open(str(tmp_path / "t")).start_transaction()
-    txn.stage(AddFile(path="x", partition_values={}, size=1, modification_time=1, data_change=True))
+    stage(
+        txn, AddFile(path="x", partition_values={}, size=1, modification_time=1, data_change=True)
+    )
     with pytest.raises(UnsupportedFeatureError) as caught:
         txn.commit("WRITE")
     assert caught.value.features == [expected["expect_write_error"].partition(":")[2]]

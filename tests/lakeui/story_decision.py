@@ -123,9 +123,9 @@ def _compared(drawn: random.Random) -> SharedFile:
 def _winners() -> list[WinnerVerdicts]:
     rows = [
         (4794, "STREAMING UPDATE", ("exempt", "none", "none"), "", None),
-        (4795, "OPTIMIZE", ("row map", "row map", "row map"), "row map", 233),
+        (4795, "OPTIMIZE", ("resolved", "resolved", "resolved"), "row map", 233),
         (4796, "STREAMING UPDATE", ("exempt", "none", "none"), "", None),
-        (4797, "DELETE", ("rows", "conflict", "not reached"), "", 812),
+        (4797, "DELETE", ("resolved", "conflict", "not reached"), "", 812),
     ]
     return [
         WinnerVerdicts(version, operation, _verdicts(operation, last), how, took)
@@ -136,5 +136,5 @@ def _winners() -> list[WinnerVerdicts]:
 def _verdicts(operation: str, last: tuple[str, str, str]) -> dict[str, str]:
     verdicts = dict.fromkeys(_OTHER_CHECKS, "none")
     if operation == "STREAMING UPDATE":
-        verdicts["application_committed"] = "pass"
+        verdicts["application_committed"] = "passes"
     return verdicts | dict(zip(_FILE_CHECKS, last, strict=True))

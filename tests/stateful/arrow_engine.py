@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile
+from engine.operations.vacuum_plan import paths_of
 from engine.protocol.features import supported_features, upgrade
 from engine.schema.column_mapping import MAX_ID_KEY, assign_mapping
 from engine.schema.types import INTEGER, StructField, StructType
@@ -17,7 +18,8 @@ from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from tests.stateful import commands as c
-from tests.stateful.arrow_files import FIXED, ROW_INDEX, Files, as_rows, removal
+from tests.stateful.arrow_files import ROW_INDEX, Files, as_rows, check_typed, extra_of, removal
+from tests.stateful.typed_values import type_of
 
 OPERATIONS: Mapping[type[c.Command], str] = {
     c.Append: "WRITE",
@@ -53,8 +55,8 @@ class Running:
     staged: tuple[Action, ...] = ()
 
 
-class BrokenConstraintError(Exception):
-    """A command would write a row that the table does not allow: it gives up."""
+class GivenUpError(Exception):
+    """A command would write a row that the table does not allow, or restore files that are gone."""
 
 
 def rows_of(snapshot: Snapshot) -> c.Rows:
@@ -64,6 +66,8 @@ def rows_of(snapshot: Snapshot) -> c.Rows:
     found = snapshot.to_arrow()
     keys = found["u"].to_pylist()
     assert len(keys) == len(set(keys)), f"rows doubled: {sorted(keys)}"
+    if typed := type_of(snapshot.schema):
+        check_typed(found, typed)
     return as_rows(found)
 
 
@@ -86,25 +90,27 @@ def state_of(snapshot: Snapshot) -> c.State:
     terms |= {f"feature {name}": "supported" for name in c.FEATURES if name in have}
     if snapshot.clustering_columns:
         terms["clustered by"] = snapshot.clustering_columns[0]
-    extra = next((name for name in snapshot.schema.names if name not in FIXED), None)
+    extra = extra_of(snapshot.schema.names)
     return c.State(rows_of(snapshot), extra, terms)
 
 
-def run(command: c.Command, table: DeltaTable, *, stats: bool) -> Running:
+def run(
+    command: c.Command, table: DeltaTable, *, stats: bool, txn_id: str | None = None
+) -> Running:
     """Read and stage a command; its transaction is left to be committed."""
-    txn = table.start_transaction()
+    txn = table.start_transaction(txn_id=txn_id)
     assert txn.snapshot is not None
     operation = OPERATIONS.get(type(command), "")
     if isinstance(command, c.Alter):
         operation = ALTERATIONS[command.what]
     work = _Work(txn, txn.snapshot, stats=stats)
-    if isinstance(command, c.Restore):
-        command = replace(command, restored=work.restore(command, table))
-    else:
-        try:
+    try:
+        if isinstance(command, c.Restore):
+            command = replace(command, restored=work.restore(command, table))
+        else:
             work.do(command)
-        except BrokenConstraintError:
-            work.staged.clear()
+    except GivenUpError:
+        work.staged.clear()
     txn.stage(*work.staged)
     return Running(command, txn, operation, tuple(work.staged))
 
@@ -115,10 +121,21 @@ class _Work(Files):
     def __init__(self, txn: OptimisticTransaction, snapshot: Snapshot, *, stats: bool) -> None:
         super().__init__(snapshot, stats=stats)
         self.txn = txn
-        extra = next((name for name in self.names if name not in FIXED), None)
+        extra = extra_of(list(self.names))
         self.state = c.State(extra=extra, terms=dict(snapshot.metadata.configuration))
+        self.changes: dict[str, c.Rows] = {}
 
-    def do(self, command: c.Command) -> None:  # noqa: C901, PLR0912 - one a kind
+    def do(self, command: c.Command) -> None:
+        """Stage what it does, and what the change feed says of it where that must be told."""
+        self._do(command)
+        if not self.snapshot.properties.enable_change_data_feed:
+            return
+        vectors = self.snapshot.properties.enable_deletion_vectors
+        rewrites = not vectors or getattr(command, "rewrite", False)
+        if rewrites or isinstance(command, c.Update | c.Merge) or command.number % 2:
+            self.write_changes(self.changes)
+
+    def _do(self, command: c.Command) -> None:  # noqa: C901, PLR0912 - one a kind
         match command:
             case c.Append():
                 self.insert(command.new_rows(self.state))
@@ -132,7 +149,10 @@ class _Work(Files):
                 self.insert(command.new_rows(self.select(command.where), self.state))
             case c.ReplaceWhere():
                 self.rewrite(command.where, None, c.Delete(command.number, promise=True))
-                self.insert(c.Append(command.number, command.values).new_rows(self.state))
+                self.changes["insert"] = c.Append(command.number, command.values).new_rows(
+                    self.state
+                )
+                self.insert(self.changes["insert"])
             case c.Overwrite():
                 self.overwrite(command)
             case c.Truncate():
@@ -152,7 +172,7 @@ class _Work(Files):
     def insert(self, rows: c.Rows) -> None:
         """New rows, none of which may break the table's constraint."""
         if c.breaks_constraint(rows, self.state.terms):
-            raise BrokenConstraintError
+            raise GivenUpError
         self.write(rows)
 
     def remove_each(self, adds: Iterable[AddFile]) -> None:
@@ -170,13 +190,18 @@ class _Work(Files):
         """Rows that a condition selects go, and come back changed if they are updated."""
         promise = bool(command.number % 3) if command.promise is None else command.promise
         read = self.txn.read_where(where.sql, every_match_changes=promise)
-        images: c.Rows = {}
+        gone: c.Rows = {}
         for add in self.snapshot.add_files(paths=read["path"].to_pylist()):
             rows = read_file(self.snapshot, add, with_positions=True)
             hit = {k: row for k, row in as_rows(rows).items() if where.holds(row)}
             if hit:
                 self.take(add, rows, set(hit), rewrite=command.rewrite)
-                images |= {key: to.image(row) for key, row in hit.items()} if to else {}
+                gone |= hit
+        if to is None:
+            self.changes["delete"] = gone
+            return
+        images = {key: to.image(row) for key, row in gone.items()}
+        self.changes |= {"update_preimage": gone, "update_postimage": images}
         self.insert(images)
 
     def merge(self, command: c.Merge) -> None:
@@ -184,19 +209,25 @@ class _Work(Files):
             lambda rows: pa.array([command.reads(x) for x in rows["x"].to_pylist()], pa.bool_())
         )
         paths = self.txn.read_where(command.within)["path"].to_pylist()
-        images: c.Rows = {}
+        changed: c.Rows = {}
         found: set[int | None] = set()
         for add in self.snapshot.add_files(paths=paths):
             rows = read_file(self.snapshot, add, with_positions=True)
-            changed: dict[str, c.Row | None] = {}
-            for key, row in as_rows(rows).items():
-                found.add(row[1])
-                if command.image(row) != row:
-                    changed[key] = command.image(row)
-            if changed:
-                self.take(add, rows, set(changed), rewrite=False)
-                images |= {key: row for key, row in changed.items() if row is not None}
-        self.insert(images | command.new_rows(found, self.state))
+            here = as_rows(rows)
+            found |= {row[1] for row in here.values() if command.joins(row[0])}
+            hit = {key: row for key, row in here.items() if command.image(row) != row}
+            if hit:
+                self.take(add, rows, set(hit), rewrite=False)
+                changed |= hit
+        images = {key: image for key, row in changed.items() if (image := command.image(row))}
+        new = command.new_rows(found, self.state)
+        self.changes |= {
+            "delete": {key: row for key, row in changed.items() if key not in images},
+            "update_preimage": {key: row for key, row in changed.items() if key in images},
+            "update_postimage": images,
+            "insert": new,
+        }
+        self.insert(images | new)
 
     def overwrite(self, command: c.Overwrite) -> None:
         gone = self.snapshot.add_files()
@@ -219,7 +250,7 @@ class _Work(Files):
                 self.compact(chosen, sort=sort, tagged=command.tagged)
 
     def restore(self, command: c.Restore, table: DeltaTable) -> c.State:
-        """Files, metadata and clustering of then; features stay."""
+        """Files, metadata and clustering of then; features stay. It gives up where files are gone."""
         wanted = table.snapshot(version=max(0, self.snapshot.version - command.back))
         self.txn.read_whole_table()
         before = {add.key: add for add in self.snapshot.add_files()}
@@ -230,6 +261,9 @@ class _Work(Files):
             for key, add in after.items()
             if key not in before
         ]
+        store = self.snapshot.store
+        if any(store.stat(path) is None for add in back for path in paths_of(store.root, add)):
+            raise GivenUpError
         self.staged += [*gone, *back]
         if wanted.metadata != self.snapshot.metadata:
             self.staged.append(wanted.metadata)
@@ -246,7 +280,7 @@ class _Work(Files):
                 self.txn.read_whole_table()
                 rows = rows_of(self.snapshot)
                 if c.breaks_constraint(rows, dict([command.term])):
-                    raise BrokenConstraintError
+                    raise GivenUpError
                 self._support("checkConstraints")
                 self._set(dict([command.term]))
             case "cluster":

@@ -2,8 +2,9 @@
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,15 +15,24 @@ from pyroaring import BitMap64
 
 from engine.actions.codec import Action
 from engine.actions.compaction import CompactionInfo
-from engine.actions.files import AddFile, RemoveFile
-from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vector
-from engine.schema.column_mapping import physical_name
+from engine.actions.files import AddCDCFile, AddFile, RemoveFile
+from engine.deletion_vectors.files import (
+    INLINE_BELOW_BYTES,
+    read_deletion_vector,
+    write_deletion_vector,
+)
+from engine.schema.arrow import to_arrow_type
+from engine.schema.column_mapping import physical_path, physical_schema
 from engine.snapshot.reader import read_file
 from engine.snapshot.snapshot import Snapshot
 from tests.stateful.commands import Rows
+from tests.stateful.typed_values import NAME as TYPED
+from tests.stateful.typed_values import Typed, type_of
 
 ROW_INDEX = "__row_index"
 FIXED = ("u", "part", "x", "n")
+_PLACES = {"part": 0, "x": 1, "n": 2}
+_STATS = msgspec.json.Encoder(decimal_format="number")
 
 
 class Files:
@@ -36,9 +46,10 @@ class Files:
             snapshot.properties.row_id_column if snapshot.properties.row_tracking else None
         )
         self.partitioned = bool(snapshot.partition_columns)
-        self.names = {
-            each.name: physical_name(each, snapshot.mapping_mode) for each in snapshot.schema
-        }
+        physical = physical_schema(snapshot.schema, snapshot.mapping_mode)
+        self.names = dict(zip(snapshot.schema.names, physical.names, strict=True))
+        self.kinds = {field.name: to_arrow_type(field.type) for field in physical}
+        self.typed = type_of(snapshot.schema)
 
     def part_of(self, add: AddFile) -> str | None:
         """The partition of a file; None in a table without partitions."""
@@ -74,7 +85,9 @@ class Files:
         gone = BitMap64(
             [p for p, hit in zip(rows[ROW_INDEX].to_pylist(), mask, strict=True) if hit]
         )
-        vector = write_deletion_vector(self.snapshot.store, self._deleted(add) | gone)
+        limit = 0 if self.snapshot.version % 2 else INLINE_BELOW_BYTES
+        rows_gone = self._deleted(add) | gone
+        vector = write_deletion_vector(self.snapshot.store, rows_gone, inline_below_bytes=limit)
         again = msgspec.structs.replace(add, deletion_vector=vector, data_change=True)
         self.staged.append(again)
 
@@ -105,6 +118,27 @@ class Files:
         part = self.part_of(chosen[0])
         self.staged.append(self._file(whole, part, data_change=False, path=target, row_ids=kept))
 
+    def write_changes(self, changes: Mapping[str, Rows]) -> None:
+        """What the change feed says of this commit: a file for each kind of change and partition."""
+        for kind, rows in changes.items():
+            for part in sorted({row[0] for row in rows.values()}) if self.partitioned else [None]:
+                chosen = {k: row for k, row in rows.items() if part in (None, row[0])}
+                if chosen:
+                    self.staged.append(self._change_file(kind, chosen, part))
+
+    def _change_file(self, kind: str, rows: Rows, part: str | None) -> AddCDCFile:
+        path, stored = f"_change_data/{uuid.uuid4()}.parquet", self._physical(self._table(rows))
+        told = stored.append_column("_change_type", pa.repeat(pa.scalar(kind), stored.num_rows))
+        values = {self.names["part"]: part} if self.partitioned else {}
+        return AddCDCFile(path=path, partition_values=values, size=self._put(path, told))
+
+    def _put(self, path: str, rows: pa.Table) -> int:
+        """Write a data file; its size."""
+        sink = BytesIO()
+        pq.write_table(rows, sink, compression="none")
+        self.snapshot.store.put_if_absent(path, sink.getvalue())
+        return len(sink.getvalue())
+
     def _rewritten(self, rows: Rows, part: str | None) -> AddFile:
         ids = [self.ids.get(key) for key in rows]
         kept = ids if any(each is not None for each in ids) else None
@@ -132,31 +166,56 @@ class Files:
         row_ids: Sequence[int | None] | None = None,
     ) -> AddFile:
         path = path or f"{uuid.uuid4()}.parquet"
-        stored = rows.drop_columns(["part"]) if self.partitioned else rows
-        stored = stored.rename_columns([self.names[name] for name in stored.column_names])
+        stored = self._physical(rows)
         if row_ids is not None and self.row_id_column is not None:
             stored = stored.append_column(self.row_id_column, pa.array(row_ids, pa.int64()))
-        sink = BytesIO()
-        pq.write_table(stored, sink, compression="none")
-        self.snapshot.store.put_if_absent(path, sink.getvalue())
         return AddFile(
             path=path,
             partition_values={self.names["part"]: part} if self.partitioned else {},
-            size=len(sink.getvalue()),
+            size=self._put(path, stored),
             modification_time=1,
             data_change=data_change,
-            stats=json.dumps(self._stats(rows)),
+            stats=self._stats(rows),
         )
 
-    def _stats(self, rows: pa.Table) -> dict[str, object]:
-        stats: dict[str, object] = {"numRecords": rows.num_rows}
+    def _physical(self, rows: pa.Table) -> pa.Table:
+        """Rows as files of the table hold them."""
+        stored = rows.drop_columns(["part"]) if self.partitioned else rows
+        stored = stored.rename_columns([self.names[name] for name in stored.column_names])
+        name = self.names.get(TYPED)
+        if name is None or stored[name].type == self.kinds[name]:
+            return stored
+        renamed = pa.array(_renamed(stored[name].to_pylist(), self.kinds[name]), self.kinds[name])
+        return stored.set_column(stored.column_names.index(name), name, renamed)
+
+    def _stats(self, rows: pa.Table) -> str:
+        count = rows.num_rows
+        stats: dict[str, Any] = {"numRecords": count}
         if self.stats:
-            values, name = rows["x"].to_pylist(), self.names["x"]
+            low, high, nulls = stats["minValues"], stats["maxValues"], stats["nullCount"] = (
+                {},
+                {},
+                {},
+            )
+            values = rows["x"].to_pylist()
             known = [x for x in values if x is not None]
+            nulls[self.names["x"]] = count - len(known)
             if known:
-                stats |= {"minValues": {name: min(known)}, "maxValues": {name: max(known)}}
-            stats |= {"nullCount": {name: len(values) - len(known)}}
-        return stats
+                low[self.names["x"]], high[self.names["x"]] = min(known), max(known)
+            if self.typed is not None:
+                self._typed_stats(self.typed, rows, (low, high, nulls))
+        return _STATS.encode(stats).decode()
+
+    def _typed_stats(self, typed: Typed, rows: pa.Table, stats: tuple[dict[str, Any], ...]) -> None:
+        """Statistics of the typed column, in a style that the number of rows decides."""
+        keys = zip(rows["x"].to_pylist(), rows["u"].to_pylist(), strict=True)
+        values = [typed.leaf(x, key) for x, key in keys]
+        known = [each for each in values if each is not None]
+        bounds = typed.bounds(known, rows.num_rows % 2) if known else (None, None)
+        path = physical_path(self.snapshot.schema, (TYPED, *typed.path), self.snapshot.mapping_mode)
+        for place, value in zip(stats, (*bounds, len(values) - len(known)), strict=True):
+            if value is not None:
+                place |= _nested(path, value)
 
     def _deleted(self, add: AddFile) -> BitMap64:
         if add.deletion_vector is None:
@@ -164,12 +223,17 @@ class Files:
         return read_deletion_vector(self.snapshot.store, add.deletion_vector)
 
     def _table(self, rows: Rows) -> pa.Table:
-        def column(place: int, kind: pa.DataType) -> pa.Array:
-            return pa.array([row[place] for row in rows.values()], kind)
+        return pa.table({name: self._column(name, rows) for name in self.names})
 
-        kinds = (pa.string(), pa.int32(), pa.int32(), pa.int32())
-        columns = [pa.array(list(rows), pa.string()), *map(column, range(4), kinds)]
-        return pa.table(dict(zip(self.names, columns, strict=False)))
+    def _column(self, name: str, rows: Rows) -> pa.Array:
+        if name == "u":
+            return pa.array(list(rows), pa.string())
+        if name == TYPED and self.typed is not None:
+            values = [self.typed.value(row[1], key) for key, row in rows.items()]
+            return pa.array(values, self.typed.arrow)
+        place = _PLACES.get(name, 3)
+        kind = pa.int32() if place else pa.string()
+        return pa.array([row[place] for row in rows.values()], kind)
 
 
 def removal(
@@ -192,10 +256,47 @@ def removal(
 
 def as_rows(rows: pa.Table) -> Rows:
     """Rows by their identity; the column that may come and go is the fifth."""
-    extra = next((name for name in rows.column_names if name not in (*FIXED, ROW_INDEX)), None)
-    found = [rows[name].to_pylist() for name in FIXED]
-    found.append([None] * rows.num_rows if extra is None else rows[extra].to_pylist())
-    return {u: (p, x, n, e) for u, p, x, n, e in zip(*found, strict=True)}
+    extra = extra_of(rows.column_names)
+    columns = [rows[name].to_pylist() for name in FIXED]
+    columns.append([None] * rows.num_rows if extra is None else rows[extra].to_pylist())
+    return {u: (p, x, n, e) for u, p, x, n, e in zip(*columns, strict=True)}
+
+
+def extra_of(names: Sequence[str]) -> str | None:
+    """The name of the column that may come and go, None where it is gone."""
+    return next((name for name in names if name not in (*FIXED, TYPED, ROW_INDEX)), None)
+
+
+def check_typed(rows: pa.Table, typed: Typed) -> None:
+    """Raise AssertionError unless the typed column holds what belongs to x."""
+    keys = zip(rows["x"].to_pylist(), rows["u"].to_pylist(), strict=True)
+    expected = pa.array([typed.value(x, key) for x, key in keys], typed.arrow).to_pylist()
+    held = rows[TYPED].to_pylist()
+    assert list(map(repr, held)) == list(map(repr, expected)), f"{held} is not {expected}"
+
+
+def _renamed(values: Sequence[Any], kind: pa.DataType) -> list[Any]:
+    """Structs by other names, field by field."""
+    if not pa.types.is_struct(kind):
+        return list(values)
+    fields = [kind.field(place) for place in range(kind.num_fields)]
+    renamed = []
+    for value in values:
+        parts = None if value is None else list(value.values())
+        renamed.append(
+            None
+            if parts is None
+            else {
+                f.name: _renamed([part], f.type)[0] for f, part in zip(fields, parts, strict=True)
+            }
+        )
+    return renamed
+
+
+def _nested(path: Sequence[str], value: Any) -> dict[str, Any]:
+    for name in reversed(path):
+        value = {name: value}
+    return value
 
 
 def _count(add: AddFile) -> int:

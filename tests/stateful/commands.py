@@ -97,8 +97,9 @@ class Merge(Command):
 
     WHEN MATCHED AND x < `first[0]` does what `first[1]` says, WHEN MATCHED what `matched` says:
     "update" gives the row this command's number, "shift" another x too, "delete" takes it,
-    "nothing" leaves it. NOT MATCHED inserts, unless `inserts` is off. NOT MATCHED BY SOURCE AND x <
-    `unmatched_below` does what `otherwise` says.
+    "nothing" leaves it. NOT MATCHED inserts into `part`, unless `inserts` is off. NOT MATCHED BY
+    SOURCE AND x < `unmatched_below` does what `otherwise` says. `within_part` the join names the
+    partition as well.
     """
 
     keys: tuple[int, ...] = ()
@@ -107,9 +108,11 @@ class Merge(Command):
     otherwise: str = "delete"
     first: tuple[int, str] | None = None
     inserts: bool = True
+    part: str = "a"
+    within_part: bool = False
 
     def change(self, state: State) -> Rows:
-        found = {row[1] for row in state.rows.values()}
+        found = {row[1] for row in state.rows.values() if self.joins(row[0])}
         images = {key: self.image(row) for key, row in state.rows.items()}
         kept = {key: row for key, row in images.items() if row is not None}
         return kept | self.new_rows(found, state)
@@ -117,7 +120,7 @@ class Merge(Command):
     def image(self, row: Row) -> Row | None:
         """A row afterwards, None where it goes."""
         x = row[1]
-        if x is None or not self.reads(x):
+        if x is None or not self.reads(x) or not self.joins(row[0]):
             return row
         action = self.matched if x in self.keys else self.otherwise
         if x in self.keys and self.first is not None and x < self.first[0]:
@@ -134,7 +137,12 @@ class Merge(Command):
         """Where all lies that it can match, None for everywhere: what the keys tell of the target."""
         if self.unmatched_below is not None:
             return None
-        return f"x >= {min(self.keys)} AND x <= {max(self.keys)}"
+        part = f"part = '{self.part}' AND " if self.within_part else ""
+        return f"{part}x >= {min(self.keys)} AND x <= {max(self.keys)}"
+
+    def joins(self, part: str) -> bool:
+        """Whether the join can match rows of a partition."""
+        return not self.within_part or part == self.part
 
     def reads(self, x: int | None) -> bool:
         if x is None:
@@ -144,7 +152,7 @@ class Merge(Command):
 
     def new_rows(self, found: set[int | None], state: State) -> Rows:
         missing = [x for x in self.keys if x not in found and self.inserts]
-        return {f"{self.number}.{x}": state.new("a", x, self.number) for x in missing}
+        return {f"{self.number}.{x}": state.new(self.part, x, self.number) for x in missing}
 
 
 @dataclass(frozen=True)

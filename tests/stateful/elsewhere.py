@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC
 from functools import cache
 from pathlib import Path
 
@@ -16,22 +17,28 @@ from deltalake import QueryBuilder
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 from engine.storage.uri import local_path
+from tests.stateful.arrow_files import FIXED
 from tests.stateful.commands import State
+from tests.stateful.typed_values import NAME as TYPED
+from tests.stateful.typed_values import type_of
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - where there is one, files there cost no disk
 
 
 def check_elsewhere(snapshot: Snapshot, state: State, *, by_duckdb: bool = True) -> None:
     """Raise AssertionError unless both read the rows that the engine reads."""
+    typed = type_of(snapshot.schema)
+    names = [*FIXED, *([state.extra] if state.extra else []), *([TYPED] if typed else [])]
     expected = _sorted(
-        (key, *row[: 3 + (state.extra is not None)]) for key, row in state.rows.items()
+        (key, *row[: 3 + (state.extra is not None)], *([typed.value(row[1], key)] if typed else []))
+        for key, row in state.rows.items()
     )
     mapped_partitions = snapshot.partition_columns and snapshot.mapping_mode != "none"
     with _on_disk(snapshot) as place:
-        found = _sorted(_deltalake_rows(place))
+        found = _sorted(_rows_of(_deltalake_rows(place, names)))
         assert found == expected, f"deltalake reads {found}, the engine {expected}"
         if by_duckdb and not mapped_partitions:  # it reads those as null
-            found = _sorted(_duckdb_rows(place))
+            found = _sorted(_rows_of(_duckdb_rows(place, names)))
             assert found == expected, f"duckdb reads {found}, the engine {expected}"
 
 
@@ -51,18 +58,28 @@ def _on_disk(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _copy(store: Store, place: Path) -> None:
-    (place / "_delta_log").mkdir()
-    for each in store.list_all():
-        (place / each.path).write_bytes(store.read(each.path))
+    for status in store.list_all():
+        target = place / status.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(store.read(status.path))
 
 
-def _sorted(rows: Iterable[tuple[object, ...]]) -> list[tuple[object, ...]]:
-    return sorted(rows, key=repr)
+def _sorted(rows: Iterable[tuple[object, ...]]) -> list[str]:
+    return sorted(map(repr, rows))
 
 
-def _deltalake_rows(place: str) -> list[tuple[object, ...]]:
-    found = QueryBuilder().register("t", OtherTable(place)).execute("SELECT * FROM t").read_all()
-    return [tuple(row.values()) for row in pa.table(found).to_pylist()]
+def _rows_of(found: pa.Table) -> Iterator[tuple[object, ...]]:
+    """Rows as tuples, times in UTC."""
+    moments = [f.name for f in found.schema if pa.types.is_timestamp(f.type)]
+    for row in found.to_pylist():
+        for name in moments:
+            row[name] = row[name] and row[name].astimezone(UTC)
+        yield tuple(row.values())
+
+
+def _deltalake_rows(place: str, names: Iterable[str]) -> pa.Table:
+    query = f"SELECT {', '.join(names)} FROM t"  # noqa: S608 - the columns of a test
+    return pa.table(QueryBuilder().register("t", OtherTable(place)).execute(query).read_all())
 
 
 @cache
@@ -74,5 +91,6 @@ def _duckdb() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _duckdb_rows(place: str) -> list[tuple[object, ...]]:
-    return _duckdb().execute("SELECT * FROM delta_scan(?)", [place]).fetchall()
+def _duckdb_rows(place: str, names: Iterable[str]) -> pa.Table:
+    query = f"SELECT {', '.join(names)} FROM delta_scan(?)"  # noqa: S608 - the columns of a test
+    return _duckdb().execute(query, [place]).to_arrow_table()

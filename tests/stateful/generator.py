@@ -15,11 +15,12 @@ Maker = Callable[[random.Random, int, Setup], c.Command]
 def generate(seed: int, most: int = 8) -> History:
     """The history of a seed, of at most so many interleaved commands."""
     dice = random.Random(seed)  # noqa: S311 - a seed reproduces a history
-    setup = _setup(dice)
-    return History(setup, tuple(_steps(dice, most, setup)))
+    setup = setup_of(dice)
+    return History(setup, tuple(iter_steps(dice, most, setup)))
 
 
-def _setup(dice: random.Random) -> Setup:
+def setup_of(dice: random.Random) -> Setup:
+    """A table."""
     kind = dice.choice(
         ["rows", "rows", "rows", "tracked", "files", "partitioned", "clustered", "clustered"]
     )
@@ -39,8 +40,9 @@ def _setup(dice: random.Random) -> Setup:
     )
 
 
-def _steps(dice: random.Random, most: int, setup: Setup) -> Iterator[Step]:
-    numbers = count(1)
+def iter_steps(dice: random.Random, most: int, setup: Setup, first: int = 1) -> Iterator[Step]:
+    """Steps of at most so many interleaved commands, after some appends; the first number is given."""
+    numbers = count(first)
     for _ in range(dice.randint(1, 3)):
         number = next(numbers)
         yield Step(opens=_append(dice, number, setup))

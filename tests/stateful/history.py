@@ -1,14 +1,18 @@
 """Histories: many commands interleaved on one table, played without Spark."""
 
 import uuid
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from engine.clock import SystemClock
 from engine.errors import EngineError
 from engine.schema.types import INTEGER, STRING, StructField, StructType
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, run, state_of
+from tests.stateful.happenings import Happening, Scene, happen_all
+from tests.stateful.typed_values import typed_field
 from tests.stateful.weather import FakeClock, ForgetfulStore
 
 SCHEMA = StructType(
@@ -24,7 +28,10 @@ SCHEMA = StructType(
 
 @dataclass(frozen=True)
 class Setup:
-    """The table of a history. `vectors` None leaves them to the engine; `extra` is its last column."""
+    """The table of a history. `vectors` None leaves them to the engine; `extra` is its last column.
+
+    `typed` names the type of one more column, `properties` are more of the table's.
+    """
 
     level: str = "WriteSerializable"
     vectors: bool | None = True
@@ -34,6 +41,8 @@ class Setup:
     clustered: bool = False
     mapped: bool = False
     extra: bool = True
+    typed: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,13 +50,16 @@ class Step:
     """Start the command `opens`, or commit it.
 
     `inside` commits another between validation and put; `fault` loses the store's answer to the put,
-    which was "written" or "not written".
+    which was "written" or "not written". `before` the step other things happen, and others `within`
+    it, between validation and put.
     """
 
     opens: c.Command | None = None
     commits: int | None = None
     inside: int | None = None
     fault: str | None = None
+    before: tuple[Happening, ...] = ()
+    within: tuple[Happening, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,71 +70,118 @@ class History:
 
 @dataclass
 class Played:
-    """What became of it: the commands by the version they landed at, the losers by their error."""
+    """What became of it: the commands by the version they landed at, the losers by their error.
+
+    It began at a version of the table; `opened` are the commands that have not committed yet. Some
+    lost when they began: what they restore or read had been cleaned or vacuumed away.
+    """
 
     table: DeltaTable
     setup: Setup
     start: c.State
+    scene: Scene
+    base_version: int = 0
+    opened: dict[int, Running] = field(default_factory=dict)
     landed: dict[int, Running] = field(default_factory=dict)
     lost: dict[int, EngineError] = field(default_factory=dict)
     losers: dict[int, Running] = field(default_factory=dict)
 
+    @property
+    def store(self) -> ForgetfulStore:
+        """The table's store."""
+        store = self.table.store
+        assert isinstance(store, ForgetfulStore)
+        return store
 
-def play(history: History) -> Played:
-    table = create(history.setup, f"memory://histories/{uuid.uuid4()}")
-    store = ForgetfulStore(table.store)
-    played = Played(DeltaTable(store, clock=FakeClock()), history.setup, state_of(table.snapshot()))
-    opened: dict[int, Running] = {}
-    for step in history.steps:
-        if step.opens is not None:
-            opened[step.opens.number] = run(step.opens, played.table, stats=history.setup.stats)
-        elif step.commits in opened:
-            inside = opened.pop(step.inside, None) if step.inside != step.commits else None
-            store.fault = step.fault
-            _commit(opened.pop(step.commits), played, inside)
+
+def play(history: History, place: str | None = None) -> Played:
+    """Play a history: in memory, or at a place on disk, where it begins now, as for other engines."""
+    table = create(history.setup, place or f"memory://histories/{uuid.uuid4()}")
+    clock = FakeClock(SystemClock().now_ms()) if place else FakeClock()
+    played = begin(history.setup, ForgetfulStore(table.store, clock), clock)
+    go_on(played, history.steps)
     return played
+
+
+def begin(setup: Setup, store: ForgetfulStore, clock: FakeClock) -> Played:
+    """What there is before the first step, at a table that is there."""
+    table = DeltaTable(store, clock=clock)
+    start = state_of(table.snapshot())
+    return Played(table, setup, start, Scene.of(table, clock), table.version())
+
+
+def go_on(played: Played, steps: Iterable[Step]) -> None:
+    """Play steps; commands that none of them commits are left open."""
+    for step in steps:
+        happen_all(step.before, played.scene)
+        if step.opens is not None:
+            played.opened |= _opened(step.opens, played)
+        elif step.commits in played.opened:
+            inside = None
+            if step.inside is not None and step.inside != step.commits:
+                inside = played.opened.pop(step.inside, None)
+            played.store.fault = step.fault
+            running = played.opened.pop(step.commits)
+            _commit(running, played, _Inside(played, inside, step.within))
+        played.scene.record.follow()
+
+
+def _opened(command: c.Command, played: Played) -> dict[int, Running]:
+    try:
+        running = run(command, played.table, stats=played.setup.stats)
+    except EngineError as error:
+        played.lost[command.number] = error
+        return {}
+    if running.txn.snapshot is not None:
+        played.scene.read[command.number] = running.txn.snapshot
+    return {command.number: running}
 
 
 def forget(played: Played) -> None:
     """Leave nothing of the table in memory."""
     store = played.table.store
-    for each in list(store.list_all()):
-        store.delete(each.path)
+    for status in list(store.list_all()):
+        store.delete(status.path)
 
 
-def create(setup: Setup, uri: str) -> DeltaTable:
-    """An empty table as a history wants it."""
-    properties = {
+def create(setup: Setup, uri: str, properties: Mapping[str, str] | None = None) -> DeltaTable:
+    """An empty table as a history wants it; `properties` are more of them."""
+    named = {
         "delta.isolationLevel": setup.level,
         "delta.enableRowTracking": str(setup.row_tracking).lower(),
+        **dict(setup.properties),
+        **(properties or {}),
     }
     if setup.vectors is not None:
-        properties["delta.enableDeletionVectors"] = str(setup.vectors).lower()
+        named["delta.enableDeletionVectors"] = str(setup.vectors).lower()
     if setup.mapped:
-        properties["delta.columnMapping.mode"] = "name"
+        named["delta.columnMapping.mode"] = "name"
     partitions = ["part"] if setup.partitioned else []
     clusters = ["x"] if setup.clustered else []
-    schema = SCHEMA if setup.extra else StructType(SCHEMA.fields[:-1])
-    return DeltaTable.create(uri, schema, partitions, clusters, properties)
+    fields = SCHEMA.fields if setup.extra else SCHEMA.fields[:-1]
+    fields = (*fields, typed_field(setup.typed)) if setup.typed else fields
+    return DeltaTable.create(uri, StructType(fields), partitions, clusters, named)
 
 
 class _Inside(TransactionObserver):
-    """Commits another transaction between this one's validation and its put, once."""
+    """Has things happen, and commits another transaction, between one's validation and its put, once."""
 
-    def __init__(self, played: Played, other: Running) -> None:
-        self._played, self._other = played, other
-        self._done = False
+    def __init__(
+        self, played: Played, other: Running | None, happenings: tuple[Happening, ...] = ()
+    ) -> None:
+        self._played, self._other, self._happenings = played, other, happenings
 
     def before_commit(self, _txn: ObservedTransaction, _attempt_version: int) -> None:
-        if not self._done:
-            self._done = True
-            _commit(self._other, self._played, None)
+        other, self._other = self._other, None
+        happenings, self._happenings = self._happenings, ()
+        happen_all(happenings, self._played.scene)
+        if other is not None:
+            _commit(other, self._played, _Inside(self._played, None))
 
 
-def _commit(running: Running, played: Played, inside: Running | None) -> None:
+def _commit(running: Running, played: Played, inside: _Inside) -> None:
     txn = running.txn
-    if inside is not None:
-        txn.observe(_Inside(played, inside))
+    txn.observe(inside)
     try:
         version = txn.commit(running.operation)
     except EngineError as error:

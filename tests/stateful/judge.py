@@ -1,38 +1,41 @@
 """What must be true of a history once it has been played."""
 
-import os
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from engine.actions.files import AddFile
 from engine.conflicts.row_counts import physical_rows
-from engine.log.commits import list_versions
-from engine.log.paths import commit_path
+from engine.errors import EngineError
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, row_ids_of, state_of
 from tests.stateful.elsewhere import check_elsewhere
 from tests.stateful.history import History, Played, forget, play, without
 from tests.stateful.promises import check_promises
+from tests.stateful.properties import EVERYTHING, check_properties
 
-_EVERYBODY = "HISTORIES" in os.environ
-"""Whether duckdb reads every table, and not one in three."""
 _SNAPSHOTS = 3
 """The newest of those that commands read are looked at for row ids: reading takes time."""
 
 
-def check(played: Played, *, elsewhere: bool = True) -> None:
+def check(played: Played, *, elsewhere: bool = True, versions: bool = True) -> None:
     """Raise AssertionError unless the table is that of a serial order that the level allows.
 
-    Nor may a loser have left a trace, a pair have met that never does, a row id be shared, or
-    another engine read other rows.
+    Nor may a loser have left a trace, a pair have met that never does, a row id be shared, a version
+    read differently in another way, or another engine read other rows.
     """
+    played.scene.record.follow()
     newest = played.table.snapshot()
     final = state_of(newest)
-    _check_row_ids(played)
     _check_traces(played)
+    _check_times(played)
+    _check_row_ids(played)
     check_promises(played)
+    if versions:
+        check_properties(played)
     assert not c.breaks_constraint(final.rows, final.terms), f"{final.terms} broken: {final.rows}"
-    landed = [played.landed[version] for version in sorted(played.landed)]
+    landed = _landed(played)
     level = newest.properties.isolation_level
     orders = [landed] if level == "Serializable" else _orders(landed)
     tried = 0
@@ -40,19 +43,23 @@ def check(played: Played, *, elsewhere: bool = True) -> None:
         tried += 1
         if _replayed(played.start, order) == final:
             if elsewhere:
-                check_elsewhere(newest, final, by_duckdb=_EVERYBODY or newest.version % 3 == 0)
+                check_elsewhere(newest, final, by_duckdb=EVERYTHING or newest.version % 3 == 0)
             return
     raise AssertionError(_difference(played.start, landed, final, tried))
 
 
-def is_sound(history: History, *, elsewhere: bool = True) -> str | None:
-    """None, or what is wrong."""
+def is_sound(
+    history: History, *, elsewhere: bool = True, versions: bool = True, place: str | None = None
+) -> str | None:
+    """None, or what is wrong. It is played in memory if no place is named."""
     played = None
     try:
-        played = play(history)
-        check(played, elsewhere=elsewhere)
+        played = play(history, place)
+        check(played, elsewhere=elsewhere, versions=versions)
     except AssertionError as error:
         return str(error)
+    except EngineError as error:
+        return repr(error)
     finally:
         if played is not None:
             forget(played)
@@ -74,14 +81,27 @@ def shrink(history: History) -> History:
 
 def _check_traces(played: Played) -> None:
     """A loser is not in the log: no version of it, not its id, none of its files."""
-    store = played.table.store
-    versions = [v for v in list_versions(store) if v > 0]
-    assert versions == sorted(played.landed), "a loser left a version in the log"
-    log = b"".join(store.read(commit_path(version)) for version in versions)
+    versions = played.scene.record.versions[played.base_version + 1 :]
+    landed = sorted({*played.landed, *played.scene.noted, *played.scene.foreign})
+    assert [each.number for each in versions] == landed, "a loser left a version in the log"
+    log = b"".join(each.text for each in versions)
     for loser in played.losers.values():
         names = {loser.txn.txn_id} | _new_files(loser)
         found = [name for name in names if name.encode() in log]
         assert not found, f"{loser.command} lost and left {found} in the log"
+
+
+def _check_times(played: Played) -> None:
+    """A commit says one time, its own and that of all that it removed; times rise."""
+    before_ms = 0
+    for version in sorted(played.landed):
+        lines = map(json.loads, played.scene.record.versions[version].text.splitlines())
+        actions = [(kind, action) for line in lines for kind, action in line.items()]
+        told_ms = next(action["timestamp"] for kind, action in actions if kind == "commitInfo")
+        gone_ms = {action.get("deletionTimestamp") for kind, action in actions if kind == "remove"}
+        assert gone_ms <= {told_ms}, f"version {version} of {told_ms} removes files at {gone_ms}"
+        assert told_ms > before_ms, f"version {version} is of {told_ms}, after {before_ms}"
+        before_ms = told_ms
 
 
 def _new_files(running: Running) -> set[str]:
@@ -93,31 +113,51 @@ def _new_files(running: Running) -> set[str]:
     return {each.path for each in running.staged if isinstance(each, AddFile)} - known
 
 
-def _replayed(start: c.State, order: Sequence[Running]) -> c.State:
+@dataclass(frozen=True)
+class _Landed:
+    """A command in the history of a table: its version, the one it read, if its order is not fixed."""
+
+    command: c.Command
+    version: int
+    read_version: int
+    is_blind_append: bool = False
+
+
+def _landed(played: Played) -> list[_Landed]:
+    """The commands that changed the table, in the order of its versions, other engines' too."""
+    own = [
+        _Landed(each.command, version, each.txn.read_version, isinstance(each.command, c.Append))
+        for version, each in played.landed.items()
+    ]
+    others = [_Landed(each, version, version - 1) for version, each in played.scene.foreign.items()]
+    return sorted([*own, *others], key=lambda each: each.version)
+
+
+def _replayed(start: c.State, order: Sequence[_Landed]) -> c.State:
     state = start
     for each in order:
         state = each.command.apply(state)
     return state
 
 
-def _orders(landed: list[Running]) -> Iterator[list[Running]]:
+def _orders(landed: list[_Landed]) -> Iterator[list[_Landed]]:
     """The history, the order that follows from who saw what, then every one that moves appends later."""
     yield landed
     yield _by_what_was_seen(landed)
-    blind = [each for each in landed if isinstance(each.command, c.Append)]
+    blind = [each for each in landed if each.is_blind_append]
     yield from _moved(landed, blind)
 
 
-def _by_what_was_seen(landed: list[Running]) -> list[Running]:
+def _by_what_was_seen(landed: list[_Landed]) -> list[_Landed]:
     order = list(landed)
-    for append in [each for each in landed if isinstance(each.command, c.Append)]:
+    for append in [each for each in landed if each.is_blind_append]:
         place = order.index(append)
-        version = landed.index(append) + 1
         after = [
             i
             for i in range(place + 1, len(order))
-            if not isinstance(order[i].command, c.Append | c.Optimize | c.Reorg)
-            and order[i].txn.read_version < version
+            if not order[i].is_blind_append
+            and not isinstance(order[i].command, c.Optimize | c.Reorg)
+            and order[i].read_version < append.version
         ]
         if after:
             order.insert(max(after) + 1, append)
@@ -125,7 +165,7 @@ def _by_what_was_seen(landed: list[Running]) -> list[Running]:
     return order
 
 
-def _moved(order: list[Running], appends: list[Running]) -> Iterator[list[Running]]:
+def _moved(order: list[_Landed], appends: list[_Landed]) -> Iterator[list[_Landed]]:
     if not appends:
         yield order
         return
@@ -142,7 +182,8 @@ def _check_row_ids(played: Played) -> None:
         return
     newest = played.table.snapshot()
     read = [each.txn.snapshot for each in played.landed.values()]
-    seen = {each.version: each for each in (*read, newest) if each is not None}
+    whole = {each.number for each in played.scene.record.versions if played.scene.is_whole(each)}
+    seen = {each.version: each for each in (*read, newest) if each and each.version in whole}
     known: dict[tuple[str, int], int] = {}
     for version in sorted(seen)[-_SNAPSHOTS:]:
         found = row_ids_of(seen[version])
@@ -157,14 +198,12 @@ def _check_row_ids(played: Played) -> None:
         reached = add.base_row_id + (physical_rows(add) or 0) - 1
 
 
-def _difference(start: c.State, landed: list[Running], final: c.State, tried: int) -> str:
+def _difference(start: c.State, landed: list[_Landed], final: c.State, tried: int) -> str:
     expected = _replayed(start, landed)
     missing = {key: row for key, row in expected.rows.items() if final.rows.get(key) != row}
     surplus = {key: row for key, row in final.rows.items() if expected.rows.get(key) != row}
     story = "\n".join(
-        f"  {each.txn.outcome.version if each.txn.outcome else '?'}"
-        f" read {each.txn.read_version}: {each.command}"
-        for each in landed
+        f"  {each.version} read {each.read_version}: {each.command}" for each in landed
     )
     kinds = Counter(type(each.command).__name__ for each in landed)
     return (

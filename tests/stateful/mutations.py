@@ -1,22 +1,12 @@
-"""The rules of conflict detection, each with the change of text that breaks it."""
+"""The rules that `prove_by_mutation` breaks: those of conflict detection, then those of the log."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Mutation:
-    """A rule, the file that holds it, and the text that goes and comes."""
-
-    rule: str
-    path: str
-    old: str
-    new: str
-
+from tests.stateful.log_mutations import LOG_RULES
+from tests.stateful.mutation import Mutation
 
 PAIRS, MOVES = "conflicts/row_pairs.py", "conflicts/row_moves.py"
 MAPS, REBASE = "conflicts/row_map.py", "conflicts/rebase.py"
 ROWS = "transaction/snapshot_rows.py"
-MUTATIONS = (
+CONFLICT_RULES = (
     Mutation(
         "two writes may change the same row",
         PAIRS,
@@ -119,14 +109,14 @@ MUTATIONS = (
     Mutation(
         "an append stays exempt whoever read it",
         "conflicts/candidates.py",
-        "return read_version is None or read_version >= append.version",
-        "return False",
+        "    if read_version is None or read_version >= append.version:\n        return True\n",
+        "    if read_version is None or read_version >= 0:\n        return False\n",
     ),
     Mutation(
         "appends are exempt at Serializable",
         "conflicts/candidates.py",
-        "return relaxed and winner.is_blind_append",
-        "return winner.is_blind_append",
+        "relaxed = level is IsolationLevel.WRITE_SERIALIZABLE and not changes_terms",
+        "relaxed = not changes_terms",
     ),
     Mutation(
         "isBlindAppend is believed of anyone",
@@ -156,7 +146,7 @@ MUTATIONS = (
     Mutation(
         "RESTORE is traced like any write",
         MOVES,
-        "if theirs.remove is None or ours.remove is None or replaces_state(meeting.winner):",
+        "if theirs.remove is None or ours.remove is None or replaces_state(overlap.winner):",
         "if theirs.remove is None or ours.remove is None:",
     ),
     Mutation(
@@ -201,7 +191,7 @@ MUTATIONS = (
     Mutation(
         "tables with identity columns take part",
         "conflicts/eligibility.py",
-        "columns = [each.name for each in schema if _IDENTITY_KEY in each.metadata]",
+        "columns = [each.name for each in schema if IDENTITY_KEY in each.metadata]",
         "columns: list[str] = []",
     ),
     Mutation(
@@ -243,38 +233,38 @@ MUTATIONS = (
     Mutation(
         "a change of metadata goes unnoticed",
         "conflicts/checker.py",
-        "return Finding() if meeting.winner.metadata is not None else None",
+        "return Finding() if overlap.winner.metadata is not None else None",
         "return None",
     ),
     Mutation(
         "a change of the protocol goes unnoticed",
         "conflicts/checker.py",
-        "if meeting.winner.protocol is None and meeting.current.read_version >= 0:",
-        "if meeting.current.read_version >= 0:",
+        "if overlap.winner.protocol is None and overlap.current.read_version >= 0:",
+        "if overlap.current.read_version >= 0:",
     ),
     Mutation(
         "two may write one metadata domain",
         "conflicts/checker.py",
-        "shared = theirs if meeting.current.replaces_state else meeting.current.domains & theirs",
+        "shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs",
         "shared: frozenset[str] = frozenset()",
     ),
     Mutation(
         "RESTORE leaves alone what it does not write",
         "conflicts/checker.py",
-        "shared = theirs if meeting.current.replaces_state else meeting.current.domains & theirs",
-        "shared = meeting.current.domains & theirs",
+        "shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs",
+        "shared = overlap.current.domains & theirs",
     ),
     Mutation(
         "two may write for one application id",
         "conflicts/checker.py",
-        "shared = meeting.current.app_ids & meeting.winner.app_ids",
+        "shared = overlap.current.app_ids & overlap.winner.app_ids",
         "shared: frozenset[str] = frozenset()",
     ),
     Mutation(
         "a constraint may be ordered before the append that breaks it",
         "conflicts/candidates.py",
-        " and not current.changes_terms",
-        "",
+        "relaxed = level is IsolationLevel.WRITE_SERIALIZABLE and not changes_terms",
+        "relaxed = level is IsolationLevel.WRITE_SERIALIZABLE",
     ),
     Mutation(
         "ALTER runs at snapshot isolation",
@@ -291,10 +281,10 @@ MUTATIONS = (
     Mutation(
         "only the last winner is checked",
         "transaction/committer.py",
-        "passed = validate(contender, WinningCommit.of(commit), self.rows)",
+        "passed = validate(pending_commit, WinningCommit.of(commit), self.rows)",
         "last = self.store.stat(commit_path(commit.version + 1)) is None\n"
-        "            passed = validate(contender, WinningCommit.of(commit), self.rows)"
-        " if last else contender.past(WinningCommit.of(commit))",
+        "            passed = validate(pending_commit, WinningCommit.of(commit), self.rows)"
+        " if last else pending_commit.past(WinningCommit.of(commit))",
     ),
     Mutation(
         "nobody recognises himself",
@@ -305,25 +295,26 @@ MUTATIONS = (
     Mutation(
         "in-commit timestamps follow the clock alone",
         "transaction/reconciliation.py",
-        "return max(now_ms, contender.timestamp_ms + 1)",
+        "return max(now_ms, pending_commit.timestamp_ms + 1)",
         "return now_ms",
     ),
     Mutation(
         "fresh row ids begin where they began when the transaction read",
-        "transaction/contender.py",
-        "row_id_high_water_mark=max(\n                self.row_id_high_water_mark, high_water_mark(winner.domains)\n            ),",
+        "transaction/pending_commit.py",
+        "row_id_high_water_mark=self._mark_after(winner),",
         "row_id_high_water_mark=self.row_id_high_water_mark,",
     ),
     Mutation(
         "a cleaned log goes unnoticed",
-        "transaction/standing.py",
-        "    if newest <= version:\n        return None\n",
-        "    if newest >= -1:\n        return None\n",
+        "transaction/log_tail.py",
+        "    if newest == version:\n        return None\n",
+        "    if newest >= version:\n        return None\n",
     ),
     Mutation(
         "a file staged again need not be there",
-        "transaction/readded.py",
+        "transaction/restated_files.py",
         "return frozenset((added & live.keys()) - removed)",
         "return frozenset()",
     ),
 )
+MUTATIONS = (*CONFLICT_RULES, *LOG_RULES)

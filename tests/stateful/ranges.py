@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tests.stateful.typed_values import TYPES
+
 Row = tuple[str, int | None, int, int | None]
 """Its part, its x, the number of the command that last changed it, and of the one that wrote it."""
 Rows = dict[str, Row]
@@ -12,7 +14,8 @@ Rows = dict[str, Row]
 class Range:
     """`low <= x < high`, of one partition if named; or one more value of x, or where x is null.
 
-    `negated` it is what remains: SQL's NOT, which a null does not satisfy either.
+    `negated` it is what remains: SQL's NOT, which a null does not satisfy either. `typed` it is told
+    over the column of that type, which rises with x.
     """
 
     low: int
@@ -21,13 +24,17 @@ class Range:
     also: int | None = None
     nulls: bool = False
     negated: bool = False
+    typed: str = ""
 
     @property
     def sql(self) -> str:
-        text = f"x >= {self.low} AND x < {self.high}"
+        column, text = "x", f"x >= {self.low} AND x < {self.high}"
+        if self.typed:
+            typed = TYPES[self.typed]
+            column, text = typed.column, f"{typed.at_least(self.low)} AND {typed.below(self.high)}"
         text = text if self.part is None else f"part = '{self.part}' AND {text}"
         text = text if self.also is None else f"{text} OR x = {self.also}"
-        text = f"{text} OR x IS NULL" if self.nulls else text
+        text = f"{text} OR {column} IS NULL" if self.nulls else text
         return f"NOT ({text})" if self.negated else text
 
     def holds(self, row: Row) -> bool:

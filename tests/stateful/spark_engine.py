@@ -20,6 +20,7 @@ from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, state_of
+from tests.stateful.happenings import Scene
 from tests.stateful.history import History, Played, create
 from tests.stateful.spark_statements import as_statement
 from tests.stateful.weather import FakeClock, ForgetfulStore
@@ -30,8 +31,9 @@ _PATIENCE_S = 240
 def play_on_spark(history: History, spark: SparkSession, place: str) -> Played:
     """Play a history at a place on disk, as `history.play` does in memory."""
     start = state_of(create(history.setup, place).snapshot())
-    store = ForgetfulStore(open_store(place))
-    played = Played(DeltaTable(store, clock=FakeClock()), history.setup, start)
+    store, clock = ForgetfulStore(open_store(place)), FakeClock()
+    table = DeltaTable(store, clock=clock)
+    played = Played(table, history.setup, start, Scene.of(table, clock))
     opened: dict[int, _Turn] = {}
     with ThreadPoolExecutor(len(history.steps)) as pool:
         try:

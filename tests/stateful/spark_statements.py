@@ -18,14 +18,14 @@ from engine.commands.sources import RowsSource, TableSource
 from engine.schema.types import INTEGER, StructField, StructType
 from engine.snapshot.snapshot import Snapshot
 from tests.stateful import commands as c
-from tests.stateful.arrow_files import FIXED
+from tests.stateful.arrow_files import FIXED, extra_of
 
 NOTHING = Delete("1 = 0")
 
 
 def as_statement(command: c.Command, snapshot: Snapshot) -> Command:  # noqa: PLR0911 - one a kind
     """The command as people give it, on a table at a version."""
-    extra = next((name for name in snapshot.schema.names if name not in FIXED), None)
+    extra = extra_of(snapshot.schema.names)
     match command:
         case c.Delete():
             return Delete(command.where.sql)

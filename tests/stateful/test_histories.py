@@ -6,13 +6,18 @@ moving blind appends later. A failing seed prints its history, shrunk.
 
 import os
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from tests.stateful import commands as c
 from tests.stateful.generator import generate
+from tests.stateful.happenings import Checkpoint, Compact, Look, Wait
 from tests.stateful.history import History, Played, forget, play
 from tests.stateful.judge import is_sound, shrink
+from tests.stateful.properties import is_looked_into
+from tests.stateful.surroundings import history_of
+from tests.stateful.typed_values import TYPES
 
 COUNT = int(os.environ.get("HISTORIES", "1000"))
 FIRST = int(os.environ.get("FIRST_HISTORY", "0"))
@@ -21,21 +26,25 @@ CHUNK, LONG_CHUNK = 100, 40
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("chunk", range(COUNT // CHUNK))
-def test_every_history_has_an_order_that_its_level_allows(chunk: int):
+def test_every_history_has_an_order_that_its_level_allows(
+    chunk: int, record_property: Callable[[str, object], None]
+):
+    record_property("histories", CHUNK)
     for seed in range(FIRST + chunk * CHUNK, FIRST + (chunk + 1) * CHUNK):
-        _check(seed, generate(seed))
+        _check(seed, history_of(seed))
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("chunk", range(max(2, COUNT // 1000)))
-def test_long_histories_do_too(chunk: int):
+def test_long_histories_do_too(chunk: int, record_property: Callable[[str, object], None]):
     """A compaction may meet three winners, and each may take more of what it moves."""
+    record_property("longer histories", LONG_CHUNK)
     for seed in range(FIRST + chunk * LONG_CHUNK, FIRST + (chunk + 1) * LONG_CHUNK):
-        _check(seed, generate(seed, most=14))
+        _check(seed, history_of(seed, most=14))
 
 
 def _check(seed: int, history: History) -> None:
-    if is_sound(history) is not None:
+    if is_sound(history, versions=is_looked_into(seed)) is not None:
         smallest = shrink(history)
         steps = "\n".join(map(str, smallest.steps))
         pytest.fail(f"seed {seed}: {smallest.setup}\n{steps}\n{is_sound(smallest)}")
@@ -47,7 +56,7 @@ def test_histories_meet_every_way_to_absorb_and_to_lose():
     landed: Counter[str] = Counter()
     lost: Counter[str] = Counter()
     for seed in range(150):
-        played = play(generate(seed))
+        played = play(history_of(seed))
         absorbed.update(_means(played))
         landed.update(type(each.command).__name__ for each in played.landed.values())
         lost.update(type(error).__name__ for error in played.lost.values())
@@ -67,6 +76,23 @@ def test_histories_alter_tables_in_every_way():
     steps = [step for seed in range(400) for step in generate(seed).steps]
     altered = [step.opens.what for step in steps if isinstance(step.opens, c.Alter)]
     assert set(altered) == {"set", "constrain", "cluster", "feature", "add", "drop", "rename"}
+
+
+def test_histories_have_all_kinds_of_surroundings():
+    histories = [history_of(seed) for seed in range(400)]
+    steps = [step for history in histories for step in history.steps]
+    happenings = {type(each) for step in steps for each in (*step.before, *step.within)}
+    assert happenings >= {Checkpoint, Compact, Look, Wait}
+    assert {history.setup.typed for history in histories} == {"", *TYPES}
+    told = [step.opens.where.typed for step in steps if isinstance(step.opens, c.Delete | c.Update)]
+    assert set(told) == {"", *TYPES}
+    properties = {name for history in histories for name, _ in history.setup.properties}
+    assert {
+        "delta.checkpointInterval",
+        "delta.checkpointPolicy",
+        "delta.logCompactionInterval",
+        "delta.enableChangeDataFeed",
+    } <= properties
 
 
 def _means(played: Played) -> list[str]:

@@ -1,6 +1,7 @@
 """What a history may run into: answers that are lost, and time that nobody waits for."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 
 import pyarrow as pa
@@ -14,11 +15,15 @@ _LOG = "_delta_log/"
 class FakeClock:
     """Each look is a millisecond later; pauses take no time."""
 
-    def __init__(self) -> None:
-        self._ms = count(1_700_000_000_000)
+    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
+        self._ticks, self._skipped_ms = count(start_ms), 0
 
     def now_ms(self) -> int:
-        return next(self._ms)
+        return next(self._ticks) + self._skipped_ms
+
+    def skip(self, ms: int) -> None:
+        """Have so much time pass."""
+        self._skipped_ms += ms
 
     def monotonic_s(self) -> float:
         return 0.0
@@ -28,11 +33,16 @@ class FakeClock:
 
 
 class ForgetfulStore:
-    """A store that loses its answer to the next put into the log, if it has a `fault`."""
+    """A store that loses its answer to the next put into the log, if it has a `fault`.
 
-    def __init__(self, inner: Store) -> None:
-        self._inner = inner
+    With a clock, its files are as old as that says.
+    """
+
+    def __init__(self, inner: Store, clock: FakeClock | None = None) -> None:
+        self._inner, self._clock = inner, clock
+        self._times: dict[str, int] = {}
         self.fault: str | None = None
+        self.adopt()
 
     @property
     def root(self) -> str:
@@ -42,30 +52,60 @@ class ForgetfulStore:
         return self._inner.read(path, start, length)
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
-        return self._inner.list_from(directory, start)
+        return map(self._aged, self._inner.list_from(directory, start))
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        return self._inner.list_all(prefix)
+        return map(self._aged, self._inner.list_all(prefix))
 
     def stat(self, path: str) -> FileStatus | None:
-        return self._inner.stat(path)
+        status = self._inner.stat(path)
+        return None if status is None else self._aged(status)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         fault, self.fault = (self.fault, None) if path.startswith(_LOG) else (None, self.fault)
         if fault != "not written":
             self._inner.put_if_absent(path, data)
+            self._stamp(path)
         if fault is not None:
             what = "The answer was lost."
             raise StorageOutcomeUnknownError(what)
 
     def put(self, path: str, data: bytes) -> None:
         self._inner.put(path, data)
+        self._stamp(path)
 
     def delete(self, path: str) -> None:
         self._inner.delete(path)
+        self._times.pop(path, None)
 
     def open_input(self, path: str) -> pa.NativeFile:
         return self._inner.open_input(path)
 
     def make_durable(self, paths: Iterable[str]) -> None:
         self._inner.make_durable(paths)
+
+    def adopt(self) -> None:
+        """Have the clock's time for files that were written past this store."""
+        for status in list(self._inner.list_all()) if self._clock else ():
+            if status.path not in self._times:
+                self._stamp(status.path)
+
+    def contents(self) -> dict[str, tuple[bytes, int]]:
+        """Every file and its time."""
+        return {each.path: (self.read(each.path), each.modified_ms) for each in self.list_all()}
+
+    def put_back(self, contents: Mapping[str, tuple[bytes, int]], *, later_ms: int = 0) -> None:
+        """Have these files and no others, as old as they were or so much younger."""
+        for status in list(self.list_all()):
+            self.delete(status.path)
+        for path, (data, modified_ms) in contents.items():
+            self._inner.put(path, data)
+            self._times[path] = modified_ms + later_ms
+
+    def _stamp(self, path: str) -> None:
+        if self._clock is not None:
+            self._times[path] = self._clock.now_ms()
+
+    def _aged(self, status: FileStatus) -> FileStatus:
+        known_ms = self._times.get(status.path, status.modified_ms)
+        return replace(status, modified_ms=known_ms)

@@ -10,8 +10,8 @@ from engine.schema.types import LONG, StructField, StructType
 from engine.storage.uri import open_store
 from lakeui.catalog.models import Table
 from lakeui.catalog.previews import PATIENCE
+from lakeui.conflicts.conflict_detail.row_values import MAX_ROWS, ask_for_rows, is_waiting, rows_met
 from lakeui.conflicts.days import keep
-from lakeui.conflicts.loss.row_values import MAX_ROWS, ask_for_rows, is_waiting, rows_met
 from lakeui.conflicts.models import Conflict, ConflictRows
 from tests.engine.made_tables import remove, write_commit, write_first, write_rows
 from workers.conflict_rows import read_conflict_rows

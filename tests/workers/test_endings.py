@@ -3,10 +3,13 @@
 import pytest
 from django.db import connection
 
-from engine.errors import OperationCancelledError, RequestError
+from engine.errors import OperationCancelledError, RequestError, StorageError
 from engine.operations.run import run
+from engine.table import DeltaTable
 from lakeui.catalog.registration import register_table
 from lakeui.jobs import leases
+from lakeui.jobs.cancel_retry import cancel_job
+from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from lakeui.jobs.requests import request_job
 from tests.lakeui.catalog.log_writer import new_table
@@ -49,6 +52,67 @@ def test_what_fails_after_the_commit_does_not_undo_it(job, monkeypatch, error):
 def test_what_fails_before_the_commit_stays_a_failure(job, monkeypatch):
     monkeypatch.setattr(job_run, "run", lambda *_, **__: 1 / 0)
     assert run_job(job).state == Job.State.FAILED
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_cancelled_job_whose_worker_fell_silent_is_looked_for_and_not_run_again(job, committed):
+    lease = leases.claim(job.pk, "light@gone")
+    leases.record(lease, base_version=0)
+    if committed:
+        command, table = command_of(job), DeltaTable.open(job.table.uri)
+        run(command, table, None, txn_id=str(job.txn_id))
+    cancel_job(job, None)
+    Job.objects.filter(pk=job.pk).update(lease_expires_at=job.created_at)
+    assert leases.requeue_expired() == [job.pk]
+    run_job(job)
+    assert DeltaTable.open(job.table.uri).version() == (1 if committed else 0)
+    assert job.state == (Job.State.SUCCEEDED if committed else Job.State.CANCELLED)
+    assert job.committed_version == (1 if committed else None)
+
+
+def test_a_job_that_ends_after_one_of_its_commits_says_that_it_stays(job, monkeypatch):
+    def stumbling(*args, **kwargs):
+        run(*args, **kwargs)
+        msg, remedy = "a later commit could not be made", "Nothing was written."
+        raise RequestError(msg, remedy)
+
+    monkeypatch.setattr(job_run, "run", stumbling)
+    run_job(job)
+    said = "a later commit could not be made Before that it committed version 1, which stays."
+    assert (job.state, job.error_message) == (Job.State.FAILED, said)
+
+
+def test_an_error_is_kept_with_its_causes_bounded_and_without_secrets(job, monkeypatch, caplog):
+    def refusing(*_, **__):
+        error = StorageError("The store refused.", f"secret_key=hunter22 {'x' * 9000}")
+        error.causes = ["S3Exception: X-Amz-Signature=hunter22", "y" * 9000]
+        raise error from ConnectionError("403 of the store")
+
+    monkeypatch.setattr(job_run, "run", refusing)
+    run_job(job)
+    assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_STORAGE_ERROR")
+    first, second = job.error_facts["causes"]
+    assert first.startswith("S3Exception: X-Amz-Signature=…")
+    assert len(second) < 3000
+    assert len(job.error_message) < 5000
+    kept = f"{job.error_message} {job.error_facts} {job.attempt_rows.get().message}"
+    assert "hunter22" not in kept + "".join(job.events.values_list("message", flat=True))
+    assert "403 of the store" in caplog.text
+
+
+def test_a_fault_of_ours_is_kept_with_its_causes(job, monkeypatch):
+    def failing(*_, **__):
+        try:
+            1 / 0  # noqa: B018
+        except ZeroDivisionError as error:
+            msg = "it went wrong"
+            raise RuntimeError(msg) from error
+
+    monkeypatch.setattr(job_run, "run", failing)
+    run_job(job)
+    assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_INTERNAL")
+    told = ["RuntimeError: it went wrong", "ZeroDivisionError: division by zero"]
+    assert job.error_facts["causes"] == told
 
 
 def test_a_message_that_no_database_takes_ends_the_job_all_the_same(job, monkeypatch):

@@ -1,9 +1,12 @@
 """Jobs in real worker processes that are killed, paused, cancelled and told twice."""
 
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
 from engine.commands.model import SetProperties
 from engine.operations.run import run
@@ -11,13 +14,13 @@ from engine.table import DeltaTable
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
+from lakeui.jobs.cancel_retry import cancel_job
 from lakeui.jobs.command_rules import command_of
 from lakeui.jobs.delivery import send_job
-from lakeui.jobs.interventions import cancel_job
 from lakeui.jobs.models import Job, JobAttempt, WorkerReport
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.run_costs import cost_of
-from tests.services import point_celery_to, wait_until
+from tests.services import WorkerProcess, point_celery_to, wait_until
 from workers.maintenance import sweep_leases
 from workers.rehearsal import HOLDING, announce_end
 
@@ -63,6 +66,22 @@ def sweep_until_requeued(job: Job) -> None:
         return JobAttempt.objects.filter(job=job, outcome=JobAttempt.Outcome.LOST).exists()
 
     wait_until(swept, "the lease to expire")
+
+
+def pause(worker: WorkerProcess) -> None:
+    """Stop a worker where it is, but not in the middle of a transaction: nobody could write then."""
+
+    def paused() -> bool:
+        worker.signal(signal.SIGSTOP)
+        with closing(sqlite3.connect(connection.settings_dict["NAME"], timeout=1)) as database:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                worker.signal(signal.SIGCONT)
+                return False
+        return True
+
+    wait_until(paused, "the worker to stop between two transactions")
 
 
 def commits(table: Table) -> list[str | None]:
@@ -136,7 +155,7 @@ def test_a_worker_paused_past_its_lease_neither_commits_nor_writes_to_the_row(ta
     other = another_active_job(table)
     job = set_property(table, commit_after=other)
     holds(job)
-    first.signal(signal.SIGSTOP)
+    pause(first)
     sweep_until_requeued(job)
     end(other)
     start_worker("light")
@@ -168,6 +187,16 @@ def test_a_cancelled_job_stops_before_its_commit(table, start_worker):
     job = ended(job)
     assert job.state == Job.State.CANCELLED
     assert job.attempt_rows.get().outcome == JobAttempt.Outcome.CANCELLED
+    assert commits(table) == ["CREATE TABLE"]
+
+
+def test_a_job_is_stopped_at_its_time_limit(table, start_worker):
+    start_worker("light")
+    job = ended(set_property(table, commit_after=another_active_job(table), time_limit_s=1))
+    assert (job.state, job.error_code) == (Job.State.FAILED, "LAKE_TIME_LIMIT")
+    assert job.error_facts["time_limit_s"] == 1
+    assert job.attempt_rows.get().outcome == JobAttempt.Outcome.FAILED
+    assert job.events.filter(level="warning", message__contains="time limit of 1 s").exists()
     assert commits(table) == ["CREATE TABLE"]
 
 

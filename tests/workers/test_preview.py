@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from django.utils import timezone
 
+from engine.actions.table import Protocol
 from engine.schema.types import parse_schema
 from engine.storage.uri import open_store
 from lakeui.catalog import previews
@@ -26,6 +27,12 @@ KINDS = {
     "price": ("decimal(6,2)", [Decimal("1.50"), None], pa.decimal128(6, 2)),
     "raw": ("binary", [b"\x00\xff", None], pa.binary()),
 }
+NTZ = Protocol(
+    min_reader_version=3,
+    min_writer_version=7,
+    reader_features=["timestampNtz"],
+    writer_features=["timestampNtz"],
+)
 SCHEMA = parse_schema(
     {
         "type": "struct",
@@ -78,6 +85,30 @@ def test_every_kind_of_value_is_read_as_text_and_null_stays_null(made):
     assert first[3].startswith("2026-01-02 03:00:00")
     assert first[4:] == ["1.50", "00ff", '["x", null]']
     assert second == [None, "b", None, None, None, None, None]
+
+
+@pytest.mark.parametrize("year", ["+10000-01-01", "-0044-03-15"])
+def test_years_that_python_does_not_have_are_shown_too(lake, year):
+    uri = str(lake / "lake/eras")
+    store, days = open_store(uri), pa.array([4_000_000, -4_000_000], pa.int32()).view(pa.date32())
+    fields = [
+        {"name": "day", "type": "date"},
+        {"name": "days", "type": {"type": "array", "elementType": "date", "containsNull": True}},
+        {"name": "part", "type": "timestamp_ntz"},
+    ]
+    fields = [{**field, "nullable": True, "metadata": {}} for field in fields]
+    schema = parse_schema({"type": "struct", "fields": fields})
+    write_first(store, schema, NTZ, partition_columns=["part"])
+    days_of_each = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), days)
+    rows = pa.table({"day": days, "days": days_of_each})
+    values = {"part": f"{year} 00:00:00"}
+    write_commit(store, 1, write_rows(store, "a.parquet", rows, partition_values=values))
+    found = _read(Table.objects.create(name="sales.eras", uri=uri, version=1), 1)
+    assert found.error_code == ""
+    (_, _, part), (_, _, same) = found.rows
+    assert part == same
+    assert year.strip("+-0")[:4].lstrip("0") in part
+    assert [row[1] for row in found.rows] == [f'["{row[0]}"]' for row in found.rows]
 
 
 def test_a_version_is_read_as_it_was_and_no_more_rows_than_asked(made):

@@ -11,8 +11,8 @@ from lakeui.catalog.access import Role
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.registration import register_table
 from lakeui.jobs import leases
+from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.errors import NotPermittedError
-from lakeui.jobs.interventions import retry_job
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import checked_command, request_job
 from tests.lakeui.catalog.log_writer import new_table

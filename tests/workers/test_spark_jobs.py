@@ -1,7 +1,6 @@
 """Jobs on rows, in Spark workers: loaded once whatever happens to the worker."""
 
-import os
-import signal
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,10 +13,11 @@ from engine.table import DeltaTable
 from lakeui.catalog.models import Table
 from lakeui.catalog.registration import register_table
 from lakeui.conflicts.models import Conflict
-from lakeui.jobs.models import Job, WorkerReport
+from lakeui.jobs.cancel_retry import cancel_job
+from lakeui.jobs.models import Job, JobAttempt, JobStage, WorkerReport
 from lakeui.jobs.requests import request_create, request_job
 from tests.engine.made_tables import write_commit, write_rows
-from tests.services import wait_until
+from tests.services import WorkerProcess, wait_until
 from tests.workers.test_job_lifecycle import (
     another_active_job,
     end,
@@ -25,6 +25,7 @@ from tests.workers.test_job_lifecycle import (
     holds,
     sweep_until_requeued,
 )
+from workers.maintenance import sweep_leases
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
 
@@ -103,10 +104,10 @@ def its_steps_and_cost_are_recorded(job: Job) -> None:
 
 def its_worker_reports(queue: str) -> None:
     """Also while it has nothing to do."""
-    wait_until(lambda: WorkerReport.objects.filter(queue=queue).exists(), "a report")
+    told = WorkerReport.objects.filter(queue=queue, cores__gt=0)
+    wait_until(told.exists, "a report of a Spark that has started")
     report = WorkerReport.objects.get(queue=queue)
     assert (report.slots, report.executors) == (4, 1)
-    assert report.cores > 0
 
 
 def copies_in_a_stream(table: Table, copy: Table) -> None:
@@ -141,6 +142,22 @@ def compacts_what_a_write_leaves(place: Path, source: dict[str, object]) -> None
     assert (table.file_count, table.row_count, table.last_operation) == (1, 52, "OPTIMIZE")
     compaction.refresh_from_db()
     assert compaction.metrics["numRemovedFiles"] == 50
+
+
+def spares_what_a_script_staged(orders: Table, people: Table) -> None:
+    """Its job is of another table, and its worker another process than the one that vacuums."""
+    blocker = another_active_job(orders)
+    steps = "INSERT INTO sales.people VALUES (7, 'DE'); DELETE FROM sales.orders WHERE id = 0"
+    script = request_job(table=orders, sql=steps, requested_by=None, commit_after=blocker)
+    holds(script)
+    staged = set(Path(people.uri).glob("*.parquet"))
+    vacuum = "VACUUM sales.people RETAIN 0 HOURS WITH ('overrideRetention' = 'true')"
+    spared = request_job(table=people, sql=vacuum, requested_by=None)
+    succeeded(spared)
+    assert staged == set(Path(people.uri).glob("*.parquet")) != set()
+    end(blocker)
+    succeeded(script)
+    assert ids(people) == [7]
 
 
 def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake):
@@ -186,15 +203,72 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     assert ids(table) == [1, 2, 3]
 
 
-def test_a_worker_whose_spark_died_says_so_and_ends(start_worker, rows):
-    worker = start_worker("spark", SPARK_START_S)
-    os.kill(worker.java(), signal.SIGKILL)
-    job = ended(
-        request_create(
-            name="sales.orders", parameters={"schema": SCHEMA, "source": rows}, requested_by=None
-        )
-    )
-    assert job.state == Job.State.FAILED
-    assert job.error_message
-    wait_until(lambda: not worker.is_running(), "the worker to end")
-    assert not Path(job.table.uri, "_delta_log").exists()
+def counts_for_some_seconds(into: Table) -> Job:
+    """A job that joins ten rows to ten millions, and writes one: Spark is at it when this returns."""
+    query = "SELECT count(*) AS id, max(n0.country) AS country FROM sales.orders AS n0"
+    query += "".join(f" CROSS JOIN sales.orders AS n{number}" for number in range(1, 7))
+    query += " WHERE n0.id + n1.id + n2.id + n3.id + n4.id + n5.id + n6.id <> 1000"
+    job = load(into, {"kind": "query", "query": query})
+    at_it = JobStage.objects.filter(attempt__job=job, running__gt=0)
+    wait_until(at_it.exists, "Spark to count")
+    return job
+
+
+def heeds_no_interrupt(texts: Table) -> Job:
+    """A job that compares bytes of one row for minutes: Spark is at it when this returns."""
+    store = open_store(texts.uri)
+    row = {"id": [1], "country": ["a" * 3_000_000]}
+    write_commit(store, 1, write_rows(store, "long.parquet", row))
+    job = delete(texts, "contains(country, concat(substring(country, 1, 1500000), 'b'))")
+    at_it = JobStage.objects.filter(attempt__job=job, running__gt=0)
+    wait_until(at_it.exists, "Spark to compare")
+    return job
+
+
+def lose_their_jvm(worker: WorkerProcess, orders: Table, people: Table, texts: Table) -> list[Job]:
+    """The job that Spark was at, one that had staged all it writes, and those that come after it.
+
+    Their Spark is ended with the task of another job, which was cancelled and would not stop.
+    """
+    values = [[str(number), "'DE'"] for number in range(10)]
+    for table in (orders, people):
+        succeeded(load(table, {"kind": "rows", "rows": values}))
+    blocker = another_active_job(people)
+    beside = delete(people, "id = 0", commit_after=blocker)
+    holds(beside)
+    deaf = heeds_no_interrupt(texts)
+    job = counts_for_some_seconds(people)
+    cancel_job(deaf, None)
+    assert ended(deaf).state == Job.State.CANCELLED
+    assert deaf.events.filter(level="warning", message__contains="heed no interrupt").exists()
+    later = [load(people, {"kind": "rows", "rows": [row]}) for row in values[:2]]
+    lost = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST)
+    wait_until(lost.exists, "the job to be handed back")
+    assert "Spark" in lost.get().message
+    end(blocker)
+    wait_until(lambda: not worker.is_running(), "the worker to end", 60)
+    assert not Job.objects.filter(state__in=(Job.State.FAILED, *Job.AT_WORK)).exists()
+    return [job, beside, *later]
+
+
+def test_what_a_script_staged_and_jobs_whose_jvm_is_killed_are_not_lost(
+    start_worker, lake, monkeypatch
+):
+    monkeypatch.setenv("SPARK_TASK_KILL_SECONDS", "2")
+    first = start_worker("spark", SPARK_START_S)
+    start_worker("light")
+    names = ("orders", "people", "texts")
+    orders, people, texts = (empty_table(lake / f"lake/{name}", f"sales.{name}") for name in names)
+    spares_what_a_script_staged(orders, people)
+    jobs = lose_their_jvm(first, orders, people, texts)
+
+    second = start_worker("spark", SPARK_START_S)
+    sweep_leases()
+    for job in jobs:
+        succeeded(job)
+    landed = Counter(info.txn_id for info in DeltaTable.open(people.uri).history())
+    assert [landed[str(job.txn_id)] for job in jobs] == [1] * len(jobs)
+    assert ids(people) == sorted([7, *range(1, 10), 10**7, 0, 1])
+
+    second.kill_java()
+    wait_until(lambda: not second.is_running(), "a worker that has nothing to do to end too", 60)

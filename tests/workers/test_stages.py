@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.errors import OperationCancelledError
 from engine.spark.jobs import Progress
 from engine.spark.task_counts import TaskCounts, TaskTimes
 from workers.progress import LatestProgress
@@ -41,6 +42,19 @@ def tasks(stage: str, done: int, core_ms: int, running: int = 0) -> Progress:
 
 def rows(stages: Stages, clock: HandClock) -> dict[str, dict]:
     return {each.name: each.fields(clock.now_ms()) for each in stages.take_changed()}
+
+
+def test_tasks_that_run_on_in_a_cancelled_job_are_noted_and_no_step_begins(clock):
+    def cancelled() -> None:
+        raise OperationCancelledError("cancelled")  # noqa: EM101
+
+    progress = LatestProgress(cancelled, clock=clock)
+    with pytest.raises(OperationCancelledError):
+        progress(tasks("match rows", 3, core_ms=700, running=2))
+    with pytest.raises(OperationCancelledError):
+        progress(Progress("write", 0, 0))
+    assert progress.take_fields()["progress_running"] == 2
+    assert [stage.name for stage in progress.stages.take_changed()] == ["match rows"]
 
 
 def test_a_step_ends_where_the_next_begins(stages, clock):

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import Token
 from engine.expressions.literals import is_whole, parse_timestamp
+from engine.expressions.queries.call_names import refuse_other_calls
 from engine.expressions.queries.syntax import (
     DerivedTable,
     FromSyntax,
@@ -66,6 +67,7 @@ _OTHER = frozenset(
         "SET",
     ]
 )
+BEGINNINGS = frozenset({"SELECT", "WITH", "VALUES"})
 RESERVED = _ENDS | _OTHER
 """Words that are no alias unless they stand in backticks."""
 MAX_COMBINED = 200
@@ -124,7 +126,7 @@ class FromReader(Cursor, ABC):
 
     def _table(self) -> FromSyntax:
         position = self.position
-        if self.peek() == "(" and self.peek(1) not in {"SELECT", "WITH", "VALUES", "("}:
+        if self.peek() == "(" and self.peek(1) not in BEGINNINGS | {"("}:
             self.index += 1
             found = self.source()
             self.need(")")
@@ -219,11 +221,26 @@ class FromReader(Cursor, ABC):
             ahead = self.peek()
             if depth == 0 and (ahead in {",", ")", "]", ";"} or self._ends_here()):
                 break
-            depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(ahead, 0)
-            self.index += 1
+            if not self.take_subquery(start):
+                depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(ahead, 0)
+                self.index += 1
         if depth or self.index == start:
             self.refuse("a bracket is left open" if depth else "an expression was expected")
         return tuple(self.tokens[start : self.index])
+
+    def take_subquery(self, start: int) -> bool:
+        """Move past a query in brackets, if one is next in the expression that begins at `start`.
+
+        Raises:
+            ExpressionError: it is not understood, or the bracket calls a function of no list.
+        """
+        refuse_other_calls(self, start)
+        if self.peek() != "(" or self.peek(1) not in BEGINNINGS:
+            return False
+        self.index += 1
+        self.query()
+        self.need(")")
+        return True
 
     def _ends_here(self) -> bool:
         ahead = self.peek()

@@ -7,10 +7,10 @@ and nothing of its text goes further than its tokens.
 from collections.abc import Callable
 
 from engine.expressions.cursor import Cursor
-from engine.expressions.lexer import Token
+from engine.expressions.lexer import Token, tokenize
 from engine.expressions.literals import is_whole
 from engine.expressions.operands import KEYWORDS
-from engine.expressions.queries.from_clause import FromReader
+from engine.expressions.queries.from_clause import BEGINNINGS, FromReader
 from engine.expressions.queries.syntax import (
     BodySyntax,
     CommonTable,
@@ -26,7 +26,6 @@ from engine.expressions.queries.syntax import (
 
 MAX_NESTING = 16
 MAX_ROWS = 10_000
-BEGINNINGS = frozenset({"SELECT", "WITH", "VALUES"})
 _SET_OPERATORS = {"UNION": "union", "EXCEPT": "except", "MINUS": "except"}
 
 
@@ -41,6 +40,37 @@ def read_query(cursor: Cursor, depth: int = 0) -> QuerySyntax:
     found = reader.query()
     cursor.index = reader.index
     return found
+
+
+def take_expression_part(cursor: Cursor, start: int) -> str:
+    """Move past one token, or past a subquery whole, of the expression that begins at `start`.
+
+    Returned is the word or symbol it was, "" for a subquery and for anything else.
+
+    Raises:
+        StatementError: a subquery that is not understood, or (`ExpressionError`) a call of a function
+            that no list has.
+    """
+    reader = QueryReader(cursor.tokens, cursor.text)
+    reader.error, reader.help, reader.index = cursor.error, cursor.help, cursor.index
+    if reader.take_subquery(start):
+        cursor.index = reader.index
+        return ""
+    cursor.index += 1
+    return cursor.peek(-1)
+
+
+def check_calls(text: str) -> None:
+    """Refuse an expression that calls a function of no list, subqueries included.
+
+    Raises:
+        ExpressionError: it does; `position` is the place.
+    """
+    if "(" not in text:  # most values of written rows
+        return
+    cursor = Cursor(tokenize(text), text)
+    while not cursor.at_end:
+        take_expression_part(cursor, 0)
 
 
 class QueryReader(FromReader):

@@ -29,7 +29,7 @@ def nested_in(tables: Tables) -> Nested:
 
 
 def unbound(grammar: Operands, kind: str) -> Expression:
-    """The same where no table's schema is at hand: form and tables are known, columns are not."""
+    """A subquery where no table's schema is at hand: form and tables are known, columns are not."""
     position, syntax = _read(grammar)
     return subquery(kind, syntax, None, position)
 

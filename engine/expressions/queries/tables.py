@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from engine.expressions.cursor import Cursor
 from engine.expressions.lexer import tokenize
-from engine.expressions.queries.reader import BEGINNINGS, read_query
+from engine.expressions.queries.from_clause import BEGINNINGS
+from engine.expressions.queries.reader import read_query
 from engine.expressions.queries.syntax import (
     BodySyntax,
     DerivedTable,

@@ -2,10 +2,15 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.conflicts.lanes.narrowing import OUTCOMES
+from engine.conflict_facts import Rule
+from lakeui.api.fields import FormerVerdictField, Int64Field, RecordedChoiceField, RecordedField
+from lakeui.api.former_words import STEP_WORDS
+from lakeui.conflicts.lanes.bars import BarEnd
+from lakeui.conflicts.lanes.narrowing import Ending
+from lakeui.conflicts.lanes.path import RESULTS
 
 
 class BarSerializer(serializers.Serializer[Any]):
@@ -15,7 +20,7 @@ class BarSerializer(serializers.Serializer[Any]):
     lane = serializers.CharField(help_text="Who wrote.")
     engine = RecordedField(allow_null=True)
     operation = serializers.CharField()
-    outcome = serializers.ChoiceField(choices=["committed", "escaped", "reported", "running"])
+    outcome = serializers.ChoiceField(choices=list(BarEnd))
     version = serializers.IntegerField(allow_null=True)
     read_version = serializers.IntegerField(allow_null=True)
     started_at = serializers.DateTimeField(allow_null=True)
@@ -52,7 +57,7 @@ class JointSerializer(serializers.Serializer[Any]):
     conflict_id = serializers.IntegerField()
     version = serializers.IntegerField(allow_null=True)
     winning_version = serializers.IntegerField(allow_null=True)
-    rule = serializers.CharField()
+    rule = RecordedChoiceField(list(Rule))
     how = serializers.CharField()
 
 
@@ -110,12 +115,18 @@ class NavigatorSerializer(serializers.Serializer[Any]):
     passages = PassageSerializer(many=True)
 
 
+@extend_schema_serializer(deprecate_fields=["verdict"])
 class StepOnTheWaySerializer(serializers.Serializer[Any]):
-    """A version that a transaction met."""
+    """A version that a transaction overlapped with, and what came of it."""
 
     version = serializers.IntegerField()
     operation = RecordedField(allow_null=True)
-    verdict = serializers.ChoiceField(choices=["exempt", "passed", "absorbed", "lost", "open"])
+    result = serializers.ChoiceField(
+        choices=RESULTS,
+        source="verdict",
+        help_text="Of a transaction that runs, what is forecast.",
+    )
+    verdict = FormerVerdictField(STEP_WORDS)
     why = serializers.CharField()
 
 
@@ -164,7 +175,7 @@ class SwimLaneRequestSerializer(serializers.Serializer[Any]):
 class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
     """Which transactions of a range, and which of them to follow on its way."""
 
-    outcome = serializers.ChoiceField(choices=OUTCOMES, required=False, default="")
+    outcome = serializers.ChoiceField(choices=list(Ending), required=False, default="")
     writer = serializers.CharField(required=False, default="", max_length=300)
     operation = serializers.CharField(required=False, default="", max_length=300)
     partition = serializers.CharField(

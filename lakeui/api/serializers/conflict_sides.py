@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
-from lakeui.conflicts.loss.row_values import is_waiting
+from lakeui.conflicts.conflict_detail.row_values import is_waiting
 from lakeui.conflicts.models import ConflictRows
 
 
@@ -74,7 +74,7 @@ class AdviceSerializer(serializers.Serializer[Any]):
     is_advised = serializers.BooleanField()
 
 
-class AlikeConflictSerializer(serializers.Serializer[Any]):
+class SimilarConflictSerializer(serializers.Serializer[Any]):
     """A loss of the same write."""
 
     id = serializers.IntegerField(source="pk")

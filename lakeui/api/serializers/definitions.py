@@ -27,6 +27,17 @@ class ColumnSerializer(serializers.Serializer[Any]):
     physical_name = RecordedField()
 
 
+class ColumnsRequestSerializer(RequestSerializer):
+    """What narrows a list of columns."""
+
+    q = serializers.CharField(
+        max_length=255, required=False, default="", allow_blank=True,
+        help_text="A part of the dotted name, in any case of letters.",
+    )  # fmt: skip
+    page_size = serializers.CharField(required=False)
+    page_token = serializers.CharField(required=False)
+
+
 class KeySerializer(serializers.ModelSerializer[TableKey]):
     """A key that people declared. Nothing enforces it."""
 
@@ -92,18 +103,21 @@ class CheckConstraintSerializer(serializers.Serializer[Any]):
 
 
 class LineSerializer(serializers.Serializer[Any]):
-    """A line of a comparison: + came, - went."""
+    """A line of a comparison: + came, - went, … stands for lines left out of a long one."""
 
     sign = serializers.CharField()
     text = serializers.CharField()
 
 
 class DefinitionSectionSerializer(serializers.Serializer[Any]):
-    """Schema, properties or layout; lines that stayed have a space for a sign."""
+    """Schema, properties or layout; lines that stayed have a space for a sign.
+
+    Of more than 200 lines those near a change are told, up to 400 that changed.
+    """
 
     name = serializers.CharField()
     changed = serializers.BooleanField()
-    lines = LineSerializer(many=True)
+    lines = LineSerializer(many=True, source="shown")
 
 
 class DefinitionChangeSerializer(serializers.Serializer[Any]):
@@ -124,7 +138,8 @@ class TableSchemaSerializer(serializers.Serializer[Any]):
 
     version = serializers.IntegerField(allow_null=True)
     column_mapping = serializers.CharField(help_text="none, name or id.")
-    columns = ColumnSerializer(many=True)
+    columns = ColumnSerializer(many=True, help_text="The first 500: `columns/` has all in pages.")
+    column_count = serializers.IntegerField(help_text="Nested ones counted too.")
     constraints = CheckConstraintSerializer(many=True)
     keys = KeySerializer(many=True)
     changes = DefinitionChangeSerializer(many=True)

@@ -93,7 +93,7 @@ class VersionEffectsSerializer(serializers.Serializer[Any]):
     """What a version did to others; at most 20 of each kind, with how many there are."""
 
     lost_count = serializers.IntegerField()
-    lost = MetWriteSerializer(many=True, help_text="Attempts that lost to it.")
+    lost = MetWriteSerializer(many=True, help_text="Attempts aborted by it.")
     passed_count = serializers.IntegerField()
     passed = MetWriteSerializer(many=True, help_text="Writes that met it and got past.")
     resolved_count = serializers.IntegerField()

@@ -2,13 +2,18 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from lakeui.api.fields import Int64Field, RecordedField
+from engine.conflicts.matrix import MATRIX_VERDICTS
+from engine.protocol.properties import SETTABLE_LEVELS
+from lakeui.api.fields import FormerVerdictField, Int64Field, RecordedField
+from lakeui.api.former_words import OVERLAP_WORDS
 from lakeui.api.serializers.request import RequestSerializer
+from lakeui.conflicts.isolation.met_rows import ENDS
 from lakeui.conflicts.statements.kinds import KINDS, OTHER
 
-LEVELS = ["Serializable", "WriteSerializable"]
+LEVELS = [level.value for level in SETTABLE_LEVELS]
 
 
 class RunningJobSerializer(serializers.Serializer[Any]):
@@ -61,7 +66,7 @@ class ForecastSerializer(serializers.Serializer[Any]):
     more = serializers.DictField(child=serializers.IntegerField())
     fewer = serializers.IntegerField()
     undecided = UndecidedSerializer(many=True)
-    unread = serializers.IntegerField(help_text="Meetings that were not looked at.")
+    unread = serializers.IntegerField(help_text="Overlaps that were not checked.")
     appends_met = serializers.IntegerField(allow_null=True)
     reordered = serializers.IntegerField(
         allow_null=True, help_text="Reordered versions that would not exist."
@@ -143,7 +148,7 @@ class PairCellSerializer(serializers.Serializer[Any]):
 
     current = serializers.ChoiceField(choices=KINDS)
     winner = serializers.ChoiceField(choices=KINDS)
-    verdict = serializers.CharField(help_text="never, same row, same file set or always.")
+    verdict = serializers.ChoiceField(choices=MATRIX_VERDICTS)
     preview = RecordedField(
         allow_null=True, help_text="Under the settings asked about; null where it stays."
     )
@@ -154,7 +159,7 @@ class PairCellSerializer(serializers.Serializer[Any]):
 
 
 class MetSumsSerializer(serializers.Serializer[Any]):
-    """What the meetings were counted from: the latest 5,000 versions of those days at most."""
+    """What the overlaps were counted from: the latest 5,000 versions of those days at most."""
 
     since = serializers.DateTimeField()
     first = serializers.IntegerField(allow_null=True)
@@ -205,7 +210,7 @@ class CellSerializer(serializers.Serializer[Any]):
 
     current = serializers.CharField()
     winner = serializers.CharField()
-    verdict = serializers.CharField(help_text="never, same row, same file set or always.")
+    verdict = serializers.ChoiceField(choices=MATRIX_VERDICTS)
     exceptions = serializers.ListField(child=serializers.CharField())
 
 
@@ -226,7 +231,7 @@ class MatrixRequestSerializer(serializers.Serializer[Any]):
     days = serializers.IntegerField(required=False, min_value=1, max_value=3650, default=30)
 
 
-class MeetingsRequestSerializer(serializers.Serializer[Any]):
+class OverlapsRequestSerializer(serializers.Serializer[Any]):
     """The kinds of both sides, the one that came later first."""
 
     current = serializers.ChoiceField(choices=[*KINDS, OTHER])
@@ -235,10 +240,12 @@ class MeetingsRequestSerializer(serializers.Serializer[Any]):
     page_token = serializers.CharField(required=False)
 
 
+@extend_schema_serializer(deprecate_fields=["outcome"])
 class MetRowSerializer(serializers.Serializer[Any]):
-    """A meeting of the last 30 days. `version` is null where the later write lost."""
+    """An overlap of the last 30 days. `version` is null where the later write lost."""
 
-    outcome = serializers.ChoiceField(choices=["passed", "absorbed", "lost"])
+    verdict = serializers.ChoiceField(choices=ENDS)
+    outcome = FormerVerdictField(OVERLAP_WORDS, source="verdict")
     version = serializers.IntegerField(allow_null=True)
     operation = RecordedField(allow_null=True)
     user_name = RecordedField(allow_null=True)

@@ -11,8 +11,8 @@ from lakeui.api.serializers.request import CommandRequestSerializer
 from lakeui.api.serializers.runs import JobStageSerializer, OutlookSerializer, RunCostSerializer
 from lakeui.catalog.named_tables import Reader
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
+from lakeui.jobs.redaction import shown_job
 from lakeui.jobs.run_costs import RunCost, cost_of
-from lakeui.jobs.withheld import shown_job
 from lakeui.monitoring.outlook import Outlook, outlook_of
 
 
@@ -139,14 +139,19 @@ class JobDetailSerializer(JobSerializer):
     )
     idempotency_key = RecordedField()
     outlook = serializers.SerializerMethodField()
+    also_changes = serializers.SerializerMethodField(
+        help_text="Tables that the steps of a script change beside the job's own."
+    )
 
     class Meta(JobSerializer.Meta):
         fields = [
             *JobSerializer.Meta.fields,
+            "also_changes",
             "parameters",
             "txn_id",
             "base_version",
             "max_retries",
+            "time_limit_s",
             "retry_of",
             "caused_by",
             "follow_ups",
@@ -172,11 +177,18 @@ class JobDetailSerializer(JobSerializer):
 
     @extend_schema_field(OutlookSerializer(allow_null=True))
     def get_outlook(self, job: Job) -> dict[str, Any] | None:
-        """Null of a job that has ended, or that changes nothing."""
+        """Null of a job that has ended, is cancelling, or changes nothing."""
         attempts = list(job.attempt_rows.all())
         latest = max(attempts, key=lambda each: each.number, default=None)
         found: Outlook | None = outlook_of(job, latest)
         return dict(OutlookSerializer(found).data) if found else None
+
+    @extend_schema_field(serializers.ListField(child=serializers.CharField()))
+    def get_also_changes(self, job: Job) -> list[str]:
+        """By name; none where the job names tables that are out of its reader's sight."""
+        if not self.reader.may_read(job):
+            return []
+        return sorted(table.name for table in job.also_changes.all())
 
 
 class JobRequestSerializer(CommandRequestSerializer):

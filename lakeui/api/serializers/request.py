@@ -28,6 +28,13 @@ class CommandRequestSerializer(RequestSerializer):
     parameters = serializers.DictField(required=False, help_text="Those of the kind.")
     sql = serializers.CharField(max_length=100_000, required=False, help_text="OPTIMIZE t …")
     retries = serializers.IntegerField(required=False, default=0, min_value=0, max_value=100)
+    time_limit_s = serializers.IntegerField(
+        required=False,
+        default=0,
+        min_value=0,
+        max_value=2**31 - 1,
+        help_text="How long a worker may take for it; 0 is the installation's limit.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if ("kind" in attrs) == ("sql" in attrs):

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from engine.commands.model import COMMANDS
-from lakeui.api.fields import Int64Field, RecordedField
+from engine.conflicts.forecast import FORECASTS
+from lakeui.api.fields import FormerVerdictField, Int64Field, RecordedField
+from lakeui.api.former_words import OUTLOOK_WORDS
 from lakeui.jobs.models import JobStage
 
 
@@ -72,36 +75,44 @@ class UsualSerializer(serializers.Serializer[Any]):
 
 
 class PairRecordSerializer(serializers.Serializer[Any]):
-    """How recorded meetings of the two operations ended on this table in 30 days."""
+    """How recorded overlaps of the two operations ended on this table in 30 days."""
 
     lost = serializers.IntegerField()
     absorbed = serializers.IntegerField()
     files = serializers.IntegerField(allow_null=True, help_text="Shared by the average pair.")
 
 
+@extend_schema_serializer(deprecate_fields=["verdict"])
 class LandedSerializer(serializers.Serializer[Any]):
-    """A version that the job did not see."""
+    """A version that the job did not see: when the two conflict, and why."""
 
     version = serializers.IntegerField(source="commit.version")
     operation = RecordedField(source="commit.operation")
     writer = RecordedField(source="commit.user_name")
     committed_at = serializers.DateTimeField(source="commit.committed_at", allow_null=True)
-    verdict = serializers.CharField()
+    forecast = serializers.ChoiceField(choices=FORECASTS, source="forecast.verdict")
+    why = serializers.CharField(source="forecast.why")
+    verdict = FormerVerdictField(OUTLOOK_WORDS)
     record = PairRecordSerializer()
 
 
+@extend_schema_serializer(deprecate_fields=["verdict"])
 class ComingSerializer(serializers.Serializer[Any]):
     """A writer that may land before it: a job, or a schedule that is due."""
 
     operation = serializers.CharField()
     writer = RecordedField()
     expected_at = serializers.DateTimeField(allow_null=True)
-    verdict = serializers.CharField()
+    forecast = serializers.ChoiceField(choices=FORECASTS, source="forecast.verdict")
+    why = serializers.CharField(source="forecast.why")
+    verdict = FormerVerdictField(OUTLOOK_WORDS)
     record = PairRecordSerializer()
     job_id = serializers.UUIDField(allow_null=True)
+    waits = serializers.BooleanField(help_text="A job that has not begun.")
     schedule = RecordedField()
 
 
+@extend_schema_serializer(deprecate_fields=["verdict"])
 class OutlookSerializer(serializers.Serializer[Any]):
     """What an active job is up against, as far as is known before it checks for itself."""
 
@@ -109,7 +120,10 @@ class OutlookSerializer(serializers.Serializer[Any]):
     expected_end_at = serializers.DateTimeField(allow_null=True)
     read_version = serializers.IntegerField(allow_null=True)
     next_version = serializers.IntegerField(allow_null=True)
-    verdict = serializers.CharField(help_text="loses, passes, by rows or by files: of all landed.")
+    forecast = serializers.ChoiceField(
+        choices=FORECASTS, source="verdict", help_text="The worst of all that landed."
+    )
+    verdict = FormerVerdictField(OUTLOOK_WORDS)
     landed_count = serializers.IntegerField()
     landed = LandedSerializer(many=True, help_text="At most 10; what defines the table first.")
     coming = ComingSerializer(many=True)

@@ -35,7 +35,7 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
     rows_deleted_by_vectors = Int64Field()
     rows = serializers.SerializerMethodField()
     lost_to_it = serializers.IntegerField(
-        default=0, help_text="Attempts on record here that lost to this version."
+        default=0, help_text="Attempts on record that this version aborted."
     )
     resolved = serializers.IntegerField(
         default=0, help_text="Conflicts it met on its way in and resolved."

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.conflict_facts import Verdict
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import TableEligibility, asked, eligibility_of
 from lakeui.conflicts.eligibility.lines import FAILS, ConditionLine
@@ -16,7 +17,6 @@ from lakeui.conflicts.eligibility.runtime_matrix import (
 from lakeui.conflicts.eligibility.table_conditions import Speed, locked_out_by, table_lines
 from lakeui.conflicts.eligibility.write_conditions import write_lines
 from lakeui.conflicts.recent_writes import recent_writes
-from lakeui.conflicts.replay.what_if import Verdict
 
 
 @dataclass(frozen=True, slots=True)

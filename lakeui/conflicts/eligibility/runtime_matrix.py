@@ -82,9 +82,9 @@ def runtime_columns(
 
 
 def mended(found: Eligibility) -> Eligibility:
-    """The same table once every condition is met."""
+    """The table as it would be once every condition is met."""
     conditions = tuple(replace(each, holds=True) for each in found.conditions)
-    return Eligibility(conditions, traces_moves=True)
+    return replace(found, conditions=conditions, traces_moves=True)
 
 
 def other_writers(writes: RecentWrites) -> int:
@@ -108,7 +108,7 @@ def _cells(
         return
     layout, supported, enabled, identity = (each.holds for each in found.conditions)
     yield _layout(runtime, layout, clustered=clustered)
-    yield _plain(VECTORS, found.traces_moves if runtime.needs_vectors else supported and enabled)
+    yield _plain(VECTORS, supported and enabled)
     yield _plain(IDENTITY, identity)
     yield _conditions(writes)
     yield _targets(runtime, writes)

@@ -13,6 +13,11 @@ from lakeui.conflicts.isolation.level_impact import Impact, impact_of
 from lakeui.conflicts.isolation.proposal import ROW_TRACKING, proposal_of, protocol_under
 from lakeui.conflicts.recent_writes import RecentWrites
 
+_UNTRACKED = "needed only to follow rows through ZORDER BY and clustering"
+_UNTRACKED_CLUSTERED = (
+    "OPTIMIZE orders the rows of a clustered table: without row ids they cannot be followed, and it"
+    " conflicts with UPDATE, DELETE, MERGE and OPTIMIZE"
+)
 _NOT_KEPT = ("delta.constraints.", "delta.feature.", "delta.columnMapping.", "delta.rowTracking.")
 
 
@@ -34,12 +39,12 @@ def table_lines(
     readers: Sequence[str],
 ) -> tuple[ConditionLine, ...]:
     """The conditions of the table itself; `readers` are streams known to read it."""
-    layout, supported, enabled, identity = found.conditions
+    layout, supported, _, identity = found.conditions
     impact = impact_of(table, {VECTORS_PROPERTY: "true", ROW_TRACKING: "true"}, readers=readers)
     return (
         _layout(table, layout.holds, speed, impact),
         _supported(table, supported.holds, writes),
-        _enabled(table, enabled.holds, impact),
+        _enabled(table, impact),
         ConditionLine(
             name=identity.name,
             state=_state(identity.holds),
@@ -127,7 +132,6 @@ def _supported(table: Table, holds: bool, writes: RecentWrites) -> ConditionLine
         return line
     return replace(
         line,
-        state=OPTIONAL if holds else FAILS,
         fix="Comes with the property below.",
         cost=FixCost(
             protocol=_protocol(table, VECTORS_PROPERTY),
@@ -137,7 +141,7 @@ def _supported(table: Table, holds: bool, writes: RecentWrites) -> ConditionLine
     )
 
 
-def _enabled(table: Table, holds: bool, impact: Impact) -> ConditionLine:
+def _enabled(table: Table, impact: Impact) -> ConditionLine:
     setting = table.properties.get(VECTORS_PROPERTY)
     raw = f"{VECTORS_PROPERTY} absent" if setting is None else f"{VECTORS_PROPERTY} = {setting}"
     name = "deletion vectors enabled"
@@ -145,9 +149,9 @@ def _enabled(table: Table, holds: bool, impact: Impact) -> ConditionLine:
         return ConditionLine(name=name, state=HOLDS, raw=raw)
     return ConditionLine(
         name=name,
-        state=OPTIONAL if holds else FAILS,
+        state=FAILS,
         raw=raw,
-        evidence="a clustered table takes part without" if holds else "",
+        evidence="rows of one file cannot be told apart without a vector",
         fix="Set the property.",
         job=_setting(VECTORS_PROPERTY),
         cost=_setting_cost(impact),
@@ -166,7 +170,7 @@ def _row_tracking(table: Table, impact: Impact) -> ConditionLine:
         name="row tracking",
         state=OPTIONAL,
         raw=raw,
-        evidence="needed only to follow rows through ZORDER BY and clustering",
+        evidence=_UNTRACKED_CLUSTERED if table.clustering_columns else _UNTRACKED,
         fix="Set the property.",
         job=_setting(ROW_TRACKING),
         cost=_setting_cost(impact),

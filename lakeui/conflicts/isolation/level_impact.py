@@ -10,8 +10,9 @@ from django.db.models.fields.json import KeyTextTransform
 from django.utils import timezone
 
 from engine.actions.table import Protocol
+from engine.conflicts.isolation import IsolationLevel
 from engine.protocol.features import supported_features
-from lakeui.catalog.definitions import Section
+from lakeui.catalog.line_differences import Section
 from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import protocol_of
 from lakeui.conflicts.isolation.proposal import (
@@ -25,19 +26,20 @@ from lakeui.conflicts.isolation.proposal import (
     protocol_under,
     undone_by,
 )
+from lakeui.jobs.writers import writing_jobs
 
 STREAMS_DAYS = 7
 MAX_STREAMS = 10
-PROMISES = {
-    "WriteSerializable": (
+PROMISES: Mapping[str, str] = {
+    IsolationLevel.WRITE_SERIALIZABLE: (
         "Writes are serializable. A blind append may be ordered after a write that did not see it,"
         " so appends never make others lose."
     ),
-    "Serializable": (
+    IsolationLevel.SERIALIZABLE: (
         "The history is the order. An append that a write should have read makes that write lose."
     ),
 }
-_UNSET = {LEVEL: "WriteSerializable", VECTORS: "false", ROW_TRACKING: "false"}
+_UNSET = {LEVEL: str(IsolationLevel.WRITE_SERIALIZABLE), VECTORS: "false", ROW_TRACKING: "false"}
 _FOR_READERS = frozenset({"deletionVectors"})
 _CLIENTS = {
     "deletionVectors": "such as delta-spark before 2.3 and Databricks Runtime before 12.2 LTS",
@@ -133,8 +135,11 @@ def impact_of_command(table: Table, kind: str, parameters: Mapping[str, Any]) ->
 
 
 def _losing_jobs(table: Table) -> tuple[RunningJob, ...]:
-    rows = table.jobs.filter(dry_run=False, state__in=["running", "committing"])
-    began = rows.annotate(began=Max("attempt_rows__started_at")).order_by("started_at", "id")
+    began = (
+        writing_jobs(table)
+        .annotate(began=Max("attempt_rows__started_at"))
+        .order_by("started_at", "id")
+    )
     return tuple(
         RunningJob(str(job_id), kind, state, by or "", attempt or started)
         for job_id, kind, state, by, attempt, started in began.values_list(
@@ -181,12 +186,12 @@ def _warnings(table: Table, proposal: Proposal) -> Iterator[str]:
     changes = proposal.properties
     if changes:
         yield "It changes the metadata: writes that began before it fail, streaming readers stop."
-    if changes.get(LEVEL) == "Serializable":
+    if changes.get(LEVEL) == IsolationLevel.SERIALIZABLE:
         yield (
             "More writes will lose: blind appends then count for UPDATE, DELETE and MERGE. It adds"
             " conflicts and cures none."
         )
-    if changes.get(LEVEL) == "WriteSerializable":
+    if changes.get(LEVEL) == IsolationLevel.WRITE_SERIALIZABLE:
         yield "Open-source Delta honours this level where it finds it, and refuses to set it."
     if table.row_level_eligible and not eligible_under(table, proposal):
         yield "Row-level concurrency ends: writes of one file conflict again."

@@ -1,4 +1,4 @@
-"""Meetings with both sides named, and how each ended."""
+"""Overlaps with both sides named, and how each ended."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,23 +6,24 @@ from datetime import datetime
 
 from django.db.models import Q
 
+from engine.conflict_facts import Verdict
 from lakeui.catalog.models import Commit, Table
-from lakeui.conflicts.isolation.meetings import Meeting
+from lakeui.conflicts.isolation.overlaps import Overlap
 from lakeui.conflicts.models import Conflict
 
-PASSED = "passed"
-ABSORBED, LOST = str(Conflict.Kind.ABSORBED), "lost"
+ENDS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT)
+"""What can have come of an overlap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetRow:
-    """`outcome`: passed (no check found them meeting), absorbed or lost.
+    """An overlap and what came of it, one of `ENDS`.
 
     `version` is None where the later one lost. `at` is when it landed or lost. `row_count` is of the
     rows that rows were compared by, None where they were not or it is not recorded.
     """
 
-    outcome: str
+    verdict: Verdict
     version: int | None
     operation: str
     user_name: str
@@ -34,8 +35,8 @@ class MetRow:
     row_count: int | None
 
 
-def met_rows(table: Table, met: Sequence[Meeting]) -> list[MetRow]:
-    """The meetings in full, in three queries however many there are."""
+def met_rows(table: Table, met: Sequence[Overlap]) -> list[MetRow]:
+    """The overlaps in full, in three queries however many there are."""
     commits = _commits(table, met)
     lost = _lost(table, met)
     absorbed = _absorbed(table, met)
@@ -43,7 +44,7 @@ def met_rows(table: Table, met: Sequence[Meeting]) -> list[MetRow]:
 
 
 def _row(
-    each: Meeting,
+    each: Overlap,
     commits: Mapping[int, Commit],
     lost: Mapping[int, Conflict],
     absorbed: Mapping[tuple[int, int], Conflict],
@@ -55,7 +56,7 @@ def _row(
     on_record = loser or joint
     ended_it = loser is not None and loser.winning_version == each.winning_version
     return MetRow(
-        outcome=LOST if ended_it else ABSORBED if joint else PASSED,
+        verdict=_verdict(ended_it=ended_it, is_resolved=joint is not None),
         version=each.version,
         operation=mine.operation if mine else loser.current_operation if loser else "",
         user_name=mine.user_name if mine else loser.current_user_name if loser else "",
@@ -68,7 +69,13 @@ def _row(
     )
 
 
-def _commits(table: Table, met: Sequence[Meeting]) -> Mapping[int, Commit]:
+def _verdict(*, ended_it: bool, is_resolved: bool) -> Verdict:
+    if ended_it:
+        return Verdict.CONFLICT
+    return Verdict.RESOLVED if is_resolved else Verdict.PASSES
+
+
+def _commits(table: Table, met: Sequence[Overlap]) -> Mapping[int, Commit]:
     versions = {each.winning_version for each in met} | {
         each.version for each in met if each.version is not None
     }
@@ -77,12 +84,12 @@ def _commits(table: Table, met: Sequence[Meeting]) -> Mapping[int, Commit]:
     return {row.version: row for row in narrow}
 
 
-def _lost(table: Table, met: Sequence[Meeting]) -> Mapping[int, Conflict]:
+def _lost(table: Table, met: Sequence[Overlap]) -> Mapping[int, Conflict]:
     keys = {each.conflict_id for each in met if each.conflict_id is not None}
     return {row.pk: row for row in table.conflicts.filter(pk__in=keys).defer("facts")}
 
 
-def _absorbed(table: Table, met: Sequence[Meeting]) -> Mapping[tuple[int, int], Conflict]:
+def _absorbed(table: Table, met: Sequence[Overlap]) -> Mapping[tuple[int, int], Conflict]:
     """By the version that absorbed it, as its job or the record tells, and the one it met."""
     winners = {each.winning_version for each in met}
     versions = {each.version for each in met if each.version is not None}

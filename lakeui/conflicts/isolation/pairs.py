@@ -1,15 +1,17 @@
 """What the checker says about two statements on a table like this one, beside what was seen of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
+from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import ALWAYS, Cell, conflict_matrix
-from engine.conflicts.sketch import Setting
+from engine.conflicts.matrix import Cell, conflict_matrix
+from engine.conflicts.sample_table import Setting
 from lakeui.catalog.models import Table
-from lakeui.conflicts.isolation.meetings import Meetings
+from lakeui.conflicts.assessment import setting_of
 from lakeui.conflicts.isolation.observed import Pair
+from lakeui.conflicts.isolation.overlaps import Overlaps
 from lakeui.conflicts.statements.kinds import (
     DELETE,
     INSERT,
@@ -37,14 +39,14 @@ ROWS, COLUMNS = tuple(_GROUPS), KINDS
 class PairCell:
     """Two kinds of statement: the verdict now, the one under other settings, and what was met.
 
-    `preview` is empty where the verdict stays. A conflict on record is a meeting, whether or not the
+    `preview` is None where the verdict stays. A conflict on record is an overlap, whether or not the
     commits around it are mirrored.
     """
 
     current: str
     winner: str
-    verdict: str
-    preview: str
+    verdict: Verdict
+    preview: Verdict | None
     exceptions: tuple[str, ...]
     met: int
     absorbed: int
@@ -52,34 +54,16 @@ class PairCell:
 
 
 def table_matrix(
-    table: Table, other: Setting, meetings: Meetings, pairs: Iterable[Pair]
+    table: Table, other: Setting, overlaps: Overlaps, pairs: Iterable[Pair]
 ) -> tuple[PairCell, ...]:
     """Every pair on this table as it is and under another setting, beside what its writes met."""
     now, then = _by_groups(setting_of(table)), _by_groups(other)
-    return tuple(_cells(now, then, meetings, _seen(pairs)))
+    return tuple(_cells(now, then, overlaps, _seen(pairs)))
 
 
 def computed_matrix(table: Table, level: IsolationLevel | None = None) -> tuple[Cell, ...]:
     """Every pair of statements, computed for a table of this level, layout and features."""
     return _matrix(setting_of(table, level))
-
-
-def setting_of(
-    table: Table,
-    level: IsolationLevel | None = None,
-    *,
-    vectors: bool | None = None,
-    row_tracking: bool | None = None,
-) -> Setting:
-    """The kind of table this is, but for what is given."""
-    named = table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
-    setting = Setting(
-        level=level or IsolationLevel(named),
-        vectors=table.deletion_vectors if vectors is None else vectors,
-        partitioned=bool(table.partition_columns),
-    )
-    tracked = table.row_tracking if row_tracking is None else row_tracking
-    return replace(setting, row_tracking=tracked)
 
 
 @lru_cache(maxsize=32)
@@ -94,22 +78,22 @@ def _by_groups(setting: Setting) -> Mapping[tuple[str, str], Cell]:
 def _cells(
     now: Mapping[tuple[str, str], Cell],
     then: Mapping[tuple[str, str], Cell],
-    meetings: Meetings,
+    overlaps: Overlaps,
     seen: Mapping[tuple[str, str], tuple[int, int]],
 ) -> Iterator[PairCell]:
     for current in ROWS:
         for winner in COLUMNS:
             key = (_GROUPS[current], _GROUPS.get(winner, ""))
-            cell = now.get(key) or Cell(*key, ALWAYS, ("MetadataChangedException",))
-            after = then[key].verdict if key in then else ALWAYS
+            cell = now.get(key) or Cell(*key, Verdict.ALWAYS, ("MetadataChangedException",))
+            after = then[key].verdict if key in then else Verdict.ALWAYS
             absorbed, escaped = seen.get((current, winner), (0, 0))
             yield PairCell(
                 current=current,
                 winner=winner,
                 verdict=cell.verdict,
-                preview=after if after != cell.verdict else "",
+                preview=after if after is not cell.verdict else None,
                 exceptions=cell.exceptions,
-                met=max(meetings.counts.get((current, winner), 0), absorbed + escaped),
+                met=max(overlaps.counts.get((current, winner), 0), absorbed + escaped),
                 absorbed=absorbed,
                 escaped=escaped,
             )

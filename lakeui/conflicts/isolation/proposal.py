@@ -8,12 +8,11 @@ from engine.actions.table import Protocol
 from engine.commands.model import ClusterBy, Command, SetProperties, UnsetProperties
 from engine.conflicts.eligibility import table_eligibility
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.sketch import Setting
+from engine.conflicts.sample_table import Setting
 from engine.protocol.features import upgrade
-from lakeui.catalog.definitions import Line, Section
+from lakeui.catalog.line_differences import Line, Section
 from lakeui.catalog.models import Table
-from lakeui.conflicts.assessment import metadata_of, protocol_of
-from lakeui.conflicts.isolation.pairs import setting_of
+from lakeui.conflicts.assessment import metadata_of, protocol_of, setting_of
 
 LEVEL = "delta.isolationLevel"
 VECTORS = "delta.enableDeletionVectors"
@@ -82,6 +81,7 @@ def setting_under(table: Table, proposal: Proposal) -> Setting:
         IsolationLevel(level) if level else None,
         vectors=None if vectors is None else vectors == "true",
         row_tracking=None if tracking is None else tracking == "true",
+        clustered=None if proposal.clustering is None else bool(proposal.clustering),
     )
 
 

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from engine.conflicts.candidates import matching_reads
+from engine.conflicts.candidates import counts_appends, matching_reads
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import as_current
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from lakeui.catalog.models import Commit, Table
-from lakeui.conflicts.isolation.meetings import Landed, Meetings
+from lakeui.conflicts.assessment import level_of
+from lakeui.conflicts.isolation.overlaps import Landed, Overlaps
 from lakeui.conflicts.replay.recorded_history import decoded, recorded_table
 from lakeui.conflicts.statements.kinds import DELETE, UPDATE
 
@@ -75,9 +76,9 @@ class Told:
         return self.later.committed_at if self.later else None
 
 
-def reordered_versions(table: Table, meetings: Meetings) -> ReorderedVersions:
+def reordered_versions(table: Table, overlaps: Overlaps) -> ReorderedVersions:
     """The reordered pairs of the window that was counted, in two queries at most."""
-    pairs = list(_pairs(table, meetings))
+    pairs = list(_pairs(table, overlaps))
     judge = _Judge(table, [pair for pair in pairs if pair[0].kind in _SAY_WHAT_THEY_READ])
     last: dict[int, Reordered] = {}
     passed: dict[int, tuple[str, bool]] = {}
@@ -109,17 +110,17 @@ def told(table: Table, pairs: Sequence[Reordered]) -> list[Told]:
     return [Told(each, commits.get(each.version), commits.get(each.later)) for each in pairs]
 
 
-def _pairs(table: Table, meetings: Meetings) -> Iterator[tuple[Landed, Landed]]:
+def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:
     """A write and a blind append that it did not see, for every one that had to be ordered so."""
-    places = {each.version: place for place, each in enumerate(meetings.landed)}
-    for write in reversed(meetings.writes):
+    places = {each.version: place for place, each in enumerate(overlaps.landed)}
+    for write in reversed(overlaps.writes):
         place = places.get(write.before)
         if write.conflict_id is not None or place is None:
             continue
-        later = meetings.landed[place]
+        later = overlaps.landed[place]
         if later.is_blind_append or not later.changes_data or _is_strict(later, table):
             continue
-        for each in reversed(meetings.landed[:place]):
+        for each in reversed(overlaps.landed[:place]):
             if each.version <= write.read_version:
                 break
             if each.is_blind_append and each.files_added:
@@ -127,8 +128,7 @@ def _pairs(table: Table, meetings: Meetings) -> Iterator[tuple[Landed, Landed]]:
 
 
 def _is_strict(later: Landed, table: Table) -> bool:
-    level = later.isolation_level or table.isolation_level
-    return level != IsolationLevel.WRITE_SERIALIZABLE
+    return counts_appends(level_of(later.isolation_level, table))
 
 
 class _Judge:

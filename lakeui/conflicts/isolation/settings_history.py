@@ -10,16 +10,16 @@ from lakeui.catalog.property_changes import (
     SettingsChange,
     settings_changes,
 )
-from lakeui.conflicts.isolation.meetings import Meetings
+from lakeui.conflicts.isolation.overlaps import Overlaps
 from lakeui.conflicts.statements.kinds import DEFINITION
 
 CLUSTERING = "clustering columns"
 _LOOKED_AT = 60
 
 
-def settings_history(table: Table, meetings: Meetings, limit: int) -> list[SettingsChange]:
+def settings_history(table: Table, overlaps: Overlaps, limit: int) -> list[SettingsChange]:
     """The newest first. Clustering is looked for in the window that was counted: no index has it."""
-    versions = [each.version for each in meetings.landed if each.kind == DEFINITION]
+    versions = [each.version for each in overlaps.landed if each.kind == DEFINITION]
     clustered = table.commits.filter(
         version__in=versions[-_LOOKED_AT:], changes_metadata=False, operation="CLUSTER BY"
     )

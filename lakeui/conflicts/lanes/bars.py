@@ -3,23 +3,38 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
+from engine.conflicts.candidates import counts_appends
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.statements import COMPACTIONS
 from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.landed import Landed
 from lakeui.conflicts.lanes.words import Properties, did, met_where, why_lost, would_meet
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.statements.kinds import logged_kind
 
 NOT_RECORDED = "not recorded"
 OURS = "lakeui"  # of an attempt of ours, which has not said its version
-LOST = frozenset({"escaped", "reported"})
-_REARRANGING = ("optimize", "reorg")
-_SERIALIZABLE = "Serializable"
+
+
+class BarEnd(StrEnum):
+    """How a transaction of the swim-lane ended; RUNNING has not."""
+
+    COMMITTED = "committed"
+    ESCAPED = "escaped"
+    REPORTED = "reported"
+    RUNNING = "running"
+
+
+_LOST = (BarEnd.ESCAPED, BarEnd.REPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """A transaction. `outcome`: committed, escaped, reported or running; the two between lost.
+    """A transaction.
 
     `met` versions landed between its read version and its end, `exempt` of them are blind appends
     that do not count at its level; None where the mirror does not hold them all. `absorbed` are the
@@ -30,7 +45,7 @@ class Bar:
 
     lane: str
     operation: str
-    outcome: str
+    outcome: BarEnd
     version: int | None
     read_version: int | None
     started_at: datetime | None
@@ -59,11 +74,11 @@ class Bar:
         """What names it in an address: its version, the conflict it ended in, or its job."""
         if self.version is not None:
             return f"v{self.version}"
-        return f"j-{self.job_id}" if self.outcome == "running" else f"c-{self.conflict_id}"
+        return f"j-{self.job_id}" if self.outcome is BarEnd.RUNNING else f"c-{self.conflict_id}"
 
     @property
     def is_lost(self) -> bool:
-        return self.outcome in LOST
+        return self.outcome in _LOST
 
     @property
     def took_ms(self) -> int | None:
@@ -88,6 +103,7 @@ class Joint:
 class Around:
     """What bars are made beside: what landed, our jobs by version, properties as set before."""
 
+    table: Table
     landed: Landed
     jobs: Mapping[int, Mapping[str, Any]]
     joints: Iterable[Joint]
@@ -99,13 +115,14 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
     job = around.jobs.get(commit.version, {})
     began = job.get("attempt_rows__started_at")
     own = [each for each in around.joints if each.version == commit.version]
-    relaxed = commit.isolation_level != _SERIALIZABLE and not commit.changes_metadata
-    met, exempt = around.landed.between(commit.read_version, commit.version - 1, relaxed=relaxed)
+    met, exempt = around.landed.between(
+        commit.read_version, commit.version - 1, appends_count=appends_count_for(commit)
+    )
     read_at = around.landed.moment(commit.read_version)
     return Bar(
         lane=commit.user_name or commit.engine_info or NOT_RECORDED,
         operation=commit.operation or NOT_RECORDED,
-        outcome="committed",
+        outcome=BarEnd.COMMITTED,
         version=commit.version,
         read_version=commit.read_version,
         started_at=began or read_at or commit.committed_at,
@@ -125,16 +142,24 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
     )
 
 
+def appends_count_for(commit: Commit) -> bool:
+    """Whether a version had to see the blind appends that it overlapped with."""
+    changes_terms = commit.changes_metadata or commit.changes_protocol
+    return counts_appends(
+        level_of(commit.isolation_level, commit.table), changes_terms=changes_terms
+    )
+
+
 def lost_bar(conflict: Conflict, around: Around) -> Bar:
     """An attempt that lost, here or, as reported, with another engine."""
     began = _attempt_began(conflict)
-    relaxed = conflict.isolation_level != _SERIALIZABLE
     read, winner = conflict.read_version, conflict.winning_version
-    met, exempt = around.landed.between(read, winner, relaxed=relaxed)
+    level = level_of(conflict.isolation_level, around.table)
+    met, exempt = around.landed.between(read, winner, appends_count=counts_appends(level))
     return Bar(
         lane=conflict.current_user_name or NOT_RECORDED,
         operation=conflict.current_operation or NOT_RECORDED,
-        outcome=conflict.kind,
+        outcome=BarEnd(conflict.kind),
         version=None,
         read_version=read,
         started_at=began or around.landed.moment(read) or conflict.occurred_at,
@@ -159,13 +184,14 @@ def lost_bar(conflict: Conflict, around: Around) -> Bar:
 
 def running_bar(row: Mapping[str, Any], table: Table, landed: Landed) -> Bar:
     """An attempt of ours that has read and not ended, from a row of its job's values."""
-    level = "SnapshotIsolation" if row["kind"] in _REARRANGING else table.isolation_level
+    moves_rows = logged_kind(row["kind"]) in COMPACTIONS
+    level = IsolationLevel.SNAPSHOT if moves_rows else level_of(None, table)
     read, total = row["attempt_rows__read_version"], row["progress_total"]
-    met, exempt = landed.between(read, table.version, relaxed=level != _SERIALIZABLE)
+    met, exempt = landed.between(read, table.version, appends_count=counts_appends(level))
     return Bar(
         lane=row["requested_by__username"] or "the system",
         operation=row["kind"].replace("_", " ").upper(),
-        outcome="running",
+        outcome=BarEnd.RUNNING,
         version=None,
         read_version=read,
         started_at=row["attempt_rows__started_at"],

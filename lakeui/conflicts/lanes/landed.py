@@ -23,17 +23,17 @@ class Landed:
         return None if version is None else self.moments.get(version)
 
     def between(
-        self, read_version: int | None, end: int | None, *, relaxed: bool
+        self, read_version: int | None, end: int | None, *, appends_count: bool
     ) -> tuple[int | None, int | None]:
         """How many versions after the one read, up to `end`, were met, and how many are exempt.
 
-        Exempt are blind appends, where the level is `relaxed`: below Serializable. None: what was
+        Exempt are blind appends, unless they count for the transaction. None: what was
         read, or what landed, is not recorded.
         """
         if read_version is None or end is None:
             return None, None
         met = range(read_version + 1, end + 1)
-        if not relaxed:
+        if appends_count:
             return len(met), 0
         known = [self.blind[version] for version in met if version in self.blind]
         return len(met), sum(known) if len(known) == len(met) else None

@@ -2,16 +2,25 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from django.db.models import Q
 from django.db.models.fields.json import KeyTransform
 
 from lakeui.catalog.models import CommitFile, Table
-from lakeui.conflicts.lanes.bars import Bar
+from lakeui.conflicts.lanes.bars import Bar, BarEnd
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 
-OUTCOMES = ("lost", "absorbed", "running", "committed")
 NULL = "null"
+
+
+class Ending(StrEnum):
+    """What the transactions of a swim-lane are narrowed to."""
+
+    LOST = "lost"
+    ABSORBED = "absorbed"
+    RUNNING = "running"
+    COMMITTED = "committed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +63,10 @@ def counted(bars: Iterable[Bar]) -> Counts:
     given = list(bars)
     return Counts(
         all=len(given),
-        committed=sum(bar.outcome == "committed" for bar in given),
+        committed=sum(bar.outcome is BarEnd.COMMITTED for bar in given),
         lost=sum(bar.is_lost for bar in given),
         absorbed=sum(bool(bar.absorbed) for bar in given),
-        running=sum(bar.outcome == "running" for bar in given),
+        running=sum(bar.outcome is BarEnd.RUNNING for bar in given),
         wasted_ms=sum(bar.wasted_ms for bar in given),
         wasted_bytes=sum(bar.wasted_bytes for bar in given),
     )
@@ -104,9 +113,9 @@ def _ended_so(bar: Bar, outcome: str) -> bool:
     match outcome:
         case "":
             return True
-        case "lost":
+        case Ending.LOST:
             return bar.is_lost
-        case "absorbed":
+        case Ending.ABSORBED:
             return bool(bar.absorbed)
         case _:
             return bar.outcome == outcome
@@ -114,12 +123,12 @@ def _ended_so(bar: Bar, outcome: str) -> bool:
 
 def _only(lane: SwimLane, kept: list[Bar]) -> SwimLane:
     versions = {bar.version for bar in kept if bar.version is not None}
-    ended = tuple(bar for bar in kept if bar.outcome != "running")
+    ended = tuple(bar for bar in kept if bar.outcome is not BarEnd.RUNNING)
     return replace(
         lane,
         lanes=tuple(sorted({bar.lane for bar in kept})),
         bars=ended,
-        running=tuple(bar for bar in kept if bar.outcome == "running"),
+        running=tuple(bar for bar in kept if bar.outcome is BarEnd.RUNNING),
         joints=tuple(joint for joint in lane.joints if joint.version in versions),
         reordered=tuple(each for each in lane.reordered if each.version in versions),
     )

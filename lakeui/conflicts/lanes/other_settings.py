@@ -1,13 +1,14 @@
 """What the neighbouring settings would have made of the versions shown: how many more would lose."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Table
+from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.models import Conflict
-from lakeui.conflicts.replay.what_if import Answer, Verdict, recorded_conflicts, what_if
+from lakeui.conflicts.replay.what_if import Answer, Recorded, recorded_conflicts, what_if
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class OtherSetting:
 
 def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
     """The other level, and the other way to tell writes apart, by replay of what is recorded."""
-    level = IsolationLevel(table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE)
+    level = level_of(None, table)
     rows = table.row_level_eligible
     strict = level is IsolationLevel.SERIALIZABLE
     other = IsolationLevel.WRITE_SERIALIZABLE if strict else IsolationLevel.SERIALIZABLE
@@ -42,7 +43,7 @@ def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
 
 
 def _answer(
-    table: Table, lane: SwimLane, level: IsolationLevel, by_rows: bool, met: Sequence[Conflict]
+    table: Table, lane: SwimLane, level: IsolationLevel, by_rows: bool, met: Recorded
 ) -> Answer:
     return what_if(
         table,

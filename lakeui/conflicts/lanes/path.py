@@ -1,28 +1,37 @@
-"""One transaction's way: the versions it met, what each meeting came to, and what came after."""
+"""One transaction's way: the versions it met, what each overlap came to, and what came after."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from engine.conflict_facts import Verdict
+from engine.conflicts.candidates import counts_appends
+from engine.conflicts.forecast import FORECASTS
 from lakeui.catalog.models import Commit, Table
-from lakeui.conflicts.lanes.bars import Bar
+from lakeui.conflicts.assessment import level_of
+from lakeui.conflicts.conflict_detail.both_sides import decision_of
+from lakeui.conflicts.job_side import JobSide
+from lakeui.conflicts.lanes.bars import Bar, BarEnd
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.lanes.words import met_where
 from lakeui.conflicts.models import Conflict
 
 MET_SHOWN = 24
-_BY_ROWS = ("rows", "row map")
+RESULTS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT, *FORECASTS)
+"""What can come of a version that a transaction overlapped with."""
 _UNNAMED = "an operation not recorded"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A version that was met. `verdict`: exempt, passed, absorbed, lost or open; `why` in words."""
+    """A version that the transaction overlapped with: what came of that, and why in words.
+
+    Where the transaction still runs it is what is forecast: it checks the version when it commits.
+    """
 
     version: int
     operation: str
-    verdict: str
+    verdict: Verdict
     why: str
 
 
@@ -52,7 +61,9 @@ class _Way:
     bar: Bar
     conflict: Conflict | None
     hows: Mapping[int | None, str]
-    recorded: Mapping[int, str]
+    recorded: Mapping[int, Verdict]
+    appends_count: bool
+    running: JobSide | None
 
 
 def lane_path(table: Table, lane: SwimLane, key: str) -> Path | None:
@@ -70,10 +81,30 @@ def lane_path(table: Table, lane: SwimLane, key: str) -> Path | None:
         each for each in lane.joints if bar.version is not None and each.version == bar.version
     ]
     hows = {each.winning_version: each.how for each in joints}
-    way = _Way(bar, conflict, hows, _recorded_verdicts(conflict))
+    way = _Way(
+        bar,
+        conflict,
+        hows,
+        _recorded_verdicts(conflict),
+        appends_count=_appends_count(table, bar),
+        running=_running(table, bar),
+    )
     steps = tuple(_step(commit, way) for commit in commits)
     left_out = max(0, end - bar.read_version - len(steps))
     return Path(bar, steps, left_out, _after(conflict))
+
+
+def _appends_count(table: Table, bar: Bar) -> bool:
+    """Whether blind appends counted for it; a change of metadata is ordered after none."""
+    return counts_appends(level_of(bar.isolation_level, table), changes_terms=bar.changes_metadata)
+
+
+def _running(table: Table, bar: Bar) -> JobSide | None:
+    """The job that runs, to be forecast with what landed; None of what has ended."""
+    if bar.outcome is not BarEnd.RUNNING or bar.job_id is None:
+        return None
+    job = table.jobs.filter(pk=bar.job_id).first()
+    return JobSide(job) if job is not None else None
 
 
 def _conflict(table: Table, bar: Bar) -> Conflict | None:
@@ -83,7 +114,7 @@ def _conflict(table: Table, bar: Bar) -> Conflict | None:
 
 def _end(table: Table, bar: Bar) -> int | None:
     """The last version that was met."""
-    if bar.outcome == "running":
+    if bar.outcome is BarEnd.RUNNING:
         return table.version
     return bar.winning_version if bar.version is None else bar.version - 1
 
@@ -93,27 +124,29 @@ def _step(commit: Commit, way: _Way) -> Step:
     return Step(commit.version, commit.operation, verdict, why)
 
 
-def _decided(commit: Commit, way: _Way) -> tuple[str, str] | None:
+def _decided(commit: Commit, way: _Way) -> tuple[Verdict, str] | None:
     """Of a version that the two sides' files or rows were held against."""
     version, name = commit.version, commit.operation or _UNNAMED
     if way.conflict is not None and version == way.conflict.winning_version:
         where = met_where(way.conflict) or way.conflict.rule.replace("_", " ")
-        return "lost", _joined(name, where)
+        return Verdict.CONFLICT, _joined(name, where)
     if version in way.hows:
-        return "absorbed", _joined(name, way.hows[version].partition(": ")[2])
-    said = way.recorded.get(version)
-    return ("absorbed", f"{name}, told apart by {said}") if said in _BY_ROWS else None
+        return Verdict.RESOLVED, _joined(name, way.hows[version].partition(": ")[2])
+    if way.recorded.get(version) is Verdict.RESOLVED:
+        return Verdict.RESOLVED, f"{name}, resolved at row level"
+    return None
 
 
-def _let_by(commit: Commit, way: _Way) -> tuple[str, str]:
+def _let_by(commit: Commit, way: _Way) -> tuple[Verdict, str]:
     """Of a version in whose files nothing was met, or which does not count."""
-    bar, name = way.bar, commit.operation or _UNNAMED
-    relaxed = bar.isolation_level != "Serializable" and not bar.changes_metadata
-    if commit.is_blind_append and relaxed and way.recorded.get(commit.version) != "pass":
-        return "exempt", "blind append, exempt"
-    if bar.outcome == "running":
-        return "open", f"{name}, checked at commit"
-    return "passed", f"{name}, {_why_passed(bar)}"
+    name = commit.operation or _UNNAMED
+    if way.running is not None:
+        told = way.running.with_commit(commit, None)
+        return told.verdict, f"{name}, {told.why}"
+    appends_count = way.appends_count or way.recorded.get(commit.version) is Verdict.PASSES
+    if commit.is_blind_append and not appends_count:
+        return Verdict.EXEMPT, "blind append, exempt"
+    return Verdict.PASSES, f"{name}, {_why_passed(way.bar)}"
 
 
 def _why_passed(bar: Bar) -> str:
@@ -124,17 +157,17 @@ def _joined(*words: str) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _recorded_verdicts(conflict: Conflict | None) -> Mapping[int, str]:
+def _recorded_verdicts(conflict: Conflict | None) -> Mapping[int, Verdict]:
     """What the engine recorded of the winners before: the strongest of its checks' verdicts."""
-    facts: Any = conflict.facts if conflict is not None else None
-    decision = (facts.get("decision") if isinstance(facts, dict) else None) or {}
-    winners: Iterable[Any] = decision.get("winners") or ()
-    return {int(each["version"]): _strongest(each.get("verdicts") or {}) for each in winners}
+    decision = decision_of(conflict) if conflict is not None else None
+    winners = decision.winners if decision is not None else ()
+    return {winner.version: _strongest(winner.verdicts.values()) for winner in winners}
 
 
-def _strongest(verdicts: Mapping[str, str]) -> str:
-    order = ("conflict", "row map", "rows", "exempt", "pass")
-    return next((name for name in order if name in verdicts.values()), "none")
+def _strongest(verdicts: Iterable[Verdict]) -> Verdict:
+    said = set(verdicts)
+    order = (Verdict.CONFLICT, Verdict.RESOLVED, Verdict.EXEMPT, Verdict.PASSES)
+    return next((verdict for verdict in order if verdict in said), Verdict.NOTHING)
 
 
 def _after(conflict: Conflict | None) -> NextAttempt | None:

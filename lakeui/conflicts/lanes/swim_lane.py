@@ -20,6 +20,7 @@ from lakeui.conflicts.lanes.landed import landed_around
 from lakeui.conflicts.lanes.words import Properties, properties_of, resolved
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import History, recorded_history, unexplained
+from lakeui.jobs.models import Job, JobAttempt
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
@@ -85,7 +86,7 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
     read += [conflict.read_version for conflict in lost]
     read += [row["attempt_rows__read_version"] for row in runs]
     landed = landed_around(table, read, start, end)
-    around = Around(landed, _jobs(table, start, end), joints, _properties_before(table, end))
+    around = Around(table, landed, _jobs(table, start, end), joints, _properties_before(table, end))
     bars = [landed_bar(commit, around) for commit in commits]
     bars += [lost_bar(conflict, around) for conflict in lost]
     bars.sort(key=lambda bar: bar.finished_at or _NOT_YET)
@@ -146,7 +147,9 @@ def _joint(conflict: Conflict, how: str) -> Joint:
 
 def _jobs(table: Table, start: int, end: int) -> Mapping[int, Mapping[str, Any]]:
     """Which job of ours committed a version, in which attempt, and when that began."""
-    landed = Q(committed_version__range=(start, end), attempt_rows__outcome="committed")
+    landed = Q(
+        committed_version__range=(start, end), attempt_rows__outcome=JobAttempt.Outcome.COMMITTED
+    )
     rows = table.jobs.filter(landed).values(
         "committed_version", "id", "attempt_rows__started_at", "attempt_rows__number"
     )
@@ -158,9 +161,9 @@ def _running(table: Table, end: int) -> Sequence[Mapping[str, Any]]:
     if end != (table.version or 0):
         return []
     rows = table.jobs.filter(
-        state__in=("running", "committing"),
+        state__in=Job.AT_WORK,
         dry_run=False,
-        attempt_rows__outcome="running",
+        attempt_rows__outcome=JobAttempt.Outcome.RUNNING,
         attempt_rows__read_version__isnull=False,
     )
     return list(rows.order_by("started_at").values(*_RUN)[:_RUNNING_SHOWN])

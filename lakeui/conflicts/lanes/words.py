@@ -8,12 +8,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from engine.conflict_facts import Rule
 from lakeui.catalog.families import family_of
 from lakeui.catalog.models import Commit
 from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.models import Conflict
 
-_CHANGED = {"metadata_changed": "metadata changed", "protocol_changed": "protocol changed"}
+_CHANGED = {
+    Rule.METADATA_CHANGED: "metadata changed",
+    Rule.PROTOCOL_CHANGED: "protocol changed",
+}
 _SHORT_NAMES = {
     "delta.deletedFileRetentionDuration": "retention",
     "delta.logRetentionDuration": "log retention",
@@ -46,12 +50,12 @@ def did(commit: Commit, before: Properties) -> str:
 
 def met_where(conflict: Conflict) -> str:
     """What a loser and its winner met at: 3 rows in 1 file, 17 new rows match, metadata changed."""
-    rows, files = conflict.row_count, conflict.file_count
-    if conflict.rule in _CHANGED:
-        return _CHANGED[conflict.rule]
-    if rows and conflict.rule == "data_added":
+    rows, files, rule = conflict.row_count, conflict.file_count, conflict.decided_by
+    if rule in _CHANGED:
+        return _CHANGED[rule]
+    if rows and rule is Rule.DATA_ADDED:
         return f"{_counted(rows, 'new row')} {'matches' if rows == 1 else 'match'}"
-    where = _counted(files, "new file" if conflict.rule == "data_added" else "file")
+    where = _counted(files, "new file" if rule is Rule.DATA_ADDED else "file")
     if rows:
         return f"{_counted(rows, 'row')} in {where}" if files else _counted(rows, "row")
     return where if files else ""

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from django.db.models.fields.json import KeyTextTransform
 
+from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.replay_history import replay_history
 from lakeui.catalog.models import Table
@@ -20,11 +21,11 @@ from lakeui.conflicts.replay.recorded_history import recorded_history
 from lakeui.conflicts.replay.what_if import (
     Answer,
     CommitVerdict,
-    Verdict,
     became,
     recorded_conflicts,
     what_if,
 )
+from lakeui.jobs.models import JobAttempt
 
 LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
 SETTINGS = tuple((level, by_rows) for level in LEVELS for by_rows in (True, False))
@@ -117,10 +118,10 @@ class Replay:
 def replay(
     table: Table, level: IsolationLevel, *, row_level: bool, versions: tuple[int, int]
 ) -> Replay:
-    """The whole answer, in five queries whatever the range."""
+    """The whole answer, in six queries whatever the range."""
     first, last = versions
     history, met = recorded_history(table, first, last), recorded_conflicts(table, first, last)
-    sides = _Sides(table, first, last, met)
+    sides = _Sides(table, first, last, met.conflicts)
     replayed = {
         each: tuple(replay_history(history.commits, history.table, each)) for each in LEVELS
     }
@@ -136,7 +137,7 @@ def replay(
     return Replay(
         answer=asked,
         overlaps=tuple(sorted(all_of_them[level, row_level], key=_worst_first)),
-        lost_now=sum(each.kind != Conflict.Kind.ABSORBED for each in met),
+        lost_now=sum(each.kind != Conflict.Kind.ABSORBED for each in met.conflicts),
         totals=tuple(_totals(*setting, each) for setting, each in all_of_them.items()),
     )
 
@@ -230,7 +231,7 @@ class _Sides:
 def _job_times(table: Table, first: int, last: int) -> Mapping[int, int]:
     """How long the attempt of ours took that became a version, in ms."""
     landed = table.jobs.filter(
-        committed_version__range=(first, last), attempt_rows__outcome="committed"
+        committed_version__range=(first, last), attempt_rows__outcome=JobAttempt.Outcome.COMMITTED
     )
     rows = landed.values_list(
         "committed_version", "attempt_rows__started_at", "attempt_rows__finished_at"

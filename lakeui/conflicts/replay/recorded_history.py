@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from engine.actions.codec import decode_lines
 from engine.actions.commit_info import CommitInfo
-from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.candidates import counts_appends
 from engine.conflicts.replay_history import (
     RecordedTable,
     UnexplainedSnapshot,
@@ -14,6 +14,7 @@ from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import EngineError
 from engine.schema.types import StructType, parse_schema
 from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.assessment import level_of
 
 MAX_VERSIONS = 500
 
@@ -36,9 +37,9 @@ def unexplained(
     """
     history = history or recorded_history(table, first, last)
     serializable = {
-        each.version
-        for each in history.commits
-        if (each.info.isolation_level or table.isolation_level) == IsolationLevel.SERIALIZABLE
+        commit.version
+        for commit in history.commits
+        if counts_appends(level_of(commit.info.isolation_level, table))
     }
     found = unexplained_snapshots(history.commits, history.table)
     return tuple(each for each in found if each.later_version not in serializable)
@@ -81,12 +82,17 @@ def _schema(table: Table) -> StructType:
 
 def decoded(row: Commit) -> WinningCommit | None:
     """A mirrored commit as it was written; None where its text is not kept whole."""
-    text = row.raw.encode("utf-8")
-    if not text or len(text) < row.raw_bytes:
+    return decoded_text(row.version, row.raw, row.raw_bytes)
+
+
+def decoded_text(version: int, raw: str, raw_bytes: int) -> WinningCommit | None:
+    """A commit of so many bytes from its text; None where that is not whole, or cannot be read."""
+    text = raw.encode("utf-8")
+    if not text or len(text) < raw_bytes:
         return None
     try:
         actions = tuple(decode_lines(text))
     except EngineError:
         return None
     info = next((each for each in actions if isinstance(each, CommitInfo)), None)
-    return WinningCommit(version=row.version, actions=actions, info=info or CommitInfo())
+    return WinningCommit(version=version, actions=actions, info=info or CommitInfo())

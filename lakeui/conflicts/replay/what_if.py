@@ -5,48 +5,22 @@ Losers left no commit: of them the recorded facts are judged. Where what is reco
 it, the answer is "undecidable", with the reason.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from django.db.models.fields.json import KeyTransform
-
-from engine.conflicts.checker import FILE_RULES
+from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.recorded import Asked, RecordedConflict, judge_commit, judge_conflict
 from engine.conflicts.replay_history import WhatIf, replay_history
 from engine.conflicts.transaction_info import WinningCommit
-from engine.errors import ConflictFacts
 from lakeui.catalog.models import Table
+from lakeui.conflicts.assessment import eligible_setting
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import History, latest_versions, recorded_history
+from lakeui.conflicts.replay.records import records_of, to_judge
 
 DEFAULT_VERSIONS = 100
 MAX_CONFLICTS = 2_000
-_DATA_ADDED = "data_added"
-_JUDGED_BY = (
-    "table",
-    "kind",
-    "rule",
-    "isolation_level",
-    "occurred_at",
-    "read_version",
-    "attempted_version",
-    "winning_version",
-    "current_operation",
-    "current_user_name",
-    "winner_operation",
-    "wasted_ms",
-    "wasted_bytes",
-    "job__committed_version",
-)
-
-
-class Verdict(StrEnum):
-    """What would have become of a write."""
-
-    PASSES = "passes"
-    CONFLICT = "conflict"
-    UNDECIDABLE = "undecidable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +69,14 @@ class Answer:
     is_capped: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The conflicts with a range of versions, in their order, and each as it is judged."""
+
+    conflicts: tuple[Conflict, ...]
+    records: Mapping[int, RecordedConflict]
+
+
 def what_if(  # noqa: PLR0913 - what is given spares a query
     table: Table,
     level: IsolationLevel,
@@ -102,7 +84,7 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
     row_level: bool,
     versions: tuple[int, int] | None = None,
     history: History | None = None,
-    conflicts: Sequence[Conflict] | None = None,
+    conflicts: Recorded | None = None,
     replayed: Sequence[WhatIf] | None = None,
 ) -> Answer:
     """Judge a range of versions, the latest hundred by default, under another setting.
@@ -112,41 +94,70 @@ def what_if(  # noqa: PLR0913 - what is given spares a query
     """
     first, last = versions or latest_versions(table, DEFAULT_VERSIONS)
     history = history or recorded_history(table, first, last)
-    met = recorded_conflicts(table, first, last) if conflicts is None else conflicts
-    absorbed = _absorbed_by(met)
+    met = conflicts or recorded_conflicts(table, first, last)
     if replayed is None:
         replayed = tuple(replay_history(history.commits, history.table, level))
-    landed = {each.version: each for each in history.commits}
-    judged = [
-        _Landed(each, landed[each.version], absorbed.get(each.version, ())).judged(
-            level,
-            row_level=row_level,
-            by_rows_now=table.row_level_eligible,
-            unseen=_unseen(landed[each.version], history),
-        )
-        for each in replayed
-        if each.met or _unseen(landed[each.version], history)
-    ]
+    asked = Asked(level, row_level, table.row_level_eligible, eligible_setting(table, level))
     return Answer(
         level=str(level),
         row_level=row_level,
         first=first,
         last=last,
-        commits=tuple(judged),
-        conflicts=tuple(_conflict_verdict(each, table, level, row_level=row_level) for each in met),
+        commits=tuple(_commits(replayed, history, met, asked)),
+        conflicts=tuple(_conflicts(met, asked)),
         not_replayed=tuple(sorted(history.missing)),
-        is_capped=len(met) == MAX_CONFLICTS,
+        is_capped=len(met.conflicts) == MAX_CONFLICTS,
     )
 
 
-def recorded_conflicts(table: Table, first: int, last: int) -> tuple[Conflict, ...]:
-    """The conflicts with a range of versions, in their order, the latest of them; without facts."""
+def recorded_conflicts(table: Table, first: int, last: int) -> Recorded:
+    """The latest of them, in two queries."""
     met = table.conflicts.filter(winning_version__range=(first, last)).exclude(
         kind=Conflict.Kind.REPORTED
     )
-    blind = KeyTransform("is_blind_append", KeyTransform("winner", "facts"))
-    rows = met.select_related("job").only(*_JUDGED_BY).annotate(winner_is_blind=blind)
-    return tuple(rows.order_by("-winning_version", "-id")[:MAX_CONFLICTS])[::-1]
+    latest = to_judge(met).order_by("-winning_version", "-id")[:MAX_CONFLICTS]
+    conflicts = tuple(reversed(latest))
+    return Recorded(conflicts, records_of(table, conflicts))
+
+
+def _commits(
+    replayed: Sequence[WhatIf], history: History, met: Recorded, asked: Asked
+) -> Iterator[CommitVerdict]:
+    resolved = _resolved_by(met.conflicts)
+    landed = {commit.version: commit for commit in history.commits}
+    for found in replayed:
+        unseen = _unseen(landed[found.version], history)
+        if not (found.met or unseen):
+            continue
+        judged = judge_commit(
+            found,
+            asked,
+            recorded_level=landed[found.version].info.isolation_level,
+            resolved=resolved.get(found.version, ()),
+            unseen=unseen,
+        )
+        yield CommitVerdict(
+            found.version,
+            found.operation,
+            found.met,
+            judged.verdict,
+            judged.why,
+            judged.rule,
+            judged.winning_version,
+        )
+
+
+def _conflicts(met: Recorded, asked: Asked) -> Iterator[ConflictVerdict]:
+    for conflict in met.conflicts:
+        judged = judge_conflict(met.records[conflict.pk], asked)
+        yield ConflictVerdict(
+            conflict.pk,
+            conflict.kind,
+            conflict.rule,
+            judged.verdict,
+            judged.why,
+            became(conflict),
+        )
 
 
 def _unseen(commit: WinningCommit, history: History) -> bool:
@@ -157,7 +168,7 @@ def _unseen(commit: WinningCommit, history: History) -> bool:
     return any(read_version < version < commit.version for version in history.missing)
 
 
-def _absorbed_by(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
+def _resolved_by(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
     """The versions that a version absorbed a conflict with."""
     found: dict[int, list[int]] = {}
     for each in conflicts:
@@ -173,102 +184,3 @@ def became(conflict: Conflict) -> int | None:
         return None
     committed = conflict.job.committed_version if conflict.job else None
     return conflict.attempted_version if committed is None else committed
-
-
-@dataclass(frozen=True, slots=True)
-class _Landed:
-    """A commit, what its replay found, and the versions with which rows alone kept it apart."""
-
-    found: WhatIf
-    commit: WinningCommit
-    absorbed: Sequence[int]
-
-    def judged(
-        self, level: IsolationLevel, *, row_level: bool, by_rows_now: bool, unseen: bool
-    ) -> CommitVerdict:
-        """That it landed tells more than a replay can, where it was checked as strictly as asked."""
-        alike = row_level or not (by_rows_now or self.found.certain or self.absorbed)
-        if alike and _is_as_strict(self.commit.info.isolation_level, level):
-            why = "it landed at this level or a stricter one"
-            return self._verdict(Verdict.PASSES, why)
-        facts = self.found.conflict
-        if self.absorbed and not row_level:
-            why = "rows alone kept the two apart: by files they conflict"
-            return self._verdict(
-                Verdict.CONFLICT, why, min(self.absorbed), facts.rule if facts else None
-            )
-        if facts is None and unseen:
-            return self._verdict(Verdict.UNDECIDABLE, "a commit in between is not kept whole")
-        if facts is None:
-            return self._verdict(Verdict.PASSES, "no check of the engine stops it")
-        verdict, why = self._by_replay(facts, row_level=row_level)
-        return self._verdict(verdict, why, facts.winner.version, facts.rule)
-
-    def _by_replay(self, facts: ConflictFacts, *, row_level: bool) -> tuple[Verdict, str]:
-        if not self.found.certain:
-            why = "what it read is not recorded; had it read everything, it would conflict"
-            return Verdict.UNDECIDABLE, why
-        if row_level and facts.rule in FILE_RULES:
-            why = "it would conflict by files; which rows each side touched is not recorded"
-            return Verdict.UNDECIDABLE, why
-        return Verdict.CONFLICT, facts.what
-
-    def _verdict(
-        self, verdict: Verdict, why: str, winner: int | None = None, rule: str | None = None
-    ) -> CommitVerdict:
-        found = self.found
-        return CommitVerdict(found.version, found.operation, found.met, verdict, why, rule, winner)
-
-
-def _is_as_strict(recorded: str | None, asked: IsolationLevel) -> bool:
-    """Whether a commit passed checks as strict as asked. What moves no data has its own level."""
-    if recorded in (IsolationLevel.SERIALIZABLE, IsolationLevel.SNAPSHOT):
-        return True
-    return recorded == IsolationLevel.WRITE_SERIALIZABLE == asked
-
-
-def _conflict_verdict(
-    conflict: Conflict, table: Table, level: IsolationLevel, *, row_level: bool
-) -> ConflictVerdict:
-    judge = _of_absorbed if conflict.kind == Conflict.Kind.ABSORBED else _of_lost
-    verdict, why = judge(conflict, table, level, row_level)
-    return ConflictVerdict(
-        conflict.pk, conflict.kind, conflict.rule, verdict, why, became(conflict)
-    )
-
-
-def _of_absorbed(
-    conflict: Conflict, _table: Table, level: IsolationLevel, row_level: bool
-) -> tuple[Verdict, str]:
-    if not row_level:
-        return Verdict.CONFLICT, "rows alone kept the two apart: by files they conflict"
-    if level == IsolationLevel.SERIALIZABLE != conflict.isolation_level:
-        why = (
-            "rows that blind appends added then count too, and whether it matched them is not kept"
-        )
-        return Verdict.UNDECIDABLE, why
-    return Verdict.PASSES, "their rows were different"
-
-
-def _of_lost(
-    conflict: Conflict, table: Table, level: IsolationLevel, row_level: bool
-) -> tuple[Verdict, str]:
-    if conflict.rule and conflict.rule not in FILE_RULES:
-        return Verdict.CONFLICT, "it has nothing to do with the level or with rows"
-    if row_level and not table.row_level_eligible:
-        return Verdict.UNDECIDABLE, "which rows each side touched is not recorded"
-    if conflict.rule != _DATA_ADDED or level == IsolationLevel.SERIALIZABLE:
-        return Verdict.CONFLICT, "files that one side removed, or added data, count at every level"
-    if conflict.isolation_level != IsolationLevel.SERIALIZABLE:
-        return Verdict.CONFLICT, "it was lost at this level"
-    return _of_blind_append(conflict)
-
-
-def _of_blind_append(conflict: Conflict) -> tuple[Verdict, str]:
-    """Lost at Serializable because data was added; asked for WriteSerializable."""
-    blind = getattr(conflict, "winner_is_blind", None)
-    if blind is None:
-        return Verdict.UNDECIDABLE, "whether the winner was a blind append is not recorded"
-    if blind:
-        return Verdict.PASSES, "the winner was a blind append, which may be ordered after it"
-    return Verdict.CONFLICT, "the winner was no blind append"

@@ -60,7 +60,7 @@ def told(fact: str, message: str) -> str | None:
 
 
 def told_number(fact: str, message: str) -> int | None:
-    """The same of a fact that is a number."""
+    """The number that a message gives for a fact, None where it gives none."""
     text = told(fact, message)
     return int(text) if text else None
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from engine.conflict_facts import Verdict
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
-from lakeui.conflicts.replay.what_if import Verdict
 from lakeui.conflicts.reports.links import LinkedReport
 
 _DAY = timedelta(hours=24)

@@ -1,8 +1,9 @@
 """What helps against a conflict of which only a message is known, best first."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from engine.conflict_facts import Subclass
 from engine.errors import Remedy
 
 _EXAMPLE = "date = '2026-11-02'"
@@ -62,15 +63,17 @@ _FEWER = Remedy(
 
 OF_EVERY_RETRY = (_RETRY, _RESTART)
 
-_BY_SUBCLASS: dict[str, tuple[Remedy, ...]] = {
-    "ROW_LEVEL_CHANGES": (_SAME_ROWS,),
-    "ALLOTTED_TIME_EXCEEDED": (_TIME,),
-    "WHOLE_TABLE_READ": (_CONDITION,),
-    "EMPTY_READ_PREDICATES": (_CONDITION,),
-    "METADATA_CHANGE": (_QUIET,),
-    "PROTOCOL_CHANGE": (_QUIET,),
+_BY_SUBCLASS: Mapping[str, tuple[Remedy, ...]] = {
+    Subclass.ROW_LEVEL_CHANGES: (_SAME_ROWS,),
+    Subclass.ALLOTTED_TIME_EXCEEDED: (_TIME,),
+    Subclass.WHOLE_TABLE_READ: (_CONDITION,),
+    Subclass.EMPTY_READ_PREDICATES: (_CONDITION,),
+    Subclass.METADATA_CHANGE: (_QUIET,),
+    Subclass.PROTOCOL_CHANGE: (_QUIET,),
 }
-_IN_PARTITIONS = frozenset({"", "WITH_PARTITION_HINT", "PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE"})
+_IN_PARTITIONS = frozenset(
+    {"", Subclass.WITH_PARTITION_HINT, Subclass.PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE}
+)
 _BY_CODE: dict[str, tuple[Remedy, ...]] = {
     "DELTA_CONCURRENT_APPEND": (_LAYOUT, VECTORS),
     "DELTA_CONCURRENT_DELETE_READ": (_LAYOUT, VECTORS),

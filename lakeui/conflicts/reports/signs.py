@@ -6,8 +6,11 @@ a concurrent transaction …"), Delta Kernel, and this engine ("Version 7 (DELET
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from engine.conflict_facts import Rule, Subclass
 
 
 class Source(StrEnum):
@@ -135,28 +138,28 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
-RULE_OF_CODE = {  # the check of this engine that stands for it
-    "DELTA_PROTOCOL_CHANGED": "protocol_changed",
-    "DELTA_METADATA_CHANGED": "metadata_changed",
-    "DELTA_CONCURRENT_TRANSACTION": "application_committed",
-    "DELTA_CONCURRENT_APPEND": "data_added",
-    "DELTA_CONCURRENT_DELETE_READ": "read_file_removed",
-    "DELTA_CONCURRENT_DELETE_DELETE": "removed_file_removed",
+RULE_OF_CODE: Mapping[str, Rule] = {  # the check of this engine that stands for it
+    "DELTA_PROTOCOL_CHANGED": Rule.PROTOCOL_CHANGED,
+    "DELTA_METADATA_CHANGED": Rule.METADATA_CHANGED,
+    "DELTA_CONCURRENT_TRANSACTION": Rule.APPLICATION_COMMITTED,
+    "DELTA_CONCURRENT_APPEND": Rule.DATA_ADDED,
+    "DELTA_CONCURRENT_DELETE_READ": Rule.READ_FILE_REMOVED,
+    "DELTA_CONCURRENT_DELETE_DELETE": Rule.REMOVED_FILE_REMOVED,
 }
 
-SUBCLASSES: dict[str, str] = {
-    "WITHOUT_HINT": "Nothing more is said of where they met.",
-    "WITH_PARTITION_HINT": "They met in the partitions named.",
-    "ROW_LEVEL_CHANGES": "They touched the same rows.",
-    "WHOLE_TABLE_READ": "This write read the whole table.",
-    "EMPTY_READ_PREDICATES": "This write had no condition, and so read everything.",
-    "ALLOTTED_TIME_EXCEEDED": "Their rows could not be told apart in the time allowed.",
-    "CHANGE_TYPE_COLUMN": "A column named _change_type keeps rows from being told apart.",
-    "METADATA_CHANGE": "The winner changed the metadata too.",
-    "PROTOCOL_CHANGE": "The winner changed the protocol too.",
-    "PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE": "Rows could not be told apart on a partitioned table.",
-    "PREDICATES_NEED_REWRITE": "The conditions could not be applied to single rows.",
-    "WHOLE_TABLE_REPLACE": "The winner replaced the whole table.",
+SUBCLASSES: Mapping[str, str] = {
+    Subclass.WITHOUT_HINT: "Nothing more is said of where they met.",
+    Subclass.WITH_PARTITION_HINT: "They met in the partitions named.",
+    Subclass.ROW_LEVEL_CHANGES: "They touched the same rows.",
+    Subclass.WHOLE_TABLE_READ: "This write read the whole table.",
+    Subclass.EMPTY_READ_PREDICATES: "This write had no condition, and so read everything.",
+    Subclass.ALLOTTED_TIME_EXCEEDED: "Their rows could not be told apart in the time allowed.",
+    Subclass.CHANGE_TYPE_COLUMN: "A column named _change_type keeps rows from being told apart.",
+    Subclass.METADATA_CHANGE: "The winner changed the metadata too.",
+    Subclass.PROTOCOL_CHANGE: "The winner changed the protocol too.",
+    Subclass.PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE: "Rows could not be told apart on a partitioned table.",
+    Subclass.PREDICATES_NEED_REWRITE: "The conditions could not be applied to single rows.",
+    Subclass.WHOLE_TABLE_REPLACE: "The winner replaced the whole table.",
 }
 
 SOURCE_SIGNS: tuple[tuple[Source, re.Pattern[str]], ...] = (

@@ -4,16 +4,17 @@ A pure function of the report and what the mirror adds to it. What neither tells
 known.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from engine.conflict_facts import Rule, Subclass
 from engine.conflicts.checker import CHECKS, FILE_RULES
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.reports.links import LinkedReport
 from lakeui.conflicts.reports.messages import ReportedConflict
 from lakeui.conflicts.reports.signs import RULE_OF_CODE, Source
 
-_RULES = tuple(check.name for check in CHECKS)
-_ROWS = "ROW_LEVEL_CHANGES"
+_RULES = tuple(check.rule for check in CHECKS)
 _HEADLINES = {
     "DELTA_CONCURRENT_APPEND": "Your write should have seen rows it did not see",
     "DELTA_CONCURRENT_DELETE_READ": "What your write had read is no longer there",
@@ -33,26 +34,29 @@ _DID = {  # what the winner did: before the table's name, and after it
     "DELTA_CONCURRENT_TRANSACTION": ("committed to", "under the application id that yours uses"),
 }
 _LANDED = ("landed in", "after your write had read it")
-_WHY = {
-    "read_file_removed": "What was read and is gone counts at every level.",
-    "removed_file_removed": "A file can be removed once, at every level.",
-    "metadata_changed": "A change of metadata stops every write that began before it.",
-    "protocol_changed": "A change of protocol stops every write that began before it.",
-    "application_committed": "Under one application id each batch may land once.",
+_WHY: Mapping[Rule, str] = {
+    Rule.READ_FILE_REMOVED: "What was read and is gone counts at every level.",
+    Rule.REMOVED_FILE_REMOVED: "A file can be removed once, at every level.",
+    Rule.METADATA_CHANGED: "A change of metadata stops every write that began before it.",
+    Rule.PROTOCOL_CHANGED: "A change of protocol stops every write that began before it.",
+    Rule.APPLICATION_COMMITTED: "Under one application id each batch may land once.",
 }
 _OPEN_SOURCE = frozenset({Source.DELTA_SPARK, Source.DELTA_RS, Source.DELTA_KERNEL, Source.TRINO})
 _ALL_READ = ("the whole table", "your write had read all of it")
 _NO_ROWS = ("files, not rows", "rows cannot be told apart by such a condition or schema")
-_DECIDED = {  # by the sub-class: by what, and why
-    "ROW_LEVEL_CHANGES": ("rows", "they were compared, and both writes had changed the same"),
-    "ALLOTTED_TIME_EXCEEDED": (
+_DECIDED: Mapping[str, tuple[str, str]] = {  # by the sub-class: by what, and why
+    Subclass.ROW_LEVEL_CHANGES: (
+        "rows",
+        "they were compared, and both writes had changed the same",
+    ),
+    Subclass.ALLOTTED_TIME_EXCEEDED: (
         "files, not rows",
         "rows could not be told apart in the time one commit has",
     ),
-    "WHOLE_TABLE_READ": _ALL_READ,
-    "EMPTY_READ_PREDICATES": _ALL_READ,
-    "PREDICATES_NEED_REWRITE": _NO_ROWS,
-    "CHANGE_TYPE_COLUMN": _NO_ROWS,
+    Subclass.WHOLE_TABLE_READ: _ALL_READ,
+    Subclass.EMPTY_READ_PREDICATES: _ALL_READ,
+    Subclass.PREDICATES_NEED_REWRITE: _NO_ROWS,
+    Subclass.CHANGE_TYPE_COLUMN: _NO_ROWS,
 }
 _INSERTED = ("numTargetRowsInserted", "numOutputRows")
 
@@ -83,20 +87,20 @@ def verdict_of(linked: LinkedReport) -> ReportVerdict | None:
     found = linked.report.conflict
     if found is None:
         return None
-    rule = RULE_OF_CODE.get(found.code, "")
+    rule = RULE_OF_CODE.get(found.code)
     did, then = _DID.get(found.code, _LANDED)
     decided_by, decided_why = _decided(found, rule, linked.table)
     return ReportVerdict(
         headline="Two writes changed the same rows"
-        if found.subclass == _ROWS
+        if found.subclass == Subclass.ROW_LEVEL_CHANGES
         else _HEADLINES[found.code],
         did=did.format(files=_files(linked.commit)),
         then=then.format(there="that partition" if found.partitions else "it"),
-        ignored_rows=_new_rows(found, linked.commit) if rule == "data_added" else None,
-        rule=rule,
+        ignored_rows=_new_rows(found, linked.commit) if rule is Rule.DATA_ADDED else None,
+        rule=rule or "",
         check=_RULES.index(rule) + 1 if rule else None,
         check_count=len(CHECKS),
-        why=_blindness(linked) if rule == "data_added" else _WHY.get(rule, ""),
+        why=_why(linked, rule) if rule else "",
         decided_by=decided_by,
         decided_why=decided_why,
         retry=_retry(found),
@@ -117,6 +121,10 @@ def _new_rows(found: ReportedConflict, commit: Commit | None) -> int | None:
     return next((int(text) for text in counted if text.isdecimal() and text != "0"), None)
 
 
+def _why(linked: LinkedReport, rule: Rule) -> str:
+    return _blindness(linked) if rule is Rule.DATA_ADDED else _WHY.get(rule, "")
+
+
 def _blindness(linked: LinkedReport) -> str:
     winner = linked.report.conflict.winner if linked.report.conflict else None
     blind = winner.is_blind_append if winner is not None else None
@@ -131,7 +139,7 @@ def _blindness(linked: LinkedReport) -> str:
     return "The winner is no blind append, so its files count at WriteSerializable too."
 
 
-def _decided(found: ReportedConflict, rule: str, table: Table | None) -> tuple[str, str]:
+def _decided(found: ReportedConflict, rule: Rule | None, table: Table | None) -> tuple[str, str]:
     """By what it was decided, and why not by less."""
     if found.subclass in _DECIDED:
         return _DECIDED[found.subclass]

@@ -5,20 +5,17 @@ cannot be understood is left out: what is left then selects more rows than the w
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from engine.conflicts.disjoint import disjoint
 from engine.conflicts.reads import row_obstacle
-from engine.errors import CannotEvaluateError, EngineError
+from engine.errors import EngineError
 from engine.expressions.parse import parse_condition
-from engine.expressions.possible import possible
-from engine.expressions.ranges import UNKNOWN, Range, constant
-from engine.expressions.ranges_of_values import cast_ranges
 from engine.expressions.scope import Relation, Scope
 from engine.expressions.traits import relations_of, split_conjuncts
-from engine.expressions.tree import Call, Column, Expression, Literal
-from engine.expressions.types import common_type
+from engine.expressions.tree import Expression
 from engine.schema.types import StructType, parse_schema
 
 MAX_CHARACTERS = 4_000
@@ -72,66 +69,7 @@ def shape_of(text: str) -> str:
 def certainly_apart(one_text: str, other_text: str, schema_json: str) -> bool:
     """Whether it is certain that no row fits both conditions; False where it cannot be told."""
     one, other = understood(one_text, schema_json), understood(other_text, schema_json)
-    return any(
-        not possible(part, _bounds(against)).true
-        for mine, against in ((one, other), (other, one))
-        for part in mine.target_parts
-    )
-
-
-def _bounds(condition: Condition) -> Callable[[Column], Range]:
-    """What a column can be in rows that a condition selects."""
-    known: dict[tuple[str, ...], Range] = {}
-    for part in condition.target_parts:
-        match part:
-            case Call(function, (Column() as column, *options)):
-                found = _range(function, column, options)
-                known[column.path] = _narrowed(known.get(column.path, UNKNOWN), found)
-            case _:
-                continue
-    return lambda column: known.get(column.path, UNKNOWN)
-
-
-def _range(function: str, column: Column, options: Sequence[Expression]) -> Range:
-    """The values of a column for which a comparison with literals can be true."""
-    values = [_in_type_of(column, each) for each in options]
-    known = [each for each in values if each is not None]
-    if not known or len(known) < len(values):
-        return UNKNOWN
-    match function:
-        case "=" | "in":
-            low, high = min(each.low for each in known), max(each.high for each in known)
-            return Range(low, high, null=False, nan=False)
-        case "<" | "<=":
-            return Range(None, known[0].high, null=False)
-        case ">" | ">=":
-            return Range(known[0].low, None, null=False)
-        case _:
-            return UNKNOWN
-
-
-def _in_type_of(column: Column, option: Expression) -> Range | None:
-    """A literal as the column's type; None where the two would be compared in another type."""
-    if not isinstance(option, Literal) or option.value is None:
-        return None
-    if common_type([column.type, option.type]) != column.type:
-        return None
-    try:
-        [found] = cast_ranges([constant(option.value)], option.type, column.type)
-    except (CannotEvaluateError, TypeError, ValueError, ArithmeticError):
-        return None
-    return found if found.known and not found.null and not found.nan else None
-
-
-def _narrowed(one: Range, other: Range) -> Range:
-    lows = [each.low for each in (one, other) if each.low is not None]
-    highs = [each.high for each in (one, other) if each.high is not None]
-    return Range(
-        max(lows, default=None),
-        min(highs, default=None),
-        null=one.null and other.null,
-        nan=one.nan and other.nan,
-    )
+    return disjoint(one.target_parts, other.target_parts)
 
 
 @lru_cache(maxsize=256)

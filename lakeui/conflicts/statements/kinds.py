@@ -1,4 +1,9 @@
-"""The kinds of statement that the matrix tells apart, and which of them a recorded operation is."""
+"""Which statement a recorded operation is, for forecasts, and which row of the matrix that has."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.conflicts.statements import StatementKind
 
 INSERT, UPDATE, DELETE, MERGE = "INSERT", "UPDATE", "DELETE", "MERGE"
 OPTIMIZE, ZORDER, DEFINITION = "OPTIMIZE", "OPTIMIZE ZORDER BY", "ALTER, SET"
@@ -6,31 +11,77 @@ OTHER = "other"
 """What overwrites, restores or cleans: it has no row or column of the matrix."""
 KINDS = (INSERT, UPDATE, DELETE, MERGE, OPTIMIZE, ZORDER, DEFINITION)
 
-_WORDS = {
-    INSERT: ("WRITE", "APPEND", "INSERT", "COPY"),
-    UPDATE: ("UPDATE",),
-    DELETE: ("DELETE", "TRUNCATE"),
-    MERGE: ("MERGE",),
-    OPTIMIZE: ("OPTIMIZE", "REORG", "COMPACT"),
-    DEFINITION: ("SET", "UNSET", "ALTER", "ADD", "DROP", "RENAME", "CHANGE", "UPGRADE", "CLUSTER"),
+_BY_NAME = {
+    "STREAMING UPDATE": StatementKind.STREAM,
+    "REORG TABLE UPGRADE UNIFORM": StatementKind.UPGRADE,
+    "CLUSTER BY": StatementKind.CLUSTER_BY,
+    "ADD CONSTRAINT": StatementKind.CHECKED_ALTER,
+    "DROP FEATURE": StatementKind.CHECKED_ALTER,
+    "CREATE TABLE": StatementKind.CREATE,
+    "CREATE TABLE AS SELECT": StatementKind.CREATE,
 }
-_KIND_OF_WORD = {word: kind for kind, words in _WORDS.items() for word in words}
+_BY_FIRST_WORD = {
+    StatementKind.INSERT: ("WRITE", "APPEND", "INSERT", "COPY"),
+    StatementKind.UPDATE: ("UPDATE",),
+    StatementKind.DELETE: ("DELETE",),
+    StatementKind.TRUNCATE: ("TRUNCATE",),
+    StatementKind.MERGE: ("MERGE",),
+    StatementKind.OPTIMIZE: ("OPTIMIZE", "COMPACT"),
+    StatementKind.PURGE: ("REORG", "PURGE"),
+    StatementKind.RESTORE: ("RESTORE",),
+    StatementKind.REPLACE: ("CLONE", "REPLACE", "CREATE"),
+    StatementKind.VACUUM: ("VACUUM",),
+    StatementKind.ALTER: ("SET", "UNSET", "ALTER", "ADD", "DROP", "RENAME", "CHANGE", "UPGRADE"),
+}
+_OF_WORD = {word: kind for kind, words in _BY_FIRST_WORD.items() for word in words}
+_ROWS: Mapping[StatementKind, str] = {
+    StatementKind.INSERT: INSERT,
+    StatementKind.STREAM: INSERT,
+    StatementKind.UPDATE: UPDATE,
+    StatementKind.DELETE: DELETE,
+    StatementKind.TRUNCATE: DELETE,
+    StatementKind.MERGE: MERGE,
+    StatementKind.OPTIMIZE: OPTIMIZE,
+    StatementKind.PURGE: OPTIMIZE,
+    StatementKind.ZORDER: ZORDER,
+    StatementKind.ALTER: DEFINITION,
+    StatementKind.UPGRADE: DEFINITION,
+    StatementKind.CHECKED_ALTER: DEFINITION,
+    StatementKind.CLUSTER_BY: DEFINITION,
+}
 _NO_ORDER = frozenset({None, "", "[]", "null"})
+
+
+def logged_kind(
+    operation: str, parameters: Mapping[str, Any] | None = None
+) -> StatementKind | None:
+    """The statement that a log or a conflict names; None where the name says nothing.
+
+    What was written blindly is told apart by `blind_kind`, not here.
+    """
+    words = operation.upper().replace("_", " ").split()
+    if not words:
+        return None
+    kind = _BY_NAME.get(" ".join(words)) or _OF_WORD.get(words[0])
+    orders = any(orders_rows((parameters or {}).get(name)) for name in ("zOrderBy", "clusterBy"))
+    if kind is StatementKind.OPTIMIZE and (orders or "ZORDER" in words):
+        return StatementKind.ZORDER
+    return kind
+
+
+def orders_rows(columns: object) -> bool:
+    """Whether a compaction's `zOrderBy` or `clusterBy`, as text, names a column."""
+    return (columns if isinstance(columns, str | None) else str(columns)) not in _NO_ORDER
 
 
 def statement_kind(
     operation: str, *, is_blind_append: bool | None = None, z_order: str | None = None
 ) -> str:
-    """The kind of an operation as a log or a conflict names it; a write that read is no INSERT.
+    """The row of the matrix that an operation has; a write that read is no INSERT.
 
     `z_order` is the commit's `zOrderBy` as text. Where blindness is not recorded a write counts as
     an INSERT.
     """
-    words = operation.upper().replace("_", " ").split()
-    if not words:
-        return OTHER
-    kind = INSERT if words[:2] == ["STREAMING", "UPDATE"] else _KIND_OF_WORD.get(words[0], OTHER)
-    if kind == INSERT and is_blind_append is False:
-        return OTHER
-    ordered = kind == OPTIMIZE and (z_order not in _NO_ORDER or "ZORDER" in words)
-    return ZORDER if ordered else kind
+    kind = logged_kind(operation, {"zOrderBy": z_order})
+    row = _ROWS.get(kind, OTHER) if kind else OTHER
+    return OTHER if row == INSERT and is_blind_append is False else row

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 
-from lakeui.conflicts.lanes.bars import NOT_RECORDED, Bar
+from lakeui.conflicts.lanes.bars import NOT_RECORDED, Bar, BarEnd
 from lakeui.conflicts.lanes.swim_lane import SwimLane
 from lakeui.conflicts.lanes.words import engine_name
 from lakeui.pages.charts.swim_axes import Axis, TimeAxis, VersionAxis
 from lakeui.pages.charts.swim_labels import labels_for
-from lakeui.pages.charts.swim_links import bands, joint_links, joints, lost_links, swaps
-from lakeui.pages.charts.swim_shapes import DrawnBar, Lane, SwimChart
+from lakeui.pages.charts.swim_shapes import Band, DrawnBar, Lane, Link, Swap, SwimChart
 from lakeui.pages.operations import FAMILIES, family_of
 
 MAX_LANES = 14
@@ -194,20 +193,20 @@ def _drawn(each: _Placed, lane: Lane, track: int) -> DrawnBar:
 
 
 def _shape(bar: Bar) -> str:
-    if bar.outcome == "running":
+    if bar.outcome is BarEnd.RUNNING:
         return "running"
     return "lost" if bar.is_lost else "blind" if bar.is_blind_append else "solid"
 
 
 def _text(bar: Bar) -> str:
-    if bar.outcome == "running":
+    if bar.outcome is BarEnd.RUNNING:
         return "" if bar.percent is None else f"{bar.percent} %"
     return "start not recorded" if bar.read_version is None else bar.said
 
 
 def _title(bar: Bar) -> str:
     """What a bar says when it is pointed at."""
-    ended = {"running": "running", "committed": f"became v{bar.version}"}
+    ended = {BarEnd.RUNNING: "running", BarEnd.COMMITTED: f"became v{bar.version}"}
     end = ended.get(bar.outcome, f"lost to v{bar.winning_version}")
     read = f"v{bar.read_version}" if bar.read_version is not None else NOT_RECORDED
     words = f"{bar.operation} by {bar.lane}, read {read}, {end}"
@@ -225,3 +224,67 @@ def _labelled(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
         found = labels_for([(bar.x, bar.end_x, bar.text) for bar in bars], width)
         done += [replace(bar, label=label) for bar, label in zip(bars, found, strict=True)]
     return done
+
+
+def joints(
+    data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]
+) -> Iterable[tuple[float, int, str]]:
+    """Where on a bar a conflict was absorbed: at its winner."""
+    for joint in data.joints:
+        bar, x = ends.get(f"v{joint.version}"), _winner_x(joint.winning_version, axis, ends)
+        if bar is not None and x is not None and bar.x <= x <= bar.end_x:
+            yield x, bar.y, f"absorbed v{joint.winning_version}: {joint.how}"
+
+
+def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
+    """From a bar to what it absorbed."""
+    for joint in data.joints:
+        bar, winner = ends.get(f"v{joint.version}"), ends.get(f"v{joint.winning_version}")
+        x = _winner_x(joint.winning_version, axis, ends)
+        if bar is None or winner is None or x is None or bar.y == winner.y:
+            continue
+        if bar.x <= x <= bar.end_x:
+            yield Link(x, x, bar.y, winner.y, winner.y, points_down=winner.y > bar.y)
+
+
+def lost_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
+    """From a loser to its winner."""
+    for bar in data.bars:
+        if not bar.is_lost or bar.winning_version is None:
+            continue
+        loser, winner = ends.get(bar.key), ends.get(f"v{bar.winning_version}")
+        if loser is None or winner is None or loser.y == winner.y:
+            continue
+        down = winner.y > loser.y
+        tip = winner.y - 7 if down else winner.y + 7
+        x = winner.end_x if isinstance(axis, VersionAxis) else loser.end_x
+        begin, end = loser.y + (8 if down else -8), tip - (5 if down else -5)
+        yield Link(x, winner.end_x, begin, end, tip, points_down=down)
+
+
+def bands(metadata: Mapping[int, datetime | None], axis: Axis) -> Iterable[Band]:
+    """Where a version changed the metadata."""
+    for version, moment in metadata.items():
+        x = axis.of(version, moment)
+        if x is not None:
+            yield Band(x, version)
+
+
+def _winner_x(version: int | None, axis: Axis, ends: Mapping[str, DrawnBar]) -> float | None:
+    winner = ends.get(f"v{version}")
+    if winner is not None:
+        return winner.end_x
+    return axis.of(version, None) if isinstance(axis, VersionAxis) else None
+
+
+def swaps(data: SwimLane, axis: Axis) -> Iterable[Swap]:
+    """Only across versions: an order is shown there, not a span."""
+    if isinstance(axis, TimeAxis):
+        return
+    for pair in data.reordered:
+        x1, x2 = axis.of(pair.version, None), axis.of(pair.later, None)
+        if x1 is not None and x2 is not None:
+            text = (
+                f"v{pair.version} takes effect after v{pair.later}: a blind append it did not see"
+            )
+            yield Swap(x1, x2 + min(axis.step * 0.35, 2), text)

@@ -4,15 +4,23 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
 from django import template
+from django.db.models import TextChoices
 from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from engine.conflict_facts import Rule, Verdict
+from engine.conflicts.isolation import IsolationLevel
+from lakeui.conflicts.lanes.bars import BarEnd
+from lakeui.conflicts.lanes.narrowing import Ending
+from lakeui.conflicts.replay.overlaps import Was
+from lakeui.jobs.models import Job, JobAttempt
 from lakeui.pages import file_names, moments, operations, short_words, units
 from lakeui.pages.moments import NOT_RECORDED
 
@@ -30,8 +38,29 @@ for tell in (
 register.filter(moments.left_of)
 register.filter(moments.since)
 
+WORDS: Mapping[str, type[StrEnum] | type[TextChoices]] = {
+    "BarEnd": BarEnd,
+    "Ending": Ending,
+    "Level": IsolationLevel,
+    "Outcome": JobAttempt.Outcome,
+    "Rule": Rule,
+    "State": Job.State,
+    "Verdict": Verdict,
+    "Was": Was,
+}
+"""The words that templates may ask for by name: see `is_word`."""
 _NAME_SHOWN, _DIRECTORY_SHOWN = 22, 24
 _KEPT = 512  # marks and operations are drawn by the hundred, and always alike
+
+
+@register.filter("is")
+def is_word(value: object, name: str) -> bool:
+    """Whether a value is a word of the code: `{% if job.state|is:"State.RUNNING" %}`.
+
+    A template that compares with the word's text would go on to say what the code no longer means.
+    """
+    kind, _, member = name.partition(".")
+    return value == WORDS[kind][member]
 
 
 @register.simple_tag

@@ -10,8 +10,8 @@ from django.utils.safestring import SafeString
 
 from lakeui.jobs.cron_words import cron_in_words
 from lakeui.pages import units
+from lakeui.pages.jobs.run_steps import TaskField, label_of
 from lakeui.pages.moments import NOT_RECORDED, clock_text
-from lakeui.pages.run_steps import TaskField, label_of
 
 register = template.Library()
 

@@ -1,6 +1,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -182,7 +183,6 @@ def test_fields_of_any_type_are_an_action_or_a_typed_error(name: str, fields: di
         '{"add":{"path":"a","partitionValues":{},"size":1,"modificationTime":1,"dataChange":true}}x',
         '{"add":{},"remove":{}}',
         '{"add":null}',
-        '{"metaData":{"id":"a"}}',
         '{"protocol":{"minReaderVersion":"one","minWriterVersion":2}}',
         '{"add":{"path":"a","partitionValues":{},"size":99999999999999999999999,"modificationTime":1,"dataChange":true}}',
         '{"protocol":' + "[" * 100_000 + "]" * 100_000 + "}",
@@ -244,6 +244,51 @@ def test_a_commit_info_whose_known_fields_fit_keeps_the_others_too():
         extra={"notebook": {"id": 1}, "version": 7, "extra": {"a": 1}},
     )
     assert decode('{"commitInfo":{"timestamp":5}}') == CommitInfo(timestamp=5)
+
+
+ONE_OF_EACH = (
+    AddFile(path="a", partition_values={}, size=1, modification_time=1, data_change=True),
+    RemoveFile(path="a", data_change=True),
+    AddCDCFile(path="a", partition_values={}, size=1),
+    Metadata(id="a", schema_string="{}"),
+    Protocol(min_reader_version=1, min_writer_version=2),
+    SetTransaction(app_id="a", version=1),
+    DomainMetadata(domain="a", configuration="{}", removed=False),
+    CommitInfo(operation="WRITE"),
+    CheckpointMetadata(version=1),
+    Sidecar(path="a", size_in_bytes=1, modification_time=1),
+)
+
+
+@pytest.mark.parametrize("action", ONE_OF_EACH, ids=lambda action: type(action).__name__)
+def test_unknown_actions_and_fields_beside_a_known_one_are_passed_over(action: Action):
+    ((name, fields),) = json.loads(encode(action)).items()
+    unknown = {"future": {"add": 1}, "none": None, "number": 3}
+    assert decode(json.dumps({**unknown, name: fields})) == action
+    assert decode(json.dumps({name: fields, **unknown})) == action
+    inside = decode(json.dumps({name: {**fields, "futureField": [1]}, **unknown}))
+    if isinstance(action, CommitInfo):
+        inside = msgspec.structs.replace(inside, extra={})
+    assert inside == action
+
+
+def test_a_line_of_unknown_actions_alone_is_unknown():
+    assert decode('{"future":{"a":1},"other":2}') == UnknownAction(name="future", json='{"a":1}')
+
+
+@pytest.mark.parametrize("second", ['"remove":{"path":"a","dataChange":true}', '"commitInfo":{}'])
+def test_a_line_of_two_known_actions_is_refused(second: str):
+    line = '{"txn":{"appId":"a","version":1},"future":{},' + second + "}"
+    with pytest.raises(MalformedLogError, match="one action expected, found txn, "):
+        decode(line)
+
+
+@pytest.mark.parametrize("schema", ["", ',"schemaString":null'])
+def test_metadata_that_says_no_schema_is_an_action(schema: str):
+    line = '{"metaData":{"id":"a","name":"t","configuration":{"k":"v"}' + schema + "}}"
+    action = decode(line)
+    assert action == Metadata(id="a", name="t", configuration={"k": "v"})
+    assert decode(encode(action)) == action
 
 
 def test_an_unknown_action_is_kept_as_it_was():

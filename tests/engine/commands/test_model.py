@@ -1,6 +1,7 @@
 """Commands as values: from JSON and back, refused by field."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +28,8 @@ _KINDS = {
     "text",
     "condition",
     "expression",
+    "expressions",
+    "assignments",
     "columns",
     "integer",
     "number",
@@ -284,6 +287,14 @@ def test_what_can_lose_rows_says_so():
         "alter_drop_columns",
     }
     assert not destructive & {"append", "optimize", "reorg", "set_properties", "create"}
+
+
+def test_whoever_writes_a_script_is_told_to_use_merge():
+    assert "use MERGE" in COMMANDS["script"].help
+    semantics = Path(__file__).resolve().parents[3] / "docs" / "semantics.md"
+    assert "the key is there twice at either isolation level. `MERGE`" in semantics.read_text(
+        "utf-8"
+    )
 
 
 def test_commands_are_values():

@@ -19,6 +19,7 @@ from engine.schema.types import PrimitiveType, StructField, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
+from tests.engine.made_tables import stage
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def play(case: dict[str, Any], level: str) -> Played:
     error: EngineError | None = None
     version = None
     try:
-        current.stage(*_actions(case["current"]["actions"], current.snapshot))
+        stage(current, *_actions(case["current"]["actions"], current.snapshot))
         version = current.commit(_operation(case["current"]["actions"]))
     except EngineError as raised:
         error = raised
@@ -99,7 +100,7 @@ def _setup_commits(setup: list[Any]) -> list[list[dict[str, Any]]]:
 
 def _commit(table: DeltaTable, actions: list[dict[str, Any]]) -> None:
     txn = table.start_transaction()
-    txn.stage(*_actions(actions, txn.snapshot))
+    stage(txn, *_actions(actions, txn.snapshot))
     txn.commit("Manual Update")
 
 
@@ -111,7 +112,7 @@ def _win(table: DeltaTable, winner: dict[str, Any]) -> None:
         return
     txn = table.start_transaction()
     _read(txn, winner["reads"])
-    txn.stage(*_actions(winner["actions"], txn.snapshot))
+    stage(txn, *_actions(winner["actions"], txn.snapshot))
     txn.commit(_operation(winner["actions"]))
 
 

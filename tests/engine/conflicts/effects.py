@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.conflicts.row_counts import physical_rows
 from engine.log.commits import read_commit
-from engine.transaction.contender import high_water_mark
+from engine.transaction.pending_commit import high_water_mark
 from tests.engine.conflicts.case_player import Played, log_of
 
 _VERSION = "delta.inCommitTimestampEnablementVersion"

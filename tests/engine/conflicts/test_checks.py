@@ -8,9 +8,9 @@ from engine.actions.files import AddCDCFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
 from engine.conflicts.candidates import exempt_after
 from engine.conflicts.checker import CHECKS, Check, find_conflict
-from engine.conflicts.meeting import Meeting
+from engine.conflicts.overlap import Overlap
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
-from tests.engine.conflicts.meetings import add, current, remove, vector, winner
+from tests.engine.conflicts.overlaps import add, current, remove, vector, winner
 
 METADATA = Metadata(id="m", schema_string="{}")
 PROTOCOL = Protocol(min_reader_version=1, min_writer_version=2)
@@ -38,8 +38,8 @@ class Row:
     exempted: tuple[WinningCommit, ...] = ()
 
     @property
-    def meeting(self) -> Meeting:
-        return Meeting(self.current, self.winner, self.exempted)
+    def overlap(self) -> Overlap:
+        return Overlap(self.current, self.winner, self.exempted)
 
 
 READS_A = current(add("n"), reads=("part = 'a'",))
@@ -394,21 +394,21 @@ ROWS = (
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.check}: {row.claim}")
 def test_row(row: Row):
-    conflict = find_conflict(row.meeting)
+    conflict = find_conflict(row.overlap)
     if row.conflicts:
         assert conflict is not None
         assert conflict.conflict.rule == row.check
-        assert isinstance(conflict, next(c.error for c in CHECKS if c.name == row.check))
+        assert isinstance(conflict, next(c.error for c in CHECKS if c.rule == row.check))
     else:
         assert conflict is None
 
 
 def test_every_check_owns_a_row_that_conflicts_and_one_that_does_not():
     owned = {(row.check, row.conflicts) for row in ROWS}
-    assert owned == {(check.name, outcome) for check in CHECKS for outcome in (True, False)}
+    assert owned == {(check.rule, outcome) for check in CHECKS for outcome in (True, False)}
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.rule)
 def test_a_check_without_a_body_is_caught(check: Check):
     silenced = tuple(replace(c, find=lambda _: None) if c is check else c for c in CHECKS)
     lost = [
@@ -416,7 +416,7 @@ def test_a_check_without_a_body_is_caught(check: Check):
         for row in ROWS
         if row.conflicts
         and (
-            (found := find_conflict(row.meeting, silenced)) is None
+            (found := find_conflict(row.overlap, silenced)) is None
             or found.conflict.rule != row.check
         )
     ]
@@ -436,9 +436,9 @@ def test_checks_stand_in_deltas_order():
     )
     left = list(CHECKS)
     while left:
-        found = find_conflict(Meeting(now, everything), tuple(left))
+        found = find_conflict(Overlap(now, everything), tuple(left))
         assert found is not None
-        assert found.conflict.rule == left.pop(0).name
+        assert found.conflict.rule == left.pop(0).rule
 
 
 @pytest.mark.parametrize(
@@ -457,14 +457,14 @@ def test_an_append_is_tested_once_however_many_writers_come_after_it(met, left):
 
 def test_an_append_that_reads_an_exempt_one_is_named_in_the_message():
     row = next(row for row in ROWS if row.claim == "a later reader ends an append's exemption")
-    found = find_conflict(row.meeting)
+    found = find_conflict(row.overlap)
     assert found is not None
     assert "version 6" in str(found)
     assert found.conflict.files[0].role == "added by version 6"
 
 
 def test_the_message_names_partitions_and_a_predicate_that_would_have_helped():
-    found = find_conflict(Meeting(READS_A, winner(add("w"), version=7)))
+    found = find_conflict(Overlap(READS_A, winner(add("w"), version=7)))
     assert found is not None
     assert str(found) == (
         "Version 7 (DELETE) of orders added 1 file in part=a that this UPDATE, reading version 5,"

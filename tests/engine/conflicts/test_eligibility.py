@@ -1,5 +1,8 @@
 """Who takes part in row-level concurrency, and on which runtime."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import pytest
 
 from engine.actions.table import Metadata, Protocol
@@ -18,8 +21,11 @@ def _eligibility(
     supported: bool = True,
     setting: str | None = "true",
     schema: StructType = PLAIN,
+    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> Eligibility:
-    configuration = {} if setting is None else {"delta.enableDeletionVectors": setting}
+    configuration = dict(properties)
+    if setting is not None:
+        configuration["delta.enableDeletionVectors"] = setting
     metadata = Metadata(
         id="t",
         schema_string=schema.to_json(),
@@ -45,8 +51,9 @@ def _eligibility(
         (_eligibility(supported=False), False, False),
         (_eligibility(partitions=("x",)), False, True),
         (_eligibility(clusters=("x",)), True, True),
-        (_eligibility(clusters=("x",), setting=None), True, False),
+        (_eligibility(clusters=("x",), setting=None), False, False),
         (_eligibility(clusters=("x",), setting="false"), False, False),
+        (_eligibility(clusters=("x",), supported=False), False, False),
         (_eligibility(schema=IDENTITY), False, True),
     ],
 )
@@ -54,6 +61,14 @@ def test_eligibility(table: Eligibility, eligible: bool, traces: bool):
     assert table.eligible is eligible
     assert (table.obstacle is None) is eligible
     assert table.traces_moves is traces
+    assert table.traces_order is False, "only row ids tell where rows went that were ordered anew"
+
+
+def test_row_tracking_follows_rows_that_were_ordered_anew():
+    tracked = {"delta.enableRowTracking": "true"}
+    assert _eligibility(clusters=("x",), properties=tracked).traces_order
+    assert _eligibility(properties=tracked).traces_order
+    assert not _eligibility(clusters=("x",), setting=None, properties=tracked).traces_order
 
 
 def test_every_condition_that_fails_says_what_was_seen_and_how_to_mend_it():
@@ -73,7 +88,7 @@ def test_runtimes_differ_by_what_they_ask():
     clustered = _eligibility(clusters=("x",))
     assert _takes_part(clustered, clustered=True) == [True, True, True, True, True, False]
     bare = _eligibility(clusters=("x",), setting=None)
-    assert _takes_part(bare, clustered=True) == [True, True, True, False, False, False]
+    assert _takes_part(bare, clustered=True) == [False] * 6
     assert _takes_part(_eligibility(partitions=("x",)), clustered=False) == [False] * 6
 
 

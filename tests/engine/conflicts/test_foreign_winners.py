@@ -27,6 +27,7 @@ from engine.log.paths import commit_path
 from engine.schema.types import DOUBLE, LONG, STRING, StructField, StructType
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
+from tests.engine.made_tables import stage
 
 SCHEMA = StructType(
     (
@@ -65,7 +66,7 @@ def table_of(level: str = "WriteSerializable", **properties: str) -> DeltaTable:
     table = DeltaTable.create(f"memory://foreign/{uuid.uuid4()}", SCHEMA, ["p"], properties=named)
     for add in (A, B):
         txn = table.start_transaction()
-        txn.stage(add)
+        stage(txn, add)
         txn.commit("WRITE")
     return table
 
@@ -97,21 +98,21 @@ def met(
 def rewriting(where: str | None, removed: AddFile = A, new: str = "mine") -> Current:
     """What an UPDATE does that reads by a condition and rewrites one file."""
 
-    def stage(txn: OptimisticTransaction) -> None:
+    def act(txn: OptimisticTransaction) -> None:
         txn.read_where(where)
-        txn.stage(gone(removed), file(new, removed.partition_values["p"]))
+        stage(txn, gone(removed), file(new, removed.partition_values["p"]))
 
-    return stage
+    return act
 
 
 def inserting_if(where: str) -> Current:
     """What an INSERT does that looks first."""
 
-    def stage(txn: OptimisticTransaction) -> None:
+    def act(txn: OptimisticTransaction) -> None:
         txn.read_where(where)
-        txn.stage(file("mine", "z"))
+        stage(txn, file("mine", "z"))
 
-    return stage
+    return act
 
 
 ADDED = file("theirs")
@@ -264,41 +265,41 @@ def test_what_was_not_read_is_none(name: str):
 
 
 def test_an_application_that_current_only_read_is_a_conflict_at_any_version():
-    def stage(txn: OptimisticTransaction) -> None:
+    def act(txn: OptimisticTransaction) -> None:
         assert txn.read_application("stream") is None
-        txn.stage(file("mine"))
+        stage(txn, file("mine"))
 
     theirs = [(BLIND, SetTransaction(app_id="stream", version=-5))]
-    assert met(theirs, stage, operation="STREAMING UPDATE") is ConcurrentTransactionException
+    assert met(theirs, act, operation="STREAMING UPDATE") is ConcurrentTransactionException
 
 
 def test_a_domain_that_both_write_is_a_conflict_though_it_says_the_same():
     same = DomainMetadata(domain="d", configuration="{}", removed=True)
     features = {"delta.feature.domainMetadata": "supported"}
 
-    def stage(txn: OptimisticTransaction) -> None:
-        txn.stage(same)
+    def act(txn: OptimisticTransaction) -> None:
+        stage(txn, same)
 
-    assert met([(same,)], stage, **features) is ConcurrentTransactionException
+    assert met([(same,)], act, **features) is ConcurrentTransactionException
 
 
 @pytest.mark.parametrize("operation", ["RESTORE", "CLONE", "CREATE OR REPLACE TABLE"])
 def test_what_sets_the_whole_table_meets_every_file(operation: str):
-    def stage(txn: OptimisticTransaction) -> None:
+    def act(txn: OptimisticTransaction) -> None:
         txn.read_whole_table()
-        txn.stage(gone(A), file("mine"))
+        stage(txn, gone(A), file("mine"))
 
-    assert met([(BLIND, file("t", "q"))], stage, operation=operation) is ConcurrentAppendException
-    left = met([(SEEING, gone(B))], stage, operation=operation)
+    assert met([(BLIND, file("t", "q"))], act, operation=operation) is ConcurrentAppendException
+    left = met([(SEEING, gone(B))], act, operation=operation)
     assert left is ConcurrentDeleteReadException
 
 
 def test_both_remove_a_file_that_neither_read():
-    def stage(txn: OptimisticTransaction) -> None:
-        txn.stage(gone(A, data_change=False), file("mine", data_change=False))
+    def act(txn: OptimisticTransaction) -> None:
+        stage(txn, gone(A, data_change=False), file("mine", data_change=False))
 
     theirs = [(CommitInfo(operation="OPTIMIZE"), gone(A, data_change=False))]
-    assert met(theirs, stage, operation="OPTIMIZE") is ConcurrentDeleteDeleteException
+    assert met(theirs, act, operation="OPTIMIZE") is ConcurrentDeleteDeleteException
 
 
 def _masked_table() -> tuple[DeltaTable, AddFile, AddFile, AddFile]:
@@ -317,7 +318,7 @@ def _masked_table() -> tuple[DeltaTable, AddFile, AddFile, AddFile]:
         for rows in ([0], [0, 1, 2])
     )
     txn = table.start_transaction()
-    txn.stage(large)
+    stage(txn, large)
     txn.commit("WRITE")
     return table, plain, small, large
 
@@ -329,7 +330,7 @@ def test_rows_that_a_smaller_deletion_vector_brings_back_are_new_rows(info: tupl
     foreign(table, *info, gone(large), small)
     txn.read_where(None)
     more = write_deletion_vector(table.store, [0, 1, 2, 3])
-    txn.stage(gone(large), msgspec.structs.replace(large, deletion_vector=more))
+    stage(txn, gone(large), msgspec.structs.replace(large, deletion_vector=more))
     with pytest.raises(ConflictError):
         txn.commit("DELETE")
 
@@ -339,7 +340,7 @@ def test_a_compaction_never_covers_rows_that_came_back():
     txn = DeltaTable.open(table.uri).start_transaction()
     foreign(table, gone(large), plain)
     output = msgspec.structs.replace(plain, path="b", data_change=False)
-    txn.stage(gone(large, data_change=False), output)
+    stage(txn, gone(large, data_change=False), output)
     with pytest.raises(ConflictError):
         txn.commit("OPTIMIZE")
 
@@ -351,7 +352,7 @@ def test_row_ids_continue_after_every_winner_that_gave_some_out(says_so: bool):
     )
     txn = table.start_transaction()
     plain = {"partition_values": {}, "size": 1, "modification_time": 1, "data_change": True}
-    txn.stage(AddFile(path="mine", stats='{"numRecords":5}', **plain))
+    stage(txn, AddFile(path="mine", stats='{"numRecords":5}', **plain))
     for number, mark in enumerate((9, 99)):
         numbered = AddFile(
             path=f"t{number}",

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from engine.conflict_facts import Verdict
+from engine.conflicts.forecast import first_conflict
 from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.matrix import NEVER, SAME_FILES, SAME_ROW, conflict_matrix, meet
-from engine.conflicts.sketch import Setting
-from engine.conflicts.statements import Statement
+from engine.conflicts.matrix import conflict_matrix
+from engine.conflicts.sample_table import Setting
+from engine.conflicts.statements import Statement, StatementKind
 from tests.shared import needs_shared, shared_lines
 
 PROMISES = shared_lines("reference/conflict_matrix.jsonl")
@@ -16,19 +18,19 @@ LEVELS = (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE)
 CHANGES, OPTIMIZE, ZORDER = "UPDATE, DELETE, MERGE", "OPTIMIZE", "OPTIMIZE ZORDER BY"
 INSERT = "INSERT (blind)"
 KINDS = (
-    ("INSERT_SELECT", "insert select"),
-    ("INSERT", "insert"),
-    ("OPTIMIZE ZORDER", "optimize zorder by"),
-    ("OPTIMIZE", "optimize"),
-    ("REORG TABLE APPLY (PURGE", "reorg purge"),
-    ("REORG", "reorg upgrade"),
-    ("ALTER", "alter"),
-    ("MERGE", "merge"),
+    ("INSERT_SELECT", StatementKind("insert select")),
+    ("INSERT", StatementKind("insert")),
+    ("OPTIMIZE ZORDER", StatementKind("optimize zorder by")),
+    ("OPTIMIZE", StatementKind("optimize")),
+    ("REORG TABLE APPLY (PURGE", StatementKind("reorg purge")),
+    ("REORG", StatementKind("reorg upgrade")),
+    ("ALTER", StatementKind("alter")),
+    ("MERGE", StatementKind("merge")),
     ("DELETE WHERE id IN", "delete by subquery"),
-    ("DELETE", "delete"),
-    ("UPDATE", "update"),
-    ("STREAMING", "stream"),
-    ("CREATE", "create"),
+    ("DELETE", StatementKind("delete")),
+    ("UPDATE", StatementKind("update")),
+    ("STREAMING", StatementKind("stream")),
+    ("CREATE", StatementKind("create")),
 )
 
 
@@ -41,19 +43,19 @@ def _cells(**setting: Any) -> dict[tuple[str, str], str]:
 def test_a_blind_insert_never_loses(level: IsolationLevel):
     for vectors in (True, False):
         cells = _cells(level=level, vectors=vectors)
-        assert {cells[INSERT, winner] for _, winner in cells} == {NEVER}
+        assert {cells[INSERT, winner] for _, winner in cells} == {Verdict.NEVER}
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_with_row_level_concurrency(level: IsolationLevel):
     cells = _cells(level=level, vectors=True)
     serializable = level is IsolationLevel.SERIALIZABLE
-    assert cells[CHANGES, INSERT] == (SAME_ROW if serializable else NEVER)
-    assert cells[CHANGES, CHANGES] == SAME_ROW
-    assert cells[OPTIMIZE, INSERT] == NEVER
-    assert cells[OPTIMIZE, CHANGES] == cells[CHANGES, OPTIMIZE] == NEVER
-    assert cells[OPTIMIZE, OPTIMIZE] == NEVER
-    assert cells[ZORDER, CHANGES] == cells[CHANGES, ZORDER] == SAME_FILES
+    assert cells[CHANGES, INSERT] == (Verdict.SAME_ROW if serializable else Verdict.NEVER)
+    assert cells[CHANGES, CHANGES] == Verdict.SAME_ROW
+    assert cells[OPTIMIZE, INSERT] == Verdict.NEVER
+    assert cells[OPTIMIZE, CHANGES] == cells[CHANGES, OPTIMIZE] == Verdict.NEVER
+    assert cells[OPTIMIZE, OPTIMIZE] == Verdict.NEVER
+    assert cells[ZORDER, CHANGES] == cells[CHANGES, ZORDER] == Verdict.SAME_FILES
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -61,16 +63,40 @@ def test_with_row_level_concurrency(level: IsolationLevel):
 def test_without_row_level_concurrency(level: IsolationLevel, vectors: bool):
     cells = _cells(level=level, vectors=vectors, partitioned=True)
     serializable = level is IsolationLevel.SERIALIZABLE
-    assert cells[CHANGES, INSERT] == (SAME_FILES if serializable else NEVER)
-    assert cells[CHANGES, CHANGES] == SAME_FILES
-    assert cells[OPTIMIZE, CHANGES] == (NEVER if vectors else SAME_FILES)
-    assert cells[OPTIMIZE, OPTIMIZE] == (NEVER if vectors else SAME_FILES)
+    assert cells[CHANGES, INSERT] == (Verdict.SAME_FILES if serializable else Verdict.NEVER)
+    assert cells[CHANGES, CHANGES] == Verdict.SAME_FILES
+    assert cells[OPTIMIZE, CHANGES] == (Verdict.NEVER if vectors else Verdict.SAME_FILES)
+    assert cells[OPTIMIZE, OPTIMIZE] == (Verdict.NEVER if vectors else Verdict.SAME_FILES)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_with_row_tracking_sorting_is_traced_too(level: IsolationLevel):
     cells = _cells(level=level, vectors=True, row_tracking=True)
-    assert {cells[ZORDER, CHANGES], cells[CHANGES, ZORDER], cells[ZORDER, ZORDER]} == {NEVER}
+    assert {cells[ZORDER, CHANGES], cells[CHANGES, ZORDER], cells[ZORDER, ZORDER]} == {
+        Verdict.NEVER
+    }
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_optimize_of_a_clustered_table_needs_row_tracking_to_be_followed(level: IsolationLevel):
+    cells = _cells(level=level, vectors=True, clustered=True)
+    assert cells[CHANGES, CHANGES] == Verdict.SAME_ROW
+    assert cells[OPTIMIZE, INSERT] == cells[INSERT, OPTIMIZE] == Verdict.NEVER
+    for pair in ((OPTIMIZE, CHANGES), (CHANGES, OPTIMIZE), (OPTIMIZE, OPTIMIZE)):
+        assert cells[pair] == Verdict.SAME_FILES
+    tracked = _cells(level=level, vectors=True, clustered=True, row_tracking=True)
+    for pair in ((OPTIMIZE, CHANGES), (CHANGES, OPTIMIZE), (OPTIMIZE, OPTIMIZE)):
+        assert tracked[pair] == Verdict.NEVER
+
+
+@pytest.mark.parametrize("tracking", [True, False])
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_clustered_table_without_deletion_vectors_is_decided_by_files(
+    level: IsolationLevel, tracking: bool
+):
+    cells = _cells(level=level, vectors=False, clustered=True, row_tracking=tracking)
+    for pair in ((CHANGES, CHANGES), (OPTIMIZE, CHANGES), (CHANGES, OPTIMIZE)):
+        assert cells[pair] == Verdict.SAME_FILES
 
 
 def _statements(texts: list[str]) -> tuple[Statement, ...]:
@@ -79,11 +105,14 @@ def _statements(texts: list[str]) -> tuple[Statement, ...]:
 
 def _statement(text: str) -> Statement:
     if "rewrites the inserted rows" in text:
-        return Statement("update", 1, None)
+        return Statement(StatementKind.UPDATE, 1)
     kind = next(name for start, name in KINDS if text.startswith(start))
     row = re.search(r"\bid = (\d)", text)
     date = re.search(r"\b(d\d)\b", text)
-    return Statement(kind, int(row[1]) if row else None, date[1] if date else None)
+    shared = "one checkpoint" if kind is StatementKind.STREAM else None
+    return Statement(
+        kind, int(row[1]) if row else None, date[1] if date else None, application=shared
+    )
 
 
 def _setting(promise: dict[str, Any], *, row_tracking: bool = False) -> Setting:
@@ -111,11 +140,13 @@ def test_promise_is_kept(promise: dict[str, Any]):
     current = _statements(promise["current"])[0]
     winners = _statements(promise["winner"])
     for tracking in (False, True):
-        error = meet(current, winners, _setting(promise, row_tracking=tracking))
+        error = first_conflict(current, winners, _setting(promise, row_tracking=tracking))
         found = type(error).__name__ if error else "ALLOWED"
         expected = promise.get("expected_here", promise["expected"])
         if expected == "SAME_AS_MERGE":
-            merge = meet(Statement("merge", 1), winners, _setting(promise, row_tracking=tracking))
+            merge = first_conflict(
+                Statement(StatementKind.MERGE, 1), winners, _setting(promise, row_tracking=tracking)
+            )
             assert found == (type(merge).__name__ if merge else "ALLOWED")
         elif expected == "ALLOWED where row tracking is on, else CONFLICT":
             assert (found == "ALLOWED") is tracking

@@ -7,7 +7,7 @@ from engine.conflicts.replay_history import (
     unexplained_snapshots,
 )
 from engine.conflicts.transaction_info import WinningCommit
-from tests.engine.conflicts.meetings import SCHEMA, add, remove, winner
+from tests.engine.conflicts.overlaps import SCHEMA, add, remove, winner
 
 TABLE = RecordedTable("orders", SCHEMA, ("part",))
 

@@ -11,29 +11,33 @@ from engine.actions.files import AddFile
 from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.rebase import refreshed, taking, with_identity_of
 from engine.conflicts.row_map import trace
-from engine.conflicts.sketch import Setting, Sketch
-from tests.engine.conflicts.meetings import add, current, remove, vector, winner
+from engine.conflicts.sample_table import SampleTable, Setting
+from tests.engine.conflicts.overlaps import add, current, remove, vector, winner
 
 
-def _sketch(*, row_tracking: bool = False) -> Sketch:
-    return Sketch(Setting(IsolationLevel.SERIALIZABLE, True, row_tracking=row_tracking))
+def _sample_table(*, row_tracking: bool = False) -> SampleTable:
+    return SampleTable(Setting(IsolationLevel.SERIALIZABLE, True, row_tracking=row_tracking))
 
 
-def _traced(sketch: Sketch, offsets: tuple[int, int], counts: tuple[int, int] = (4, 4), **more):
+def _traced(
+    sample_table: SampleTable, offsets: tuple[int, int], counts: tuple[int, int] = (4, 4), **more
+):
     removes = [
         msgspec.structs.replace(
             taking(file),
             tags=CompactionInfo(target="new", offset=offset, row_count=count).tags(),
         )
-        for file, offset, count in zip(sketch.files, offsets, counts, strict=True)
+        for file, offset, count in zip(sample_table.files, offsets, counts, strict=True)
     ]
-    rows = sketch.rows["d1"] + sketch.rows["d2"]
-    target = sketch.file("new", more.get("rows", rows), origins=more.get("origins", list(range(8))))
-    return trace(removes, [target], sketch)
+    rows = sample_table.rows["d1"] + sample_table.rows["d2"]
+    target = sample_table.file(
+        "new", more.get("rows", rows), origins=more.get("origins", list(range(8)))
+    )
+    return trace(removes, [target], sample_table)
 
 
 def test_sources_that_tile_their_target_are_traced():
-    traced = _traced(_sketch(), (0, 4))
+    traced = _traced(_sample_table(), (0, 4))
     assert traced.carry("d1", BitMap64([0, 3])) == {"new": BitMap64([0, 3])}
     assert traced.carry("d2", BitMap64([0, 3])) == {"new": BitMap64([4, 7])}
 
@@ -43,7 +47,7 @@ def test_sources_that_tile_their_target_are_traced():
     [((0, 3), (4, 4)), ((0, 5), (4, 4)), ((0, 0), (4, 4)), ((1, 5), (4, 4)), ((0, 5), (5, 3))],
 )
 def test_sources_that_do_not_are_not(offsets: tuple[int, int], counts: tuple[int, int]):
-    traced = _traced(_sketch(), offsets, counts)
+    traced = _traced(_sample_table(), offsets, counts)
     assert not traced.targets
     assert traced.carry("d1", BitMap64([0])) is None
 
@@ -54,40 +58,40 @@ def test_a_source_may_be_missing_where_the_target_deletes_its_rows(
     deleted: Sequence[int], trusted: bool, kept: int, offset: int
 ):
     """Another compaction took it first: nothing is left to remove, and nothing of it is live."""
-    sketch = _sketch()
-    source = sketch.files[kept]
+    sample_table = _sample_table()
+    source = sample_table.files[kept]
     info = CompactionInfo(target="new", offset=offset, row_count=4)
     remove = msgspec.structs.replace(taking(source), tags=info.tags())
-    target = sketch.file("new", sketch.rows["d1"] + sketch.rows["d2"])
+    target = sample_table.file("new", sample_table.rows["d1"] + sample_table.rows["d2"])
     gone = BitMap64((4 - offset) + row for row in deleted)
-    traced = trace([remove], [sketch.masked(target, gone, "rest")], sketch)
+    traced = trace([remove], [sample_table.masked(target, gone, "rest")], sample_table)
     assert bool(traced.targets) is trusted
     found = {"new": BitMap64([offset + 1])} if trusted else None
     assert traced.carry(source.path, BitMap64([1])) == found
 
 
 def test_a_target_with_rows_of_its_own_is_not_traced():
-    sketch = _sketch()
-    rows = [*sketch.rows["d1"], *sketch.rows["d2"], (9, "d1")]
-    assert not _traced(sketch, (0, 4), rows=rows, origins=[*range(8), 8]).targets
+    sample_table = _sample_table()
+    rows = [*sample_table.rows["d1"], *sample_table.rows["d2"], (9, "d1")]
+    assert not _traced(sample_table, (0, 4), rows=rows, origins=[*range(8), 8]).targets
 
 
 def test_row_ids_trace_what_tags_do_not_say():
-    sketch = _sketch(row_tracking=True)
-    rows = [*sketch.rows["d2"], *sketch.rows["d1"]]
-    removes = [taking(file) for file in sketch.files]
-    target = sketch.file("new", rows, origins=[7, 6, 5, 4, 3, 2, 1, 0])
-    traced = trace(removes, [target], sketch)
+    sample_table = _sample_table(row_tracking=True)
+    rows = [*sample_table.rows["d2"], *sample_table.rows["d1"]]
+    removes = [taking(file) for file in sample_table.files]
+    target = sample_table.file("new", rows, origins=[7, 6, 5, 4, 3, 2, 1, 0])
+    traced = trace(removes, [target], sample_table)
     assert traced.how == "row ids"
     assert traced.carry("d1", BitMap64([0, 1])) == {"new": BitMap64([6, 7])}
 
 
 @pytest.mark.parametrize("origins", [[7, 6, 5, 4, 3, 2, 1, 9], [7, 6, 5, 4, 3, 2, 1, 1]])
 def test_row_ids_that_differ_trace_nothing(origins: list[int]):
-    sketch = _sketch(row_tracking=True)
-    rows = [*sketch.rows["d2"], *sketch.rows["d1"]]
-    target = sketch.file("new", rows, origins=origins)
-    assert not trace([taking(file) for file in sketch.files], [target], sketch).targets
+    sample_table = _sample_table(row_tracking=True)
+    rows = [*sample_table.rows["d2"], *sample_table.rows["d1"]]
+    target = sample_table.file("new", rows, origins=origins)
+    assert not trace([taking(file) for file in sample_table.files], [target], sample_table).targets
 
 
 def test_row_ids_and_statistics_come_from_the_latest_add():

@@ -16,12 +16,13 @@ from engine.commands.model import Clone, Create, Restore, Vacuum
 from engine.commands.sql import parse_statement
 from engine.errors import CommitOutcomeUnknownError, EngineError, TableNotFoundError
 from engine.log.segment import list_log_files
+from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.schema.types import INTEGER, LONG, STRING, StructField, StructType
 from engine.storage.base import Store
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
-from engine.transaction.standing import newest_version
+from engine.transaction.log_tail import newest_version
 from tests.engine.faults.states import check_whole, commits_of, state_of
 from tests.engine.faults.stores import FaultyStore, copied, faults
 from tests.engine.transaction.tables import FakeClock
@@ -145,7 +146,7 @@ def _uri() -> str:
 
 def _run(operation: Operation, store: Store, **options: object) -> None:
     table = DeltaTable(store, clock=FakeClock(ms=NOW))
-    run(operation.parsed, table, None, **options)  # type: ignore[arg-type]
+    run(operation.parsed, table, None, RunOptions(**options))  # type: ignore[arg-type]
 
 
 def _state(uri: str) -> str:

@@ -14,7 +14,7 @@ from engine.errors import (
 )
 from engine.log.cleanup import clean_log
 from engine.snapshot.change_feed import read_changes
-from engine.snapshot.upkeep import checkpoint
+from engine.snapshot.post_commit import checkpoint
 from engine.storage.base import Store
 from engine.table import DeltaTable
 from tests.engine.faults.states import check_whole, state_of

@@ -17,6 +17,7 @@ from engine.commands.sql import parse_statement
 from engine.errors import CommitOutcomeUnknownError, EngineError
 from engine.log.commits import list_versions, read_commit
 from engine.log.file_table import removes_of
+from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.operations.vacuum_plan import paths_of
 from engine.schema.types import LONG, STRING, StructField, StructType
@@ -61,7 +62,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def _try(spark: SparkSession, store: FaultyStore, statement: str, **options: object) -> None:
     table = DeltaTable(store, clock=FakeClock(ms=1_800_000_000_000))
-    run(parse_statement(statement), table, spark, **options)  # type: ignore[arg-type]
+    run(parse_statement(statement), table, spark, RunOptions(**options))  # type: ignore[arg-type]
 
 
 def _sampled(calls: list[str]) -> list[tuple[int, str]]:

@@ -9,11 +9,13 @@ from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, StorageError
 from engine.operations.execution import Execution, with_vector
+from engine.operations.options import RunOptions
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
 from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.outcome import CommitLimits
 from tests.engine.faults.stores import AFTER, LOST, FaultyStore
+from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import FakeClock, append, data_file, new_table, taken
 
 
@@ -35,14 +37,14 @@ def _delete(execution: Execution, vector: DeletionVectorDescriptor) -> None:
         txn = execution.begin()
         (add,) = execution.snapshot_of(txn).add_files()
         txn.read_files([add.path])
-        txn.stage(taken(add.path), with_vector(add, vector, '{"numRecords":5000}'))
+        stage(txn, taken(add.path), with_vector(add, vector, '{"numRecords":5000}'))
         execution.commit(txn, "DELETE", {}, {})
 
 
 def _table() -> DeltaTable:
     table = new_table(enableDeletionVectors="true", checkpointInterval="100")
     txn = table.start_transaction()
-    txn.stage(data_file("a", stats='{"numRecords":5000}'))
+    stage(txn, data_file("a", stats='{"numRecords":5000}'))
     txn.commit("WRITE")
     return table
 
@@ -81,7 +83,9 @@ def test_a_vector_stays_when_the_run_is_interrupted_right_after_its_commit():
     table = _table()
     vector = _vector(table.store)
     with pytest.raises(KeyboardInterrupt):
-        _delete(Execution(DeltaTable(table.store), observer=Interrupted()), vector)
+        _delete(
+            Execution(DeltaTable(table.store), options=RunOptions(observer=Interrupted())), vector
+        )
     assert table.version() == 2
     assert table.store.stat(locate(table.uri, vector).path) is not None
 
@@ -107,7 +111,7 @@ def test_a_commit_that_gives_up_in_doubt_does_not_say_that_nothing_was_written()
         store = FaultyStore(table.store, fail_at=put, mode=mode)
         handle = DeltaTable(store, clock=FakeClock())
         txn = handle.start_transaction(txn_id=str(uuid.uuid4()), limits=CommitLimits(attempts=1))
-        txn.stage(data_file("a"))
+        stage(txn, data_file("a"))
         with pytest.raises(CommitOutcomeUnknownError):
             txn.commit("WRITE")
         assert table.version() == version - 1
@@ -134,7 +138,7 @@ def _two_batches(execution: Execution, files: list[str]) -> None:
         execution.table.store.put(files[-1], b"rows")
         if batch == "1":
             txn = execution.begin(batch)
-            txn.stage(data_file(files[-1]))
+            stage(txn, data_file(files[-1]))
             execution.wrote([data_file(files[-1])])
             execution.commit(txn, "OPTIMIZE", {}, {})
     execution._is_torn = True  # as a job that fails leaves it

@@ -16,6 +16,7 @@ from engine.actions.files import AddCDCFile, AddFile
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import CommitOutcomeUnknownError, EngineError
 from engine.operations.execution import Execution, removal, with_vector
+from engine.operations.options import RunOptions
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.snapshot.change_feed import read_changes
 from engine.storage.base import Store
@@ -59,7 +60,7 @@ def _changes(store: Store) -> AddCDCFile:
 def _update(store: Store, txn_id: str) -> None:
     """Row 1 of the one file gets another name."""
     table = DeltaTable(store, clock=FakeClock())
-    execution = Execution(table, txn_id=txn_id)
+    execution = Execution(table, options=RunOptions(txn_id=txn_id))
     with execution.cleaning_up():
         txn = execution.begin()
         snapshot = execution.snapshot_of(txn)

@@ -15,11 +15,19 @@ from engine.log.checksum import checksum_of, differences, read_checksum, write_c
 from engine.log.paths import checksum_path
 from engine.log.replay import load_table_state
 from engine.protocol.properties import TableProperties
+from engine.snapshot.post_commit import after_commit
 from engine.snapshot.snapshot import load_snapshot
-from engine.snapshot.upkeep import after_commit
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
-from tests.engine.made_tables import WITH_VECTORS, add, metadata, remove, write_commit, write_first
+from tests.engine.made_tables import (
+    WITH_VECTORS,
+    add,
+    metadata,
+    remove,
+    stage,
+    write_commit,
+    write_first,
+)
 from tests.shared import SHARED, needs_shared
 
 VECTOR = DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 40, 3, 1)
@@ -79,7 +87,7 @@ def test_a_checksum_tells_of_its_own_version_whoever_committed_since():
 def test_every_commit_of_a_transaction_leaves_one(tmp_path):
     table = DeltaTable.create(str(tmp_path / "t"), load_snapshot(made()).schema)
     txn = table.start_transaction()
-    txn.stage(add("x", size=11))
+    stage(txn, add("x", size=11))
     txn.commit("WRITE")
     for version, files in ((0, 0), (1, 1)):
         checksum = read_checksum(table.store, version)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.actions.table import Protocol
+from engine.clock import CLOCK_SLACK_MS
 from engine.errors import LogGapError, VersionNotFoundError
 from engine.log.checkpoint_writer import write_checkpoint
 from engine.log.cleanup import _sidecar_names, clean_log
@@ -93,6 +94,32 @@ def test_nothing_goes_that_lies_before_a_checkpoint_nobody_can_read(policy):
     gone = clean_log(store, 0, NEWEST * DAY_MS + 1)
     assert known(load_table_state(store)) == before
     assert gone[-1].startswith("_delta_log/00000000000000000001")
+
+
+@pytest.mark.parametrize(("over_ms", "goes"), [(CLOCK_SLACK_MS, False), (CLOCK_SLACK_MS + 1, True)])
+def test_a_version_is_kept_longer_by_what_two_clocks_may_differ(over_ms, goes):
+    store = AgedStore(f"memory://{uuid.uuid4()}")
+    write_first(store, protocol=V2)
+    for version in range(1, 4):
+        write_commit(store, version, add(f"f{version}"))
+    write_checkpoint(store, load_table_state(store, 2), TableProperties(), now_ms=0)
+    now_ms = 2 * DAY_MS + DAY_MS + over_ms  # of version 2
+    assert bool(clean_log(store, DAY_MS, now_ms, granularity_ms=1)) is goes
+
+
+@pytest.mark.parametrize("is_young", [True, False])
+def test_a_sidecar_of_a_checkpoint_that_is_being_written_stays(is_young):
+    """Nothing names it yet, whatever the retention of the log is."""
+    store = AgedStore(f"memory://{uuid.uuid4()}")
+    write_first(store, protocol=V2)
+    for version in range(1, 4):
+        write_commit(store, version, add(f"f{version}"))
+    write_checkpoint(store, load_table_state(store, 2), TableProperties(), now_ms=0)
+    sidecar = f"_delta_log/_sidecars/{20 if is_young else 18:020}.parquet"
+    store.put(sidecar, b"")
+    gone = clean_log(store, 0, 20 * DAY_MS + 1)
+    assert gone
+    assert (sidecar in gone) is not is_young
 
 
 def _last_written(store: MemoryStore, policy: str) -> str:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.actions.checkpoint import UnknownAction
-from engine.actions.codec import Action, decode_lines
+from engine.actions.codec import Action, decode_lines, encode
 from engine.actions.commit_info import CommitInfo
+from engine.actions.deletion_vector import DeletionVectorDescriptor
 from engine.actions.files import AddCDCFile
 from engine.actions.table import DomainMetadata, Protocol, SetTransaction
 from engine.errors import MalformedLogError
@@ -20,12 +21,21 @@ from engine.log.compaction import reconciled, write_compaction
 from engine.log.paths import commit_path, compacted_path
 from engine.log.replay import TableState, load_table_state
 from engine.protocol.properties import TableProperties
+from engine.snapshot.post_commit import after_commit
 from engine.snapshot.snapshot import load_snapshot
-from engine.snapshot.upkeep import after_commit
 from engine.storage.base import Store
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore
-from tests.engine.made_tables import add, metadata, remove, write_commit, write_first, write_rows
+from tests.engine.made_tables import (
+    LEGACY,
+    WITH_VECTORS,
+    add,
+    metadata,
+    remove,
+    write_commit,
+    write_first,
+    write_rows,
+)
 
 
 class CountingStore(MemoryStore):
@@ -195,3 +205,79 @@ def test_commits_are_compacted_every_interval_unless_a_checkpoint_is_due(
         assert sorted(other.to_pyarrow_table().column("id").to_pylist()) == ids
     texts = [store.read(f"_delta_log/{name}") for name in compactions(store)]
     assert all(json.loads(line) for text in texts for line in text.splitlines())
+
+
+def newest_first(commits: list[list[Action]]) -> bytes:
+    """A file as one engine writes them: the commits it covers one behind the other, the newest first."""
+    return "".join(f"{encode(each)}\n" for commit in reversed(commits) for each in commit).encode()
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        [[add("a")], [remove("a")]],
+        [[add("a")], [add("a")]],
+        [[domain("d")], [domain("d", removed=True)]],
+        [[SetTransaction(app_id="x", version=1)], [SetTransaction(app_id="x", version=2)]],
+        [[metadata()], [metadata(configuration={"k": "v"})]],
+        [[LEGACY], [Protocol(min_reader_version=1, min_writer_version=4)]],
+    ],
+    ids=["file", "equal", "domain", "application", "metadata", "protocol"],
+)
+def test_a_compaction_that_names_one_subject_twice_is_none(
+    twice: list[list[Action]], caplog: pytest.LogCaptureFixture
+):
+    store = CountingStore()
+    write_first(store)
+    for version, actions in enumerate(twice, start=1):
+        write_commit(store, version, *actions)
+    write_commit(store, 3, add("b"))
+    first = load_snapshot(store, 0)
+    expected = content(load_table_state(store))
+    store.put(compacted_path(1, 2), newest_first(twice))
+    assert content(load_table_state(store)) == expected
+    assert content(first.update().state) == expected
+    assert compacted_path(1, 2) in caplog.text
+    assert "passed over" in caplog.text
+
+
+def test_rows_that_a_compaction_brings_back_from_the_dead_stay_dead():
+    store = CountingStore()
+    write_first(store)
+    commits = [[add(f"f{version}"), *([remove(f"f{version - 1}")] * (version > 1))]
+               for version in range(1, 25)]  # fmt: skip
+    for version, actions in enumerate(commits, start=1):
+        write_commit(store, version, *actions)
+    write_commit(store, 25, add("last"))
+    store.put(compacted_path(1, 24), newest_first(commits))
+    paths = load_table_state(store).files.column("path").to_pylist()
+    assert sorted(paths) == ["f24", "last"]
+
+
+def test_a_compaction_that_contradicts_itself_is_refused_by_name_where_its_commits_are_gone():
+    class CommitsGoWhileTheyAreRead(CountingStore):
+        def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
+            if path == commit_path(1):
+                self.delete(path)
+            return super().read(path, start, length)
+
+    store = CommitsGoWhileTheyAreRead()
+    write_first(store)
+    for version in range(1, 4):
+        write_commit(store, version, add("a"))
+    store.put(compacted_path(1, 2), newest_first([[add("a")], [remove("a")]]))
+    with pytest.raises(MalformedLogError, match=r"1\.0{19}2\.compacted\.json contradicts itself"):
+        load_table_state(store)
+
+
+def test_the_same_path_with_two_vectors_is_two_files():
+    store = CountingStore()
+    vector = DeletionVectorDescriptor("i", "x", 4, 1)
+    write_first(store, protocol=WITH_VECTORS)
+    write_commit(store, 1, add("a"))
+    write_commit(store, 2, remove("a"), add("a", deletion_vector=vector))
+    write_commit(store, 3, add("b"))
+    assert write_compaction(store, 2, 2) == compacted_path(1, 2)
+    store.reads.clear()
+    assert load_table_state(store).files.num_rows == 2
+    assert commit_path(1) not in store.reads

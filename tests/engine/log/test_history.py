@@ -10,8 +10,8 @@ from engine.errors import TableNotFoundError, TimestampOutOfRangeError
 from engine.log.history import iter_history, version_at
 from engine.log.replay import load_state
 from engine.log.segment import list_segment
+from engine.snapshot.post_commit import checkpoint
 from engine.snapshot.snapshot import load_snapshot
-from engine.snapshot.upkeep import checkpoint
 from engine.storage.base import FileStatus
 from engine.storage.local import LocalStore
 from engine.storage.memory import MemoryStore

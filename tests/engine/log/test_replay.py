@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from engine.actions.codec import Action, encode
 from engine.actions.deletion_vector import DeletionVectorDescriptor
-from engine.actions.files import AddFile, FileKey, RemoveFile
 from engine.actions.table import DomainMetadata, SetTransaction
 from engine.errors import MalformedLogError
 from engine.log.checkpoint_writer import write_checkpoint
-from engine.log.file_table import adds_of, removes_of
+from engine.log.file_table import adds_of
 from engine.log.paths import commit_path, compacted_path
-from engine.log.replay import TableState, load_state
-from engine.log.segment import list_newer, list_segment
+from engine.log.replay import TableState, list_newer, load_state
+from engine.log.segment import list_segment
 from engine.protocol.properties import TableProperties
 from engine.storage.base import Store
 from engine.storage.memory import MemoryStore
+from tests.engine.log.log_model import Model
 from tests.engine.made_tables import (
     LEGACY,
     add,
@@ -70,32 +70,6 @@ OTHERS = st.one_of(
     ),
 )
 COMMITS = st.lists(st.lists(FILES | REMOVES | OTHERS, max_size=4), max_size=6)
-
-
-class Model:
-    """What a log means, in the plainest way."""
-
-    def __init__(self, commits: Sequence[Sequence[Action]]) -> None:
-        self.files: dict[FileKey, AddFile | RemoveFile] = {}
-        self.transactions: dict[str, SetTransaction] = {}
-        self.domains: dict[str, DomainMetadata] = {}
-        for action in (action for commit in commits for action in commit):
-            if isinstance(action, AddFile | RemoveFile):
-                self.files[action.key] = action
-            elif isinstance(action, SetTransaction):
-                self.transactions[action.app_id] = action
-            elif isinstance(action, DomainMetadata):
-                self.domains[action.domain] = action
-
-    def assert_is(self, state: TableState) -> None:
-        live = {k: f for k, f in self.files.items() if isinstance(f, AddFile)}
-        gone = {k: f for k, f in self.files.items() if isinstance(f, RemoveFile)}
-        assert {each.key: each for each in adds_of(state.files)} == live
-        assert state.files.num_rows == len(live)
-        assert {each.key: each for each in removes_of(state.tombstones)} == gone
-        assert state.tombstones.num_rows == len(gone)
-        assert state.set_transactions == self.transactions
-        assert state.domains == {k: d for k, d in self.domains.items() if not d.removed}
 
 
 def fresh() -> Store:
@@ -150,7 +124,7 @@ def replace_protocol(state: TableState) -> Any:
 def test_refreshing_is_replay_from_zero(commits: list[list[Action]], data: Any):
     store = written(commits)
     known = current(store, data.draw(st.integers(0, len(commits))))
-    newer = list_newer(store, known.version)
+    newer = list_newer(store, known)
     assert newer is not None
     Model(commits).assert_is(load_state(store, newer, known))
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from engine.errors import LogGapError, TableNotFoundError, VersionNotFoundError
 from engine.log.paths import checkpoint_path, commit_path, compacted_path
-from engine.log.segment import list_newer, list_segment, read_hint
+from engine.log.segment import list_log_files, list_segment, newer_segment, read_hint
 from engine.storage.base import Store
 from engine.storage.memory import MemoryStore
 
@@ -117,17 +117,17 @@ def test_a_version_that_is_gone_or_to_come_is_refused_with_the_range(store: Stor
 
 def test_what_came_after_a_known_version_is_listed_alone(store: Store):
     make(store, range(13), [10])
-    newer = list_newer(store, 11)
+    newer = newer_segment(list_log_files(store, 11), 11)
     assert newer is not None
     assert (newer.version, [each.version for each in newer.commits]) == (12, [12])
-    nothing = list_newer(store, 12)
+    nothing = newer_segment(list_log_files(store, 12), 12)
     assert nothing is not None
     assert nothing.commits == ()
 
 
 def test_a_known_version_that_was_cleaned_past_must_be_listed_anew(store: Store):
     make(store, range(20, 25), [20])
-    assert list_newer(store, 10) is None
+    assert newer_segment(list_log_files(store, 10), 10) is None
 
 
 def test_compactions_inside_the_segment_are_found(store: Store):

@@ -49,6 +49,17 @@ def test_structs_become_the_json_they_mean(rows: list[dict[str, Any] | None]):
     ]
 
 
+@pytest.mark.parametrize("days", [2_932_897, -719_163, 40_000_000, 24_674_000 + 730_000])
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")])
+def test_a_bound_of_a_year_that_no_text_says_is_left_out(days: int, kind: pa.DataType):
+    number = days if kind == pa.date32() else days * 86_400_000_000
+    value = pa.array([number, 0], pa.int32() if kind == pa.date32() else pa.int64()).view(kind)
+    column = pa.StructArray.from_arrays([value], names=["x"])
+    texts = stats_as_json(pa.chunked_array([column])).to_pylist()
+    assert texts[0] == "{}"
+    assert json.loads(texts[1])["x"].startswith("1970-01-01")
+
+
 @pytest.mark.parametrize(
     ("value", "kind", "expected"),
     [

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from engine.commands.command import Command
 from engine.commands.sql import parse_statement
+from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.table import DeltaTable
@@ -22,7 +23,7 @@ def do(spark: SparkSession, empty_table: DeltaTable) -> Do:
     def perform(command: str | Command, **options: Any) -> OperationResult:
         table = options.pop("table", empty_table)
         parsed = parse_statement(command) if isinstance(command, str) else command
-        return run(parsed, table, options.pop("spark", spark), **options)
+        return run(parsed, table, options.pop("spark", spark), RunOptions(**options))
 
     return perform
 
@@ -33,6 +34,6 @@ def do_lightly(empty_table: DeltaTable) -> Do:
 
     def perform(command: str | Command, **options: Any) -> OperationResult:
         parsed = parse_statement(command) if isinstance(command, str) else command
-        return run(parsed, options.pop("table", empty_table), None, **options)
+        return run(parsed, options.pop("table", empty_table), None, RunOptions(**options))
 
     return perform

@@ -12,6 +12,7 @@ from engine.operations.run import run
 from engine.protocol.features import supported_features
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
+from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import data_file
 
 ICEBERG = (
@@ -44,7 +45,7 @@ def race(empty_table):
 
 def _append(table):
     txn = table.start_transaction()
-    txn.stage(data_file("f", stats='{"numRecords":2}'))
+    stage(txn, data_file("f", stats='{"numRecords":2}'))
     txn.commit("WRITE")
 
 

@@ -9,10 +9,11 @@ from deltalake import DeltaTable as OtherTable
 from deltalake import QueryBuilder
 
 from engine.actions.table import DomainMetadata
-from engine.commands.model import Clone, Optimize, Reorg, Vacuum
+from engine.commands.model import Clone, Optimize, Reorg, Restore, Vacuum
 from engine.commands.sql import parse_statement
 from engine.errors import (
     DataFileError,
+    DataFileMissingError,
     InvalidPropertyError,
     PathOutsideRootError,
     ProtocolChangedException,
@@ -22,6 +23,7 @@ from engine.errors import (
     VersionNotFoundError,
 )
 from engine.log.commits import read_commit
+from engine.log.segment import list_log_files
 from engine.operations.execution import removal
 from engine.operations.run import run
 from engine.spark.file_writer import write_files
@@ -29,7 +31,7 @@ from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
-from tests.engine.iceberg.readers import seen_alike
+from tests.engine.iceberg.readers import seen_similar
 from tests.engine.operations.cloned_tables import (
     SCHEMA,
     append,
@@ -166,6 +168,60 @@ def test_a_vacuum_of_the_source_may_break_its_clone(source, target):
         target.snapshot().to_arrow()
 
 
+def _emptied(table):
+    txn = table.start_transaction()
+    txn.stage(*[removal(add) for add in table.snapshot().add_files()])
+    txn.commit("DELETE")
+
+
+def test_a_version_whose_files_were_vacuumed_is_not_cloned(source, target):
+    _emptied(source)
+    run(NOW, source, None)
+    with pytest.raises(DataFileMissingError, match=r"Version 3 of .* 3 of its files are gone"):
+        _clone(target, source, version=3)
+    assert list_log_files(target.store) == []
+
+
+def test_a_clone_names_no_file_that_its_source_loses_before_the_commit(source, target):
+    class Vacuuming(TransactionObserver):
+        def staged(self, _txn):
+            _emptied(source)
+            run(NOW, source, None)
+
+    with pytest.raises(DataFileMissingError):
+        _clone(target, source, observer=Vacuuming())
+    assert list_log_files(target.store) == []
+
+
+def test_a_version_is_not_cloned_while_a_vacuum_of_the_source_may_take_its_files(source, target):
+    _emptied(source)
+    source.start_transaction().commit("VACUUM START", even_if_empty=True)
+    with pytest.raises(RequestError, match="has not said that it ended"):
+        _clone(target, source, version=3)
+    source.start_transaction().commit("VACUUM END", even_if_empty=True)
+    _clone(target, source, version=3)
+    assert ids(target) == [2, 3]
+
+
+def test_what_the_source_still_has_is_cloned_during_a_vacuum(source, target):
+    source.start_transaction().commit("VACUUM START", even_if_empty=True)
+    _clone(target, source, version=3)
+    assert ids(target) == [2, 3]
+
+
+def test_a_clone_is_not_restored_to_files_that_its_source_has_lost(source, target):
+    _clone(target, source)
+    _emptied(target)
+    run(Restore(version=0), target, None)
+    assert ids(target) == [2, 3]
+    _emptied(target)
+    _emptied(source)
+    run(NOW, source, None)
+    with pytest.raises(DataFileMissingError, match="Version 0"):
+        run(Restore(version=0), target, None)
+    assert target.version() == 3
+
+
 def test_a_clone_takes_an_existing_table_only_where_told(source, target):
     _clone(target, source)
     with pytest.raises(TableExistsError):
@@ -250,7 +306,7 @@ def test_a_clone_is_read_as_iceberg_once_it_is_upgraded_itself(tmp_path, target)
     _clone(target, source)
     assert not Path(target.uri, "metadata").exists()
     run(Reorg(upgrade_uniform=2), target, None)
-    assert [row["id"] for row in seen_alike(target)] == [1, 2]
+    assert [row["id"] for row in seen_similar(target)] == [1, 2]
 
 
 def test_a_table_that_maps_columns_otherwise_is_not_replaced(source, tmp_path):

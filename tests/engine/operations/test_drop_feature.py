@@ -15,13 +15,14 @@ from engine.log.commits import list_versions, read_commit
 from engine.log.segment import complete_checkpoints, list_log_files
 from engine.operations.execution import removal, with_vector
 from engine.protocol.features import supported_features
-from engine.snapshot.upkeep import checkpoint
+from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
+from tests.engine.made_tables import stage
 
 DROP = "ALTER TABLE t DROP FEATURE deletionVectors"
 
@@ -48,7 +49,7 @@ def _written(table, ids) -> AddFile:
 
 def _stage(table, operation, actions):
     txn = table.start_transaction()
-    txn.stage(*actions)
+    stage(txn, *actions)
     return txn.commit(operation)
 
 
@@ -120,9 +121,9 @@ def test_protected_history_goes_at_once_or_not_at_all(do_lightly, table):
 def test_history_is_cut_off_where_that_is_asked_for_and_due(do_lightly, table):
     _purged(do_lightly, table)
     last = table.version()
-    with pytest.raises(RequestError, match=f"version {last} still speaks of it.*24 hours"):
+    with pytest.raises(RequestError, match=f"version {last} still speaks of it.*25 hours"):
         do_lightly(f"{DROP} TRUNCATE HISTORY")
-    _older(table, 25)
+    _older(table, 26)
     result = do_lightly(f"{DROP} TRUNCATE HISTORY")
     assert list_versions(table.store)[0] > last
     snapshot = table.snapshot()
@@ -139,7 +140,7 @@ def test_protection_goes_with_the_history_it_guards(do_lightly, table):
         do_lightly(protection)
     with pytest.raises(RequestError, match="still speaks of it"):
         do_lightly(f"{protection} TRUNCATE HISTORY")
-    _older(table, 25)
+    _older(table, 26)
     do_lightly(f"{protection} TRUNCATE HISTORY")
     snapshot = table.snapshot()
     assert (snapshot.protocol.min_reader_version, snapshot.protocol.min_writer_version) == (1, 2)
@@ -289,6 +290,6 @@ def test_v2_checkpoints_are_cut_off_with_the_history(do_lightly, empty_table):
     do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.checkpointPolicy' = 'classic')")
     with pytest.raises(RequestError, match="version 0 still speaks of it"):
         do_lightly("ALTER TABLE t DROP FEATURE v2Checkpoint TRUNCATE HISTORY")
-    _older(empty_table, 25)
+    _older(empty_table, 26)
     do_lightly("ALTER TABLE t DROP FEATURE v2Checkpoint TRUNCATE HISTORY")
     assert supported_features(empty_table.snapshot().protocol) == LEGACY

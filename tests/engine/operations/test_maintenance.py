@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from engine.actions.files import AddCDCFile
+from engine.clock import CLOCK_SLACK_MS
 from engine.commands.model import Restore, Vacuum
 from engine.deletion_vectors.files import write_deletion_vector
 from engine.errors import (
@@ -20,7 +21,7 @@ from engine.errors import (
 from engine.operations.active import running
 from engine.operations.execution import removal, with_vector
 from engine.schema.column_mapping import ID_KEY
-from engine.snapshot.upkeep import checkpoint
+from engine.snapshot.post_commit import checkpoint
 from engine.spark.file_writer import write_files
 from engine.spark.footer_statistics import with_loose_bounds
 from engine.spark.table_files import TableFiles
@@ -112,7 +113,7 @@ def test_a_longer_retention_than_the_tables_keeps_what_checkpoints_have_forgotte
     for name in _files(table):
         if name.endswith(".parquet"):
             _aged(Path(table.uri) / name, 2 * 3600)
-    checkpoint(table.snapshot(), table.clock.now_ms() + 60_000)
+    checkpoint(table.snapshot(), table.clock.now_ms() + 2 * CLOCK_SLACK_MS)
     reopened = DeltaTable.open(table.uri)
     assert reopened.snapshot().state.tombstones.num_rows == 0
     plan = do_lightly(Vacuum(retention_hours=1), table=reopened, dry_run=True).plan
@@ -151,10 +152,20 @@ def test_files_of_running_jobs_are_spared_whatever_the_override(do_lightly, tabl
     with running(table.uri, started_ms):
         do_lightly(NOW)
     assert staged in _files(table)
-    do_lightly(NOW, running_since_ms=started_ms)
+    do_lightly(NOW, running_since=lambda: started_ms)
     assert staged in _files(table)
     do_lightly(NOW)
     assert staged not in _files(table)
+
+
+def test_files_of_a_job_that_begins_after_vacuum_did_are_spared(do_lightly, table):
+    staged = []
+
+    def begins_now() -> None:
+        staged.append(_stray(table, "staged.parquet", age_s=0))
+
+    do_lightly(NOW, running_since=begins_now)
+    assert staged[0] in _files(table)
 
 
 def test_files_of_running_jobs_are_spared_under_the_name_of_a_link_too(do_lightly, table, tmp_path):

@@ -1,4 +1,4 @@
-"""No VACUUM takes a file that a RESTORE brings back, whichever of them comes first."""
+"""No commit names a file that a VACUUM takes, be it new or brought back, whichever comes first."""
 
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.storage.uri import resolve_log_path
 from engine.transaction.observer import TransactionObserver
+from engine.transaction.staged_files import StagedFilesGoneError
 
 NOW = Vacuum(retention_hours=0, override_retention=True)
 
@@ -92,3 +93,20 @@ def test_a_vacuum_that_was_cancelled_keeps_nobody_from_restoring(do_lightly, tab
         do_lightly(NOW, progress=While(cancel))
     do_lightly(Restore(version=1))
     assert _ids(table) == [1]
+
+
+@pytest.mark.parametrize("phase", ["staged", "before_commit"])
+def test_a_vacuum_between_staging_and_commit_leaves_the_table_readable(do_lightly, table, phase):
+    def vacuum(*_):
+        setattr(observer, phase, lambda *_: None)
+        do_lightly(NOW)
+
+    observer = TransactionObserver()
+    setattr(observer, phase, vacuum)
+    target = file_target(TableFiles(table.uri, table.snapshot().schema))
+    batch = pa.RecordBatch.from_pydict({"id": [3]})
+    txn = table.start_transaction(observer=observer)
+    txn.stage(*(add for add, _ in write_files([batch], target, 0)))
+    with pytest.raises(StagedFilesGoneError, match="nothing was committed"):
+        txn.commit("WRITE")
+    assert _ids(table) == [2]

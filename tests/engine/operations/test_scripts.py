@@ -4,6 +4,7 @@ import pytest
 
 from engine.commands.sql import parse_statement
 from engine.errors import OperationCancelledError, RequestError
+from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.operations.script import ScriptError
 from engine.schema.types import LONG, StructField, StructType
@@ -22,7 +23,8 @@ def tables(tmp_path):
 
 def _run(tables, *statements, **options):
     script = parse_statement("; ".join(statements))
-    return run(script, tables["t"], None, open_changed=tables.__getitem__, **options)
+    options = RunOptions(open_changed=tables.__getitem__, **options)
+    return run(script, tables["t"], None, options)
 
 
 def _versions(tables):
@@ -86,7 +88,9 @@ def test_a_script_makes_tables_and_goes_on_with_them(tables, tmp_path):
     result = run(script, tables["t"], None, txn_id="job")
     assert result.versions == (0, 1, 0)
     uris = [str(tmp_path / name) for name in ("made", "copy")]
-    again = run(script, tables["t"], None, txn_id="job", since_versions=dict.fromkeys(uris, -1))
+    again = run(
+        script, tables["t"], None, RunOptions(txn_id="job", since_versions=dict.fromkeys(uris, -1))
+    )
     assert again.recognised
     assert [DeltaTable.open(uri).version() for uri in uris] == [1, 0]
     with pytest.raises(ScriptError, match="already a Delta table"):

@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 
 from engine.errors import EngineError, MalformedLogError
 from engine.schema.partition_values import (
+    YearOutOfRangeError,
+    epoch_micros,
     escape_path_name,
     format_partition_value,
+    format_stored_moment,
     parse_partition_value,
     partition_directory,
+    partition_fields,
+    partition_text,
+    stored_partition_value,
 )
 from engine.schema.types import (
     BINARY,
@@ -30,6 +36,8 @@ from engine.schema.types import (
     ArrayType,
     DataType,
     DecimalType,
+    StructField,
+    StructType,
 )
 
 
@@ -121,6 +129,9 @@ def test_texts_that_writers_use_are_read(text: str, data_type: DataType, value: 
         ("maybe", BOOLEAN),
         ("2024-13-01", DATE),
         ("yesterday", TIMESTAMP),
+        ("2024-01-02 24:00:00", TIMESTAMP),
+        ("2024-01-02 03:60:00", TIMESTAMP_NTZ),
+        ("2024-02-30 03:00:00", TIMESTAMP_NTZ),
         ("NaN", DecimalType(9, 2)),
         ("x", ArrayType(LONG)),
     ],
@@ -128,6 +139,77 @@ def test_texts_that_writers_use_are_read(text: str, data_type: DataType, value: 
 def test_a_text_of_another_type_is_refused(text: str, data_type: DataType):
     with pytest.raises(MalformedLogError):
         parse_partition_value(text, data_type)
+
+
+DAYS = st.integers(-(2**31), 2**31 - 1)
+MICROS = st.integers(-(2**63), 2**63 - 1)
+STORED = st.one_of(
+    st.tuples(st.just(DATE), DAYS),
+    st.tuples(st.sampled_from([TIMESTAMP, TIMESTAMP_NTZ]), MICROS),
+)
+
+
+@given(STORED)
+def test_a_date_of_any_year_survives_its_text(stored: tuple[DataType, int]):
+    data_type, number = stored
+    text = format_stored_moment(number, data_type)
+    assert stored_partition_value(text, data_type) == number
+
+
+@given(st.dates(), st.datetimes())
+def test_dates_and_times_that_python_has_are_the_same_numbers(day: date, clock: datetime):
+    assert stored_partition_value(str(day), DATE) == (day - date(1970, 1, 1)).days
+    text = format_partition_value(clock, TIMESTAMP_NTZ)
+    assert stored_partition_value(text, TIMESTAMP_NTZ) == epoch_micros(clock)
+    assert format_stored_moment((day - date(1970, 1, 1)).days, DATE) == str(day)
+
+
+@pytest.mark.parametrize(
+    ("text", "data_type", "number"),
+    [
+        ("9999-12-31", DATE, 2_932_896),
+        ("+10000-01-01", DATE, 2_932_897),
+        ("10000-01-01", DATE, 2_932_897),
+        ("0000-12-31", DATE, -719_163),
+        ("-0001-12-31", DATE, -719_529),
+        ("+10000-01-01 00:00:00.5", TIMESTAMP_NTZ, 253_402_300_800_500_000),
+        ("9999-12-31 23:00:00-02:00", TIMESTAMP, 253_402_304_400_000_000),
+    ],
+)
+def test_years_that_python_does_not_have_are_stored_and_not_compared(
+    text: str, data_type: DataType, number: int
+):
+    assert stored_partition_value(text, data_type) == number
+    if number != 2_932_896:
+        with pytest.raises(YearOutOfRangeError, match="outside the years 1 to 9999"):
+            parse_partition_value(text, data_type)
+
+
+@pytest.mark.parametrize("text", ["+999999-01-01 00:00:00", "-999999-01-01 00:00:00"])
+def test_a_moment_that_does_not_fit_a_file_is_refused(text: str):
+    with pytest.raises(MalformedLogError, match="is not a timestamp"):
+        stored_partition_value(text, TIMESTAMP)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["P"], "partitioned by P, which its schema spells p"),
+        (["p", "q", "r"], "partitioned by q, r, which its schema does not have"),
+    ],
+)
+def test_partition_columns_are_those_of_the_schema_letter_by_letter(names, message):
+    schema = StructType((StructField("p", LONG), StructField("id", LONG)))
+    assert partition_fields(schema, ["p"]) == schema.fields[:1]
+    with pytest.raises(MalformedLogError, match=message):
+        partition_fields(schema, names)
+
+
+def test_a_value_that_is_given_for_another_spelling_is_refused():
+    assert partition_text({"p": "1", "P": "2"}, "p") == "1"
+    assert partition_text({}, "p") is None
+    with pytest.raises(MalformedLogError, match="partition value for P, where the table has p"):
+        partition_text({"P": "1"}, "p")
 
 
 @given(st.text(st.characters(codec="ascii", exclude_characters="\0"), min_size=1))

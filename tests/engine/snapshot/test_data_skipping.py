@@ -411,6 +411,18 @@ def test_a_decimal_that_went_through_a_double_keeps_its_neighbours():
     assert may_match(condition, {}, stats, schema, ())
 
 
+@pytest.mark.parametrize("micros", [-1, -999, -1000, -1500])
+def test_a_minimum_cut_towards_1970_does_not_rule_out_what_it_was_cut_from(micros: int):
+    epoch = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+    held = epoch + dt.timedelta(microseconds=micros)
+    cut = epoch - dt.timedelta(milliseconds=-micros // 1000)
+    said = cut.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    stats = {"numRecords": 1, "minValues": {"t": said}, "maxValues": {"t": said}}
+    schema = StructType((StructField("t", TIMESTAMP),))
+    condition = parse_condition(f"t = TIMESTAMP'{held.isoformat()}'", schema)
+    assert may_match(condition, {}, stats, schema, ())
+
+
 def test_names_in_statistics_are_physical():
     schema = StructType(
         (

@@ -7,7 +7,7 @@ from engine.errors import EngineError, InvalidPropertyError, InvalidSchemaError
 from engine.operations.run import run
 from engine.storage.memory import MemoryStore
 from engine.table import DeltaTable
-from tests.engine.made_tables import add
+from tests.engine.made_tables import add, stage
 
 FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
 
@@ -97,7 +97,7 @@ def test_what_is_changed_later_is_held_to_the_same():
 def test_a_constraint_is_no_property_where_rows_would_have_to_be_checked():
     table = made("empty", "CREATE TABLE t (a INT)")
     txn = table.start_transaction()
-    txn.stage(add("f"))
+    stage(txn, add("f"))
     txn.commit("WRITE")
     with pytest.raises(InvalidPropertyError, match="ADD CONSTRAINT"):
         run(

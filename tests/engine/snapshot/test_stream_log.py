@@ -1,6 +1,8 @@
 """A stream over a table's log: which files it gives out, in which batches, and where it stops."""
 
 import itertools
+import os
+import shutil
 import uuid
 from pathlib import Path
 
@@ -12,7 +14,6 @@ from hypothesis import strategies as st
 from engine.actions.files import AddFile, RemoveFile
 from engine.errors import RequestError
 from engine.schema.types import INTEGER, LONG, STRING, StructField, StructType
-from engine.snapshot.metadata_changes import property_changes, schema_changes
 from engine.snapshot.stream_errors import (
     SourceReplacedError,
     SourceRowsChangedError,
@@ -20,9 +21,16 @@ from engine.snapshot.stream_errors import (
     SourceSchemaChangedError,
     StreamLogCleanedError,
 )
-from engine.snapshot.stream_log import StreamLimits, StreamLog, StreamTerms
+from engine.snapshot.stream_log import (
+    StreamLimits,
+    StreamLog,
+    StreamTerms,
+    property_changes,
+    schema_changes,
+)
 from engine.snapshot.stream_position import MAX_INDEX, Position
 from engine.table import DeltaTable
+from tests.engine.made_tables import stage
 
 SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
 
@@ -51,7 +59,7 @@ def commit(table, *actions, operation="WRITE"):
     txn = table.start_transaction()
     if any(isinstance(each, RemoveFile) for each in actions):
         txn.read_whole_table()
-    txn.stage(*actions)
+    stage(txn, *actions)
     return txn.commit(operation)
 
 
@@ -65,7 +73,8 @@ def changed(table, *columns, **configuration):
 
 def log_of(table, **terms):
     snapshot = table.snapshot(terms.pop("version", None))
-    return StreamLog(table.store, StreamTerms(snapshot.metadata, snapshot.version, **terms))
+    tip = snapshot.state.tip
+    return StreamLog(table.store, StreamTerms(snapshot.metadata, snapshot.version, tip, **terms))
 
 
 def batches(log, start, last_version, **limits):
@@ -300,3 +309,47 @@ def test_changes_of_metadata_are_told_by_what_a_column_is_not_by_its_name():
     marked = metadata(column("a"), column("s", inside, 2, nullable=False))
     assert schema_changes(before, marked) == []
     assert "the property k changed" in [each.text for each in property_changes(before, after)]
+
+
+def _replaced(table, tmp_path, *paths):
+    """Another table of older files takes the table's place, one commit for each path."""
+    other = DeltaTable.create(str(tmp_path / "other"), SCHEMA)
+    for path in paths:
+        commit(other, add(path))
+    for file in Path(other.uri, "_delta_log").iterdir():
+        os.utime(file, (1, 1))
+    shutil.rmtree(table.uri)
+    shutil.move(other.uri, table.uri)
+
+
+def test_no_file_of_a_table_made_in_the_sources_place_is_given_out(table, tmp_path):
+    commit(table, add("a"))
+    log = log_of(table)
+    _, end = batches(log, Position(1, initial=True), 1)
+    _replaced(table, tmp_path, "b", "c", "d")
+    with pytest.raises(SourceReplacedError, match="has id"):
+        log.batch_end(end, StreamLimits(), 3)
+    with pytest.raises(SourceReplacedError):
+        log.files(end, Position(4))
+
+
+def test_a_source_put_back_from_a_backup_ends_the_stream(table, tmp_path):
+    shutil.copytree(table.uri, tmp_path / "backup")
+    commit(table, add("a"))
+    _, end = batches(log_of(table), Position(1, initial=True), 1)
+    log = log_of(table)
+    shutil.rmtree(table.uri)
+    shutil.move(tmp_path / "backup", table.uri)
+    with pytest.raises(SourceReplacedError, match="another log"):
+        log_of(DeltaTable.open(table.uri)).batch_end(end, StreamLimits(), 0)
+    commit(table, add("b"))
+    commit(table, add("c"))
+    with pytest.raises(SourceReplacedError, match="another log"):
+        log.batch_end(end, StreamLimits(), 2)
+
+
+def test_a_position_that_another_run_reached_is_no_sign_of_a_replaced_source(table):
+    log = log_of(table)
+    commit(table, add("a"))
+    commit(table, add("b"))
+    assert log.batch_end(Position(3), StreamLimits(), 0) == Position(3)

@@ -113,6 +113,9 @@ QUERIES = [
     "SELECT city FROM people GROUP BY city HAVING count(*) > (SELECT min(id) FROM people)",
     "SELECT p.name FROM people p JOIN orders o ON p.id = o.person AND o.amount IN (SELECT max(amount) FROM orders)",
     "SELECT coalesce(age, 0) * 2 AS a, length(name) FROM people WHERE name LIKE '%a%' AND age BETWEEN 1 AND 50",
+    "SELECT count(*) FILTER (WHERE name LIKE '_%i%'), max(name LIKE '%a%_') OVER () FROM people GROUP BY name",
+    "SELECT name FROM people p WHERE EXISTS (SELECT 1 FROM cities c WHERE c.city LIKE concat('%', p.city, '%')"
+    " AND p.city LIKE '%o%_')",
     "SELECT max(total) FROM (SELECT person, sum(amount) AS total FROM orders GROUP BY person) AS t",
 ]
 NOT_IN_SPARK = {

@@ -14,10 +14,10 @@ from engine.actions.files import AddFile
 from engine.deletion_vectors.files import read_deletion_vector, write_deletion_vector
 from engine.schema.types import DATE, LONG, STRING, TIMESTAMP, StructField, StructType
 from engine.spark.compaction import CompactionJob, compact_bin
-from engine.spark.curve import Ranks, boundaries_of
 from engine.spark.file_writer import FileTarget
 from engine.spark.row_positions import VectorMerge, gather_positions, merging_task
 from engine.spark.table_files import arrow_schema
+from engine.spark.zorder import Ranks, boundaries_of
 from engine.storage.uri import open_store
 
 PHYSICAL = "delta.columnMapping.physicalName"

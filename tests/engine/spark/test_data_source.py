@@ -165,6 +165,17 @@ def test_rows_for_a_table_never_go_into_another_one_made_in_its_place(ddl, strea
     assert anew.version() == 0
 
 
+def test_a_frame_reads_no_other_table_made_in_the_place_of_its_own(ddl):
+    table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
+    source = lake_source(table)
+    schema = source.schema()
+    source.reader(schema)
+    shutil.rmtree(table.uri)
+    ddl("t", f"CREATE TABLE t ({COLUMNS})")
+    with pytest.raises(TableReplacedError):
+        source.reader(schema)
+
+
 def test_an_abort_after_failed_tasks_removes_what_the_others_wrote(ddl):
     table = ddl("t", f"CREATE TABLE t ({COLUMNS})")
     schema = to_spark_schema(table.snapshot().schema)

@@ -2,12 +2,14 @@ import threading
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError, OperationCancelledError
 from engine.operations.run import run
-from engine.spark.jobs import Progress, job_group
+from engine.spark.jobs import Progress, job_group, no_progress
 from engine.spark.session import SparkUnavailableError, check_java
+from engine.spark.task_counts import cluster_of
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 
@@ -75,3 +77,29 @@ def test_progress_is_told_and_can_cancel(spark):
         spark.range(2).mapInArrow(slowly, "id long").toArrow()
     assert seen[0] == Progress("slow", 0, 0)
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.spark
+def test_what_is_cancelled_is_left_when_its_tasks_have_ended(spark):
+    """java.util.regex heeds no interrupt, and takes seconds here: Spark's own LIKE is given to it."""
+    letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 900 + CAST(id AS INT))")
+    frame = spark.range(0, 1, 1, 1).select(letters.like("%a%a%b"))
+
+    def progress(step: Progress) -> None:
+        if step.counts is not None and step.counts.running:
+            msg = "Cancelled."
+            raise OperationCancelledError(msg)
+
+    with pytest.raises(OperationCancelledError), job_group(spark, "deaf", progress):
+        frame.collect()
+    assert cluster_of(spark.sparkContext).busy_cores == 0
+
+
+@pytest.mark.spark
+def test_what_failed_is_left_when_its_other_tasks_have_ended(spark):
+    letters = F.expr("repeat(chr(97 + CAST(id AS INT) * 0), 900 + CAST(id AS INT))")
+    fails = F.when(F.col("id") == 1, F.raise_error(F.lit("no"))).cast("boolean")
+    frame = spark.range(0, 2, 1, 2).select(F.coalesce(fails, letters.like("%a%a%b")))
+    with pytest.raises(PySparkException), job_group(spark, "deaf", no_progress):
+        frame.collect()
+    assert cluster_of(spark.sparkContext).busy_cores == 0

@@ -7,9 +7,9 @@ import pyarrow.orc as pa_orc
 import pytest
 
 from engine.commands.model import FileSource
-from engine.errors import BadRowsError
+from engine.errors import BadRowsError, SchemaMismatchError, TooManyColumnsError
 from engine.schema.types import LONG, STRING, StructField, StructType
-from engine.spark.row_checks import engine_error
+from engine.spark.failures import spark_failure
 from engine.spark.sources import read_files
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -51,9 +51,21 @@ def test_a_large_text_file_is_read_by_several_tasks_and_bad_rows_keep_their_numb
     assert rows.dropped() == 3
     with pytest.raises(Exception, match=r"json|csv") as caught:
         read("fail").frame.collect()
-    error = engine_error(caught.value, "here")
+    error = spark_failure(caught.value, "here")
     assert isinstance(error, BadRowsError)
     assert any(f"{n}" in str(error) for n in BAD)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("count", "error"), [(100_000, TooManyColumnsError), (9_999, SchemaMismatchError)]
+)
+def test_a_header_of_very_many_names_is_refused_in_good_time(spark, tmp_path, count, error):
+    path = tmp_path / "wide.csv"
+    path.write_text(",".join([*(f"c{n}" for n in range(count)), "c0"]) + "\n1")
+    with pytest.raises(error) as refused:
+        read_files(spark, FileSource(str(path), "csv"), WANTED)
+    assert refused.value.field == "source"
 
 
 def test_orc_files_are_read_under_their_own_types(spark, tmp_path):

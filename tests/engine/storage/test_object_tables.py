@@ -11,6 +11,7 @@ from pyiceberg.table import StaticTable
 from engine.commands.model import Clone
 from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import (
+    ConflictError,
     PathOutsideRootError,
     RequestError,
     StorageError,
@@ -26,7 +27,11 @@ from engine.spark.table_files import TableFiles
 from engine.spark.writer import file_target
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from engine.transaction.staged_files import StagedFilesGoneError
 from tests.engine.made_tables import remove, write_commit, write_rows
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import run as run_on_arrow
+from tests.stateful.history import SCHEMA as HISTORY
 
 SCHEMA = StructType((StructField("id", LONG),))
 NOWHERE = {
@@ -69,6 +74,16 @@ def test_writers_of_one_bucket_each_land_once(table: DeltaTable, options: dict[s
         versions = list(pool.map(write, range(8)))
     assert sorted(versions) == list(range(1, 9))
     assert sorted(table.snapshot().to_arrow().column("id").to_pylist()) == list(range(8))
+
+
+def test_a_staged_object_that_expires_before_the_commit_stops_it(table: DeltaTable):
+    txn = table.start_transaction()
+    adds = [write_rows(table.store, f"{number}.parquet", {"id": [number]}) for number in range(3)]
+    txn.stage(*adds)
+    table.store.delete(adds[1].path)
+    with pytest.raises(StagedFilesGoneError, match=r"1 of the 3 .* 1\.parquet"):
+        txn.commit("WRITE")
+    assert table.version() == 0
 
 
 def test_a_table_in_a_bucket_is_created_once(table: DeltaTable, options: dict[str, str]):
@@ -162,3 +177,24 @@ def test_iceberg_clients_read_a_bucket(s3_options: dict[str, str]):
         },
     )
     assert found.scan().to_arrow().column("id").to_pylist() == [1, 2]
+
+
+def test_a_row_deleted_through_two_clients_is_deleted_once(bucket: str, options: dict[str, str]):
+    """Two stores of one bucket share nothing but the bucket."""
+    table = DeltaTable.create(f"{bucket}/{uuid.uuid4()}", HISTORY, storage_options=options)
+    _commit(c.Append(1, (("a", 1), ("a", 2), ("a", 3))), table)
+    deletes = [
+        run_on_arrow(c.Delete(number, c.Range(1, 2 + number % 2)), handle, stats=True)
+        for number, handle in enumerate((table, DeltaTable.open(table.uri, options)), 2)
+    ]
+    assert deletes[0].txn.table.store is not deletes[1].txn.table.store
+    deletes[1].txn.commit("DELETE")
+    with pytest.raises(ConflictError):
+        deletes[0].txn.commit("DELETE")
+    left = DeltaTable.open(table.uri, options).snapshot().to_arrow()
+    assert left["x"].to_pylist() == [3]
+
+
+def _commit(command: c.Command, table: DeltaTable) -> None:
+    running = run_on_arrow(command, table, stats=True)
+    running.txn.commit(running.operation)

@@ -12,6 +12,7 @@ from engine.schema.types import LONG, StructField, StructType
 from engine.storage.base import FileStatus, Store
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
+from tests.engine.made_tables import stage
 
 SCHEMA = StructType((StructField("x", LONG),))
 
@@ -32,7 +33,7 @@ def taken(path: str, **rest: object) -> RemoveFile:
 
 def append(table: DeltaTable, *paths: str, txn_id: str | None = None) -> int:
     txn = table.start_transaction(txn_id=txn_id)
-    txn.stage(*map(data_file, paths))
+    stage(txn, *map(data_file, paths))
     return txn.commit("WRITE")
 
 
@@ -64,7 +65,7 @@ class FakeClock:
 class FailingStore:
     """A store whose `fail_at`-th call fails: before its effect, after it, or without saying which.
 
-    `calls` counts, `fired` tells whether the failure came to pass. `times` more calls fail after it.
+    `calls` counts, `puts` are the calls that put if absent, `fired` tells whether the failure came to pass. `times` more calls fail after it.
     """
 
     inner: Store
@@ -73,6 +74,7 @@ class FailingStore:
     times: int = 1
     calls: int = 0
     fired: int = 0
+    puts: list[int] = field(default_factory=list)
 
     @property
     def root(self) -> str:
@@ -96,6 +98,7 @@ class FailingStore:
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         due = self._due()
+        self.puts.append(self.calls)
         if due and self.mode == "before":
             raise self._failure()
         if due and self.mode == "unknown, not written":

@@ -31,6 +31,7 @@ from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.transaction.outcome import CommitLimits
 from engine.transaction.self_recognition import find_own_commit
+from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import (
     SCHEMA,
     FakeClock,
@@ -68,7 +69,7 @@ class Meanwhile(TransactionObserver):
 def test_the_first_commit_lands_right_after_the_version_that_was_read():
     table = new_table()
     txn = table.start_transaction()
-    txn.stage(data_file("a"))
+    stage(txn, data_file("a"))
     assert txn.commit("WRITE") == txn.read_version + 1
     assert txn.outcome is not None
     assert (txn.outcome.attempts, txn.outcome.recognised) == (1, False)
@@ -78,7 +79,7 @@ def test_who_loses_the_race_for_a_version_takes_the_next_one():
     table = new_table()
     observer = Meanwhile(lambda: append(table, "other"), times=3)
     txn = table.start_transaction(observer=observer)
-    txn.stage(data_file("mine"))
+    stage(txn, data_file("mine"))
     assert txn.commit("WRITE") == 4
     assert txn.outcome is not None
     assert txn.outcome.attempts == 4
@@ -100,13 +101,13 @@ def test_a_winner_that_comes_between_validation_and_put_is_checked_too():
 
     def remove() -> None:
         other = table.start_transaction()
-        other.stage(taken("a"))
+        stage(other, taken("a"))
         other.commit("DELETE")
 
     observer = Meanwhile(remove)
     txn = table.start_transaction(observer=observer)
     txn.read_where("x = 1")
-    txn.stage(data_file("b"))
+    stage(txn, data_file("b"))
     with pytest.raises(ConcurrentDeleteReadException):
         txn.commit("WRITE")
     assert observer.phases[-1] == ("failed", "ConcurrentDeleteReadException")
@@ -119,7 +120,7 @@ def test_whoever_loses_too_often_is_told_so():
     txn = OptimisticTransaction(
         table, table.snapshot(), observer=observer, limits=CommitLimits(attempts=3)
     )
-    txn.stage(data_file("mine"))
+    stage(txn, data_file("mine"))
     with pytest.raises(MaxCommitRetriesError, match="3 times"):
         txn.commit("WRITE")
     assert "mine" not in paths_of(table)
@@ -129,7 +130,7 @@ def test_a_backlog_of_winners_is_checked_in_order_to_the_last():
     table = new_table()
     observer = Meanwhile(lambda: None, times=0)
     txn = table.start_transaction(observer=observer)
-    txn.stage(data_file("mine"))
+    stage(txn, data_file("mine"))
     for number in range(90):
         append(table, f"w{number}")
     assert txn.commit("WRITE") == 91
@@ -152,7 +153,7 @@ def test_nothing_staged_makes_no_version_but_is_checked():
 def test_a_transaction_commits_once():
     table = new_table()
     txn = table.start_transaction()
-    txn.stage(data_file("a"))
+    stage(txn, data_file("a"))
     txn.commit("WRITE")
     with pytest.raises(RequestError, match="already"):
         txn.commit("WRITE")
@@ -164,7 +165,7 @@ def test_an_unknown_outcome_tries_the_same_version_and_recognises_itself(landed:
     mode = "unknown, written" if landed else "unknown, not written"
     handle, store = failing(table, mode=mode)
     txn = handle.start_transaction()
-    txn.stage(data_file("a"))
+    stage(txn, data_file("a"))
     store.fail_at = store.calls + _calls_before_put()
     assert txn.commit("WRITE") == 1
     assert store.fired
@@ -177,24 +178,17 @@ def _calls_before_put() -> int:
     """How many calls of the store a plain append makes up to its put, the put included."""
     handle, store = failing(new_table())
     txn = handle.start_transaction()
-    txn.stage(data_file("a"))
+    stage(txn, data_file("a"))
     before = store.calls
-    seen = []
-
-    class Counting(TransactionObserver):
-        def before_commit(self, _txn: ObservedTransaction, _attempt_version: int) -> None:
-            seen.append(store.calls)
-
-    txn.observe(Counting())
     txn.commit("WRITE")
-    return seen[0] - before + 1
+    return store.puts[0] - before
 
 
 def test_an_outcome_that_stays_unknown_is_reported_as_that():
     table = new_table()
     handle, store = failing(table, mode="unknown, not written", times=10_000)
     txn = handle.start_transaction()
-    txn.stage(data_file("a"))
+    stage(txn, data_file("a"))
     store.fail_at = store.calls + _calls_before_put()
     with pytest.raises(CommitOutcomeUnknownError, match=txn.txn_id):
         txn.commit("WRITE")
@@ -206,7 +200,7 @@ def test_a_lost_response_does_not_hide_that_another_won():
     observer = Meanwhile(lambda: append(table, "other"))
     txn = handle.start_transaction()
     txn.observe(observer)
-    txn.stage(data_file("mine"))
+    stage(txn, data_file("mine"))
     store.fail_at = store.calls + _calls_before_put()
     assert txn.commit("WRITE") == 2
     assert paths_of(table) == {"other", "mine"}
@@ -244,7 +238,7 @@ def test_a_log_cleaned_between_read_and_commit_is_noticed(read_version_kept: boo
     assert table.store.stat(checkpoint_path(5)) is not None
     for version in range(2 if read_version_kept else 0, 5):
         table.store.delete(commit_path(version))
-    txn.stage(data_file("mine"))
+    stage(txn, data_file("mine"))
     with pytest.raises(LogCleanedError, match="2 to 7"):
         txn.commit("WRITE")
     assert table.store.stat(commit_path(2)) is None
@@ -263,7 +257,7 @@ def test_two_who_create_one_table_meet_with_a_hint():
     first = new_table()
     second = OptimisticTransaction(first, None)
     actions = first_actions(SCHEMA, (), (), {}, now_ms=1)
-    second.stage(*(each for each in actions if not isinstance(each, CommitInfo)))
+    stage(second, *(each for each in actions if not isinstance(each, CommitInfo)))
     with pytest.raises(ProtocolChangedException, match="created the table") as raised:
         second.commit("CREATE TABLE")
     assert not raised.value.conflict.can_retry
@@ -277,7 +271,7 @@ def test_checkpoints_come_by_interval_and_never_fail_a_commit(caplog: pytest.Log
     append(table, "c")
     handle, store = failing(table, times=10_000)
     txn = handle.start_transaction()
-    txn.stage(data_file("d"))
+    stage(txn, data_file("d"))
     store.fail_at = store.calls + _calls_before_put() + 2
     with caplog.at_level(logging.WARNING):
         assert txn.commit("WRITE") == 4
@@ -293,7 +287,7 @@ def test_cancellation_before_the_put_writes_nothing():
         raise OperationCancelledError(what)
 
     txn = table.start_transaction(observer=Meanwhile(cancel))
-    txn.stage(data_file("a"))
+    stage(txn, data_file("a"))
     with pytest.raises(OperationCancelledError):
         txn.commit("WRITE")
     assert table.version() == 0
@@ -305,7 +299,7 @@ def test_in_commit_timestamps_rise_even_if_the_clock_goes_back():
     for i in range(50):
         clock.ms += 3_600_000 if i % 2 else -7_200_000
         txn = OptimisticTransaction(table, table.snapshot(), clock=clock)
-        txn.stage(data_file(f"f{i}"))
+        stage(txn, data_file(f"f{i}"))
         txn.commit("WRITE")
         assert txn.outcome is not None
     infos = [read_commit(table.store, v).commit_info for v in range(51)]
@@ -319,7 +313,7 @@ def test_commit_info_says_what_delta_spark_would_say():
     append(table, "a")
     txn = table.start_transaction(txn_id="job-7")
     txn.read_where("x = 1")
-    txn.stage(taken("a"))
+    stage(txn, taken("a"))
     txn.commit(
         "DELETE",
         {"predicate": ["(x = 1)"], "auto": False},
@@ -345,7 +339,7 @@ def test_commit_info_says_what_delta_spark_would_say():
 def test_an_application_reads_its_last_version():
     table = new_table()
     txn = table.start_transaction()
-    txn.stage(SetTransaction(app_id="stream", version=4), data_file("a"))
+    stage(txn, SetTransaction(app_id="stream", version=4), data_file("a"))
     txn.commit("STREAMING UPDATE")
     assert table.start_transaction().read_application("stream") == 4
     assert table.start_transaction().read_application("other") is None
@@ -356,9 +350,9 @@ def test_a_file_added_again_must_still_be_there():
     table = new_table()
     append(table, "a")
     txn = table.start_transaction()
-    txn.stage(data_file("a", data_change=False, stats='{"numRecords":1,"nullCount":{}}'))
+    stage(txn, data_file("a", data_change=False, stats='{"numRecords":1,"nullCount":{}}'))
     other = table.start_transaction()
-    other.stage(taken("a"))
+    stage(other, taken("a"))
     other.commit("DELETE")
     with pytest.raises(ConcurrentDeleteReadException):
         txn.commit("COMPUTE STATS")
@@ -371,15 +365,17 @@ def test_a_file_is_not_live_under_two_deletion_vectors(removes):
     first, second = (write_deletion_vector(table.store, [row]) for row in (0, 1))
     stats = '{"numRecords":3}'
     txn = table.start_transaction()
-    txn.stage(taken("a"), data_file("a", stats=stats, deletion_vector=first))
+    stage(txn, taken("a"), data_file("a", stats=stats, deletion_vector=first))
     txn.commit("DELETE")
     wrong = table.start_transaction()
-    wrong.stage(*removes, data_file("a", stats=stats, deletion_vector=second))
+    stage(wrong, *removes, data_file("a", stats=stats, deletion_vector=second))
     with pytest.raises(RequestError, match="another deletion vector"):
         wrong.commit("DELETE")
     right = table.start_transaction()
-    right.stage(
-        taken("a", deletion_vector=first), data_file("a", stats=stats, deletion_vector=second)
+    stage(
+        right,
+        taken("a", deletion_vector=first),
+        data_file("a", stats=stats, deletion_vector=second),
     )
     right.commit("DELETE")
     assert len(DeltaTable.open(table.uri).snapshot().add_files()) == 1
@@ -389,11 +385,11 @@ def test_append_only_tables_give_nothing_up():
     table = new_table(appendOnly="true")
     append(table, "a")
     txn = table.start_transaction()
-    txn.stage(taken("a"))
+    stage(txn, taken("a"))
     with pytest.raises(AppendOnlyError):
         txn.commit("DELETE")
     again = table.start_transaction()
-    again.stage(taken("a", data_change=False), data_file("b", data_change=False))
+    stage(again, taken("a", data_change=False), data_file("b", data_change=False))
     assert again.commit("OPTIMIZE") == 2
 
 
@@ -406,7 +402,7 @@ def _changed(table: DeltaTable, **configuration: str):
 def test_an_isolation_level_that_does_not_exist_is_refused():
     table = new_table()
     txn = table.start_transaction()
-    txn.stage(_changed(table, isolationLevel="SnapshotIsolation"))
+    stage(txn, _changed(table, isolationLevel="SnapshotIsolation"))
     with pytest.raises(InvalidIsolationLevelError):
         txn.commit("SET TBLPROPERTIES")
 
@@ -414,7 +410,7 @@ def test_an_isolation_level_that_does_not_exist_is_refused():
 def test_a_property_whose_feature_the_protocol_lacks_is_refused():
     table = new_table(enableDeletionVectors="false")
     txn = table.start_transaction()
-    txn.stage(_changed(table, enableInCommitTimestamps="true"))
+    stage(txn, _changed(table, enableInCommitTimestamps="true"))
     with pytest.raises(RequestError, match="inCommitTimestamp"):
         txn.commit("SET TBLPROPERTIES")
 
@@ -424,7 +420,7 @@ def test_a_protocol_that_this_engine_cannot_write_is_refused_by_name():
     protocol = table.snapshot().protocol
     features = [*(protocol.writer_features or []), "icebergCompatV1"]
     txn = table.start_transaction()
-    txn.stage(msgspec.structs.replace(protocol, writer_features=features))
+    stage(txn, msgspec.structs.replace(protocol, writer_features=features))
     with pytest.raises(UnsupportedFeatureError, match="icebergCompatV1"):
         txn.commit("UPGRADE PROTOCOL")
 
@@ -441,7 +437,7 @@ def test_a_protocol_that_this_engine_cannot_write_is_refused_by_name():
 def test_actions_that_contradict_each_other_are_refused(actions):
     table = new_table()
     txn = table.start_transaction()
-    txn.stage(*actions)
+    stage(txn, *actions)
     with pytest.raises(RequestError, match="two actions"):
         txn.commit("WRITE")
     assert table.version() == 0
@@ -453,7 +449,7 @@ def test_a_file_without_the_right_partition_values_is_refused(values: dict[str, 
     schema = StructType((StructField("x", LONG), StructField("y", LONG)))
     table = DeltaTable.create(f"{new_table().uri}-parted", schema, ["x"])
     txn = table.start_transaction()
-    txn.stage(msgspec.structs.replace(data_file("a"), partition_values=values))
+    stage(txn, msgspec.structs.replace(data_file("a"), partition_values=values))
     with pytest.raises(RequestError, match="the table has x"):
         txn.commit("WRITE")
 
@@ -462,7 +458,7 @@ def test_a_store_that_fails_before_the_put_fails_the_commit():
     table = new_table()
     handle, store = failing(table, mode="before")
     txn = handle.start_transaction()
-    txn.stage(data_file("a"))
+    stage(txn, data_file("a"))
     store.fail_at = store.calls + _calls_before_put()
     with pytest.raises(StorageError):
         txn.commit("WRITE")

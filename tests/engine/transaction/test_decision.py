@@ -2,14 +2,16 @@
 
 import uuid
 
+import msgspec
 import pytest
 
-from engine.conflict_facts import Decision
+from engine.conflict_facts import Decision, Rule, Verdict, WinnerVerdicts
 from engine.conflicts.checker import CHECKS
 from engine.conflicts.decision import WINNERS_KEPT
-from engine.conflicts.settlement import ROWS_DRAWN
+from engine.conflicts.row_resolution import ROWS_DRAWN
 from engine.errors import ConflictError
 from engine.table import DeltaTable
+from tests.engine.made_tables import stage
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, run
 from tests.stateful.history import SCHEMA
@@ -69,7 +71,7 @@ def test_only_one_file_keeps_positions_the_first_with_rows_of_both():
     _do(table, c.Append(5, ()))
     both = run(first, table, stats=True)
     second = run(c.Delete(6, c.Range(12, 14)), table, stats=True)
-    both.txn.stage(*second.staged)
+    stage(both.txn, *second.staged)
     both.txn.commit("DELETE")
     files = _lost(running).shared_files
     assert sorted(each.common_count for each in files) == [0, 1]
@@ -86,16 +88,32 @@ def test_every_winner_has_the_verdict_of_every_check():
     decision = _lost(running)
     assert [each.version for each in decision.winners] == [2, 3, 4, 5]
     assert [tuple(each.verdicts) for each in decision.winners] == [
-        tuple(k.name for k in CHECKS)
+        tuple(k.rule for k in CHECKS)
     ] * 4
     said = [list(each.verdicts.values())[4:] for each in decision.winners]
     assert said == [
         ["exempt", "none", "none"],
-        ["row map", "row map", "row map"],
-        ["rows", "rows", "rows"],
-        ["rows", "conflict", "not reached"],
+        ["resolved", "resolved", "resolved"],
+        ["resolved", "resolved", "resolved"],
+        ["resolved", "conflict", "not reached"],
+    ]
+    assert [each.how for each in decision.winners] == [
+        "",
+        "row map",
+        "deletion vectors merged, rows read",
+        "",
     ]
     assert decision.winners_before == 0
+
+
+def test_verdicts_recorded_in_the_words_of_before_are_still_read():
+    """Records of version 0.1 say how rows decided, and "pass" where no file was shared."""
+    words = {"data_added": "row map", "read_file_removed": "rows", "removed_file_removed": "pass"}
+    record = {"version": 3, "operation": "DELETE", "verdicts": words}
+    read = msgspec.convert(record, WinnerVerdicts, strict=False)
+    assert list(read.verdicts.values()) == [Verdict.RESOLVED, Verdict.RESOLVED, Verdict.PASSES]
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(record | {"verdicts": {"data_added": "perhaps"}}, WinnerVerdicts)
 
 
 def test_an_absorbed_conflict_tells_the_same():
@@ -122,7 +140,7 @@ def test_of_many_winners_the_last_ones_are_kept_and_the_rest_counted():
     _do(table, c.Delete(99, c.Range(0, 1)))
     decision = _lost(running)
     assert (len(decision.winners), decision.winners_before) == (WINNERS_KEPT, 6)
-    assert decision.winners[-1].verdicts["read_file_removed"] == "conflict"
+    assert decision.winners[-1].verdicts[Rule.READ_FILE_REMOVED] is Verdict.CONFLICT
 
 
 @pytest.mark.parametrize(

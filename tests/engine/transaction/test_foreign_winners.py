@@ -24,6 +24,7 @@ from engine.schema.types import DOUBLE, LONG, STRING, TIMESTAMP, StructField, St
 from engine.storage.uri import local_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
+from tests.engine.made_tables import stage
 
 SCHEMA = StructType(
     (
@@ -52,7 +53,7 @@ def _table(uri: str = "", **properties: str) -> DeltaTable:
     named |= {f"delta.{key}": value for key, value in properties.items()}
     table = DeltaTable.create(uri or f"memory://foreign/{uuid.uuid4()}", SCHEMA, properties=named)
     txn = table.start_transaction()
-    txn.stage(_file(table, *({"id": i, "v": float(i), "Moment": NOON} for i in range(6))))
+    stage(txn, _file(table, *({"id": i, "v": float(i), "Moment": NOON} for i in range(6))))
     txn.commit("WRITE")
     return table
 
@@ -79,7 +80,7 @@ def _deleting(table: DeltaTable, condition: str, *rows: int) -> OptimisticTransa
     txn.read_where(condition, every_match_changes=True)
     assert txn.snapshot is not None
     (add,) = txn.snapshot.add_files()
-    txn.stage(taking(add), _masked(table, add, *rows))
+    stage(txn, taking(add), _masked(table, add, *rows))
     return txn
 
 
@@ -159,7 +160,7 @@ def test_copy_on_write_takes_every_row_of_its_file(info: dict[str, str]):
     table = _table()
     txn, elsewhere = _deleting(table, "id = 5", 5), table.start_transaction()
     elsewhere.read_where("id = 99", every_match_changes=True)
-    elsewhere.stage(_file(table, {"id": 99}))
+    stage(elsewhere, _file(table, {"id": 99}))
     (add,) = table.snapshot().add_files()
     anew = _file(table, *({"id": i, "v": float(i)} for i in range(1, 6)), stats=None)
     _land(table, taking(add), anew, **info)
@@ -226,7 +227,7 @@ def test_a_vector_for_more_rows_than_the_file_has_is_a_conflict():
     table = _table()
     reading = table.start_transaction()
     reading.read_where("v >= 0")
-    reading.stage(_file(table, {"id": 9}))
+    stage(reading, _file(table, {"id": 9}))
     (add,) = table.snapshot().add_files()
     _land(table, taking(add), _masked(table, add, 7))
     assert _lost(reading) is not None
@@ -238,7 +239,7 @@ def test_change_files_are_those_of_the_rows_that_current_changed():
     txn = _deleting(table, "id = 5", 5)
     change = _file(table, {"id": 5})
     cdc = AddCDCFile(path=change.path, partition_values={}, size=change.size, data_change=False)
-    txn.stage(cdc)
+    stage(txn, cdc)
     (add,) = table.snapshot().add_files()
     _land(table, taking(add), _masked(table, add, 0))
     assert _lost(txn) is None

@@ -9,6 +9,7 @@ from engine.conflicts.footprint import changes_of
 from engine.log.commits import read_commit
 from engine.schema.types import StructType
 from engine.table import DeltaTable
+from tests.engine.made_tables import stage
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, run
 from tests.stateful.history import SCHEMA
@@ -78,7 +79,7 @@ def test_the_sizes_of_an_optimize_are_those_of_the_files_that_were_left_of_it():
     table = _table()
     running = run(c.Optimize(7, (0,)), table, stats=True)
     other = run(c.Optimize(8, (1,)), table, stats=True)
-    running.txn.stage(*other.staged)
+    stage(running.txn, *other.staged)
     sizes = {each.path: each.size for each in running.txn.actions if isinstance(each, AddFile)}
     metrics = {"numAddedFiles": 2, "minFileSize": 1, "p50FileSize": 1, "maxFileSize": 10**9}
     _do(table, c.Delete(9, c.Range(0, 3)))

@@ -18,6 +18,7 @@ from engine.log.commits import read_commit
 from engine.schema.types import BOOLEAN
 from engine.table import DeltaTable
 from engine.transaction.outcome import CommitLimits
+from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import FakeClock
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import Running, rows_of, run
@@ -78,7 +79,7 @@ def test_a_spent_budget_is_a_conflict_with_its_own_subclass():
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     slow = DeltaTable(table.store, clock=FakeClock(step_s=1.0), limits=limits).start_transaction()
     slow.read_where("x >= 0 AND x < 2", every_match_changes=True)
-    slow.stage(*running.staged)
+    stage(slow, *running.staged)
     _do(table, c.Delete(3, c.Range(4, 5)))
     with pytest.raises(ConcurrentAppendException) as raised:
         slow.commit("DELETE")
@@ -125,7 +126,7 @@ def test_a_subquery_that_may_read_the_table_reads_all_of_it(reads_itself: bool):
     subquery = Subquery("exists", "SELECT 1 FROM t", ("t",), BOOLEAN)
     low = parse_condition("x < 2", SCHEMA)
     txn.read_where(Call("and", (low, subquery), BOOLEAN), reads_itself=reads_itself)
-    txn.stage(*run(c.Append(2, (("a", 9),)), table, stats=True).staged)
+    stage(txn, *run(c.Append(2, (("a", 9),)), table, stats=True).staged)
     other = run(c.Merge(3, (7,)), table, stats=True)
     other.txn.commit(other.operation)
     if reads_itself:
@@ -200,7 +201,7 @@ def test_optimize_loses_to_any_writer_that_brings_rows_of_its_sources_back():
     running = run(c.Optimize(3, (0,)), table, stats=False)
     other = table.start_transaction()
     live = table.snapshot().add_files()[0]
-    other.stage(taking(live), msgspec.structs.replace(live, deletion_vector=None))
+    stage(other, taking(live), msgspec.structs.replace(live, deletion_vector=None))
     other.commit("Manual Update")
     assert _raised(running).conflict.rule == "removed_file_removed"
     assert len(rows_of(table.snapshot())) == 6
@@ -236,3 +237,61 @@ def test_a_merged_vector_lies_in_a_random_directory_where_the_table_asks_for_it(
     assert merged.deletion_vector.storage_type == "u"
     assert len(merged.deletion_vector.path_or_inline_dv) == 2 + 20
     assert table.snapshot().row_count == 1000
+
+
+def _clustered(**properties: str) -> DeltaTable:
+    named = {f"delta.{name}": value for name, value in properties.items()}
+    uri = f"memory://rows/{uuid.uuid4()}"
+    table = DeltaTable.create(uri, SCHEMA, clustering_columns=["x"], properties=named)
+    _do(table, c.Append(1, ROWS))
+    return table
+
+
+def test_a_clustered_table_without_deletion_vectors_is_decided_by_files():
+    """A rewrite copies the rows that it leaves alone: none of them is where the two sides meet."""
+    table = _clustered(enableDeletionVectors="false")
+    running = run(c.Update(2, c.Range(2, 3), 2), table, stats=False)
+    _do(table, c.Update(3, c.Range(3, 4), 3))
+    conflict = _raised(running).conflict
+    assert conflict.subclass == "WITHOUT_HINT"
+    assert "deletionVectors" in conflict.row_level or "DeletionVectors" in conflict.row_level
+    assert not any(file.rows for file in conflict.files)
+    assert "deletion_vectors" in {remedy.kind for remedy in conflict.remedies}
+
+
+@pytest.mark.parametrize("copied", ["numCopiedRows", "", "numTargetRowsCopied"])
+def test_rows_that_a_winner_may_only_have_copied_are_not_named(copied: str):
+    """An engine without deletion vectors writes a file anew: which rows it changed is not known."""
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    other = run(c.Update(3, c.Range(4, 5), 5, rewrite=True), table, stats=False)
+    other.txn.commit("UPDATE", metrics={copied: 5} if copied else {})
+    conflict = _raised(running).conflict
+    assert conflict.subclass == "WITHOUT_HINT"
+    assert "cannot be traced" in conflict.row_level
+    assert not any(file.rows for file in conflict.files)
+
+
+def test_rows_of_a_whole_file_are_named_where_the_winner_copied_none():
+    table = _table()
+    running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
+    other = run(c.Update(3, c.Range(0, 6), 1), table, stats=False)
+    other.txn.commit("UPDATE", metrics={"numCopiedRows": 0})
+    conflict = _raised(running).conflict
+    assert conflict.subclass == "ROW_LEVEL_CHANGES"
+    assert conflict.files[0].rows
+
+
+@pytest.mark.parametrize("tracking", [True, False])
+def test_optimize_of_a_clustered_table_is_followed_by_row_ids_alone(tracking: bool):
+    table = _clustered(enableDeletionVectors="true", enableRowTracking=str(tracking).lower())
+    _do(table, c.Append(2, ROWS))
+    running = run(c.Delete(3, c.Range(0, 2)), table, stats=False)
+    _do(table, c.Optimize(4, (0, 1)))
+    if tracking:
+        running.txn.commit("DELETE")
+        assert len(rows_of(table.snapshot())) == 8
+    else:
+        remedies = _raised(running).conflict.remedies
+        assert remedies[0].kind == "row_tracking"
+        assert not any("deletion vectors" in remedy.action for remedy in remedies), "it has them"

@@ -5,6 +5,7 @@ import pytest
 from engine.actions.codec import encode
 from engine.errors import ConcurrentDeleteReadException, LogCleanedError
 from engine.log.paths import commit_path
+from tests.engine.made_tables import stage
 from tests.engine.transaction.tables import append, data_file, new_table, taken
 
 
@@ -22,7 +23,7 @@ def test_a_put_into_a_gap_of_the_log_is_refused():
     append(table, "b")
     append(table, "c")
     _hidden(table, 2)
-    txn.stage(data_file("mine"))
+    stage(txn, data_file("mine"))
     with pytest.raises(LogCleanedError, match="2 to 3"):
         txn.commit("WRITE")
     assert table.store.stat(commit_path(2)) is None
@@ -36,7 +37,7 @@ def test_a_version_that_comes_late_is_met_like_any():
         table.store.put(commit_path(version), encode(action).encode())
     late = _hidden(table, 2)
     txn.read_where("x = 1")
-    txn.stage(taken("a"), data_file("mine"))
+    stage(txn, taken("a"), data_file("mine"))
     with pytest.raises(LogCleanedError):
         txn.commit("UPDATE")
     table.store.put(commit_path(2), late)

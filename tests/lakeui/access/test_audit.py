@@ -105,4 +105,5 @@ def test_no_secret_is_on_record(ann, by_session):
     ann.save()
     told = str(list(LogEntry.objects.values()))
     assert made["token"] not in told
-    assert "password" not in told
+    assert ann.password not in told
+    assert "md5$" not in told

@@ -1,17 +1,17 @@
 """A statement that names several tables is for those who may look at all of them."""
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from engine.commands.sql import parse_statement
 from lakeui.catalog.named_tables import Reader, names_others
+from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.command_rules import statement_of
 from lakeui.jobs.errors import NotPermittedError
-from lakeui.jobs.interventions import retry_job
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, Schedule
 from lakeui.jobs.schedules import run_now
 from lakeui.monitoring.search import search
+from tests.lakeui.page_client import PageClient as Client
 from tests.lakeui.people import NOON, grant, make_conflict, make_job, make_table, person
 from workers.job_tables import other_writers
 
@@ -162,8 +162,9 @@ def test_a_search_does_not_find_by_words_that_are_kept_back(orders, guest):
 
 def test_a_plan_tells_who_writes_without_the_words_that_name_other_tables(orders):
     mine = make_job(orders, state=Job.State.RUNNING)
-    _asked(orders, MERGE, state=Job.State.RUNNING)
-    _asked(orders, "DELETE FROM sales.orders WHERE a = 1", state=Job.State.RUNNING)
+    running = {"state": Job.State.RUNNING, "finished_at": None}
+    _asked(orders, MERGE, **running)
+    _asked(orders, "DELETE FROM sales.orders WHERE a = 1", **running)
     assert other_writers(mine) == ["merge of sales.orders", "DELETE FROM sales.orders WHERE a = 1"]
 
 

@@ -1,4 +1,4 @@
-"""Meetings, reordered versions and the forecast over REST."""
+"""Overlaps, reordered versions and the forecast over REST."""
 
 import pytest
 from django.utils import timezone
@@ -26,12 +26,13 @@ def test_the_matrix_has_what_was_met_in_each_cell(as_, met):
     assert (body["met"]["total"], body["met"]["commits"]) == (1, 3)
 
 
-def test_meetings_are_listed_by_pair_and_paged(as_, met):
-    path = f"{met}meetings/"
+def test_overlaps_are_listed_by_pair_and_paged(as_, met):
+    path = f"{met}overlaps/"
     sides = {"current": "DELETE", "winner": "INSERT"}
     body = as_("viewer").get(path, sides).json()
     [row] = body["items"]
-    assert (row["outcome"], row["version"], row["winning_version"]) == ("passed", 2, 1)
+    assert (row["verdict"], row["version"], row["winning_version"]) == ("passes", 2, 1)
+    assert row["outcome"] == "passed", "the word of version 0.1, deprecated"
     assert body["next_page_token"] is None
     problem(as_("viewer").get(path, {"current": "DELETE"}), 422)
     problem(as_("viewer").get(path, sides | {"page_token": "forged"}), 422)

@@ -12,6 +12,7 @@ from lakeui.catalog.models import Table
 from lakeui.jobs.models import Job
 from tests.lakeui.api.problem import problem
 from tests.lakeui.conflicts.histories import SCHEMA
+from workers.mirror import mirror_table
 
 
 def csv(name="rows.csv", content=b"id\n1\n"):
@@ -99,14 +100,18 @@ def test_a_job_outside_the_roots_is_told_which_part_of_it_is(as_, table):
     assert [each["field"] for each in refused["errors"]] == ["table"]
 
 
-def test_a_table_that_is_there_is_registered_and_mirrored(as_):
+def test_a_table_that_is_there_is_registered_at_once_and_its_log_read_by_a_worker(as_):
     place = Path(settings.LAKE_HOME) / "rest_registered"
     DeltaTable.create(str(place), StructType((StructField("id", INTEGER),)))
     response = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
     assert response.status_code == 201, response.content
     body = response.json()
-    assert (body["name"], body["version"]) == ("rest_registered", 0)
+    assert (body["name"], body["version"], body["health"]) == ("rest_registered", None, "pending")
+    assert (body["sync"]["stage"], body["sync"]["started_at"]) == (None, None)
     assert response.headers["Location"].endswith(f"/tables/{body['id']}/")
+    mirror_table(body["id"])
+    body = as_("viewer").get(response.headers["Location"]).json()
+    assert (body["version"], body["sync"]) == (0, None)
     again = as_("maintainer").post("/api/v1/tables/", {"uri": str(place)}, format="json")
     problem(again, 409, "DELTA_TABLE_ALREADY_EXISTS")
 

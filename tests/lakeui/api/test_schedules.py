@@ -76,9 +76,11 @@ def test_schedules_are_narrowed(as_, schedule, query, found):
 
 def test_a_schedule_changes_its_words(as_, schedule):
     path = f"/api/v1/schedules/{schedule.pk}/"
-    changed = as_("maintainer").patch(path, {"cron": "0 4 * * *", "retries": 3}, format="json")
+    changed = as_("maintainer").patch(
+        path, {"cron": "0 4 * * *", "retries": 3, "time_limit_s": 60}, format="json"
+    )
     assert changed.json()["cron_words"] == "every day at 04:00 UTC"
-    assert changed.json()["max_retries"] == 3
+    assert (changed.json()["max_retries"], changed.json()["time_limit_s"]) == (3, 60)
     [fault] = problem(as_("maintainer").patch(path, {"cron": "?"}, format="json"), 422)["errors"]
     assert fault["field"] == "cron"
 

@@ -74,6 +74,7 @@ def test_a_job_may_be_asked_for_in_sql(as_, table):
         ({"kind": "conquer", "parameters": {}}, "kind"),
         ({"kind": "optimize", "parameters": []}, "parameters"),
         ({"kind": "optimize", "retries": -1}, "retries"),
+        ({"kind": "optimize", "time_limit_s": 10**9}, "time_limit_s"),
         ({"sql": "DROP DATABASE"}, "sql"),
         ({"sql": "OPTIMIZE other.table"}, "table"),
         ({"kind": "delete", "parameters": {"where": " "}}, "parameters.where"),

@@ -1,5 +1,6 @@
 """Bearer tokens: hashed, expiring, bounded by their role."""
 
+from base64 import b64encode
 from datetime import timedelta
 
 import pytest
@@ -118,3 +119,23 @@ def test_what_is_no_token_is_refused(db, token):
 def test_a_token_that_cannot_be_is_refused_by_field(make, body, field):
     [fault] = problem(make(**body), 422)["errors"]
     assert fault["field"] == field
+
+
+def test_tokens_that_are_nobodys_are_turned_away_ever_more_slowly(make, settings):
+    settings.API_RATE_ANONYMOUS = "3/min"
+    good = bearer(make().json()["token"])
+    statuses = [bearer(f"lake_{n}").get("/api/v1/tables/").status_code for n in range(5)]
+    assert statuses == [401, 401, 401, 429, 429]
+    refused = bearer("lake_x").get("/api/v1/tables/", headers={"X-Forwarded-For": "203.0.113.9"})
+    problem(refused, 429, "THROTTLED")
+    assert int(refused.headers["Retry-After"]) > 0
+    assert good.get("/api/v1/tables/").status_code == 200
+
+
+@pytest.mark.parametrize("prefix", ["Basic", "basic", "Digest", "Token"])
+def test_a_name_and_a_password_are_no_way_into_rest(people, prefix):
+    people["admin"].set_password("correct horse battery")
+    people["admin"].save()
+    secret = b64encode(b"admin:correct horse battery").decode()
+    caller = APIClient(headers={"Authorization": f"{prefix} {secret}"})
+    problem(caller.get("/api/v1/tables/"), 401, "NOT_AUTHENTICATED")

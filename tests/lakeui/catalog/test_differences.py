@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from lakeui.catalog.definitions import section
 from lakeui.catalog.differences import change_of, difference
+from lakeui.catalog.line_differences import section
 from tests.lakeui.factories import SCHEMA, make_commit, make_table
 
 READER_3 = {"minReaderVersion": 3, "minWriterVersion": 7}
@@ -108,3 +108,23 @@ def test_lines_far_from_a_change_are_left_out_and_counted():
     assert ("-", "column_10 long") in near
     assert near[-1] == ("…", "7 unchanged")
     assert len(near) == 8
+
+
+@pytest.mark.timeout(20)
+def test_hundreds_of_columns_may_change_in_one_version(table):
+    def schema(kind):
+        names = [f"column_{n:03}" for n in range(600)]
+        return {"type": "struct", "fields": [column(name, kind) for name in names]}
+
+    def column(name, kind):
+        return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+    defined(table, 1, properties={}, schema=schema("integer"))
+    defined(table, 2, properties={}, schema=schema("long"))
+    table.version = 3
+    table.save()
+    defined(table, 3, properties={}, schema=schema("string"))
+    [changed] = change_of(table.commits.get(version=2)).changed
+    assert sum(line.sign == "+" for line in changed.lines) == 600
+    [effect] = [each for each in difference(table, 1, 2).effects if "nullability" in each]
+    assert "column_019 and 580 more changed its type" in effect

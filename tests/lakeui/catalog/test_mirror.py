@@ -10,10 +10,11 @@ from django.test.utils import CaptureQueriesContext
 
 from engine.errors import EngineError
 from engine.table import DeltaTable
+from lakeui.catalog.definitions import definition_at
 from lakeui.catalog.mirror import rebuild_table, refresh_table
 from lakeui.catalog.models import Commit, CommitFile, CommitHour, LiveFile, Table
 from lakeui.catalog.registration import register_table
-from tests.lakeui.catalog.log_writer import add, append_commit, new_table, remove
+from tests.lakeui.catalog.log_writer import SCHEMA, add, append_commit, new_table, remove
 from tests.shared import SHARED, needs_shared, shared_lines
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +39,20 @@ def test_registering_mirrors_every_version_with_its_writers_words(lake):
     assert (commit.operation, commit.files_added, commit.rows_added) == ("WRITE", 2, 15)
     assert commit.predicate == "id = 1"
     assert [file.path for file in commit.files.all()] == ["a.parquet", "b.parquet"]
+
+
+def test_a_table_whose_first_version_says_no_schema_is_mirrored(lake):
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    append_commit(lake / "orders", 0, [protocol, {"metaData": {"id": "by-hand"}}])
+    said = {"id": "by-hand", "schemaString": SCHEMA}
+    append_commit(lake / "orders", 1, [{"metaData": said}, add("a.parquet", rows=10)])
+    table = register_table(str(lake / "orders"), "sales.orders")
+    assert (table.version, table.row_count) == (1, 10)
+    assert [commit.changes_metadata for commit in table.commits.order_by("version")] == [True] * 2
+    before = definition_at(table, 0)
+    assert before is not None
+    assert before.schema == ()
+    assert rebuild_table(table) == 2
 
 
 def test_what_another_engine_did_not_record_stays_null(lake):

@@ -9,10 +9,10 @@ from django.contrib.auth.models import User
 from engine.commands.sql import parse_statement
 from lakeui.catalog.named_tables import Reader
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.loss.advice import advice
-from lakeui.conflicts.loss.alike import alike, neighbours
-from lakeui.conflicts.loss.both_sides import BothSides, both_sides
-from lakeui.conflicts.loss.narrowing import narrowing
+from lakeui.conflicts.conflict_detail.advice import advice
+from lakeui.conflicts.conflict_detail.both_sides import BothSides, both_sides
+from lakeui.conflicts.conflict_detail.narrowing import narrowing
+from lakeui.conflicts.conflict_detail.similar import neighbours, similar_conflicts
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import JobAttempt
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table, make_user
@@ -62,7 +62,7 @@ def _sides(lost: Conflict) -> BothSides:
 
 
 def _advised(lost: Conflict) -> dict[str, object]:
-    like = alike(Conflict.objects.all(), lost)
+    like = similar_conflicts(Conflict.objects.all(), lost)
     return {each.kind: each for each in advice(lost, _sides(lost), like)}
 
 
@@ -131,7 +131,9 @@ def test_other_writers_other_tables_and_older_losses_are_not_alike(lost):
     _before(lost, 1, current_user_name="somebody-else")
     _before(lost, 1, kind=Conflict.Kind.ABSORBED)
     make_conflict(make_table("crm.customers"), occurred_at=lost.occurred_at)
-    assert [each.pk for each in alike(Conflict.objects.all(), lost).conflicts] == [lost.pk]
+    assert [each.pk for each in similar_conflicts(Conflict.objects.all(), lost).conflicts] == [
+        lost.pk
+    ]
 
 
 def test_the_neighbours_are_of_the_same_kind_and_table(lost):

@@ -1,12 +1,14 @@
 """What was lost for lack of row-level concurrency, what mends it and what that costs, from the record."""
 
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.utils import timezone
 
 from engine.commands.sql import parse_statement
-from lakeui.catalog.models import Commit
+from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.eligibility.report import eligibility_report
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.jobs.models import Job, JobAttempt
@@ -245,3 +247,38 @@ def test_the_number_of_queries_does_not_grow(table, django_assert_max_num_querie
         make_conflict(table, **FILES, winning_version=20 + n, current_predicate=f"order_id = {n}")
     with django_assert_max_num_queries(14):
         eligibility_report(table)
+
+
+def test_optimize_of_a_clustered_table_is_said_to_need_row_tracking(table):
+    Table.objects.filter(pk=table.pk).update(
+        partition_columns=[], clustering_columns=["order_id"], row_tracking=False
+    )
+    table.refresh_from_db()
+    tracking = line(eligibility_report(table).of_table, "row tracking")
+    assert "conflicts with UPDATE, DELETE, MERGE and OPTIMIZE" in tracking.evidence
+    assert tracking.job["parameters"] == {"properties": {"delta.enableRowTracking": "true"}}
+
+
+def test_a_clustered_table_needs_deletion_vectors_as_every_other_does(table):
+    Table.objects.filter(pk=table.pk).update(
+        partition_columns=[], clustering_columns=["order_id"], reader_features=[]
+    )
+    table.refresh_from_db()
+    report = eligibility_report(table)
+    assert line(report.of_table, "vectors enabled").state == "fails"
+    assert (report.eligibility.eligible, report.eligibility.traces_moves) == (False, False)
+
+
+def test_clustered_tables_called_eligible_before_are_so_no_longer(table):
+    names = ("deletion vectors supported", "deletion vectors enabled", "no identity columns")
+    Table.objects.filter(pk=table.pk).update(
+        row_level_eligible=True,
+        deletion_vectors=False,
+        reader_features=[],
+        row_level_conditions=[{"name": name, "holds": True} for name in names],
+    )
+    migration = "lakeui.catalog.migrations.0012_clustered_without_vectors"
+    import_module(migration).not_eligible(apps, None)
+    table.refresh_from_db()
+    assert not table.row_level_eligible
+    assert [each["holds"] for each in table.row_level_conditions] == [False, False, True]

@@ -1,11 +1,13 @@
 """What a swim-lane says of each transaction, and how it is narrowed, led to and summed."""
 
+from dataclasses import asdict
 from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
 from django.utils import timezone
 
+from engine.conflict_facts import Decision, SideChanges, SideReads
 from lakeui.catalog.models import Commit, CommitFile
 from lakeui.conflicts.lanes.narrowing import LaneFilter, narrowed
 from lakeui.conflicts.lanes.navigator import BUCKETS, DAY, navigator
@@ -14,6 +16,7 @@ from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.sums import OTHERS, lane_sums
 from lakeui.conflicts.lanes.swim_lane import swim_lane
 from lakeui.conflicts.lanes.words import did, engine_name, met_where, resolved, short
+from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.people import NOON, make_conflict, make_job, make_table
@@ -158,17 +161,19 @@ def test_the_way_of_a_loser_ends_with_its_winner_and_what_came_after(table):
     path = lane_path(table, swim_lane(table), f"c-{lost.pk}")
     assert [(s.version, s.verdict, s.why) for s in path.steps] == [
         (1, "exempt", "blind append, exempt"),
-        (2, "lost", "DELETE, 17 new rows match"),
+        (2, "conflict", "DELETE, 17 new rows match"),
     ]
     assert (path.after.version, path.after.number, path.after.finished_at) == (3, 2, after)
     assert lane_path(table, swim_lane(table), "c-999999") is None
 
 
 def test_a_recorded_verdict_is_told_before_a_guess(table):
-    decision = {"winners": [{"version": 1, "verdicts": {"data_added": "row map"}}]}
+    decision = asdict(Decision(SideReads(), SideChanges(), SideChanges()))
+    verdicts = {"data_added": "row map"}  # a word of version 0.1
+    decision["winners"] = [{"version": 1, "operation": "OPTIMIZE", "verdicts": verdicts}]
     lost = make_conflict(table, read_version=0, facts={"decision": decision})
     steps = lane_path(table, swim_lane(table), f"c-{lost.pk}").steps
-    assert (steps[0].verdict, steps[0].why) == ("absorbed", "WRITE, told apart by row map")
+    assert (steps[0].verdict, steps[0].why) == ("resolved", "WRITE, resolved at row level")
 
 
 def test_sums_are_of_one_writer_where_one_is_asked_for(table):
@@ -234,7 +239,7 @@ def test_engines_are_called_as_people_call_them(engine, name):
 )
 def test_where_two_writes_met_is_said_in_few_words(fields, words):
     given = {"row_count": None, "file_count": 0} | fields
-    assert met_where(SimpleNamespace(**given)) == words
+    assert met_where(Conflict(**given)) == words
 
 
 def test_rows_are_not_said_twice():

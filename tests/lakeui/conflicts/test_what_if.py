@@ -2,12 +2,13 @@
 
 import pytest
 
+from engine.conflict_facts import Verdict
 from engine.conflicts.isolation import IsolationLevel
 from lakeui.catalog.models import Commit
 from lakeui.conflicts.isolation.pairs import computed_matrix
 from lakeui.conflicts.replay.overlaps import Was, pair_changes, replay
 from lakeui.conflicts.replay.recorded_history import latest_versions, unexplained
-from lakeui.conflicts.replay.what_if import Verdict, what_if
+from lakeui.conflicts.replay.what_if import what_if
 from tests.lakeui.conflicts.histories import replayable
 from tests.lakeui.people import make_conflict, make_job, make_table
 

@@ -8,6 +8,7 @@ from django.utils import timezone
 from engine.errors import OperationCancelledError
 from lakeui.catalog.models import Table
 from lakeui.jobs import leases
+from lakeui.jobs.cancel_retry import cancel_job
 from lakeui.jobs.errors import LeaseLostError
 from lakeui.jobs.models import Job, JobAttempt
 
@@ -98,6 +99,50 @@ def test_a_cancellation_after_the_commit_began_comes_too_late(job, lease):
     leases.finish(lease, Job.State.SUCCEEDED, committed_version=4)
     job.refresh_from_db()
     assert (job.state, job.committed_version) == (Job.State.SUCCEEDED, 4)
+
+
+def ask_to_cancel(job: Job) -> None:
+    cancel_job(Job.objects.get(pk=job.pk), None)
+
+
+def state_of(job: Job) -> str:
+    return Job.objects.values_list("state", flat=True).get(pk=job.pk)
+
+
+def test_a_cancelling_job_keeps_its_lease_until_its_worker_ends_it(job, lease):
+    ask_to_cancel(job)
+    leases.renew(lease)
+    assert state_of(job) == Job.State.CANCELLING
+    assert leases.claim(job.pk, "spark@there") is None
+    leases.finish(lease, Job.State.CANCELLED)
+    assert state_of(job) == Job.State.CANCELLED
+
+
+@pytest.mark.parametrize("is_committing", [False, True])
+def test_a_cancelling_job_whose_worker_fell_silent_is_taken_once_more_as_cancelling(
+    job, lease, is_committing
+):
+    if is_committing:
+        leases.to_committing(lease)
+    ask_to_cancel(job)
+    expire(job)
+    assert leases.requeue_expired() == [job.pk]
+    assert state_of(job) == Job.State.CANCELLING
+    assert leases.requeue_expired() == []
+    second = leases.claim(job.pk, "spark@there")
+    assert second is not None
+    assert state_of(job) == Job.State.CANCELLING
+    assert leases.claim(job.pk, "spark@third") is None
+    with pytest.raises(OperationCancelledError):
+        leases.to_committing(second)
+
+
+def test_a_job_that_loses_its_commit_after_it_was_cancelled_does_not_run_on(job, lease):
+    leases.to_committing(lease)
+    ask_to_cancel(job)
+    assert state_of(job) == Job.State.COMMITTING
+    leases.to_running(lease)
+    assert state_of(job) == Job.State.CANCELLING
 
 
 def test_renewing_moves_the_expiry(job, lease):

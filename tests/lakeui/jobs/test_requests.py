@@ -11,6 +11,7 @@ from engine.errors import PathOutsideRootError, RequestError, TableExistsError
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.jobs import leases
+from lakeui.jobs.cancel_retry import cancel_job, retry_job
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.errors import (
     IdempotencyMismatchError,
@@ -18,7 +19,6 @@ from lakeui.jobs.errors import (
     NotPermittedError,
     ReadOnlyError,
 )
-from lakeui.jobs.interventions import cancel_job, retry_job
 from lakeui.jobs.models import Job
 from lakeui.jobs.requests import request_create, request_job
 from workers.mirror import tables_with_a_log
@@ -149,6 +149,30 @@ def test_a_key_is_free_again_after_a_day(table, maintainer):
     assert optimize(table, maintainer, idempotency_key="k1", dry_run=True) != first
 
 
+@pytest.mark.parametrize(
+    ("usual", "requested", "taken"), [(3600, 0, 3600), (3600, 60, 60), (0, 0, None), (0, 60, 60)]
+)
+def test_a_job_has_the_usual_time_limit_or_the_one_it_requests(
+    table, maintainer, settings, usual, requested, taken
+):
+    settings.JOB_TIME_LIMIT_SECONDS = usual
+    job = request_job(table=table, kind="optimize", requested_by=maintainer, time_limit_s=requested)
+    assert job.time_limit_s == taken
+    Job.objects.filter(pk=job.pk).update(state=Job.State.FAILED)
+    job.refresh_from_db()
+    assert retry_job(job, maintainer).time_limit_s == taken
+
+
+@pytest.mark.parametrize("requested", [-1, 61])
+def test_a_time_limit_longer_than_any_job_may_have_is_refused(
+    table, maintainer, settings, requested
+):
+    settings.JOB_TIME_LIMIT_SECONDS, settings.JOB_MAX_TIME_LIMIT_SECONDS = 30, 60
+    with pytest.raises(RequestError) as refused:
+        request_job(table=table, kind="optimize", requested_by=maintainer, time_limit_s=requested)
+    assert refused.value.field == "time_limit_s"
+
+
 def test_a_queued_job_is_cancelled_at_once(table, maintainer):
     job = cancel_job(optimize(table, maintainer), maintainer)
     assert job.state == Job.State.CANCELLED
@@ -160,8 +184,15 @@ def test_a_running_job_is_asked_to_stop(table, maintainer):
     job = optimize(table, maintainer)
     Job.objects.filter(pk=job.pk).update(state=Job.State.RUNNING)
     job = cancel_job(job, maintainer)
-    assert (job.state, job.cancel_requested_at is not None) == (Job.State.RUNNING, True)
-    assert cancel_job(job, maintainer).state == Job.State.RUNNING
+    assert (job.state, job.cancel_requested_at is not None) == (Job.State.CANCELLING, True)
+    assert cancel_job(job, maintainer).cancel_requested_at == job.cancel_requested_at
+
+
+def test_a_committing_job_goes_on_to_commit_when_it_is_asked_to_stop(table, maintainer):
+    job = optimize(table, maintainer)
+    Job.objects.filter(pk=job.pk).update(state=Job.State.COMMITTING)
+    job = cancel_job(job, maintainer)
+    assert (job.state, job.cancel_requested_at is not None) == (Job.State.COMMITTING, True)
 
 
 def lost_its_worker(job: Job) -> Job:
@@ -178,7 +209,10 @@ def lost_its_worker(job: Job) -> Job:
 
 def test_a_job_whose_silent_worker_may_have_committed_is_not_called_cancelled(table, maintainer):
     job = cancel_job(lost_its_worker(optimize(table, maintainer)), maintainer)
-    assert (job.state, job.cancel_requested_at is not None) == (Job.State.QUEUED, True)
+    assert (job.state, job.cancel_requested_at is not None) == (Job.State.CANCELLING, True)
+    next_lease = leases.claim(job.pk, "light@next")
+    assert next_lease is not None
+    assert leases.is_cancelled(next_lease)
 
 
 def test_a_retry_of_what_a_silent_worker_may_have_committed_finds_that_commit(table, maintainer):

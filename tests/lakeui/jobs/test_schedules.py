@@ -126,6 +126,16 @@ def test_a_schedule_that_cannot_be_asked_for_says_why_and_stops_no_other(
     assert fire_due() == 0
 
 
+def test_the_jobs_of_a_schedule_have_its_time_limit(nightly, owner, settings):
+    settings.JOB_MAX_TIME_LIMIT_SECONDS = 90_000
+    change_schedule(nightly, owner, time_limit_s=90_000)
+    with pytest.raises(RequestError):
+        change_schedule(nightly, owner, time_limit_s=90_001)
+    make_due(nightly)
+    assert fire_due() == 1
+    assert Job.objects.get().time_limit_s == run_now(nightly, owner).time_limit_s == 90_000
+
+
 def test_a_schedule_asks_for_no_more_retries_than_a_job_may(table, owner, nightly):
     words = {"table": table, "owner": owner, "cron": "0 3 * * *", "sql": "OPTIMIZE sales.orders"}
     with pytest.raises(RequestError) as refused:

@@ -76,7 +76,7 @@ def test_a_table_is_unregistered_by_its_admins_and_one_never_created_by_maintain
 
 def test_a_table_with_a_job_that_did_not_end_stays(table):
     make_job(table, state="running")
-    with pytest.raises(RequestError, match=r"1 job on .* did not end yet"):
+    with pytest.raises(RequestError, match=r"1 job that changes .* did not end yet"):
         unregister_table(table, None)
     assert kept_of(table).jobs == 2
 

@@ -1,5 +1,7 @@
 """Uploads are kept under their root with harmless names, and nothing else is."""
 
+import os
+import stat
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
 from lakeui.catalog.roots import allowed_source_uri
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
-from lakeui.jobs.models import Job
+from lakeui.jobs.models import Job, Upload
 from lakeui.jobs.uploads import remove_unused, store_upload
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +40,17 @@ def test_an_upload_can_be_named_as_a_source(home, operator):
     place = store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), operator)
     assert allowed_source_uri(place) == place
     assert Path(place).read_bytes() == b"id\n1\n"
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o277])
+def test_an_upload_is_for_its_owner_alone_under_any_umask(home, operator, umask):
+    before = os.umask(umask)
+    try:
+        place = Path(store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), operator))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(
@@ -117,4 +130,7 @@ def test_old_uploads_go_unless_a_job_to_come_names_them(home, operator):
     assert remove_unused(now + timedelta(days=8)) == 2
     kept = {name for name, place in places.items() if Path(place).is_file()}
     assert kept == {"waiting", "failed"}
+    assert {each.pk.hex for each in Upload.objects.all()} == {
+        Path(places[name]).parent.name for name in kept
+    }
     assert (home / "not-ours").is_dir()

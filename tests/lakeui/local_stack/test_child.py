@@ -1,16 +1,31 @@
 """A child of the stack is restarted when it dies, and leaves nothing behind when it ends."""
 
+import os
+import subprocess
 import sys
 
 import pytest
 
-from lakeui.local_stack.child import Child, Program
+from lakeui.local_stack.child import MARK, Child, Program, _stat_of, end_orphans, remember
+from lakeui.local_stack.preflight import port_problem
 from tests.services import wait_until
 
 FOREVER = "import signal; signal.pause()"
 WITH_FAMILY = (
     "import subprocess, sys, signal; "
     f"subprocess.Popen([sys.executable, '-c', {FOREVER!r}], process_group=0); signal.pause()"
+)
+
+LISTENS_AND_ENDS_SLOWLY = (
+    "import signal, socket; "
+    "s = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen(); "
+    "much = bytearray(b'x') * 150_000_000; "  # the system takes it back before it closes the port
+    "print(s.getsockname()[1], flush=True); signal.pause()"
+)
+THREADS_WITHOUT_THE_FIRST = (
+    "import ctypes, threading, signal; "
+    "threading.Thread(target=signal.pause).start(); print('there', flush=True); "
+    "ctypes.CDLL(None).pthread_exit(None)"
 )
 
 
@@ -108,3 +123,62 @@ def test_what_is_written_to_a_child_reaches_it(child_of):
     child = child_of("import sys; print(sys.stdin.read())", input="hello", once=True)
     wait_until(lambda: not child.is_running(), "its end")
     assert child.last_lines() == "hello"
+
+
+@pytest.fixture
+def orphan(tmp_path):
+    """Starts a process as a stack of this directory would; what it prints first is its answer."""
+    started = []
+
+    def start(code: str, **environment: str) -> tuple[int, str]:
+        process = subprocess.Popen(  # noqa: S603 - our own program
+            [sys.executable, "-c", code],
+            env=os.environ | environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process.pid, process.stdout.readline().strip()
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(10)
+        process.stdout.close()
+
+
+def test_the_port_of_an_orphan_is_free_once_orphans_were_ended(tmp_path, orphan):
+    pid, port = orphan(LISTENS_AND_ENDS_SLOWLY, **{MARK: str(tmp_path)})
+    assert port_problem(int(port))
+    assert end_orphans(tmp_path) == []
+    assert port_problem(int(port)) == ""
+    assert _stat_of(pid) == []
+
+
+def test_an_orphan_that_hides_its_environment_is_found_by_what_was_written_down(
+    tmp_path, orphan, child_of
+):
+    (tmp_path / "run").mkdir()
+    child = child_of(FOREVER)
+    remember([child], tmp_path)
+    other, _ = orphan(f"print(); {FOREVER}")
+    assert end_orphans(tmp_path) == []
+    assert not child.is_running()
+    assert _stat_of(other)
+
+
+def test_the_stack_of_another_directory_is_left_alone(tmp_path, orphan):
+    pid, _ = orphan(f"print(); {FOREVER}", **{MARK: str(tmp_path / "other")})
+    assert end_orphans(tmp_path) == []
+    assert _stat_of(pid)
+
+
+def test_a_process_whose_first_thread_has_ended_is_not_gone(orphan):
+    pid, _ = orphan(THREADS_WITHOUT_THE_FIRST)
+    wait_until(lambda: _state_of(pid) == "Z", "the first thread to end")
+    assert _stat_of(pid)
+
+
+def _state_of(pid: int) -> str:
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:  # noqa: PTH123 - of the system
+        return file.read().rpartition(")")[2].split()[0]

@@ -20,9 +20,9 @@ FIRST = [step for step in STEPS if not step.after]
 @pytest.fixture
 def lake(tmp_path, settings, monkeypatch):
     monkeypatch.setattr("lakeui.local_stack.demo_data.ORDERS_A_DAY", 20)
-    settings.LAKE_HOME, settings.UPLOAD_HOME = tmp_path / "lake", tmp_path / "uploads"
+    settings.LAKE_HOME, settings.DEMO_HOME = tmp_path / "lake", tmp_path / "demo"
     settings.TABLE_ROOTS = [str(settings.LAKE_HOME)]
-    settings.SOURCE_ROOTS = [str(settings.UPLOAD_HOME)]
+    settings.SOURCE_ROOTS = [str(settings.DEMO_HOME)]
 
 
 def end_jobs(state: Job.State = Job.State.SUCCEEDED) -> None:

@@ -1,6 +1,7 @@
 """The stack's directory: made once, private, with a key of its own."""
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tests.services import ROOT
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("LAKEUI_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("SECRET_KEY")
+    monkeypatch.delenv("DATABASE_URL", raising=False)
     return tmp_path / "home"
 
 
@@ -26,6 +28,60 @@ def test_the_key_is_drawn_once_and_readable_by_its_owner_alone(place):
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     home.prepare_home()
     assert (place / "secret_key").read_text() == key
+
+
+@pytest.fixture(params=[0o000, 0o022, 0o077, 0o277, 0o777], ids=oct)
+def umask(request):
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def modes(place):
+    return {
+        str(path.relative_to(place)): (path.is_dir(), stat.S_IMODE(path.stat().st_mode))
+        for path in place.rglob("*")
+    }
+
+
+def test_whatever_is_in_it_is_for_its_owner_alone_under_any_umask(place, umask):
+    home.prepare_home()
+    home.remember_roots(place, {"TABLE_ROOTS": "/data/lake"})
+    home.remember_url(place, "http://127.0.0.1:8000")
+    assert stat.S_IMODE(place.stat().st_mode) == 0o700
+    found = modes(place)
+    assert {"lakeui.sqlite3", "secret_key", "run/url", "run/roots.json", "uploads"} < found.keys()
+    assert {mode for is_directory, mode in found.values() if is_directory} == {0o700}
+    assert {mode for is_directory, mode in found.values() if not is_directory} == {0o600}
+
+
+def test_what_an_earlier_start_left_open_to_others_is_closed(place):
+    home.prepare_home()
+    wide = ["lakeui.sqlite3", "lakeui.sqlite3-wal", "lakeui.sqlite3-shm", "logs", "uploads"]
+    (place / "lakeui.sqlite3-wal").touch()
+    (place / "lakeui.sqlite3-shm").touch()
+    for name in wide:
+        (place / name).chmod(0o755)
+    home.prepare_home()
+    assert {name: modes(place)[name][1] & 0o077 for name in wide} == dict.fromkeys(wide, 0)
+
+
+def test_files_beside_the_database_are_for_its_owner_alone_too(place, umask):
+    home.prepare_home()
+    connection = sqlite3.connect(place / "lakeui.sqlite3")
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE t (x)")
+    found = {name: mode for name, (_, mode) in modes(place).items() if "sqlite3" in name}
+    connection.close()
+    assert found == dict.fromkeys(
+        ["lakeui.sqlite3", "lakeui.sqlite3-wal", "lakeui.sqlite3-shm"], 0o600
+    )
+
+
+def test_a_database_elsewhere_leaves_none_here(place, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgres://somewhere/else")
+    home.prepare_home()
+    assert not (place / "lakeui.sqlite3").exists()
 
 
 def test_a_key_in_the_environment_makes_no_file(place, monkeypatch):

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from auditlog.models import LogEntry
 from django.contrib.auth.models import User
 from django.core import signing
 from django.core.management import call_command
@@ -24,6 +25,9 @@ def test_a_link_signs_in_once(client, user):
     address = reverse("login-link", args=[make_link_token(user)])
     assert client.get(address).headers["Location"] == reverse("overview")
     assert client.session["_auth_user_id"] == str(user.pk)
+    entry = LogEntry.objects.filter(content_type__model="user").first()
+    assert (entry.actor, entry.additional_data) == (user, {"did": "signed in by a link"})
+    assert entry.remote_addr == "127.0.0.1"
     client.logout()
     assert client.get(address).headers["Location"] == reverse("login")
     assert "_auth_user_id" not in client.session

@@ -2,6 +2,7 @@
 
 import re
 
+from lakeui.local_stack.stack import programs
 from tests.services import ROOT
 
 GUIDE = (ROOT / "docs/operations.md").read_text("utf-8")
@@ -20,6 +21,19 @@ def names_read() -> set[str]:
 def test_every_setting_is_in_the_guide():
     assert len(names_read()) > 40
     assert [name for name in sorted(names_read()) if f"`{name}`" not in GUIDE] == []
+
+
+def test_every_web_server_hands_on_the_address_of_its_own_peer():
+    """uvicorn believes X-Forwarded-For from loopback unless it is told not to."""
+    stack = (" ".join(map(str, one.command)) for one in programs(8000, spark=False, demo=False))
+    commands = [
+        line
+        for text in (GUIDE, COMPOSE, "\n".join(stack))
+        for line in text.splitlines()
+        if "lakeui.asgi:application" in line
+    ]
+    assert len(commands) == 3
+    assert all("--no-proxy-headers" in command for command in commands)
 
 
 def test_the_deployment_file_passes_on_settings_that_exist():

@@ -8,6 +8,7 @@ import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -15,7 +16,7 @@ from lakeui.local_stack.child import _pids, _session_of
 from lakeui.local_stack.preflight import free_port
 from tests.services import ROOT, wait_until
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Up:
@@ -35,6 +36,7 @@ class Up:
                 env={**environment, "LAKEUI_HOME": str(self.home)},
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                umask=0,  # what the stack keeps is for its owner alone all the same
             )
 
     def answers(self, path: str = "/login/") -> bool:
@@ -52,7 +54,11 @@ class Up:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
-        self.process.wait(40)
+        self.process.wait(60)
+
+    def stop_if_running(self) -> None:
+        if self.process.poll() is None:
+            self.stop()
 
 
 _OURS = {"SECRET_KEY", "DATABASE_URL", "BROKER_URL", "LAKEUI_EMBEDDED", "DJANGO_SETTINGS_MODULE"}
@@ -62,24 +68,26 @@ _OURS = {"SECRET_KEY", "DATABASE_URL", "BROKER_URL", "LAKEUI_EMBEDDED", "DJANGO_
 def up(tmp_path):
     stack = Up(tmp_path / "home", "--no-spark")
     yield stack
-    if stack.process.poll() is None:
-        stack.stop()
+    stack.stop_if_running()
 
 
 def test_the_stack_answers_heals_and_leaves_nothing_behind(up):
     wait_until(up.answers, "the first page", 60)
+    wait_until(lambda: "Ctrl-C ends" in up.log.read_text(), "the last line of the start")
     link = re.search(r"(/login/\S+)", up.log.read_text())
     assert link is not None
     assert up.answers(link[1])
+    assert [sign_in(up, f"203.0.113.{n}") for n in range(6)] == [400] * 5 + [429]
 
     web = next(pid for pid, command in up.children().items() if "uvicorn" in command)
     os.kill(web, signal.SIGKILL)
     wait_until(lambda: "web ended with -9" in up.log.read_text(), "the report of its death")
-    wait_until(up.answers, "the web server to be back", 30)
+    wait_until(up.answers, "the web server to be back", 60)
 
-    wait_until(lambda: "ready" in _log(up, "light-worker"), "the light worker", 30)
+    wait_until(lambda: "ready" in _log(up, "light-worker"), "the light worker", 60)
     children = up.children()
     assert len(children) >= 4
+    assert open_to_others(up.home) == []
     up.stop()
     assert up.process.returncode == 0
     assert "Everything has stopped." in up.log.read_text()
@@ -97,7 +105,7 @@ def test_interrupting_the_start_prints_no_traceback(up):
 def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_away(up):
     wait_until(up.answers, "the first page", 60)
     second = up.start()
-    assert second.wait(30) == 1
+    assert second.wait(60) == 1
     assert "runs already" in up.log.read_text()
     orphans = up.children()
     up.process.kill()
@@ -106,6 +114,27 @@ def test_a_second_stack_is_refused_until_the_first_was_killed_and_is_cleared_awa
     wait_until(lambda: "answers at" in up.log.read_text(), "the third start", 60)
     assert [pid for pid in orphans if _session_of(pid) is not None] == []
     wait_until(up.answers, "the first page", 60)
+
+
+def open_to_others(home: Path) -> list[Path]:
+    """Of what the stack keeps, tables left out: they may be for others."""
+    kept = (path for path in home.rglob("*") if "lake" not in path.relative_to(home).parts)
+    return [path for path in kept if path.stat().st_mode & 0o077]
+
+
+def sign_in(up: Up, forwarded: str) -> int:
+    """The answer to a wrong password, sent with an address that the client made up."""
+    address = f"http://127.0.0.1:{up.port}/login/"
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    page = browser.open(address, timeout=10).read().decode()
+    token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page)
+    form = {"username": "admin", "password": "wrong", "csrfmiddlewaretoken": token[1]}
+    headers = {"X-Forwarded-For": forwarded}
+    request = urllib.request.Request(address, urlencode(form).encode(), headers)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        browser.open(request, timeout=10)
+    refused.value.close()
+    return refused.value.code
 
 
 def _log(up: Up, name: str) -> str:

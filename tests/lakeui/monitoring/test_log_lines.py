@@ -19,6 +19,9 @@ SECRETS = [
     ("redis://:hunter22@redis:6379/0", "hunter22"),
     ("{'aws_secret_access_key': 'hunter22'}", "hunter22"),
     ("azure_storage_account_key=hunter22;x", "hunter22"),
+    ("bad fs.s3a.secret.key=hunter22 and fs.azure.account.key.x: hunter22", "hunter22"),
+    ("https://b.s3.amazonaws.com/k?X-Amz-Signature=hunter22&X-Amz-Date=1", "hunter22"),
+    ("https://a.blob.core.windows.net/c/k?sv=1&sig=hunter22%3D", "hunter22"),
 ]
 
 

@@ -2,13 +2,13 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
-from django.test import Client
 from django.utils import timezone
 
 from lakeui.catalog.models import CommitFile, LiveFile
 from lakeui.catalog.roles import Role
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table, make_user
+from tests.lakeui.page_client import PageClient as Client
 
 
 class SmallLake:

@@ -4,13 +4,13 @@ import html
 import re
 
 import pytest
-from django.test import Client
 
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job
 from lakeui.jobs.schedules import create_schedule
 from tests.lakeui.factories import grant, make_table
+from tests.lakeui.page_client import PageClient as Client
 from tests.lakeui.pages.conftest import SmallLake
 
 ABOUT_ONE = (

@@ -10,8 +10,8 @@ from django.utils import timezone
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Erasure
 from lakeui.jobs.models import Job, Schedule
+from lakeui.monitoring.conflict_attention import quiet_hours
 from lakeui.monitoring.models import Mute
-from lakeui.monitoring.quiet_hours import quiet_hours
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +44,7 @@ def test_an_unreachable_table_says_since_when_and_how_often_it_was_tried(as_):
         mirror_failed_at=began, mirror_tries=38, mirrored_at=began,
     )  # fmt: skip
     body = body_of(as_("viewer"))
-    assert "Storage of ml.features does not answer" in body
+    assert "Storage of ml.features is unreachable" in body
     assert "38 tries. Pages show version 12 as mirrored 3 h ago." in body
     assert "Try now" not in body
     assert "Try now" in body_of(as_("owner"))

@@ -11,7 +11,7 @@ from engine.conflicts.decision import decision_of
 from engine.conflicts.verdicts import stopped
 from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
-from lakeui.conflicts.loss.both_sides import both_sides
+from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.models import Conflict, ConflictRows
 from lakeui.conflicts.recording import record_escaped
 from lakeui.conflicts.reports.links import explain_report, record_report
@@ -195,19 +195,19 @@ def test_a_reported_conflict_shows_what_its_message_told(as_, lake):
     assert as_("viewer").get(f"/api/v1/conflicts/{found.pk}/").json()["current"]["job"] is None
 
 
-@pytest.mark.parametrize("rule", [check.name for check in CHECKS])
+@pytest.mark.parametrize("rule", [check.rule for check in CHECKS])
 def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, people, lake, rule):
     row = next(row for row in ROWS if row.check == rule and row.conflicts)
-    conflict = find_conflict(row.meeting)
+    conflict = find_conflict(row.overlap)
     assert conflict is not None
-    trail = (stopped(row.meeting, rule),)
-    decision = decision_of(row.meeting, conflict.conflict, trail, {})
+    trail = (stopped(row.overlap, rule),)
+    decision = decision_of(row.overlap, conflict.conflict, trail, {})
     told = type(conflict)(replace(conflict.conflict, decision=decision))
     found = record_escaped(told, table=lake.table, job_id=lake.job.pk, attempt=1)
     found.refresh_from_db()
     assert both_sides(found, Reader(people["viewer"])).decision == decision
     body = _page(as_("viewer"), found)
-    number = [check.name for check in CHECKS].index(rule) + 1
+    number = [check.rule for check in CHECKS].index(rule) + 1
     assert f"Check {number} of 7" in body
     assert body.count('class="hit"') == 1
 

@@ -70,7 +70,7 @@ def test_nothing_is_offered_while_the_installation_is_read_only(as_, partitioned
 def test_a_condition_that_falls_back_is_shown_with_its_writer_and_a_rewrite(as_, partitioned):
     body = shown(as_("viewer"), partitioned)
     assert "1 of 2 fall back" in body
-    assert "MERGE INTO … t\nUSING (SELECT DISTINCT id FROM b) s" in body
+    assert "MERGE INTO … t USING (SELECT DISTINCT id FROM b) s" in body
 
 
 def test_runtimes_that_wrote_here_are_marked_and_the_state_is_in_the_address(as_, partitioned):

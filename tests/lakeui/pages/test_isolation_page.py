@@ -26,26 +26,26 @@ def page(lake):
     return f"/tables/{lake.table.pk}/isolation/"
 
 
-def test_a_cell_counts_meetings_and_not_conflicts_alone(as_, page):
+def test_a_cell_counts_overlaps_and_not_conflicts_alone(as_, page):
     body = as_("viewer").get(page).content.decode()
     assert "2 met" in body
-    assert "In all: 3 met, 0 absorbed, 1 escaped" in body
+    assert "In all: 3 met, 0 resolved, 1 aborted" in body
 
 
-def test_a_picked_cell_tells_its_conflicts_and_lists_its_meetings(as_, page, lake):
+def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(as_, page, lake):
     client = as_("viewer")
     body = client.get(page, {"cell": "UPDATE|DELETE"}).content.decode()
-    assert "price-fixer lost to" in body
+    assert "price-fixer was aborted by" in body
     assert "the same 3 rows of 1 file" in body
-    listed = client.get(page, {"cell": "DELETE|INSERT", "show": "meetings"}).content.decode()
+    listed = client.get(page, {"cell": "DELETE|INSERT", "show": "overlaps"}).content.decode()
     assert "1 to 2 of 2" in listed
     assert listed.count("no conflict</span>") == 2
     query = {"cell": "DELETE|INSERT", "export": "csv"}
     lines = b"".join(client.get(page, query).streaming_content).decode().splitlines()
     rows = list(csv.DictReader(lines))
-    assert [(row["outcome"], row["version"], row["met_version"]) for row in rows] == [
-        ("passed", "6", "5"),
-        ("passed", "6", "4"),
+    assert [(row["verdict"], row["version"], row["met_version"]) for row in rows] == [
+        ("passes", "6", "5"),
+        ("passes", "6", "4"),
     ]
 
 
@@ -69,7 +69,7 @@ def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page
     assert "1 running job would lose" in body
     assert "<code>orders-to-search</code> reads this table" in body
     assert "SET TBLPROPERTIES, then CLUSTER BY" in body
-    assert "Of 2 meetings with appends" in body
+    assert "Of 2 overlaps with appends" in body
 
 
 def test_clustering_alone_lets_every_open_write_land(as_, page):
@@ -125,12 +125,12 @@ def test_columns_that_cannot_be_are_told(as_, page, query, said):
 
 def test_the_twin_is_of_the_list_that_is_shown(as_, page):
     client = as_("viewer")
-    for query in ("show=reordered", "cell=DELETE|INSERT&show=meetings"):
+    for query in ("show=reordered", "cell=DELETE|INSERT&show=overlaps"):
         body = client.get(f"{page}?{query}").content.decode()
         twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)[1]
         assert len(client.get(html.unescape(twin)).json()["items"]) == 2
 
 
-@pytest.mark.parametrize("query", ["show=reordered&page=9", "cell=DELETE|INSERT&show=meetings&page=x", "row_tracking=maybe"])  # fmt: skip
+@pytest.mark.parametrize("query", ["show=reordered&page=9", "cell=DELETE|INSERT&show=overlaps&page=x", "row_tracking=maybe"])  # fmt: skip
 def test_pages_and_switches_that_are_none_are_not_found(as_, page, query):
     assert as_("viewer").get(f"{page}?{query}").status_code == 404

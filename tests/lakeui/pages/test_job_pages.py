@@ -17,10 +17,10 @@ from engine.commands.sql import parse_statement
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import check_command
 from lakeui.jobs.models import Job, JobAttempt, JobStage, Schedule
-from lakeui.pages import streams
-from lakeui.pages.metric_names import readable_metrics
-from lakeui.pages.run_steps import steps_of, task_field
-from lakeui.pages.statement_examples import examples_for
+from lakeui.pages.jobs import streams
+from lakeui.pages.jobs.job_context import readable_metrics
+from lakeui.pages.jobs.job_form import examples_for
+from lakeui.pages.jobs.run_steps import steps_of, task_field
 from tests.lakeui.factories import make_conflict, make_job
 
 HTMX = {"headers": {"HX-Request": "true"}}
@@ -80,10 +80,13 @@ def test_a_statement_with_a_fault_shows_where(as_, lake):
 
 def test_a_job_is_queued_and_its_page_opened(as_, lake):
     client = as_("owner")
-    response = new(client, lake.table, step="run", sql="OPTIMIZE sales.orders", retries="2")
+    asked = {"sql": "OPTIMIZE sales.orders", "retries": "2", "time_limit": "5"}
+    response = new(client, lake.table, step="run", **asked)
     job = Job.objects.exclude(pk=lake.job.pk).get()
     assert response["Location"] == f"/jobs/{job.pk}/"
     assert (job.kind, job.max_retries, job.dry_run) == ("optimize", 2, False)
+    assert job.time_limit_s == 300
+    assert "5 min" in client.get(f"/jobs/{job.pk}/").content.decode()
 
 
 def test_a_form_becomes_the_parameters_of_the_command(as_, lake):
@@ -178,7 +181,10 @@ def test_read_only_offers_and_takes_nothing(as_, lake):
     assert new(client, lake.table, step="run", sql="OPTIMIZE sales.orders").status_code == 400
 
 
-@pytest.mark.parametrize("damaged", [{"parameters": "{"}, {"retries": "-1"}, {"retries": "9999"}])
+@pytest.mark.parametrize(
+    "damaged",
+    [{"parameters": "{"}, {"retries": "-1"}, {"retries": "9999"}, {"time_limit": "99999"}],
+)
 def test_a_damaged_form_queues_nothing(as_, lake, damaged):
     fields = {"kind": "optimize", "step": "run", "parameters": "{}"} | damaged
     assert new(as_("owner"), lake.table, **fields).status_code == 400
@@ -250,10 +256,31 @@ def test_the_fragment_of_an_ended_job_stops_the_asking(as_, lake):
     assert 'hx-swap-oob="true"' in body
 
 
-def test_cancelling_asks_the_worker_to_stop(as_, lake):
-    as_("owner").post(f"/jobs/{lake.job.pk}/cancel/")
+def test_a_job_is_cancelling_until_its_worker_has_ended_it(as_, lake):
+    client, path = as_("owner"), f"/jobs/{lake.job.pk}/"
+    client.post(f"{path}cancel/")
     lake.job.refresh_from_db()
-    assert lake.job.cancel_requested_at is not None
+    assert (lake.job.state, lake.job.cancel_requested_at is not None) == ("cancelling", True)
+    body = client.get(path).content.decode()
+    assert "Cancelling since" in body
+    assert "Cancel this job" not in body
+    Job.objects.update(worker="")
+    assert "looks whether it had committed" in client.get(path).content.decode()
+
+
+def test_a_job_that_is_asked_to_stop_after_its_commit_began_says_so(as_, lake):
+    Job.objects.update(state=Job.State.COMMITTING)
+    client, path = as_("owner"), f"/jobs/{lake.job.pk}/"
+    client.post(f"{path}cancel/")
+    assert "after its commit had begun" in client.get(path).content.decode()
+
+
+def test_a_failed_job_shows_the_chain_of_its_causes(as_, lake):
+    facts = {"causes": ["SparkException: Job aborted", "S3Exception: <b>403</b>"]}
+    failed = make_job(lake.table, state=Job.State.FAILED, error_facts=facts)
+    body = as_("viewer").get(f"/jobs/{failed.pk}/").content.decode()
+    assert "Chain of causes" in body
+    assert "S3Exception: &lt;b&gt;403&lt;/b&gt;" in body
 
 
 def test_retrying_makes_a_job_of_its_own(as_, lake):
@@ -516,25 +543,25 @@ def outlook_of_a_run(client, lake):
 
 def test_a_change_of_the_definition_would_cost_the_run(as_, lake):
     client = as_("viewer")
-    lake.table.commits.filter(version=3).update(is_blind_append=True)
     found = outlook_of_a_run(client, lake)
-    assert (found["verdict"], found["next_version"]) == ("passes", 4)
-    lake.table.commits.filter(version=3).update(is_blind_append=False)
-    assert outlook_of_a_run(client, lake)["verdict"] == "by rows"
+    assert (found["forecast"], found["next_version"]) == ("never", 4), "OPTIMIZE after DELETE"
+    Job.objects.filter(pk=lake.job.pk).update(kind="delete", parameters={"where": "order_id = 1"})
+    assert outlook_of_a_run(client, lake)["forecast"] == "same row"
     lake.table.commits.filter(version=3).update(changes_metadata=True)
     found = outlook_of_a_run(client, lake)
-    assert found["verdict"] == found["landed"][0]["verdict"] == "loses"
+    assert found["forecast"] == found["landed"][0]["forecast"] == "always"
+    assert (found["verdict"], found["landed"][0]["verdict"]) == ("loses", "loses"), "deprecated"
     assert "it would lose" in client.get(f"/jobs/{lake.job.pk}/").content.decode()
 
 
 def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
+    Job.objects.filter(pk=lake.job.pk).update(kind="delete", parameters={"where": "order_id = 1"})
     for number in range(17):
         make_conflict(
-            lake.table, kind="absorbed", current_operation="OPTIMIZE", winner_operation="DELETE",
+            lake.table, kind="absorbed", current_operation="DELETE", winner_operation="DELETE",
             winning_version=number, file_count=9,
         )  # fmt: skip
-    make_conflict(lake.table, current_operation="OPTIMIZE", winner_operation="DELETE", file_count=9)
-    lake.table.commits.filter(version=3).update(is_blind_append=False)
+    make_conflict(lake.table, current_operation="DELETE", winner_operation="DELETE", file_count=9)
     body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
     assert "1 in 18 such pairs was lost" in body
     assert "≈ 9" in body
@@ -590,7 +617,7 @@ def test_a_statement_says_beforehand_what_it_would_meet(as_, lake, people):
     assert f'href="/jobs/{lake.job.pk}/"' in said
     told = as_("owner").get(f"/api/v1/tables/{lake.table.pk}/forecast/?kind=delete").json()
     assert (told["files"], told["usual"]) == ("96", None)
-    assert [each["verdict"] for each in told["coming"]] == ["by rows", "by rows"]
+    assert [each["forecast"] for each in told["coming"]] == ["never", "never"], "they move rows"
 
 
 def test_a_run_whose_worker_recorded_no_steps_says_so(lake):
@@ -641,7 +668,7 @@ def test_a_write_and_the_compaction_it_asked_for_lead_to_each_other(as_, lake):
     assert "Asked for after it" in written
     assert f'href="/jobs/{compaction.pk}/"' in written
     followed = as_("owner").get(f"/jobs/{compaction.pk}/").content.decode()
-    assert f'asked for by the table after <a href="/jobs/{lake.job.pk}/">' in followed
+    assert f'requested by the table after <a href="/jobs/{lake.job.pk}/">' in followed
     twin = as_("owner").get(f"/api/v1/jobs/{lake.job.pk}/").json()
     assert (twin["caused_by"], twin["follow_ups"]) == (None, [str(compaction.pk)])
 

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, CommitFile
-from lakeui.conflicts.lanes.bars import Bar
+from lakeui.conflicts.lanes.bars import Bar, BarEnd
 from lakeui.conflicts.lanes.navigator import Navigator, Passage
 from lakeui.jobs.models import JobAttempt
 from lakeui.pages.charts.lane_strip import draw_strip
@@ -217,7 +217,7 @@ def test_the_twin_has_what_the_page_has(as_, lake, path):
 
 def test_a_bar_is_named_by_what_it_became():
     given = {
-        "lane": "a", "operation": "WRITE", "outcome": "running", "version": None,
+        "lane": "a", "operation": "WRITE", "outcome": BarEnd.RUNNING, "version": None,
         "read_version": 1, "started_at": None, "started_is_estimated": False, "finished_at": None,
         "isolation_level": "", "is_blind_append": None, "job_id": "x",
     }  # fmt: skip

@@ -106,7 +106,7 @@ def test_lost_attempts_can_be_left_out(as_, lake):
 def test_a_table_that_does_not_answer_says_how_old_it_is(as_, lake):
     Table.objects.update(mirror_error_code="LAKE_STORAGE_ERROR", mirror_error="403 Forbidden.")
     body = as_("viewer").get(f"/tables/{lake.table.pk}/").content.decode()
-    assert "does not answer" in body
+    assert "is unreachable" in body
     assert "What you see is version 3 as mirrored" in body
     assert "Try now" not in body
     assert "Try now" in as_("owner").get(f"/tables/{lake.table.pk}/").content.decode()
@@ -137,7 +137,7 @@ def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
     body = as_("viewer").get(f"/conflicts/{lake.conflict.pk}/").content.decode()
     for said in (
         "price-fixer lost", "gdpr-eraser won", "Check 6 of 7", "227,904", "1,007,318",
-        "&#x27;open&#x27;", "(81204, 90311, 117560)", "What would have helped",
+        "&#x27;open&#x27;", "(81204, 90311, 117560)", "How to avoid it",
         "<code>order_date &gt;= &#x27;2026-11-01&#x27;</code>",
     ):  # fmt: skip
         assert said in body, said

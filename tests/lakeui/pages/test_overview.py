@@ -106,7 +106,7 @@ def test_tables_are_narrowed_and_sorted_by_the_address(as_):
     assert counts == {"attention": 1, "escaped": 1, "no_row_level": 1}
     body = words(client)
     assert "Attention 1" in body
-    assert "Escaped conflicts 1" in body
+    assert "Aborted writes 1" in body
     assert "No row-level 1" in body
 
 

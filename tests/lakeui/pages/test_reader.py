@@ -1,10 +1,10 @@
 """What a browser keeps for its reader, and signing in."""
 
 import pytest
-from django.test import Client
 
 from lakeui.pages.errors import server_error
 from tests.lakeui.factories import make_user
+from tests.lakeui.page_client import PageClient as Client
 
 
 def test_a_theme_is_kept_and_drawn(as_, lake):

@@ -1,11 +1,17 @@
 """Signing in: what did not match, how many tries are left, and the pause after them."""
 
-import pytest
-from django.core.cache import cache
-from django.test import Client
+from concurrent.futures import ThreadPoolExecutor
 
-from lakeui.pages.session import TRIES
+import pytest
+from auditlog.models import LogEntry
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.urls import resolve, reverse
+
+from lakeui.monitoring.password_tries import TRIES, PasswordTries
 from tests.lakeui.factories import make_user
+from tests.lakeui.page_client import PageClient as Client
+from tests.lakeui.people import person as make_reader
 
 pytestmark = pytest.mark.django_db
 WRONG = {"username": "ops", "password": "wrong"}
@@ -17,6 +23,15 @@ def person():
     cache.clear()
     yield make_user("ops")
     cache.clear()
+
+
+def acts():
+    entries = LogEntry.objects.filter(content_type__model="user").order_by("pk")
+    return [
+        (entry.object_repr, said.get("did") or said["refused"], entry.remote_addr)
+        for entry in entries
+        if (said := entry.additional_data or {})
+    ]
 
 
 def test_a_wrong_password_says_how_many_tries_are_left():
@@ -45,6 +60,27 @@ def test_another_name_or_place_is_not_held_up():
     assert elsewhere.post("/login/", RIGHT).status_code == 302
 
 
+@pytest.mark.parametrize("typed", ["OPS", " ops\t", "\uff4f\uff50\uff53", "\u00a0ops"])
+def test_one_name_typed_in_another_way_has_no_tries_of_its_own(typed):
+    client = Client()
+    for _ in range(TRIES):
+        client.post("/login/", WRONG)
+    assert client.post("/login/", RIGHT | {"username": typed}).status_code == 429
+
+
+def test_addresses_of_one_ipv6_network_have_their_tries_together():
+    for number in range(TRIES):
+        Client(REMOTE_ADDR=f"2001:db8::{number + 1}").post("/login/", WRONG)
+    assert Client(REMOTE_ADDR="2001:db8::99").post("/login/", RIGHT).status_code == 429
+    assert Client(REMOTE_ADDR="2001:db8:0:1::1").post("/login/", RIGHT).status_code == 302
+
+
+def test_many_tries_at_once_are_no_more_than_one_after_the_other():
+    with ThreadPoolExecutor(8) as pool:
+        left = list(pool.map(lambda _: PasswordTries("ops").take(), range(40)))
+    assert sum(one >= 0 for one in left) == TRIES
+
+
 def test_signing_in_forgets_the_tries_before():
     client = Client()
     client.post("/login/", WRONG)
@@ -58,3 +94,90 @@ def test_the_sign_in_page_says_what_runs_here_and_counts_nothing(settings):
     body = Client().get("/login/").content.decode()
     assert "blue lake" in body
     assert ", read-only, up " in body
+
+
+def test_a_password_sent_to_the_admin_is_not_looked_at():
+    User.objects.update(is_staff=True, is_superuser=True)
+    client = Client()
+    response = client.post("/admin/login/?next=/admin/auth/", RIGHT)
+    assert (response.status_code, response.headers["Location"]) == (
+        302,
+        "/login/?next=/admin/auth/",
+    )
+    assert "_auth_user_id" not in client.session
+    assert client.post("/login/?next=/admin/auth/", RIGHT).headers["Location"] == "/admin/auth/"
+
+
+@pytest.mark.parametrize("name", ["login", "logout", "password_change"])
+def test_the_admin_takes_no_password_but_through_this_sign_in(name):
+    view = resolve(reverse(f"admin:{name}")).func
+    assert getattr(view, "view_class", view).__module__ == "lakeui.pages.access.session"
+
+
+def test_the_admin_says_to_whoever_is_not_of_the_staff_that_it_is_not_theirs(person):
+    client = Client()
+    client.force_login(person)
+    response = client.get("/admin/", follow=True)
+    assert response.status_code == 403
+    assert "staff" in response.content.decode()
+
+
+@pytest.mark.parametrize("target", ["/login/", "/login/?next=/login/", "/admin/login/"])
+def test_signing_in_never_leads_round_in_a_circle(person, target):
+    User.objects.update(is_staff=True)
+    client = Client()
+    client.force_login(person)
+    response = client.get("/login/", {"next": target}, follow=True)
+    assert response.status_code == 200
+    assert client.post("/login/", RIGHT | {"next": target}, follow=True).status_code == 200
+
+
+def test_the_old_password_of_an_open_session_is_not_for_guessing(person):
+    User.objects.update(is_staff=True)
+    client = Client()
+    client.force_login(person)
+    new = {"new_password1": "a new horse 77", "new_password2": "a new horse 77"}
+    for _ in range(TRIES):
+        page = client.post("/admin/password_change/", {"old_password": "wrong", **new})
+        assert "old password was entered incorrectly" in page.content.decode()
+    right = {"old_password": RIGHT["password"], **new}
+    assert "Too many tries." in client.post("/admin/password_change/", right).content.decode()
+    cache.clear()
+    assert client.post("/admin/password_change/", right, follow=True).status_code == 200
+    person.refresh_from_db()
+    assert person.check_password("a new horse 77")
+    last = LogEntry.objects.filter(content_type__model="user").first()
+    assert (last.actor, last.changes["password"]) == (person, ["…", "…"])
+
+
+def test_who_signed_in_and_who_did_not_is_on_record_with_the_address():
+    client = Client(REMOTE_ADDR="203.0.113.9")
+    client.post("/login/", WRONG)
+    client.post("/login/", RIGHT)
+    client.post("/logout/")
+    assert acts() == [
+        ("ops", "SIGN_IN_FAILED", "203.0.113.9"),
+        ("ops", "signed in", "203.0.113.9"),
+        ("ops", "signed out", "203.0.113.9"),
+    ]
+
+
+def test_a_pause_is_on_record_once():
+    for _ in range(TRIES + 5):
+        Client().post("/login/", WRONG)
+    assert [refused for _, refused, _ in acts()] == ["SIGN_IN_FAILED"] * TRIES + ["TOO_MANY_TRIES"]
+
+
+def test_a_name_that_nobody_has_is_not_on_record():
+    """It may be a password, typed into the wrong field."""
+    Client().post("/login/", {"username": "hunter22", "password": "ops"})
+    assert acts() == []
+    assert "hunter22" not in str(list(LogEntry.objects.values()))
+
+
+def test_the_trail_shows_a_refused_sign_in_to_who_may_read_it(client):
+    Client(REMOTE_ADDR="203.0.113.9").post("/login/", WRONG)
+    client.force_login(make_reader("ann", "maintainer"))
+    page = client.get("/audit/").content.decode()
+    assert "SIGN_IN_FAILED" in page
+    assert 'title="from 203.0.113.9">not signed in' in page

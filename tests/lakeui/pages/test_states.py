@@ -4,13 +4,13 @@ import re
 from datetime import timedelta
 
 import pytest
-from django.test import Client
 from django.utils import timezone
 
 from lakeui.catalog.models import Commit, Preview, Table
 from lakeui.jobs.models import Job
 from lakeui.pages import errors
 from tests.lakeui.factories import make_commit, make_job, make_table
+from tests.lakeui.page_client import PageClient as Client
 
 pytestmark = pytest.mark.django_db
 

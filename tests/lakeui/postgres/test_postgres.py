@@ -21,7 +21,7 @@ PLACES = (
     "tests/workers/test_job_lifecycle.py",
 )
 NAMED = (
-    "lakeui and (catalog or jobs or test_meetings or streams or test_at_once or test_audit)"
+    "lakeui and (catalog or jobs or test_overlaps or streams or test_at_once or test_audit)"
     " or test_job_lifecycle and (killed_before or twice or meet)"
 )
 

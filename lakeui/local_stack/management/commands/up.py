@@ -43,7 +43,9 @@ class Command(BaseCommand):
             raise CommandError(msg) from None
 
     def _run(self, port: int, *, spark: bool, demo: bool) -> None:
-        end_orphans(settings.LAKEUI_HOME)
+        if left := end_orphans(settings.LAKEUI_HOME):
+            msg = f"A start before left processes that do not end: {left}. Look why, and end them."
+            raise CommandError(msg)
         if found := list(problems(port, spark=spark)):
             raise CommandError("\n".join(found))
         remember_roots(settings.LAKEUI_HOME, os.environ)

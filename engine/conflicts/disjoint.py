@@ -1,0 +1,77 @@
+"""Whether two conditions can select the same row, as far as their comparisons with literals tell."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from engine.errors import CannotEvaluateError
+from engine.expressions.possible import possible
+from engine.expressions.ranges import UNKNOWN, Range, constant
+from engine.expressions.ranges_of_values import cast_ranges
+from engine.expressions.tree import Call, Column, Expression, Literal
+from engine.expressions.types import common_type
+
+
+def disjoint(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
+    """Whether it is certain that no row fits both; False where it cannot be told.
+
+    Each condition is given by parts that AND joins; parts may be left out, which selects more rows.
+    """
+    return any(
+        not possible(part, _bounds(against)).true
+        for parts, against in ((one, other), (other, one))
+        for part in parts
+    )
+
+
+def _bounds(parts: Iterable[Expression]) -> Callable[[Column], Range]:
+    """What a column can be in rows that a condition selects."""
+    known: dict[tuple[str, ...], Range] = {}
+    for part in parts:
+        match part:
+            case Call(function, (Column() as column, *options)):
+                found = _range(function, column, options)
+                known[column.path] = _narrowed(known.get(column.path, UNKNOWN), found)
+            case _:
+                continue
+    return lambda column: known.get(column.path, UNKNOWN)
+
+
+def _range(function: str, column: Column, options: Sequence[Expression]) -> Range:
+    """The values of a column for which a comparison with literals can be true."""
+    values = [_in_type_of(column, option) for option in options]
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return UNKNOWN
+    match function:
+        case "=" | "in":
+            low, high = min(each.low for each in known), max(each.high for each in known)
+            return Range(low, high, null=False, nan=False)
+        case "<" | "<=":
+            return Range(None, known[0].high, null=False)
+        case ">" | ">=":
+            return Range(known[0].low, None, null=False)
+        case _:
+            return UNKNOWN
+
+
+def _in_type_of(column: Column, option: Expression) -> Range | None:
+    """A literal as the column's type; None where the two would be compared in another type."""
+    if not isinstance(option, Literal) or option.value is None:
+        return None
+    if common_type([column.type, option.type]) != column.type:
+        return None
+    try:
+        [value] = cast_ranges([constant(option.value)], option.type, column.type)
+    except (CannotEvaluateError, TypeError, ValueError, ArithmeticError):
+        return None
+    return value if value.known and not value.null and not value.nan else None
+
+
+def _narrowed(one: Range, other: Range) -> Range:
+    lows = [each.low for each in (one, other) if each.low is not None]
+    highs = [each.high for each in (one, other) if each.high is not None]
+    return Range(
+        max(lows, default=None),
+        min(highs, default=None),
+        null=one.null and other.null,
+        nan=one.nan and other.nan,
+    )

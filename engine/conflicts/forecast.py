@@ -1,0 +1,327 @@
+"""Whether two operations will conflict, and why: what is said before they run, everywhere.
+
+Their statements are held together on the sample table, by the checks and the row-level code that
+decide about real commits: once on rows of different files, once on different rows of one file, once on
+the same row. What is known of their conditions and files narrows that: a place where the two are
+proved never to be is left out.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import product
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflict_facts import ConflictFacts, Rule, Verdict
+from engine.conflicts.candidates import is_exempt
+from engine.conflicts.checker import CHECK_OF, FILE_RULES, find_conflict
+from engine.conflicts.disjoint import disjoint
+from engine.conflicts.overlap import Overlap
+from engine.conflicts.rebase import NOTHING_PENDING, file_of
+from engine.conflicts.replay_history import RecordedTable
+from engine.conflicts.row_level import resolve_by_rows
+from engine.conflicts.row_map import trace
+from engine.conflicts.sample_table import SampleTable, Setting
+from engine.conflicts.statements import (
+    COMPACTIONS,
+    Statement,
+    StatementKind,
+    as_current,
+    as_winner,
+)
+from engine.conflicts.transaction_info import WinningCommit
+from engine.errors import ConflictError
+from engine.expressions.traits import columns_of, conjunction
+from engine.expressions.tree import Expression
+from engine.snapshot.data_skipping import Skipper, parse_stats
+
+_OF_SOME_FILES = COMPACTIONS | {StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE}
+_TOUCH_SOME_FILES = _OF_SOME_FILES | {StatementKind.RESTORE, StatementKind.DELETE_BY_SUBQUERY}
+
+FORECASTS = (
+    Verdict.NEVER,
+    Verdict.EXEMPT,
+    Verdict.SAME_ROW,
+    Verdict.SAME_FILES,
+    Verdict.ALWAYS,
+)
+"""The verdicts on two operations, the mildest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What is known of one side.
+
+    Attributes:
+        kind: what it is.
+        conditions: parts that AND joins, of the rows that it reads and changes; empty for every row,
+            None where that is not known. Parts may be left out.
+        assigns: the columns that an UPDATE sets, None where that is not known.
+        obstacle: why rows cannot be told apart by its condition.
+        application: the id under which a stream keeps its progress; by default its own.
+        traced: whether a compaction says where its rows went, as this engine's does.
+        changes_metadata: whether it changes the metadata too.
+        changes_protocol: whether it changes the protocol too.
+        actions: what it committed, where it has and that is known.
+    """
+
+    kind: StatementKind
+    conditions: tuple[Expression, ...] | None = None
+    assigns: frozenset[str] | None = None
+    obstacle: str | None = None
+    application: str | None = None
+    traced: bool = True
+    changes_metadata: bool = False
+    changes_protocol: bool = False
+    actions: tuple[Action, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """When two operations conflict, why, and by which exceptions, by the order of the checks."""
+
+    verdict: Verdict
+    why: str
+    exceptions: tuple[str, ...] = ()
+
+
+def forecast(
+    setting: Setting, current: Operation, winner: Operation, table: RecordedTable | None = None
+) -> Forecast:
+    """What becomes of `current`, which commits second and did not see `winner`.
+
+    `table` gives the columns that conditions and files are about.
+    """
+    if winner.changes_protocol:
+        return _always(Rule.PROTOCOL_CHANGED)
+    if winner.changes_metadata:
+        return _always(Rule.METADATA_CHANGED)
+    places = _places(setting, _statement(current, setting), _statement(winner, setting))
+    proof = _proof(current, winner, table)
+    if proof is not None:
+        places = proof.narrowed(places)
+    return _told(places, proof, may_miss=_may_miss(current, winner))
+
+
+def first_conflict(
+    current: Statement, winners: Sequence[Statement], setting: Setting
+) -> ConflictError | None:
+    """What stops a statement that commits after others which it did not see; None if nothing does.
+
+    A second winner has read what the first one left.
+    """
+    sample_table = SampleTable(setting)
+    staged = as_current(current, sample_table)
+    exempted: tuple[WinningCommit, ...] = ()
+    for number, statement in enumerate(winners):
+        version = staged.read_version + 1 + number
+        winner = as_winner(statement, sample_table, version, f"winner{number}")
+        if number:
+            info = msgspec.structs.replace(winner.info, read_version=version - 1)
+            winner = replace(winner, info=info)
+        conflict = _resolved(Overlap(staged, winner, exempted), sample_table)
+        if conflict is not None:
+            return conflict
+        exempted = (*exempted, winner) if winner.is_blind_append else exempted
+    return None
+
+
+def _resolved(overlap: Overlap, sample_table: SampleTable) -> ConflictError | None:
+    conflict = find_conflict(overlap)
+    if conflict is None or conflict.conflict.rule not in FILE_RULES:
+        return conflict
+    staged = overlap.current
+    settled = resolve_by_rows(
+        overlap,
+        NOTHING_PENDING,
+        sample_table,
+        lambda: trace(staged.removes, staged.adds, sample_table),
+    )
+    return find_conflict(replace(overlap, evidence=settled.evidence))
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The conflicts of two statements by where they lie; `exempt`: an append that would count else."""
+
+    other_files: tuple[ConflictFacts, ...]
+    other_rows: tuple[ConflictFacts, ...]
+    same_row: tuple[ConflictFacts, ...]
+    exempt: bool
+
+    @property
+    def all(self) -> tuple[ConflictFacts, ...]:
+        return (*self.other_files, *self.other_rows, *self.same_row)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """Why the two are never at the same row, or, if `is_of_files`, never at the same file."""
+
+    why: str
+    is_of_files: bool
+
+    def narrowed(self, places: _Places) -> _Places:
+        others = () if self.is_of_files else places.other_rows
+        return replace(places, other_rows=others, same_row=())
+
+
+def _statement(side: Operation, setting: Setting) -> Statement:
+    """About a row of the first file, unless it is about every row."""
+    everywhere = side.conditions == ()
+    return Statement(
+        side.kind,
+        None if everywhere else 1,
+        "d1" if setting.partitioned and not everywhere else None,
+        traced=side.traced,
+        application=side.application,
+        obstacle=side.obstacle,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _places(setting: Setting, current: Statement, winner: Statement) -> _Places:
+    elsewhere = replace(winner, date="d2") if setting.partitioned else replace(winner, id=5)
+    if winner.id is None:
+        elsewhere = winner
+    beside = winner if winner.id is None else replace(winner, id=2)
+    return _Places(
+        _conflicts(setting, current, elsewhere),
+        _conflicts(setting, current, beside),
+        _conflicts(setting, current, winner),
+        _is_exempt(setting, current, winner),
+    )
+
+
+def _conflicts(
+    setting: Setting, current: Statement, winner: Statement
+) -> tuple[ConflictFacts, ...]:
+    """Of the two as they are, and, if they conflict so, with all rows of a file on either side."""
+    sides = product(
+        (current, replace(current, whole_file=True)), (winner, replace(winner, whole_file=True))
+    )
+    errors = [first_conflict(mine, (theirs,), setting) for mine, theirs in sides]
+    if errors[0] is None:
+        return ()
+    return tuple(error.conflict for error in errors if error is not None)
+
+
+def _is_exempt(setting: Setting, current: Statement, winner: Statement) -> bool:
+    sample_table = SampleTable(setting)
+    staged = as_current(current, sample_table)
+    return not staged.reads_nothing and is_exempt(staged, as_winner(winner, sample_table))
+
+
+def _may_miss(current: Operation, winner: Operation) -> bool:
+    """Whether a compaction and the other side need not share a file.
+
+    A compaction of the sample table rewrites every file, one of a real table rarely does.
+    """
+    every_row = () in (current.conditions, winner.conditions)
+    if every_row or not {current.kind, winner.kind} & COMPACTIONS:
+        return False
+    return current.kind in _OF_SOME_FILES and winner.kind in _TOUCH_SOME_FILES
+
+
+def _told(places: _Places, proof: _Proof | None, *, may_miss: bool) -> Forecast:
+    exceptions = _exceptions(places.all)
+    by_files = (*places.other_files, *places.other_rows)
+    if places.other_files and not may_miss:
+        return Forecast(Verdict.ALWAYS, _title(places.other_files[0].rule), exceptions)
+    if by_files:
+        why = by_files[0].row_level or _title(by_files[0].rule)
+        return Forecast(Verdict.SAME_FILES, f"files decide: {why}", exceptions)
+    if places.same_row:
+        return Forecast(Verdict.SAME_ROW, "rows decide: the same rows conflict alone", exceptions)
+    return _harmless(places, proof)
+
+
+def _harmless(places: _Places, proof: _Proof | None) -> Forecast:
+    if proof is not None:
+        return Forecast(Verdict.NEVER, proof.why)
+    if places.exempt:
+        return Forecast(Verdict.EXEMPT, "a blind append, which it may be ordered before")
+    return Forecast(Verdict.NEVER, "no check finds a conflict, whichever rows they touch")
+
+
+def _always(rule: Rule) -> Forecast:
+    return Forecast(Verdict.ALWAYS, _title(rule), (CHECK_OF[rule].error.__name__,))
+
+
+def _title(rule: Rule) -> str:
+    title = CHECK_OF[rule].title
+    return title[0].lower() + title[1:]
+
+
+def _exceptions(conflicts: Iterable[ConflictFacts]) -> tuple[str, ...]:
+    rules = {conflict.rule for conflict in conflicts}
+    names = (check.error.__name__ for rule, check in CHECK_OF.items() if rule in rules)
+    return tuple(dict.fromkeys(names))
+
+
+def _proof(current: Operation, winner: Operation, table: RecordedTable | None) -> _Proof | None:
+    if not current.conditions:
+        return None
+    if table is not None and winner.actions is not None:
+        mine = _conditioned(table, current.conditions)
+        files = (each for each in winner.actions if isinstance(each, AddFile | RemoveFile))
+        if not any(_may_hold(mine, each, table) for each in files):
+            why = "no file that it added or removed can hold a row of the condition"
+            return _Proof(why, is_of_files=True)
+    partition_columns = table.partition_columns if table is not None else ()
+    if _are_apart(current.conditions, winner, partition_columns):
+        return _Proof("the conditions name different partitions", is_of_files=True)
+    if _are_apart(current.conditions, winner, None):
+        return _Proof("no row fits both conditions", is_of_files=False)
+    return None
+
+
+def _conditioned(table: RecordedTable, parts: Sequence[Expression]) -> Skipper:
+    return Skipper(conjunction(list(parts)), table.schema, table.partition_columns)
+
+
+def _may_hold(skipper: Skipper, file: AddFile | RemoveFile, table: RecordedTable) -> bool:
+    """Whether a file may hold a row of the condition. One that is let go need not say what it held."""
+    if isinstance(file, RemoveFile):
+        if table.partition_columns and not file.partition_values:
+            return True
+        file = file_of(file)
+    values = file.partition_values or {}
+    stats = parse_stats(file.stats)
+    return skipper.may_match(values, None) and (stats is None or skipper.may_match(values, stats))
+
+
+def _are_apart(
+    mine: Sequence[Expression], winner: Operation, columns: Sequence[str] | None
+) -> bool:
+    """Whether no row that the winner took or wrote fits; of these `columns` alone, None for all."""
+    taken = _about(winner.conditions or (), columns)
+    written = _written(winner, taken)
+    if not taken or written is None:
+        return False
+    own = _about(mine, columns)
+    return disjoint(own, taken) and (written == () or disjoint(own, written))
+
+
+def _written(winner: Operation, taken: Sequence[Expression]) -> tuple[Expression, ...] | None:
+    """What holds of the rows that the winner wrote: empty where it writes none; None: not known."""
+    if winner.kind is StatementKind.DELETE:
+        return ()
+    if winner.kind is not StatementKind.UPDATE or winner.assigns is None:
+        return None
+    kept = tuple(part for part in taken if not _names(part) & winner.assigns)
+    return kept or None
+
+
+def _about(parts: Sequence[Expression], columns: Sequence[str] | None) -> tuple[Expression, ...]:
+    if columns is None:
+        return tuple(parts)
+    only = {name.lower() for name in columns}
+    return tuple(part for part in parts if _names(part) and _names(part) <= only)
+
+
+def _names(part: Expression) -> frozenset[str]:
+    return frozenset(path[0].lower() for path in columns_of(part))

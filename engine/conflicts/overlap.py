@@ -1,0 +1,53 @@
+"""One winner held against current: everything a check may look at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from engine.actions.files import FileKey, RemoveFile
+from engine.conflict_facts import SharedFile, Subclass
+from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
+
+
+@dataclass(frozen=True, slots=True)
+class RowEvidence:
+    """What rows prove about one winner's files.
+
+    `cleared_adds` hold no row that current should have read: their rows were moved there unchanged,
+    or were tested. `resolved_removes` are paths whose removed rows neither were changed by current
+    nor matched its reads. `matched_rows` are the physical rows, by path, that did match: the
+    conflict. `subclass` and `note` say why the rest stayed unsettled. `compared` tells of the
+    files looked into, for people; no check asks it.
+    """
+
+    cleared_adds: frozenset[FileKey] = frozenset()
+    resolved_removes: frozenset[str] = frozenset()
+    matched_rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    subclass: Subclass | None = None
+    note: str = ""
+    compared: tuple[SharedFile, ...] = ()
+
+
+FILES_ALONE = RowEvidence()
+"""No evidence: files decide."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Current, rebased over every winner before this one, and this one.
+
+    `exempted` are the blind appends among the winners before it that current may still be ordered
+    before. `attempted_version` is the version current tried to commit.
+    """
+
+    current: CurrentTransaction
+    winner: WinningCommit
+    exempted: tuple[WinningCommit, ...] = ()
+    evidence: RowEvidence = FILES_ALONE
+    attempted_version: int | None = None
+
+    @cached_property
+    def unresolved_removes(self) -> tuple[RemoveFile, ...]:
+        """The winner's removes that rows did not settle."""
+        settled = self.evidence.resolved_removes
+        return tuple(each for each in self.winner.removes if each.path not in settled)

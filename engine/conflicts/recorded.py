@@ -1,0 +1,185 @@
+"""What recorded writes would have come to under another setting: the other level, rows or files.
+
+A commit left its text, which is replayed through the checks. An attempt that lost left none: the facts
+recorded of it are judged, with a forecast of the two operations where rows would decide. What is
+recorded may not tell: then the verdict is UNDECIDABLE.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.conflict_facts import Rule, Subclass, Verdict
+from engine.conflicts.candidates import counts_appends
+from engine.conflicts.checker import FILE_RULES
+from engine.conflicts.forecast import Operation, forecast
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.replay_history import WhatIf
+from engine.conflicts.sample_table import Setting
+from engine.conflicts.statements import COMPACTIONS
+
+JUDGED = (Verdict.PASSES, Verdict.CONFLICT, Verdict.UNDECIDABLE)
+"""What is said of a recorded write."""
+_BY_FILES = "rows alone kept the two apart: by files they conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What would have become of a write; `rule` and `winning_version` are of what would stop it."""
+
+    verdict: Verdict
+    why: str
+    winning_version: int | None = None
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The setting that is asked about.
+
+    `row_level` says whether rows decide under it, `rows_decided` whether they did when the writes were
+    recorded. `eligible` is the table as it would have to be for rows to decide.
+    """
+
+    level: IsolationLevel
+    row_level: bool
+    rows_decided: bool
+    eligible: Setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedConflict:
+    """What is known of a conflict: one that rows resolved, or one that aborted a write.
+
+    `level` is as it was recorded, "" where it was not. `rows_compared`: rows were looked at, and both
+    sides had changed the same. An operation is None where nothing is known of it.
+    """
+
+    rule: Rule | None
+    resolved: bool
+    level: str
+    subclass: str = ""
+    rows_compared: bool = False
+    winner_is_blind: bool | None = None
+    current: Operation | None = None
+    winner: Operation | None = None
+
+
+def judge_conflict(record: RecordedConflict, asked: Asked) -> Judgement:
+    """A recorded conflict under another setting."""
+    if record.resolved:
+        return _of_resolved(record, asked)
+    if record.rule is not None and record.rule not in FILE_RULES:
+        return Judgement(Verdict.CONFLICT, "it has nothing to do with the level or with rows")
+    spared = _spared(record, asked)
+    if spared is not None:
+        return spared
+    if asked.row_level and not asked.rows_decided:
+        return by_rows(record, asked.eligible)
+    return Judgement(Verdict.CONFLICT, "it was aborted at this level, or at one that asks for less")
+
+
+def _spared(record: RecordedConflict, asked: Asked) -> Judgement | None:
+    """What was lost to added data at Serializable, where blind appends do not count now."""
+    strict = record.level == IsolationLevel.SERIALIZABLE
+    if record.rule is not Rule.DATA_ADDED or not strict or counts_appends(asked.level):
+        return None
+    if record.winner_is_blind is None:
+        why = "whether the winner was a blind append is not recorded"
+        return Judgement(Verdict.UNDECIDABLE, why)
+    why = "the winner was a blind append, which may be ordered after it"
+    return Judgement(Verdict.PASSES, why) if record.winner_is_blind else None
+
+
+def by_rows(record: RecordedConflict, eligible: Setting) -> Judgement:
+    """A conflict that files decided, had rows decided it on such a table."""
+    if record.rows_compared or record.subclass == Subclass.ROW_LEVEL_CHANGES:
+        return Judgement(Verdict.CONFLICT, "rows were compared, and both had changed the same")
+    if record.subclass == Subclass.WHOLE_TABLE_READ:
+        return Judgement(Verdict.CONFLICT, "it had read the whole table")
+    if record.current is not None and record.current.obstacle:
+        why = f"{record.current.obstacle}: files decide all the same"
+        return Judgement(Verdict.CONFLICT, why)
+    if record.current is None or record.winner is None:
+        return Judgement(Verdict.UNDECIDABLE, "which rows each side touched is not recorded")
+    return _forecast(record.current, record.winner, eligible)
+
+
+def judge_commit(
+    replayed: WhatIf,
+    asked: Asked,
+    *,
+    recorded_level: str | None,
+    resolved: Sequence[int] = (),
+    unseen: bool = False,
+) -> Judgement:
+    """A commit under another setting.
+
+    `resolved` are the versions with which rows alone let it pass; `unseen`: a commit that it overlapped
+    with is not there to be replayed. That it landed tells more than a replay can, where it was checked
+    as strictly as is asked.
+    """
+    alike = asked.row_level or not (asked.rows_decided or replayed.certain or resolved)
+    if alike and _as_strict(recorded_level, asked.level):
+        return Judgement(Verdict.PASSES, "it landed at this level or a stricter one")
+    conflict = replayed.conflict
+    if resolved and not asked.row_level:
+        rule = conflict.rule if conflict else None
+        return Judgement(Verdict.CONFLICT, _BY_FILES, min(resolved), rule)
+    if conflict is None:
+        return _not_stopped(unseen=unseen)
+    found = judge_replay(conflict.rule, conflict.what, replayed.certain, row_level=asked.row_level)
+    return Judgement(found.verdict, found.why, conflict.winner.version, conflict.rule)
+
+
+def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Judgement:
+    """A conflict that a replay by files found; `certain`: what the write read is recorded."""
+    if not certain:
+        why = "what it read is not recorded; had it read everything, it would conflict"
+        return Judgement(Verdict.UNDECIDABLE, why)
+    if row_level and rule in FILE_RULES:
+        why = "it would conflict by files; which rows each side touched is not recorded"
+        return Judgement(Verdict.UNDECIDABLE, why)
+    return Judgement(Verdict.CONFLICT, what)
+
+
+def _of_resolved(record: RecordedConflict, asked: Asked) -> Judgement:
+    if not asked.row_level:
+        return Judgement(Verdict.CONFLICT, _BY_FILES)
+    if counts_appends(asked.level) and record.level != asked.level:
+        why = (
+            "rows that blind appends added then count too, and whether it matched them is not kept"
+        )
+        return Judgement(Verdict.UNDECIDABLE, why)
+    return Judgement(Verdict.PASSES, "their rows were different")
+
+
+def _not_stopped(*, unseen: bool) -> Judgement:
+    if unseen:
+        return Judgement(Verdict.UNDECIDABLE, "a commit in between is not kept whole")
+    return Judgement(Verdict.PASSES, "no check of the engine stops it")
+
+
+def _as_strict(recorded: str | None, asked: IsolationLevel) -> bool:
+    """Whether a commit passed checks as strict as asked. What moves no data has its own level."""
+    if recorded in (IsolationLevel.SERIALIZABLE, IsolationLevel.SNAPSHOT):
+        return True
+    return recorded == IsolationLevel.WRITE_SERIALIZABLE == asked
+
+
+def _forecast(current: Operation, winner: Operation, eligible: Setting) -> Judgement:
+    told = forecast(eligible, current, winner)
+    if not told.exceptions:
+        return Judgement(Verdict.PASSES, told.why)
+    if told.verdict is Verdict.ALWAYS:
+        return Judgement(Verdict.CONFLICT, told.why)
+    return Judgement(Verdict.UNDECIDABLE, _unknown(current, winner))
+
+
+def _unknown(current: Operation, winner: Operation) -> str:
+    if {current.kind, winner.kind} & COMPACTIONS:
+        return "whether the compaction's rows can be followed is not recorded"
+    if current.conditions is None:
+        return "its condition is not recorded"
+    if winner.conditions is None:
+        return "the winner's condition is not recorded"
+    return "both may concern the same rows"

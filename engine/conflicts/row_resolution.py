@@ -1,0 +1,141 @@
+"""What has been settled of one winner so far: evidence for the checks, and what current stages next."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pyroaring import BitMap64
+
+from engine.actions.files import AddFile, FileKey, RemoveFile
+from engine.conflict_facts import SharedFile, Subclass
+from engine.conflicts.explanation import FILES_SHOWN
+from engine.conflicts.overlap import RowEvidence
+from engine.conflicts.row_access import NO_ROWS
+from engine.conflicts.row_counts import physical_rows
+
+ROWS_SHOWN = 100
+ROWS_DRAWN = 200
+_UNTRACED = "the winner rewrote rows in a way that cannot be traced"
+
+
+@dataclass(frozen=True, slots=True)
+class Restaged:
+    """What current stages for a path from now on: nothing, a `remove`, an `add`, or both.
+
+    `vector` are the rows that the deletion vector of the `add` is to delete, None to leave it.
+    """
+
+    remove: RemoveFile | None = None
+    add: AddFile | None = None
+    vector: BitMap64 | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The rows of one file that each side was asked about; `read` where current only read them."""
+
+    file: AddFile | RemoveFile
+    current: BitMap64
+    winner: BitMap64
+    common: BitMap64
+    gone_before: BitMap64 = NO_ROWS
+    read: bool = False
+
+
+@dataclass(slots=True)
+class Settlement:
+    """The conversation with one winner. Paths that are not settled are left for files to decide."""
+
+    cleared_adds: set[FileKey] = field(default_factory=set)
+    resolved_removes: set[str] = field(default_factory=set)
+    matched_rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    restaged: dict[str, Restaged] = field(default_factory=dict)
+    moved: dict[str, frozenset[str]] = field(default_factory=dict)
+    row_count: int = 0
+    rows: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    means: set[str] = field(default_factory=set)
+    compared: list[SharedFile] = field(default_factory=list)
+    may_hold_copies: bool = False  # rows of whole files may be ones that the winner only copied
+    _drawn: bool = False
+
+    def settle(self, path: str, rows: BitMap64, means: str) -> None:
+        """The rows that the winner removed at a path do not concern current."""
+        self.resolved_removes.add(path)
+        self._note(path, rows, means)
+
+    def clear(self, add: AddFile, rows: BitMap64, means: str) -> None:
+        """An added file holds no row that current should have read."""
+        self.cleared_adds.add(add.key)
+        self._note(add.path, rows, means)
+
+    def conflict(self, path: str, rows: BitMap64, *, is_whole_file: bool = False) -> None:
+        """These rows are where the two sides meet.
+
+        Rows of a file that came or went as a whole are not named where the winner may have copied
+        them: the path is left unsettled, and files decide.
+        """
+        if not (is_whole_file and self.may_hold_copies):
+            self.matched_rows[path] = tuple(rows[:ROWS_SHOWN])
+
+    def compare(self, found: Compared) -> None:
+        """Keep in numbers what was compared, and the positions of the first file that has rows of both.
+
+        As long as none has, those of the first file at all.
+        """
+        if len(self.compared) >= FILES_SHOWN and (self._drawn or not found.common):
+            return
+        with_rows = not self.compared or (bool(found.common) and not self._drawn)
+        self._drawn = self._drawn or bool(found.common)
+        self.compared.append(_in_numbers(found, with_rows=with_rows))
+
+    def _note(self, path: str, rows: BitMap64, means: str) -> None:
+        self.row_count += len(rows)
+        self.means.add(means)
+        if rows and len(self.rows) < FILES_SHOWN:
+            self.rows[path] = tuple(rows[:ROWS_SHOWN])
+
+    def evidence(self) -> RowEvidence:
+        """What the checks may use."""
+        return RowEvidence(
+            cleared_adds=frozenset(self.cleared_adds),
+            resolved_removes=frozenset(self.resolved_removes),
+            matched_rows=dict(self.matched_rows),
+            subclass=Subclass.ROW_LEVEL_CHANGES if self.matched_rows else None,
+            note="both sides touch the same rows" if self.matched_rows else _UNTRACED,
+            compared=tuple(self.compared),
+        )
+
+
+def _in_numbers(found: Compared, *, with_rows: bool) -> SharedFile:
+    numbers = SharedFile(
+        path=found.file.path,
+        did="read" if found.read else "changed",
+        current_count=len(found.current),
+        winner_count=len(found.winner),
+        gone_before_count=len(found.gone_before),
+        common_count=len(found.common),
+        file_row_count=physical_rows(found.file),
+    )
+    if not with_rows:
+        return numbers
+    return replace(
+        numbers,
+        current_rows=_spread(found.current),
+        winner_rows=_spread(found.winner),
+        gone_before_rows=_spread(found.gone_before),
+        common_rows=_spread(found.common),
+    )
+
+
+def _spread(rows: BitMap64) -> tuple[int, ...]:
+    count = len(rows)
+    if count <= ROWS_DRAWN:
+        return tuple(rows)
+    return tuple(rows[place * count // ROWS_DRAWN] for place in range(ROWS_DRAWN))
+
+
+def union(parts: Iterable[BitMap64]) -> BitMap64:
+    """All rows of several sets."""
+    rows = BitMap64()
+    for each in parts:
+        rows |= each
+    return rows

@@ -1,0 +1,155 @@
+"""An imaginary table of two files and eight rows, on which any two statements can be held together.
+
+The same checks and the same row-level code run on it as on a real one; only its rows are made up.
+So what a page says about two statements cannot drift from what the engine does.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from engine.actions.deletion_vector import DeletionVectorDescriptor
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import Metadata, Protocol
+from engine.conflicts.eligibility import (
+    IDENTITY_KEY,
+    ROW_TRACKING_PROPERTY,
+    VECTORS_PROPERTY,
+    table_eligibility,
+)
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.row_access import NO_ROWS, Positions
+from engine.conflicts.transaction_info import ReadPredicate, RowScope
+from engine.expressions.evaluate import matching_rows
+from engine.schema.types import INTEGER, STRING, StructField, StructType
+
+SCHEMA = StructType((StructField("id", INTEGER), StructField("date", STRING)))
+Row = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The table that two statements meet on: its level, its features and its layout."""
+
+    level: IsolationLevel
+    vectors: bool
+    partitioned: bool = False
+    row_tracking: bool = False
+    clustered: bool = False
+    identity: bool = (
+        False  # an identity column: rows that are inserted move its mark in the metadata
+    )
+
+    @property
+    def schema(self) -> StructType:
+        """The columns `id` and `date`."""
+        if not self.identity:
+            return SCHEMA
+        marked = StructField("id", INTEGER, metadata={IDENTITY_KEY: 1})
+        return StructType((marked, *SCHEMA.fields[1:]))
+
+    @property
+    def scope(self) -> RowScope:
+        """How far rows can be told apart on such a table."""
+        features = ["deletionVectors"] if self.vectors else []
+        protocol = Protocol(
+            min_reader_version=3,
+            min_writer_version=7,
+            reader_features=features,
+            writer_features=features,
+        )
+        metadata = Metadata(
+            id="sample_table",
+            schema_string=self.schema.to_json(),
+            partition_columns=list(self.partition_columns),
+            configuration={
+                VECTORS_PROPERTY: str(self.vectors).lower(),
+                ROW_TRACKING_PROPERTY: str(self.row_tracking).lower(),
+            },
+        )
+        found = table_eligibility(metadata, protocol, ("id",) if self.clustered else ())
+        return RowScope(found.obstacle, found.traces_moves, found.traces_order)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns it is partitioned by."""
+        return ("date",) if self.partitioned else ()
+
+
+@dataclass(slots=True)
+class SampleTable:
+    """The files of the imaginary table, and the `RowAccess` that reads them.
+
+    Partitioned, the files `d1` and `d2` hold the ids 1 to 4 of their date; otherwise one holds the
+    ids 1 to 4, the other 5 to 8. `origins` number the rows across rewrites.
+    """
+
+    setting: Setting
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    origins: dict[str, list[int]] = field(default_factory=dict)
+    vectors: dict[str, BitMap64] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        second = range(1, 5) if self.setting.partitioned else range(5, 9)
+        self.rows = {"d1": [(i, "d1") for i in range(1, 5)], "d2": [(i, "d2") for i in second]}
+        self.origins = {"d1": [0, 1, 2, 3], "d2": [4, 5, 6, 7]}
+
+    @property
+    def files(self) -> list[AddFile]:
+        """The two files that both sides find."""
+        return [self.file(path, self.rows[path]) for path in ("d1", "d2")]
+
+    def file(
+        self,
+        path: str,
+        rows: list[Row],
+        *,
+        data_change: bool = True,
+        origins: list[int] | None = None,
+    ) -> AddFile:
+        """A file of these rows, with exact statistics."""
+        self.rows[path] = rows
+        self.origins[path] = origins or self.origins.get(path, [])
+        ids = [row[0] for row in rows]
+        bounds = {"minValues": {"id": min(ids)}, "maxValues": {"id": max(ids)}}
+        stats = {"numRecords": len(rows), **bounds, "nullCount": {"id": 0}}
+        return AddFile(
+            path=path,
+            partition_values={"date": rows[0][1]} if self.setting.partitioned else {},
+            size=1,
+            modification_time=0,
+            data_change=data_change,
+            stats=msgspec.json.encode(stats).decode(),
+        )
+
+    def masked(self, file: AddFile, rows: BitMap64, name: str) -> AddFile:
+        """The file with rows deleted by a vector of that name."""
+        vector = DeletionVectorDescriptor("u", f"{name}-{file.path}", 1, len(rows))
+        self.vectors[vector.unique_id] = rows
+        return msgspec.structs.replace(file, deletion_vector=vector)
+
+    def vector(self, descriptor: DeletionVectorDescriptor | None) -> BitMap64:
+        """The rows that a vector of this sample table deletes."""
+        return NO_ROWS if descriptor is None else self.vectors[descriptor.unique_id]
+
+    def row_count(self, file: AddFile | RemoveFile) -> int:
+        """The rows of a file of this sample_table."""
+        return len(self.rows[file.path])
+
+    def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
+        """The rows that a condition selects, as on a real table."""
+        if read.condition is None:
+            return among
+        ids, dates = zip(*self.rows[file.path], strict=True)
+        table = pa.table({"id": pa.array(ids, pa.int32()), "date": pa.array(dates)})
+        mask = matching_rows(read.condition, table).to_pylist()
+        return BitMap64(place for place in among if mask[place])
+
+    def row_ids(self, file: AddFile) -> Positions | None:
+        """The rows' numbers, if the table has row tracking."""
+        if not self.setting.row_tracking:
+            return None
+        return np.array(self.origins[file.path], dtype=np.int64)

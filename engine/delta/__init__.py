@@ -1,0 +1,20 @@
+"""The engine for PySpark programs: `delta.tables`' API, and what lies beyond it.
+
+from engine.delta import DeltaTable
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from engine.delta.tables import DeltaTable as DeltaTable
+
+_HOMES = {"DeltaTable": "engine.delta.tables"}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
+    """What is loaded when it is first asked for: reporting needs no Spark."""
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_HOMES[name]), name)

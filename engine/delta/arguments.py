@@ -1,0 +1,150 @@
+"""What callers may pass, checked as delta-spark's API checks it and with the same words."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+
+from engine.spark.column_trees import CallerFrames, GivenColumn
+
+ExpressionOrColumn: TypeAlias = str | Column
+ColumnMapping: TypeAlias = dict[str, ExpressionOrColumn]
+
+
+def condition(given: object, frames: CallerFrames, name: str = "'condition'") -> GivenColumn | None:
+    """A condition as text or Column.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, str | Column):
+        what = f"{name} must be a Spark SQL Column or a string (expression in SQL syntax)"
+        msg = f"{what}, found to be of type {type(given)}"
+        raise TypeError(msg)
+    return GivenColumn(given, frames)
+
+
+def assignments(given: object, frames: CallerFrames, name: str) -> dict[str, GivenColumn]:
+    """Columns and what they are set to.
+
+    Raises:
+        ValueError: there are none.
+        TypeError: it is no dict of names to texts or Columns.
+    """
+    if given is None:
+        msg = f"{name} cannot be None"
+        raise ValueError(msg)
+    if not isinstance(given, dict):
+        msg = f"{name} must be a dict, found to be {type(given)}"
+        raise TypeError(msg)
+    return {_key(key, name): _value(value, frames, name) for key, value in given.items()}
+
+
+def _key(key: object, name: str) -> str:
+    if not isinstance(key, str):
+        what = f"Keys of dict in {name} must contain only strings with column names"
+        msg = f"{what}, found '{key}' of type '{type(key)}'"
+        raise TypeError(msg)
+    return key
+
+
+def _value(value: object, frames: CallerFrames, name: str) -> GivenColumn:
+    if not isinstance(value, str | Column):
+        what = f"Values of dict in {name} must contain only Spark SQL Columns or strings"
+        found = f"found '{value}' of type '{type(value)}'"
+        msg = f"{what} (expressions in SQL syntax) as values, {found}"
+        raise TypeError(msg)
+    return GivenColumn(value, frames)
+
+
+def names(given: Sequence[Any], what: str) -> tuple[str, ...]:
+    """Column names, one by one or as one list.
+
+    Raises:
+        TypeError: one is no text; the message begins with `what`.
+    """
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        given = given[0]
+    for each in given:
+        if type(each) is not str:
+            refuse(what, [each])
+    return tuple(given)
+
+
+def refuse(what: str, objects: Iterable[object]) -> NoReturn:
+    """Raise a TypeError that shows what was given.
+
+    Raises:
+        TypeError: always.
+    """
+    shown = "".join(f" Found {each} with type {type(each)}" for each in objects)
+    raise TypeError(what + shown)
+
+
+def check_text(given: object, name: str) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(given, str):
+        msg = f"{name} needs to be a string but got '{type(given)}'."
+        raise ValueError(msg)
+
+
+def check_source(source: object, on: object) -> None:
+    """Refuse what cannot be merged.
+
+    Raises:
+        ValueError: there is no source, or no condition.
+        TypeError: the source is no DataFrame.
+    """
+    if source is None:
+        msg = "'source' in merge cannot be None"
+        raise ValueError(msg)
+    if not isinstance(source, DataFrame):
+        msg = "Type of 'source' in merge must be DataFrame."
+        raise TypeError(msg)
+    if on is None:
+        msg = "'condition' in merge cannot be None"
+        raise ValueError(msg)
+
+
+def check_integer(given: object, name: str, kind: str = "int") -> None:
+    """Refuse what is no whole number.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(given, int):
+        msg = f"{name} needs to be an {kind} but got '{type(given)}'."
+        raise ValueError(msg)
+
+
+def check_flag(given: object, name: str) -> None:
+    """Refuse what is neither true nor false.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if not isinstance(given, bool):
+        msg = f"{name} needs to be a boolean but got '{type(given)}'."
+        raise ValueError(msg)
+
+
+def check_properties(given: object) -> None:
+    """Refuse properties that are no dict of texts.
+
+    Raises:
+        ValueError: what is wrong.
+    """
+    if given is None:
+        return
+    if not isinstance(given, dict):
+        msg = f"properties needs to be a dict but got '{type(given)}'."
+        raise ValueError(msg)
+    for key, value in given.items():
+        check_text(key, f"All property keys including {key}")
+        check_text(value, f"All property values including {value}")

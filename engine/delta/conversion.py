@@ -1,0 +1,52 @@
+"""CONVERT TO DELTA: from what callers give to the engine's conversion."""
+
+import json
+
+from pyspark.sql import SparkSession
+from pyspark.sql import types as T  # noqa: N812
+
+from engine.delta.creation import session_defaults
+from engine.delta.exceptions import delta_errors
+from engine.delta.handle import Handle
+from engine.delta.names import path_in
+from engine.delta.opening import reachable_roots, storage_options
+from engine.errors import RequestError
+from engine.operations.convert import Conversion, convert
+from engine.operations.execution import Execution
+from engine.schema.types import StructType, type_from_json
+from engine.spark.session import in_our_terms
+from engine.storage.uri import normalise_uri, open_store
+from engine.table import DeltaTable
+
+
+def convert_files(
+    spark: SparkSession, identifier: str, partitions: str | T.StructType | None
+) -> Handle:
+    """The table that the files of parquet.`/path` have become.
+
+    Raises:
+        RequestError: the identifier is no such path.
+        ParseException: the partition columns are no DDL.
+    """
+    path = path_in(identifier, "parquet") or path_in(identifier)
+    if path is None:
+        what = f"{identifier} is no path of Parquet files."
+        raise RequestError(what, "Write parquet.`/path`.", field="identifier")
+    uri = normalise_uri(path)
+    options = storage_options(spark, uri, {})
+    store = open_store(uri, options)
+    table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))
+    conversion = Conversion(_schema(partitions), session_defaults(spark))
+    with delta_errors():
+        execution = Execution(table, in_our_terms(spark))
+        with execution.in_engine_words():
+            convert(conversion, execution)
+    return Handle(spark, table)
+
+
+def _schema(given: str | T.StructType | None) -> StructType:
+    if given is None:
+        return StructType()
+    kind = T._parse_datatype_string(given) if isinstance(given, str) else given
+    found = type_from_json(json.loads(kind.json()))
+    return found if isinstance(found, StructType) else StructType()

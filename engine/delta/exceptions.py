@@ -1,0 +1,117 @@
+"""The exceptions of `delta.exceptions`, over the engine's own: catching either works.
+
+An error of the engine leaves this API as a subclass of its own class and of the class that PySpark
+has for its kind, with the facts it came with.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+
+from engine import errors
+from engine.spark.failures import InvalidValueError
+
+
+class DeltaConcurrentModificationException(PySparkException):
+    """Another commit won, and this write would not be serializable after it."""
+
+
+class ConcurrentWriteException(errors.ConflictError, DeltaConcurrentModificationException):
+    """A concurrent commit wrote what this write read; the other classes say what."""
+
+
+class MetadataChangedException(
+    errors.MetadataChangedException, DeltaConcurrentModificationException
+):
+    """As `engine.errors.MetadataChangedException`."""
+
+
+class ProtocolChangedException(
+    errors.ProtocolChangedException, DeltaConcurrentModificationException
+):
+    """As `engine.errors.ProtocolChangedException`."""
+
+
+class ConcurrentAppendException(
+    errors.ConcurrentAppendException, DeltaConcurrentModificationException
+):
+    """As `engine.errors.ConcurrentAppendException`."""
+
+
+class ConcurrentDeleteReadException(
+    errors.ConcurrentDeleteReadException, DeltaConcurrentModificationException
+):
+    """As `engine.errors.ConcurrentDeleteReadException`."""
+
+
+class ConcurrentDeleteDeleteException(
+    errors.ConcurrentDeleteDeleteException, DeltaConcurrentModificationException
+):
+    """As `engine.errors.ConcurrentDeleteDeleteException`."""
+
+
+class ConcurrentTransactionException(
+    errors.ConcurrentTransactionException, DeltaConcurrentModificationException
+):
+    """As `engine.errors.ConcurrentTransactionException`."""
+
+
+_CONFLICTS: dict[type[errors.EngineError], type[errors.EngineError]] = {
+    errors.ConflictError: ConcurrentWriteException,
+    errors.MetadataChangedException: MetadataChangedException,
+    errors.ProtocolChangedException: ProtocolChangedException,
+    errors.ConcurrentAppendException: ConcurrentAppendException,
+    errors.ConcurrentDeleteReadException: ConcurrentDeleteReadException,
+    errors.ConcurrentDeleteDeleteException: ConcurrentDeleteDeleteException,
+    errors.ConcurrentTransactionException: ConcurrentTransactionException,
+}
+_KINDS: tuple[tuple[type[errors.EngineError], type[PySparkException]], ...] = (
+    (errors.RetentionTooShortError, IllegalArgumentException),
+    (errors.InvalidPropertyError, IllegalArgumentException),
+    (InvalidValueError, IllegalArgumentException),
+    (errors.RequestError, AnalysisException),
+    (errors.TableNotFoundError, AnalysisException),
+    (errors.TableExistsError, AnalysisException),
+    (errors.VersionNotFoundError, AnalysisException),
+    (errors.TimestampOutOfRangeError, AnalysisException),
+)
+_made: dict[type[errors.EngineError], type[errors.EngineError]] = {}
+
+
+@contextmanager
+def delta_errors() -> Iterator[None]:
+    """Raise the engine's errors under the names that programs of delta-spark know.
+
+    What Spark itself says of a condition or a value is raised as it is.
+    """
+    try:
+        yield
+    except errors.EngineError as error:
+        if isinstance(error, PySparkException):
+            raise
+        told = error.__cause__
+        if isinstance(told, AnalysisException) and not isinstance(told, errors.EngineError):
+            raise told from error
+        raise as_spark_error(error) from error
+
+
+def as_spark_error(error: errors.EngineError) -> errors.EngineError:
+    """The error as one of PySpark's too, with all that it knows; its text begins with its code."""
+    kind = _class_of(type(error))
+    found: Any = kind.__new__(kind, str(error))
+    found.__dict__.update(error.__dict__)
+    PySparkException.__init__(found, message=str(error))
+    found._errorClass = error.code
+    return found  # type: ignore[no-any-return] # both classes' __init__ were run by hand
+
+
+def _class_of(kind: type[errors.EngineError]) -> type[errors.EngineError]:
+    if kind in _CONFLICTS:
+        return _CONFLICTS[kind]
+    if kind not in _made:
+        base = next((of for known, of in _KINDS if issubclass(kind, known)), PySparkException)
+        body = {"__doc__": kind.__doc__, "getSqlState": lambda self: self.sqlstate}
+        _made[kind] = type(kind.__name__, (kind, base), body)
+    return _made[kind]

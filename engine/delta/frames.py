@@ -1,0 +1,30 @@
+"""A table as the DataFrame that programs are given: native scans of the files of one version."""
+
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.operations.execution import Execution
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.declared_types import declared_column
+from engine.spark.frame_reads import TABLE_MARK, VERSION_MARK
+from engine.spark.own_columns import in_session
+from engine.spark.reader import ScanRequest, scan
+from engine.spark.session import in_our_terms
+from engine.table import DeltaTable
+
+
+def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None = None) -> DataFrame:
+    """The rows of a version, the latest where none is given; its plan says which version it is.
+
+    Raises:
+        RequestError: the files are where Spark cannot read.
+    """
+    seen = table.snapshot() if snapshot is None else snapshot
+    session = in_our_terms(spark) or spark
+    files = Execution(table, session).files_of(seen)
+    marks = {TABLE_MARK: seen.table_uri, VERSION_MARK: str(seen.version)}
+    rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks))
+    partitions = set(files.partition_columns)
+    columns = [
+        declared_column(each, session, certain=each.name in partitions) for each in seen.schema
+    ]
+    return in_session(rows.select(*columns), spark)

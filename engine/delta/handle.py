@@ -1,0 +1,99 @@
+"""One table in one session: what the classes of the API share, and the way from them to the engine."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.commands.command import Command
+from engine.delta.exceptions import delta_errors
+from engine.errors import RequestError
+from engine.operations.options import RunOptions
+from engine.operations.result import OperationResult
+from engine.operations.run import run
+from engine.spark.column_trees import CallerFrames
+from engine.spark.session import has_engine_terms, send_engine
+from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
+
+APP_ID, APP_VERSION = "txnAppId", "txnVersion"
+_OPTIONS = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
+_FRAMES = 16
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A table, the session, and how writes are to be made.
+
+    Attributes:
+        name: in the session's catalogue; "" where the table is known by its path.
+        alias: what may stand before its columns.
+        retries: how often a write is begun again after a conflict that this can resolve.
+        options: those of `option`, by delta-spark's names.
+        observer: is told each phase of each of its transactions.
+        frames: the last DataFrames made of it, whose columns conditions may hold.
+    """
+
+    spark: SparkSession
+    table: DeltaTable
+    name: str = ""
+    alias: str = ""
+    retries: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+    observer: TransactionObserver | None = None
+    frames: "deque[DataFrame]" = field(default_factory=lambda: deque(maxlen=_FRAMES), compare=False)
+
+    def with_option(self, key: str, value: object) -> "Handle":
+        """The same with an option set.
+
+        Raises:
+            RequestError: there is no such option.
+        """
+        name = _OPTIONS.get(str(key).lower())
+        if name is None:
+            what = f"Writes of this API have no option {key}."
+            known = ", ".join(sorted(_OPTIONS.values()))
+            raise RequestError(what, f"The options are {known}.", field="option")
+        return replace(self, options={**self.options, name: str(value)})
+
+    def caller(self, source: DataFrame | None = None) -> CallerFrames:
+        """Where conditions and values come from."""
+        terms = has_engine_terms(self.spark)
+        return CallerFrames(self.spark, source, tuple(self.frames), terms)
+
+    @property
+    def qualifier(self) -> str:
+        """What may stand before the table's columns."""
+        return self.alias or self.name.replace("`", "").rpartition(".")[2]
+
+    def setting(self, key: str) -> str | None:
+        """A setting of the session, None where it has none."""
+        return self.spark.conf.get(key, None)
+
+    def run(self, command: Command) -> OperationResult:
+        """Do a command at the table.
+
+        Raises:
+            EngineError: as `engine.operations.run.run`, under the names of `engine.delta.exceptions`.
+        """
+        metadata = self.options.get("userMetadata") or self.setting(_USER_METADATA)
+        send_engine(self.spark)
+        with delta_errors():
+            options = RunOptions(
+                retries=self.retries,
+                observer=self.observer,
+                application=self._application(),
+                user_metadata=metadata,
+            )
+            return run(command, self.table, self.spark, options)
+
+    def _application(self) -> tuple[str, int] | None:
+        app_id, version = self.options.get(APP_ID), self.options.get(APP_VERSION)
+        if app_id is None and version is None:
+            return None
+        if app_id is None or version is None or not version.lstrip("-").isdecimal():
+            what = f"{APP_ID} is {app_id!r} and {APP_VERSION} is {version!r}."
+            raise RequestError(what, "Give both, the version as a whole number.", field=APP_ID)
+        return app_id, int(version)

@@ -1,0 +1,162 @@
+"""`DeltaTable.merge()`: the clauses of a MERGE, one call each."""
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from engine.commands.merge import (
+    BY_SOURCE,
+    DELETE,
+    INSERT,
+    INSERT_ALL,
+    MATCHED,
+    NOT_MATCHED,
+    UPDATE,
+    UPDATE_ALL,
+    MergeClause,
+)
+from engine.commands.model import DataFrameSource, Merge
+from engine.delta.arguments import ColumnMapping, ExpressionOrColumn, assignments, condition
+from engine.delta.exceptions import delta_errors
+from engine.delta.handle import Handle
+from engine.delta.result_frames import merge_frame
+from engine.errors import RequestError
+from engine.spark.frame_names import aliases_of
+
+TARGET, SOURCE = "target", "source"
+_AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+
+
+class DeltaMergeBuilder:
+    """Builder of a MERGE; `DeltaTable.merge` makes one. Each call returns a builder of its own."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        source: DataFrame,
+        on: ExpressionOrColumn,
+        clauses: tuple[MergeClause, ...] = (),
+        *,
+        evolves: bool = False,
+    ) -> None:
+        """As `DeltaTable.merge` does."""
+        self._handle, self._source, self._on = handle, source, on
+        self._clauses, self._evolves = clauses, evolves
+        self._caller = handle.caller(source)
+
+    def whenMatchedUpdate(  # noqa: N802 - delta-spark's names
+        self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None
+    ) -> "DeltaMergeBuilder":
+        """Set columns of target rows that a source row matches."""
+        return self._with(MATCHED, UPDATE, condition, set, "'set' in whenMatchedUpdate")
+
+    def whenMatchedUpdateAll(  # noqa: N802
+        self, condition: ExpressionOrColumn | None = None
+    ) -> "DeltaMergeBuilder":
+        """Set every column of matched rows to the source's column of its name."""
+        return self._with(MATCHED, UPDATE_ALL, condition)
+
+    def whenMatchedDelete(  # noqa: N802
+        self, condition: ExpressionOrColumn | None = None
+    ) -> "DeltaMergeBuilder":
+        """Delete matched rows."""
+        return self._with(MATCHED, DELETE, condition)
+
+    def whenNotMatchedInsert(  # noqa: N802
+        self, condition: ExpressionOrColumn | None = None, values: ColumnMapping | None = None
+    ) -> "DeltaMergeBuilder":
+        """Insert a row for a source row that matches none; its values are of the source alone."""
+        return self._with(
+            NOT_MATCHED, INSERT, condition, values, "'values' in whenNotMatchedInsert"
+        )
+
+    def whenNotMatchedInsertAll(  # noqa: N802
+        self, condition: ExpressionOrColumn | None = None
+    ) -> "DeltaMergeBuilder":
+        """Insert source rows that match none, column by column of the same name."""
+        return self._with(NOT_MATCHED, INSERT_ALL, condition)
+
+    def whenNotMatchedBySourceUpdate(  # noqa: N802
+        self, condition: ExpressionOrColumn | None = None, set: ColumnMapping | None = None
+    ) -> "DeltaMergeBuilder":
+        """Set columns of target rows that no source row matches."""
+        name = "'set' in whenNotMatchedBySourceUpdate"
+        return self._with(BY_SOURCE, UPDATE, condition, set, name)
+
+    def whenNotMatchedBySourceDelete(  # noqa: N802
+        self, condition: ExpressionOrColumn | None = None
+    ) -> "DeltaMergeBuilder":
+        """Delete target rows that no source row matches."""
+        return self._with(BY_SOURCE, DELETE, condition)
+
+    def withSchemaEvolution(self) -> "DeltaMergeBuilder":  # noqa: N802
+        """Let the target have the columns that the source has and it lacks."""
+        return self._copy(self._clauses, evolves=True)
+
+    def option(self, key: str, value: object) -> "DeltaMergeBuilder":
+        """As `DeltaTable.option`."""
+        return self._on_handle(self._handle.with_option(key, value))
+
+    def retries(self, count: int) -> "DeltaMergeBuilder":
+        """As `DeltaTable.retries`."""
+        return self._on_handle(replace(self._handle, retries=count))
+
+    def commitInfo(self, userMetadata: str) -> "DeltaMergeBuilder":  # noqa: N802, N803
+        """As `DeltaTable.commitInfo`."""
+        return self.option("userMetadata", userMetadata)
+
+    def execute(self) -> DataFrame:
+        """Do the MERGE.
+
+        Returns:
+            num_affected_rows, num_updated_rows, num_deleted_rows and num_inserted_rows; its
+            `conflicts` are the overlaps that rows resolved.
+        """
+        handle = self._handle
+        with delta_errors():
+            names = self._names()
+        evolves = self._evolves or (handle.setting(_AUTO_MERGE) or "").lower() == "true"
+        on = condition(self._on, self._caller)
+        result = handle.run(
+            Merge(
+                source=DataFrameSource(self._source, names),
+                on="" if on is None else on,
+                clauses=self._clauses,
+                target_alias=handle.qualifier or TARGET,
+                source_alias=names[0] if names else SOURCE,
+                schema_evolution=evolves,
+            )
+        )
+        return merge_frame(handle.spark, result)
+
+    def _names(self) -> tuple[str, ...]:
+        """What may stand before the source's columns.
+
+        Raises:
+            RequestError: target and source have each other's names in the engine.
+        """
+        names = aliases_of(self._source)
+        if self._handle.alias.lower() == SOURCE or TARGET in {each.lower() for each in names}:
+            what = "The target cannot be called source, nor the source target."
+            raise RequestError(what, "Choose other aliases.", field="alias")
+        return names
+
+    def _with(
+        self,
+        when: str,
+        action: str,
+        given: object,
+        values: object = None,
+        name: str = "",
+    ) -> "DeltaMergeBuilder":
+        sets = assignments(values, self._caller, name) if name else {}
+        clause = MergeClause(when, action, condition(given, self._caller), sets)
+        return self._copy((*self._clauses, clause), evolves=self._evolves)
+
+    def _copy(self, clauses: tuple[MergeClause, ...], *, evolves: bool) -> "DeltaMergeBuilder":
+        return DeltaMergeBuilder(self._handle, self._source, self._on, clauses, evolves=evolves)
+
+    def _on_handle(self, handle: Handle) -> "DeltaMergeBuilder":
+        return DeltaMergeBuilder(
+            handle, self._source, self._on, self._clauses, evolves=self._evolves
+        )

@@ -1,0 +1,92 @@
+"""Where the table of a name is: in the session's catalogue, or at the path that the name holds."""
+
+import re
+
+from pyspark.sql import SparkSession
+
+from engine.errors import RequestError, TableExistsError, TableNotFoundError
+from engine.spark.catalogue import CataloguedTable, find_table
+
+PROVIDERS = frozenset({"delta", "lake"})
+_PATH = re.compile(r"\s*(delta|lake|parquet)\s*\.\s*`((?:[^`]|``)+)`\s*\Z", re.IGNORECASE)
+
+
+class NotADeltaTableError(TableNotFoundError):
+    """There is no Delta table of that name, or at that path."""
+
+    code = "DELTA_MISSING_DELTA_TABLE"
+
+    def __init__(self, name: str) -> None:
+        """`name` is the name or path as the caller gave it."""
+        super().__init__(f"`{name}` is not a Delta table.")
+
+
+class NameTakenError(TableExistsError):
+    """A table of that name, or at that path, is there already."""
+
+    code = "TABLE_OR_VIEW_ALREADY_EXISTS"
+
+    def __init__(self, name: str) -> None:
+        """`name` is the name or path as the caller gave it."""
+        super().__init__(
+            f"Cannot create table or view {name} because it already exists.",
+            "Choose another name, or create or replace it.",
+        )
+
+
+class NameUnknownError(TableNotFoundError):
+    """There is no table of that name to replace."""
+
+    code = "TABLE_OR_VIEW_NOT_FOUND"
+
+    def __init__(self, name: str) -> None:
+        """`name` is the name or path as the caller gave it."""
+        super().__init__(
+            f"The table or view {name} cannot be found.",
+            "Check the name, or create it if there is none.",
+        )
+
+
+def path_in(name: str, provider: str = "") -> str | None:
+    """The path of delta.`/path` (or of another provider); None where the name is a plain one."""
+    found = _PATH.match(name)
+    if found is None:
+        return None
+    wanted = {provider} if provider else PROVIDERS
+    return found[2].replace("``", "`") if found[1].lower() in wanted else None
+
+
+def locate(spark: SparkSession, name: str) -> CataloguedTable:
+    """The Delta table of a name.
+
+    Raises:
+        NotADeltaTableError: there is none, it is a view, or a table of another format.
+    """
+    path = path_in(name)
+    if path is not None:
+        return CataloguedTable("", "PATH", path, "delta")
+    found = find_table(spark, name)
+    if found is None or found.is_view or found.provider.lower() not in PROVIDERS:
+        raise NotADeltaTableError(name)
+    return found
+
+
+def default_location(spark: SparkSession, name: str) -> str:
+    """Where the catalogue puts a table of that name that says no place of its own.
+
+    Raises:
+        RequestError: the catalogue does not say it.
+    """
+    database, _, table = name.replace("`", "").rpartition(".")
+    rows = spark.sql(f"DESCRIBE DATABASE {database or spark.catalog.currentDatabase()}").collect()
+    places = [str(row[1]) for row in rows if str(row[0]).lower().startswith("location")]
+    if not places:
+        what = f"The catalogue does not say where tables of {database} are."
+        raise RequestError(what, "Give the table's location.", field="location")
+    return f"{places[0].rstrip('/')}/{table.lower()}"
+
+
+def uses_delta_spark(spark: SparkSession) -> bool:
+    """Whether delta-spark's catalogue serves the session."""
+    catalogue = spark.conf.get("spark.sql.catalog.spark_catalog", "") or ""
+    return "delta" in catalogue.lower()

@@ -1,0 +1,156 @@
+"""`DeltaTable.optimize()`: compaction and Z-ordering, of some partitions or of all."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.commands.model import Optimize
+from engine.delta.arguments import names
+from engine.delta.exceptions import delta_errors
+from engine.delta.handle import Handle
+from engine.delta.result_frames import optimize_frame
+from engine.errors import ExpressionError, RequestError
+from engine.expressions.parse import parse_condition
+from engine.expressions.traits import columns_of
+from engine.expressions.tree import Expression
+from engine.log.commits import read_commit
+from engine.operations.optimize import chosen_files
+from engine.operations.result import OperationResult
+from engine.snapshot.snapshot import Snapshot
+
+
+class NotAPartitionColumnError(ExpressionError):
+    """A partition filter that names another column."""
+
+    code = "DELTA_NON_PARTITION_COLUMN_REFERENCE"
+
+
+class ZOrderError(RequestError):
+    """Z-ordering by a column that files cannot be ordered by."""
+
+    code = "DELTA_ZORDERING_ON_PARTITION_COLUMN"
+
+
+class DeltaOptimizeBuilder:
+    """Builder of an OPTIMIZE; `DeltaTable.optimize` makes one."""
+
+    def __init__(self, handle: Handle) -> None:
+        """As `DeltaTable.optimize` does."""
+        self._handle, self._where = handle, ""
+
+    def where(self, partitionFilter: str) -> "DeltaOptimizeBuilder":  # noqa: N803 - delta-spark's
+        """Only these partitions; several filters are joined by AND."""
+        self._where = f"({self._where}) AND ({partitionFilter})" if self._where else partitionFilter
+        return self
+
+    def executeCompaction(self) -> DataFrame:  # noqa: N802
+        """Write many small files as few large ones.
+
+        Returns:
+            path, and the metrics of delta-spark.
+        """
+        return self._execute(())
+
+    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:  # noqa: N802
+        """The same, with the rows ordered along a curve through these columns.
+
+        Raises:
+            TypeError: a column that is no text.
+        """
+        return self._execute(names(cols, "Z-order column must be str. "))
+
+    def _execute(self, columns: tuple[str, ...]) -> DataFrame:
+        handle = self._handle
+        started = handle.table.clock.now_ms()
+        with delta_errors():
+            before = handle.table.snapshot()
+            condition = self._condition(before, columns)
+            considered = chosen_files(before, condition)
+        result = handle.run(Optimize(where=self._where or None, zorder_by=columns))
+        metrics = _metrics(handle, considered, result, ordered=bool(columns))
+        metrics |= {"startTimeMs": started, "endTimeMs": handle.table.clock.now_ms()}
+        count = len(before.schema)
+        metrics |= {"numTableColumns": count, "numTableColumnsWithStats": min(count, 32)}
+        return optimize_frame(handle.spark, before.table_uri, metrics, result)
+
+    def _condition(self, snapshot: Snapshot, columns: Sequence[str]) -> Expression | None:
+        partitions = [each.lower() for each in snapshot.partition_columns]
+        for each in columns:
+            if each.lower() in partitions:
+                what = f"{each} is a partition column."
+                raise ZOrderError(what, "Z-Ordering can only be performed on data columns")
+            if snapshot.schema.get(each) is None and "." not in each:
+                what = f"Z-Ordering column {each} does not exist in data schema."
+                raise ZOrderError(what, "Name one that is there.")
+        if not self._where:
+            return None
+        condition = parse_condition(self._where, snapshot.schema)
+        for path in sorted(columns_of(condition)):
+            if path[0].lower() not in partitions:
+                shown = ", ".join(snapshot.partition_columns)
+                what = f"Predicate references non-partition column '{path[0]}'."
+                remedy = f"Only the partition columns may be referenced: [{shown}]"
+                raise NotAPartitionColumnError(what, remedy)
+        return condition
+
+
+def _metrics(
+    handle: Handle, considered: Sequence[AddFile], result: OperationResult, *, ordered: bool
+) -> dict[str, Any]:
+    """What the commits of an OPTIMIZE did, under delta-spark's names."""
+    store = handle.table.store
+    actions = [each for v in result.versions for each in read_commit(store, v).actions]
+    added = [each for each in actions if isinstance(each, AddFile)]
+    removed = [each for each in actions if isinstance(each, RemoveFile)]
+    sizes = {add.path: add for add in considered}
+    gone = [sizes[each.path] for each in removed if each.path in sizes]
+    partitions = {tuple(sorted((each.partition_values or {}).items())) for each in added}
+    vectors = [add.deletion_vector for add in gone if add.deletion_vector is not None]
+    found: dict[str, Any] = {
+        "numFilesAdded": len(added),
+        "numFilesRemoved": len(removed),
+        "filesAdded": _sizes(add.size for add in added),
+        "filesRemoved": _sizes(add.size for add in gone),
+        "partitionsOptimized": len(partitions),
+        "numBins": len(added),
+        "numBatches": max(1, len(result.versions)),
+        "totalConsideredFiles": len(considered),
+        "totalFilesSkipped": len(considered) - len(removed),
+        "preserveInsertionOrder": not ordered,
+        "numFilesSkippedToReduceWriteAmplification": 0,
+        "numBytesSkippedToReduceWriteAmplification": 0,
+        "totalClusterParallelism": 0,
+        "totalScheduledTasks": 0,
+        "deletionVectorStats": {
+            "numDeletionVectorsRemoved": len(vectors),
+            "numDeletionVectorRowsRemoved": sum(each.cardinality for each in vectors),
+        },
+    }
+    if ordered and added:
+        found["zOrderStats"] = _order(gone, len(partitions))
+    return found
+
+
+def _order(files: Sequence[AddFile], partitions: int) -> dict[str, Any]:
+    total = {"num": len(files), "size": sum(add.size for add in files)}
+    return {
+        "strategyName": "all",
+        "inputCubeFiles": {"num": 0, "size": 0},
+        "inputOtherFiles": total,
+        "inputNumCubes": 0,
+        "mergedFiles": total,
+        "numOutputCubes": partitions,
+    }
+
+
+def _sizes(given: Iterable[int]) -> Mapping[str, Any]:
+    sizes = sorted(given)
+    return {
+        "min": sizes[0] if sizes else None,
+        "max": sizes[-1] if sizes else None,
+        "avg": sum(sizes) / len(sizes) if sizes else 0.0,
+        "totalFiles": len(sizes),
+        "totalSize": sum(sizes),
+    }

@@ -1,0 +1,175 @@
+"""Results of commands as the DataFrames of delta-spark: the same columns, in the same order."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812
+
+from engine.clock import utc_from_ms
+from engine.operations.result import OperationResult
+from engine.protocol.features import supported_features
+from engine.snapshot.snapshot import Snapshot
+from engine.table import DeltaTable
+
+_MAP = "map<string,string>"
+_HISTORY = (
+    "version long, timestamp timestamp, userId string, userName string, operation string,"
+    f" operationParameters {_MAP}, job struct<jobId:string,jobName:string,jobRunId:string,"
+    "runId:string,jobOwnerId:string,triggerType:string>, notebook struct<notebookId:string>,"
+    " clusterId string, readVersion long, isolationLevel string, isBlindAppend boolean,"
+    f" operationMetrics {_MAP}, userMetadata string, engineInfo string"
+)
+_DETAIL = (
+    "format string, id string, name string, description string, location string,"
+    " createdAt timestamp, lastModified timestamp, partitionColumns array<string>,"
+    " clusteringColumns array<string>, numFiles long, sizeInBytes long,"
+    f" properties {_MAP}, minReaderVersion int, minWriterVersion int, tableFeatures array<string>"
+)
+_MERGE = {
+    "num_affected_rows": "",
+    "num_updated_rows": "numTargetRowsUpdated",
+    "num_deleted_rows": "numTargetRowsDeleted",
+    "num_inserted_rows": "numTargetRowsInserted",
+}
+_RESTORE = {
+    "table_size_after_restore": "tableSizeAfterRestore",
+    "num_of_files_after_restore": "numOfFilesAfterRestore",
+    "num_removed_files": "numRemovedFiles",
+    "num_restored_files": "numRestoredFiles",
+    "removed_files_size": "removedFilesSize",
+    "restored_files_size": "restoredFilesSize",
+}
+_SIZES = "struct<min:long,max:long,avg:double,totalFiles:long,totalSize:long>"
+_COUNTED, _NUMBERED = "struct<num:long,size:long>", "struct<numFiles:long,size:long>"
+_OPTIMIZE = (
+    f"path string, metrics struct<numFilesAdded:long,numFilesRemoved:long,filesAdded:{_SIZES},"
+    f"filesRemoved:{_SIZES},partitionsOptimized:long,zOrderStats:struct<strategyName:string,"
+    f"inputCubeFiles:{_COUNTED},inputOtherFiles:{_COUNTED},inputNumCubes:long,"
+    f"mergedFiles:{_COUNTED},numOutputCubes:long,mergedNumCubes:long>,"
+    f"clusteringStats:struct<inputZCubeFiles:{_NUMBERED},inputOtherFiles:{_NUMBERED},"
+    f"inputNumZCubes:long,mergedFiles:{_NUMBERED},numOutputZCubes:long>,numBins:long,"
+    "numBatches:long,totalConsideredFiles:long,totalFilesSkipped:long,"
+    "preserveInsertionOrder:boolean,numFilesSkippedToReduceWriteAmplification:long,"
+    "numBytesSkippedToReduceWriteAmplification:long,startTimeMs:long,endTimeMs:long,"
+    "totalClusterParallelism:long,totalScheduledTasks:long,"
+    "autoCompactParallelismStats:struct<maxClusterActiveParallelism:long,"
+    "minClusterActiveParallelism:long,maxSessionActiveParallelism:long,"
+    "minSessionActiveParallelism:long>,deletionVectorStats:struct<numDeletionVectorsRemoved:long,"
+    "numDeletionVectorRowsRemoved:long>,numTableColumns:long,numTableColumnsWithStats:long>"
+)
+
+
+def history_frame(spark: SparkSession, table: DeltaTable, limit: int | None) -> DataFrame:
+    """The commits that the log still holds, newest first."""
+    rows = [
+        (
+            info.version,
+            _moment(info.timestamp),
+            info.user_id,
+            info.user_name,
+            info.operation,
+            _texts(info.operation_parameters),
+            None,
+            None,
+            None,
+            info.read_version,
+            info.isolation_level,
+            info.is_blind_append,
+            _texts(info.operation_metrics),
+            info.user_metadata,
+            info.engine_info,
+        )
+        for info in table.iter_history(limit)
+    ]
+    return spark.createDataFrame(rows, _HISTORY)
+
+
+def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFrame:
+    """One row about the latest version."""
+    metadata, protocol = snapshot.metadata, snapshot.protocol
+    row = (
+        "delta",
+        metadata.id,
+        name or metadata.name,
+        metadata.description,
+        shown_place(snapshot.table_uri),
+        _moment(metadata.created_time),
+        snapshot.timestamp,
+        list(snapshot.partition_columns),
+        list(snapshot.clustering_columns),
+        snapshot.file_count,
+        snapshot.size_bytes,
+        dict(metadata.configuration),
+        protocol.min_reader_version,
+        protocol.min_writer_version,
+        sorted(supported_features(protocol)),
+    )
+    return spark.createDataFrame([row], _DETAIL)
+
+
+def merge_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
+    """One row: how many rows a MERGE changed."""
+    counts = {name: _count(result, key) for name, key in _MERGE.items() if key}
+    counts = {"num_affected_rows": sum(counts.values()), **counts}
+    return _numbers(spark, counts, result)
+
+
+def restore_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
+    """One row: what a RESTORE did to the files."""
+    return _numbers(spark, {name: _count(result, key) for name, key in _RESTORE.items()}, result)
+
+
+def optimize_frame(
+    spark: SparkSession, uri: str, metrics: Mapping[str, Any], result: OperationResult
+) -> DataFrame:
+    """One row: the table's place, and what an OPTIMIZE did."""
+    schema: Any = T._parse_datatype_string(_OPTIMIZE)
+    row = (shown_place(uri), _struct(schema["metrics"].dataType, metrics))
+    return with_conflicts(spark.createDataFrame([row], schema), result)
+
+
+def nothing(spark: SparkSession) -> DataFrame:
+    """No rows, and no columns: what VACUUM returns."""
+    return spark.createDataFrame([], T.StructType())
+
+
+def with_conflicts(frame: DataFrame, result: OperationResult) -> DataFrame:
+    """The frame with the overlaps that rows resolved on the way, as its `conflicts`."""
+    frame.conflicts = list(result.absorbed)  # type: ignore[attr-defined] # beyond delta-spark's API
+    return frame
+
+
+def shown_place(uri: str) -> str:
+    """A table's place as Hadoop spells it."""
+    return uri if "://" in uri else f"file:{uri}"
+
+
+def _numbers(spark: SparkSession, counts: dict[str, int], result: OperationResult) -> DataFrame:
+    schema = ", ".join(f"{name} long" for name in counts)
+    return with_conflicts(spark.createDataFrame([tuple(counts.values())], schema), result)
+
+
+def _struct(kind: T.DataType, values: Mapping[str, Any] | None) -> tuple[Any, ...] | None:
+    """A row of a struct type; what is not given is null."""
+    if values is None or not isinstance(kind, T.StructType):
+        return None
+    return tuple(
+        _struct(each.dataType, values.get(each.name))
+        if isinstance(each.dataType, T.StructType)
+        else values.get(each.name)
+        for each in kind
+    )
+
+
+def _count(result: OperationResult, key: str) -> int:
+    return int(result.metrics.get(key) or 0)
+
+
+def _moment(ms: int | None) -> datetime | None:
+    return None if ms is None else utc_from_ms(ms)
+
+
+def _texts(values: Mapping[str, Any] | None) -> dict[str, str | None]:
+    return {key: None if value is None else str(value) for key, value in (values or {}).items()}

@@ -1,0 +1,31 @@
+"""What a write that returns no rows did."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.operations.result import OperationResult
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """How a write ended; delta-spark returns nothing here.
+
+    Attributes:
+        version: the version it committed, None where it changed nothing.
+        metrics: `operationMetrics` under delta-spark's names.
+        conflicts: the overlaps that rows resolved, with the commits that were first.
+        attempts: how often the log was tried.
+        message: one sentence, where there is something to say.
+    """
+
+    version: int | None
+    metrics: Mapping[str, int | str]
+    conflicts: tuple[Any, ...]
+    attempts: int
+    message: str
+
+    @classmethod
+    def of(cls, result: OperationResult) -> "WriteResult":
+        """What the engine says of it."""
+        return cls(result.version, result.metrics, result.absorbed, result.attempts, result.message)

@@ -1,0 +1,349 @@
+"""`DeltaTable` and its builders, under the names of `delta.tables`.
+
+from engine.delta.tables import DeltaTable
+orders = DeltaTable.forPath(spark, "/lake/orders")
+orders.alias("t").merge(updates.alias("s"), "t.id = s.id").whenMatchedUpdateAll().execute()
+"""
+
+from dataclasses import replace as changed
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T  # noqa: N812
+
+from engine.commands.model import Clone, Delete, DropFeature, Restore, SetProperties, Update, Vacuum
+from engine.delta.arguments import (
+    ColumnMapping,
+    ExpressionOrColumn,
+    assignments,
+    check_flag,
+    check_integer,
+    check_properties,
+    check_source,
+    check_text,
+)
+from engine.delta.arguments import condition as given_condition
+from engine.delta.conversion import convert_files
+from engine.delta.exceptions import delta_errors
+from engine.delta.frames import frame_of
+from engine.delta.handle import Handle
+from engine.delta.merge_builder import DeltaMergeBuilder
+from engine.delta.names import locate
+from engine.delta.opening import open_table, reachable_roots, storage_options, timestamp_text
+from engine.delta.optimize_builder import DeltaOptimizeBuilder
+from engine.delta.result_frames import detail_frame, history_frame, nothing, restore_frame
+from engine.delta.results import WriteResult
+from engine.delta.table_builder import DeltaTableBuilder, IdentityGenerator
+from engine.errors import EngineError
+from engine.log.segment import list_log_files
+from engine.operations.execution import Execution
+from engine.operations.manifest import generate as generate_manifest
+from engine.storage.uri import normalise_uri, open_store
+from engine.table import DeltaTable as EngineTable
+from engine.transaction.observer import TransactionObserver
+
+__all__ = [
+    "DeltaMergeBuilder",
+    "DeltaOptimizeBuilder",
+    "DeltaTable",
+    "DeltaTableBuilder",
+    "IdentityGenerator",
+]
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+class DeltaTable:
+    """A table in a session: its rows as a DataFrame, and the commands that change it."""
+
+    def __init__(self, handle: Handle) -> None:
+        """`forPath` and `forName` are the usual ways to one."""
+        self._handle = handle
+
+    @classmethod
+    def forPath(  # noqa: N802 - delta-spark's names
+        cls,
+        sparkSession: SparkSession,  # noqa: N803
+        path: str,
+        hadoopConf: dict[str, str] | None = None,  # noqa: N803
+    ) -> "DeltaTable":
+        """The table at a path; `hadoopConf` are options of its store.
+
+        Raises:
+            AnalysisException: there is no Delta table.
+        """
+        with delta_errors():
+            return cls(Handle(sparkSession, open_table(sparkSession, path, hadoopConf)))
+
+    @classmethod
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> "DeltaTable":  # noqa: N802, N803
+        """The table of a name in the session's catalogue, or at the path of delta.`/path`.
+
+        Raises:
+            AnalysisException: there is no Delta table, or it is a view.
+        """
+        with delta_errors():
+            found = locate(sparkSession, tableOrViewName)
+            table = open_table(sparkSession, found.location, name=tableOrViewName)
+            return cls(Handle(sparkSession, table, name=found.name))
+
+    @classmethod
+    def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:  # noqa: N802, N803
+        """Whether a Delta table is at a path."""
+        try:
+            uri = normalise_uri(identifier)
+            return bool(list_log_files(open_store(uri, storage_options(sparkSession, uri, {}))))
+        except EngineError:
+            return False
+
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> "DeltaTableBuilder[DeltaTable]":  # noqa: N803
+        """Builder of a table that must not be there."""
+        return DeltaTableBuilder(_session(sparkSession), cls)
+
+    @classmethod
+    def createIfNotExists(  # noqa: N802
+        cls,
+        sparkSession: SparkSession | None = None,  # noqa: N803
+    ) -> "DeltaTableBuilder[DeltaTable]":
+        """Builder of a table; one that is there stays as it is."""
+        return DeltaTableBuilder(_session(sparkSession), cls, if_not_exists=True)
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> "DeltaTableBuilder[DeltaTable]":  # noqa: N803
+        """Builder of a table in the place of one that must be there."""
+        return DeltaTableBuilder(_session(sparkSession), cls, replace_it=True, must_exist=True)
+
+    @classmethod
+    def createOrReplace(  # noqa: N802
+        cls,
+        sparkSession: SparkSession | None = None,  # noqa: N803
+    ) -> "DeltaTableBuilder[DeltaTable]":
+        """Builder of a table, whether there is one or not."""
+        return DeltaTableBuilder(_session(sparkSession), cls, replace_it=True)
+
+    @classmethod
+    def convertToDelta(  # noqa: N802
+        cls,
+        sparkSession: SparkSession,  # noqa: N803
+        identifier: str,
+        partitionSchema: str | T.StructType | None = None,  # noqa: N803
+    ) -> "DeltaTable":
+        """Make the Parquet files of parquet.`/path` a table where they lie.
+
+        Raises:
+            AnalysisException: no such files, or other partition columns than theirs.
+        """
+        with delta_errors():
+            return cls(convert_files(sparkSession, identifier, partitionSchema))
+
+    # --- how writes are made; beyond delta-spark ---
+
+    def option(self, key: str, value: object) -> "DeltaTable":
+        """The table with an option for its writes: txnAppId and txnVersion, or userMetadata.
+
+        With the first two a delete, update or merge is done once: where the table has that version
+        of that application, or a later one, nothing happens.
+        """
+        with delta_errors():
+            return DeltaTable(self._handle.with_option(key, value))
+
+    def retries(self, count: int) -> "DeltaTable":
+        """The table whose writes are begun again so often after a conflict that this can resolve."""
+        return DeltaTable(changed(self._handle, retries=count))
+
+    def commitInfo(self, userMetadata: str) -> "DeltaTable":  # noqa: N802, N803
+        """The table whose commits carry a text of the caller's."""
+        return self.option("userMetadata", userMetadata)
+
+    def observed(self, observer: TransactionObserver) -> "DeltaTable":
+        """The table whose transactions tell an observer each of their phases."""
+        return DeltaTable(changed(self._handle, observer=observer))
+
+    # --- rows ---
+
+    def toDF(self) -> DataFrame:  # noqa: N802
+        """The rows of the latest version; the DataFrame stays at that version."""
+        handle = self._handle
+        with delta_errors():
+            frame = frame_of(handle.spark, handle.table)
+        handle.frames.append(frame)
+        return frame.alias(handle.alias) if handle.alias else frame
+
+    def alias(self, aliasName: str) -> "DeltaTable":  # noqa: N803
+        """The table under a name for conditions and values."""
+        return DeltaTable(changed(self._handle, alias=aliasName))
+
+    def delete(self, condition: ExpressionOrColumn | None = None) -> WriteResult:
+        """Delete the rows of which a condition is true, all of them without one."""
+        where = given_condition(condition, self._handle.caller())
+        return self._write(Delete(where=where, alias=self._handle.qualifier))
+
+    def update(
+        self,
+        condition: ExpressionOrColumn | None = None,
+        set: ColumnMapping | None = None,
+    ) -> WriteResult:
+        """Set columns of the rows of which a condition is true, of all without one."""
+        caller = self._handle.caller()
+        values = assignments(set, caller, "'set'")
+        where = given_condition(condition, caller)
+        if not values:
+            return WriteResult(None, {}, (), 0, "There was nothing to set.")
+        alias = self._handle.qualifier
+        return self._write(Update(assignments=values, where=where, alias=alias))
+
+    def merge(self, source: DataFrame, condition: ExpressionOrColumn) -> DeltaMergeBuilder:
+        """Builder of a MERGE of a DataFrame's rows into the table."""
+        check_source(source, condition)
+        given_condition(condition, self._handle.caller(source))
+        return DeltaMergeBuilder(self._handle, source, condition)
+
+    # --- upkeep ---
+
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:  # noqa: N803
+        """Delete files that no version inside the retention needs."""
+        unchecked = (self._handle.setting(_RETENTION_CHECK) or "").lower() == "false"
+        hours = None if retentionHours is None else float(retentionHours)
+        self._handle.run(Vacuum(retention_hours=hours, override_retention=unchecked))
+        return nothing(self._handle.spark)
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """Builder of an OPTIMIZE."""
+        return DeltaOptimizeBuilder(self._handle)
+
+    def generate(self, mode: str) -> None:
+        """Write manifests of the table's files: mode symlink_format_manifest."""
+        with delta_errors():
+            generate_manifest(mode, Execution(self._handle.table, self._handle.spark))
+
+    def restoreToVersion(self, version: int) -> DataFrame:  # noqa: N802
+        """Make an earlier version the latest, as a new one."""
+        check_integer(version, "version")
+        return restore_frame(self._handle.spark, self._handle.run(Restore(version=version)))
+
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:  # noqa: N802
+        """Make the version of a time the latest, as a new one."""
+        check_text(timestamp, "timestamp")
+        with delta_errors():
+            moment = timestamp_text(self._handle.spark, timestamp)
+        return restore_frame(self._handle.spark, self._handle.run(Restore(timestamp=moment)))
+
+    # --- what is known of it ---
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """Its commits, newest first."""
+        with delta_errors():
+            return history_frame(self._handle.spark, self._handle.table, limit)
+
+    def detail(self) -> DataFrame:
+        """One row about the latest version."""
+        with delta_errors():
+            snapshot = self._handle.table.snapshot()
+            return detail_frame(self._handle.spark, snapshot, self._handle.name)
+
+    # --- protocol ---
+
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:  # noqa: N802, N803
+        """Raise the table's protocol to these versions at least; it is never lowered."""
+        check_integer(readerVersion, "The readerVersion", "integer")
+        check_integer(writerVersion, "The writerVersion", "integer")
+        with delta_errors():
+            protocol = self._handle.table.snapshot().protocol
+        asked = {
+            "delta.minReaderVersion": (readerVersion, protocol.min_reader_version),
+            "delta.minWriterVersion": (writerVersion, protocol.min_writer_version),
+        }
+        higher = {key: str(wanted) for key, (wanted, known) in asked.items() if wanted > known}
+        if higher:
+            self._handle.run(SetProperties(properties=higher))
+
+    def addFeatureSupport(self, featureName: str) -> None:  # noqa: N802, N803
+        """Have the table support a feature."""
+        check_text(featureName, "featureName")
+        properties = {f"delta.feature.{featureName}": "supported"}
+        self._handle.run(SetProperties(properties=properties))
+
+    def dropFeatureSupport(  # noqa: N802
+        self,
+        featureName: str,  # noqa: N803
+        truncateHistory: bool | None = None,  # noqa: N803
+    ) -> None:
+        """Have the table support a feature no longer."""
+        check_text(featureName, "featureName")
+        if truncateHistory is not None:
+            check_flag(truncateHistory, "truncateHistory")
+        cut = bool(truncateHistory)
+        self._handle.run(DropFeature(feature=featureName, truncate_history=cut))
+
+    # --- clones ---
+
+    def clone(
+        self,
+        target: str,
+        isShallow: bool = False,  # noqa: N803
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> "DeltaTable":
+        """A table at a path that begins with this one's rows: its files, or copies of them."""
+        return self._clone(target, isShallow, replace, properties)
+
+    def cloneAtVersion(  # noqa: N802
+        self,
+        version: int,
+        target: str,
+        isShallow: bool = False,  # noqa: N803
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> "DeltaTable":
+        """The same of an earlier version."""
+        check_integer(version, "version")
+        return self._clone(target, isShallow, replace, properties, version=version)
+
+    def cloneAtTimestamp(  # noqa: N802
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool = False,  # noqa: N803
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> "DeltaTable":
+        """The same of the version of a time."""
+        check_text(timestamp, "timestamp")
+        with delta_errors():
+            moment = timestamp_text(self._handle.spark, timestamp)
+        return self._clone(target, isShallow, replace, properties, timestamp=moment)
+
+    def _clone(
+        self,
+        target: object,
+        shallow: object,
+        replace: object,
+        properties: object,
+        **point: Any,  # noqa: ANN401
+    ) -> "DeltaTable":
+        check_text(target, "target")
+        check_flag(shallow, "isShallow")
+        check_flag(replace, "replace")
+        check_properties(properties)
+        spark, source = self._handle.spark, self._handle.table
+        with delta_errors():
+            uri = normalise_uri(str(target))
+            stores, roots = storage_options(spark, uri, {}), reachable_roots(uri)
+            store = open_store(uri, stores)
+            table = EngineTable(store, allowed_roots=roots, storage_options=stores)
+        handle = Handle(spark, table)
+        handle.run(Clone(source_table=source.uri, deep=not shallow, replace=bool(replace), **point))
+        if isinstance(properties, dict) and properties:
+            handle.run(SetProperties(properties=properties))
+        return DeltaTable(handle)
+
+    def _write(self, command: Delete | Update) -> WriteResult:
+        return WriteResult.of(self._handle.run(command))
+
+
+def _session(given: SparkSession | None) -> SparkSession:
+    found = given if given is not None else SparkSession.getActiveSession()
+    if found is None:
+        msg = "There is no active SparkSession: give one."
+        raise ValueError(msg)
+    return found

@@ -1,0 +1,99 @@
+"""Conditions and values as commands hold them: text, or what trusted code gives instead of it."""
+
+from abc import ABC, abstractmethod
+from typing import NoReturn, TypeAlias
+
+from engine.errors import ExpressionError, RequestError
+from engine.expressions import build
+from engine.expressions.operands import Nested
+from engine.expressions.parse import parse_condition, parse_expression
+from engine.expressions.scope import Scope
+from engine.expressions.tree import VOID, Column, Expression
+from engine.expressions.types import TIMES, is_complex, is_numeric
+from engine.schema.types import BOOLEAN, STRING, DataType, StructType
+
+
+class GivenExpression(ABC):
+    """A condition or value that is no text, such as a `Column` of Spark's in the caller's session.
+
+    Trusted code alone makes one. It has no JSON, so that no request can carry one.
+    """
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """It as people are shown it."""
+
+    @abstractmethod
+    def tree(self, scope: Scope, *, now_ms: int | None = None) -> Expression:
+        """Its tree over the columns of a scope; arguments as `parse_expression`."""
+
+    def as_json(self) -> NoReturn:
+        """There is none.
+
+        Raises:
+            RequestError: always.
+        """
+        what = f"The expression {self.text[:200]} is the calling program's own."
+        raise RequestError(what, "Write it as text to send or store the command.", field="where")
+
+    def __str__(self) -> str:
+        return self.text
+
+
+Given: TypeAlias = str | GivenExpression
+
+
+def condition_of(
+    given: Given,
+    schema: StructType | Scope,
+    *,
+    now_ms: int | None = None,
+    nested: Nested | None = None,
+) -> Expression:
+    """The tree of a condition. Arguments and errors as `parse_condition`."""
+    if isinstance(given, str):
+        return parse_condition(given, schema, now_ms=now_ms, nested=nested)
+    found = given.tree(Scope.of(schema), now_ms=now_ms)
+    if found.type not in {BOOLEAN, VOID}:
+        what = f"A condition must be true or false, and {given.text[:200]} is neither."
+        raise ExpressionError(what, "Compare it with something.", position=0)
+    return found
+
+
+def expression_of(
+    given: Given,
+    schema: StructType | Scope,
+    *,
+    now_ms: int | None = None,
+    nested: Nested | None = None,
+) -> Expression:
+    """The tree of a value. Arguments and errors as `parse_expression`."""
+    if isinstance(given, str):
+        return parse_expression(given, schema, now_ms=now_ms, nested=nested)
+    return given.tree(Scope.of(schema), now_ms=now_ms)
+
+
+def value_of(
+    given: Given,
+    schema: StructType | Scope,
+    column: Column,
+    *,
+    now_ms: int | None = None,
+    nested: Nested | None = None,
+) -> tuple[tuple[str, ...], Expression]:
+    """The path of a column and the tree of what it is set to; errors as `expression_of`.
+
+    What a program gives is cast to the column's type, as delta-spark casts it.
+    """
+    found = expression_of(given, schema, now_ms=now_ms, nested=nested)
+    return column.path, found if isinstance(given, str) else stored_in(found, column.type)
+
+
+def stored_in(value: Expression, target: DataType) -> Expression:
+    """A value cast to a column's type where no implicit conversion leads there, such as from text."""
+    types = {value.type, target}
+    alike = all(map(is_numeric, types)) or types <= set(TIMES)
+    if len(types) == 1 or alike or VOID in types or target == STRING or any(map(is_complex, types)):
+        return value
+    return build.cast(value, target, lenient=False)

@@ -1,0 +1,194 @@
+"""LIKE in time that grows with the text, whatever the pattern.
+
+Spark matches LIKE with java.util.regex, which tries every way to share a text out among the `%` of a
+pattern: a few of them keep a core busy for hours. Here each piece between two `%` is taken where it
+comes first, which finds a match wherever there is one, and an atomic group never gives it back.
+Arrow's RE2 does not try one way after the other, and is given the pattern as it stands.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from engine.errors import ExpressionError
+from engine.expressions.tree import Call, Expression, Literal
+from engine.schema.types import BOOLEAN, INTEGER, STRING
+
+LIKE = frozenset({"like", "ilike"})
+MAX_WILDCARDS = 500
+"""Of one pattern: java.util.regex takes a stack frame for each, and Spark ends where the stack does."""
+FOR_SPARK = frozenset({"rlike", "regexp_replace", "raise_error"})
+"""Functions of Spark that stand in what `for_spark` gives, and that no text may call."""
+
+_ESCAPE = "\\"
+_BEGIN, _NEXT_PIECE, _END = r"(?s)\A(?>", ")(?>.*?", r"\z)"
+_QUOTE_ONE = r"\\Q$0\\E"
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A character of a pattern that stands for itself, or a wildcard."""
+
+    character: str
+    is_wildcard: bool = False
+
+
+class MisplacedEscapeError(ValueError):
+    """The escape character stands before something else than `%`, `_` and itself."""
+
+
+def check_like(name: str, arguments: tuple[Expression, ...], position: int | None) -> None:
+    """Make sure that Spark can match the pattern.
+
+    Raises:
+        ExpressionError: too many wildcards, a misplaced escape, a pattern that needs a pattern.
+    """
+    pattern, escape = arguments[1], _escape_of(arguments)
+    if _makes_patterns(pattern):
+        what = f"The pattern of {name.upper()} comes from another pattern that is no literal."
+        raise ExpressionError(what, "Write one of the patterns out.", position=position)
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        return
+    try:
+        count = sum(token.is_wildcard for token in _tokens(_cased(name, pattern.value), escape))
+    except MisplacedEscapeError:
+        what = f"The pattern of {name.upper()} has {escape!r} before something else than %, _ and {escape!r}."
+        remedy = "Double it where it stands for itself, or name another character by ESCAPE."
+        raise ExpressionError(what, remedy, position=position) from None
+    if count > MAX_WILDCARDS:
+        what = f"The pattern of {name.upper()} has {count} wildcards: {MAX_WILDCARDS} is the limit."
+        raise ExpressionError(what, "Use fewer, or several patterns with AND.", position=position)
+
+
+def re2_pattern(pattern: str, escape: str = _ESCAPE) -> str:
+    """The RE2 pattern that matches whole texts as LIKE does.
+
+    Raises:
+        MisplacedEscapeError: LIKE has no such pattern.
+    """
+    wildcards = {"%": "(?s:.*)", "_": "(?s:.)"}
+    return rf"\A{_translated(pattern, escape, wildcards)}\z"
+
+
+def for_spark(expression: Expression) -> Expression:
+    """The same expression, LIKE replaced by what Spark matches without going back.
+
+    What it gives is given back unchanged.
+    """
+    return call_for_spark(expression) if isinstance(expression, Call) else expression
+
+
+def call_for_spark(call: Call) -> Call:
+    """As `for_spark`, of a call."""
+    made = replace(call, arguments=tuple(for_spark(argument) for argument in call.arguments))
+    return _like_for_spark(made) if made.function in LIKE else made
+
+
+def _like_for_spark(call: Call) -> Call:
+    """LIKE stays where Spark compares bytes for it, and where its pattern is null."""
+    value, pattern = call.arguments[:2]
+    escape = _escape_of(call.arguments)
+    if isinstance(pattern, Literal) and (
+        pattern.value is None or _is_simple(str(pattern.value), escape)
+    ):
+        return call
+    if call.function == "ilike":
+        value = Call("lower", (value,), STRING)
+    return Call("rlike", (value, _java_pattern(call.function, pattern, escape)), BOOLEAN)
+
+
+def _is_simple(pattern: str, escape: str) -> bool:
+    """A text alone, or one with a `%` before, behind or amid it, or with one on either side."""
+    pieces = pattern.split("%")
+    outer_only = len(pieces) == 3 and not pieces[0] and not pieces[2] and bool(pieces[1])
+    return "_" not in pattern and escape not in pattern and (len(pieces) <= 2 or outer_only)
+
+
+def _java_pattern(name: str, pattern: Expression, escape: str) -> Expression:
+    if isinstance(pattern, Literal) and (name == "like" or str(pattern.value).isascii()):
+        wildcards = {"%": _NEXT_PIECE, "_": "."}
+        text = _translated(_cased(name, str(pattern.value)), escape, wildcards)
+        return Literal(f"{_BEGIN}{text}{_END}", STRING)
+    if name == "ilike":
+        pattern = Call("lower", (pattern,), STRING)
+    return _java_pattern_by_spark(pattern, escape)
+
+
+def _java_pattern_by_spark(pattern: Expression, escape: str) -> Expression:
+    r"""As `_java_pattern`, of patterns that only Spark knows.
+
+    Each character that is no wildcard and means something to java.util.regex goes between `\Q` and
+    `\E`; a wildcard right after `\Q` is none.
+    """
+    escaped = f"{re.escape(escape)}(%|_|{re.escape(escape)})"
+    backslash = "" if escape == _ESCAPE else r"|(\\)"
+    text = _replaced(pattern, escaped + backslash, rf"\\Q$1{'$2' if backslash else ''}\\E")
+    text = _replaced(text, r"(?<!\\Q)[.*+?^$|(){}\[\]]", _QUOTE_ONE)
+    text = _replaced(text, r"(?<!\\Q)_", ".")
+    text = _replaced(text, r"(?<!\\Q)%", _NEXT_PIECE)
+    whole = Call("concat", (_text(_BEGIN), text, _text(_END)), STRING)
+    bare = _replaced(pattern, escaped, "")
+    stray = Call("instr", (bare, _text(escape)), INTEGER)
+    wildcards = Call("length", (_replaced(bare, "[^%_]", ""),), INTEGER)
+    too_many = f"A pattern of LIKE has more than {MAX_WILDCARDS} wildcards."
+    misplaced = f"A pattern of LIKE has {escape!r} before something else than %, _ and {escape!r}."
+    refusals = (
+        (_more_than(wildcards, MAX_WILDCARDS), _error(too_many)),
+        (_more_than(stray, 0), _error(misplaced)),
+    )
+    return Call("case", (*chain.from_iterable(refusals), whole), STRING)
+
+
+def _error(message: str) -> Expression:
+    return Call("cast", (Call("raise_error", (_text(message),), STRING),), STRING)
+
+
+def _more_than(value: Expression, limit: int) -> Expression:
+    return Call(">", (value, Literal(limit, INTEGER)), BOOLEAN)
+
+
+def _replaced(value: Expression, regex: str, replacement: str) -> Expression:
+    return Call("regexp_replace", (value, _text(regex), _text(replacement)), STRING)
+
+
+def _text(text: str) -> Literal:
+    return Literal(text, STRING)
+
+
+def _translated(pattern: str, escape: str, wildcards: dict[str, str]) -> str:
+    return "".join(
+        wildcards[token.character] if token.is_wildcard else re.escape(token.character)
+        for token in _tokens(pattern, escape)
+    )
+
+
+def _tokens(pattern: str, escape: str) -> Iterator[_Token]:
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape:
+            following = next(characters, "")
+            if following not in {"%", "_", escape}:
+                raise MisplacedEscapeError
+            yield _Token(following)
+        else:
+            yield _Token(character, is_wildcard=character in {"%", "_"})
+
+
+def _cased(name: str, pattern: str) -> str:
+    """As Spark compares: ILIKE in lower case, which beyond ASCII only Spark knows."""
+    return pattern.lower() if name == "ilike" and pattern.isascii() else pattern
+
+
+def _escape_of(arguments: tuple[Expression, ...]) -> str:
+    escape = arguments[2] if len(arguments) > 2 else None
+    return str(escape.value) if isinstance(escape, Literal) else _ESCAPE
+
+
+def _makes_patterns(pattern: Expression) -> bool:
+    """Whether a pattern that only Spark knows is needed for the pattern: each is written several times."""
+    if not isinstance(pattern, Call):
+        return False
+    return (pattern.function in LIKE and not isinstance(pattern.arguments[1], Literal)) or any(
+        _makes_patterns(argument) for argument in pattern.arguments
+    )

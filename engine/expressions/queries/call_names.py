@@ -1,0 +1,55 @@
+"""Which names may stand before a bracket: told from tokens, before any table is known.
+
+The grammar refuses every call that is on no list, but it needs the columns of all tables. What a
+request can know of a text without them is asked here, by the same lists, so that a call of another
+function is refused when it is asked for and not when it runs.
+"""
+
+from engine.errors import ExpressionError
+from engine.expressions.cursor import Cursor
+from engine.expressions.functions import FOLDED, find_callable, remedy_for
+from engine.expressions.lexer import Token
+from engine.expressions.queries.functions import find_window_function
+
+_BEFORE_A_VALUE = frozenset(
+    (
+        *("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "DIV", "EXISTS"),
+        *("CASE", "WHEN", "THEN", "ELSE", "CAST", "TRY_CAST"),
+        *("OVER", "BY", "FILTER", "WHERE", "DISTINCT", "FROM"),
+    )
+)
+"""Words of the grammar that a bracket may follow. FROM is that of IS DISTINCT FROM."""
+
+
+def refuse_other_calls(cursor: Cursor, start: int) -> None:
+    """Refuse a bracket ahead that calls what no list has; `start` is where the expression begins.
+
+    Quotes, case, comments and qualifying names make no difference: functions are plain words.
+
+    Raises:
+        ExpressionError: with the position of the name.
+    """
+    before = cursor.token(-1) if cursor.index > start else None
+    if cursor.peek() != "(" or before is None:
+        return
+    if before.kind == "symbol" and before.value not in {")", "]"}:
+        return
+    if before.kind == "word" and _may_precede(before, cursor, start):
+        return
+    named = before.kind in {"word", "name"}
+    shown = f"The function {before.text[:100]}" if named else f"Calling {before.text[:60]!r}"
+    plain = ": names are plain here" if named and _is_function(before.value.lower()) else ""
+    what = f"{shown} at {before.position} is not allowed in an expression{plain}."
+    raise ExpressionError(what, remedy_for(before.value), position=before.position)
+
+
+def _may_precede(word: Token, cursor: Cursor, start: int) -> bool:
+    earlier = cursor.peek(-2) if cursor.index - 1 > start else ""
+    if earlier == ".":
+        return False
+    is_type = earlier in {"AS", "::"}
+    return is_type or word.value in _BEFORE_A_VALUE or _is_function(word.value.lower())
+
+
+def _is_function(name: str) -> bool:
+    return name in FOLDED or bool(find_callable(name) or find_window_function(name))

@@ -1,0 +1,61 @@
+"""Which files the commits of a log took out of the table, and when.
+
+A checkpoint forgets that once it is older than the table retained files when the checkpoint was
+written; the commits that remain do not.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddCDCFile, RemoveFile
+from engine.errors import FileMissingError
+from engine.log.commits import iter_actions
+from engine.log.history import file_times
+from engine.log.paths import LogFileKind
+from engine.log.segment import LogFile, list_log_files
+from engine.storage.base import Store
+
+_READERS, _WINDOW = 8, 64
+_ADD = b'{"add":'
+Removal = tuple[RemoveFile | AddCDCFile, int]
+"""A file that a version no longer has, or the row changes of a version, and the time of that in ms."""
+
+
+def iter_removals(store: Store) -> Iterator[Removal]:
+    """What every commit of the log removed, and its row changes.
+
+    A removal's time is the later one of what its writer says and of the version's own: until then
+    readers had the file.
+
+    Raises:
+        MalformedLogError: a commit is not a list of actions.
+    """
+    files = list_log_files(store)
+    times = file_times(files)
+    commits = [each for each in files if each.name.kind is LogFileKind.COMMIT]
+    read = partial(_removals, store, times)
+    with ThreadPoolExecutor(_READERS) as pool:
+        for start in range(0, len(commits), _WINDOW):
+            for removals in pool.map(read, commits[start : start + _WINDOW]):
+                yield from removals
+
+
+def _removals(store: Store, times: Mapping[int, int], commit: LogFile) -> Sequence[Removal]:
+    try:
+        size_bytes = commit.status.size_bytes
+        actions = list(iter_actions(store, commit.path, size_bytes, passed_over=_ADD))
+    except FileMissingError:
+        return ()  # cleaned away since it was listed
+    stamps = [each.in_commit_timestamp for each in actions if isinstance(each, CommitInfo)]
+    time_ms = next((each for each in stamps if each is not None), times[commit.version])
+    return [
+        (each, max(_said_ms(each), time_ms))
+        for each in actions
+        if isinstance(each, RemoveFile | AddCDCFile)
+    ]
+
+
+def _said_ms(action: RemoveFile | AddCDCFile) -> int:
+    return (action.deletion_timestamp or 0) if isinstance(action, RemoveFile) else 0

@@ -1,0 +1,75 @@
+"""What an action is about: of several about one subject the newest counts (protocol: Action Reconciliation).
+
+Files that hold reconciled actions, checkpoints and log compactions, speak of each subject once. One
+that does not contradicts itself: nobody can say which of its actions is the newest.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.errors import MalformedLogError
+
+
+def subject_of(action: Action) -> Hashable:
+    """What a newer action of the same subject replaces; None where that is not known."""
+    match action:
+        case AddFile() | RemoveFile():
+            return ("file", *action.key)
+        case Metadata() | Protocol():
+            return type(action)
+        case SetTransaction():
+            return ("application", action.app_id)
+        case DomainMetadata():
+            return ("domain", action.domain)
+        case _:
+            return None
+
+
+def each_once(actions: Iterable[Action], path: str, remedy: str) -> Iterator[Action]:
+    """The actions of a file of the log that must speak of each subject once.
+
+    Raises:
+        MalformedLogError: it speaks of one twice.
+    """
+    subjects: set[Hashable] = set()
+    for action in actions:
+        subject = subject_of(action)
+        if subject is not None and subject in subjects:
+            msg = f"{path} contradicts itself: it has two actions of {_shown_subject(action)}."
+            raise MalformedLogError(msg, remedy)
+        subjects.add(subject)
+        yield action
+
+
+def without_repeats(actions: Iterable[Action], path: str, remedy: str) -> list[Action]:
+    """The actions of a state, those that are there twice once.
+
+    Raises:
+        MalformedLogError: it says two things of one subject.
+    """
+    kept: list[Action] = []
+    known: dict[Hashable, Action] = {}
+    for action in actions:
+        subject = subject_of(action)
+        if subject is None or subject not in known:
+            known[subject] = action
+            kept.append(action)
+        elif known[subject] != action:
+            msg = f"{path} contradicts itself: it says two things of {_shown_subject(action)}."
+            raise MalformedLogError(msg, remedy)
+    return kept
+
+
+def _shown_subject(action: Action) -> str:
+    """The subject of an action, for messages."""
+    match action:
+        case AddFile() | RemoveFile():
+            return f"the file {action.path[:500]}"
+        case SetTransaction():
+            return f"the application {action.app_id[:500]}"
+        case DomainMetadata():
+            return f"the domain {action.domain[:500]}"
+        case _:
+            return f"the kind {type(action).__name__}"

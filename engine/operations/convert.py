@@ -1,0 +1,187 @@
+"""Parquet files in a directory become a table where they lie: a log is written, no file is.
+
+Statistics come from the files' footers. Partition values are read from the names of directories.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from engine.actions.commit_info import CommitInfo
+from engine.actions.files import AddFile
+from engine.actions.table import Metadata
+from engine.errors import DataFileError, RequestError
+from engine.log.segment import list_log_files
+from engine.operations.execution import Execution
+from engine.operations.result import OperationResult
+from engine.protocol.properties import TableProperties
+from engine.schema.partition_values import NULL_DIRECTORY, parse_partition_value
+from engine.schema.types import (
+    DOUBLE,
+    FLOAT,
+    ArrayType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    parse_schema,
+)
+from engine.snapshot.new_table import first_actions
+from engine.spark.columns import from_spark_schema
+from engine.spark.file_writer import PATH_SAFE
+from engine.spark.footer_statistics import FooterStatistics
+from engine.spark.reader import check_file_system, spark_path
+from engine.spark.table_files import TableFiles
+from engine.storage.base import FileStatus, Store
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+_THREADS = 8
+
+
+class PartitionCountError(RequestError):
+    """Directories whose names hold other partition columns than were said."""
+
+    code = "DELTA_UNEXPECTED_NUM_PARTITION_COLUMNS_FROM_FILE_NAME"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What is converted: the columns that directories name, and properties of the new table."""
+
+    partitions: StructType = field(default_factory=StructType)
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def convert(conversion: Conversion, execution: Execution) -> OperationResult:
+    """Write version 0 of the table. A table that is there stays as it is.
+
+    Raises:
+        RequestError: there are no Parquet files, or directories that are no partitions.
+        DataFileError: a file that is not Parquet.
+        ProtocolChangedException: another writer made it a table at the same time.
+    """
+    store = execution.table.store
+    if list_log_files(store):
+        return OperationResult(message="It is a Delta table already: nothing was done.")
+    files = [each for each in store.list_all() if _is_data(each.path)]
+    if not files:
+        msg = f"There are no Parquet files at {store.root}."
+        raise RequestError(msg, "Check the path.", field="identifier")
+    schema = _schema(execution.spark, store, files, conversion.partitions)
+    names = conversion.partitions.names
+    actions = first_actions(schema, names, (), conversion.properties, now_ms=execution.now_ms)
+    metadata = next(each for each in actions if isinstance(each, Metadata))
+    table = TableFiles(
+        store.root,
+        parse_schema(metadata.schema_string),
+        tuple(metadata.partition_columns),
+        TableProperties.parse(metadata.configuration),
+    )
+    with ThreadPoolExecutor(_THREADS) as pool:
+        adds = list(pool.map(lambda file: _add(store, table, file, conversion.partitions), files))
+    txn = OptimisticTransaction(execution.table, None, clock=execution.table.clock)
+    txn.stage(*(each for each in actions if not isinstance(each, CommitInfo)), *adds)
+    parameters = {
+        "numFiles": len(adds),
+        "partitionedBy": list(names),
+        "collectStats": True,
+        "sourceFormat": "parquet",
+    }
+    return execution.commit(txn, "CONVERT", parameters, {"numConvertedFiles": len(adds)})
+
+
+def _is_data(path: str) -> bool:
+    """Spark's rule for files that are data; a directory `_x=1` is a partition."""
+    *directories, name = path.split("/")
+    hidden = any(part.startswith((".", "_")) and "=" not in part for part in directories)
+    return not hidden and not name.startswith((".", "_"))
+
+
+def _schema(
+    spark: SparkSession, store: Store, files: Sequence[FileStatus], partitions: StructType
+) -> StructType:
+    """The columns of all the files, and those that directories name."""
+    check_file_system(spark, store.root)
+    reader = spark.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
+    frame = reader.option("__globPaths__", "false").parquet(
+        *[spark_path(store.root, each.path) for each in files]
+    )
+    own = {name.lower() for name in partitions.names}
+    columns = from_spark_schema(frame.schema)
+    return StructType((*(each for each in columns if each.name.lower() not in own), *partitions))
+
+
+def _add(store: Store, table: TableFiles, file: FileStatus, partitions: StructType) -> AddFile:
+    values = _values(file.path, partitions, store.root)
+    try:
+        with store.open_input(file.path) as source:
+            footer = pq.read_metadata(source)
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{store.root}/{file.path} is not a Parquet file: {error}"
+        raise DataFileError(msg[:500], "Move it out of the directory.") from error
+    known = {each.name: each for each in table.data_schema}
+    order = footer.schema.to_arrow_schema().names
+    schema = StructType(tuple(known[name] for name in order if name in known))
+    statistics = ""
+    if len(schema) == len(order):  # else positions of the footer are not those of the schema
+        unsure = frozenset(_floats(schema))
+        statistics = FooterStatistics(schema, table.indexed).to_json(footer, unsure)
+    return AddFile(
+        path=quote(file.path, safe=PATH_SAFE),
+        partition_values=values,
+        size=file.size_bytes,
+        modification_time=file.modified_ms,
+        data_change=True,
+        stats=statistics or None,
+    )
+
+
+def _values(path: str, partitions: StructType, root: str) -> dict[str, str | None]:
+    """The partition values that the directories of a file say.
+
+    Raises:
+        PartitionCountError: they name other columns.
+        RequestError: a value that is none of its column's type.
+    """
+    pairs = [part.partition("=") for part in path.split("/")[:-1]]
+    found = {unquote(name): unquote(value) for name, sign, value in pairs if sign}
+    if [name.lower() for name in found] != [name.lower() for name in partitions.names]:
+        shown = ", ".join(f"`{name}`" for name in found)
+        wanted = ", ".join(f"`{name}`" for name in partitions.names)
+        what = (
+            f"Expecting {len(partitions)} partition column(s): [{wanted}], but found {len(found)}"
+            f" partition column(s): [{shown}] from parsing the file name: {root}/{path}"
+        )
+        raise PartitionCountError(what, "Give the partition columns.", field="partitionSchema")
+    values: dict[str, str | None] = {}
+    for each, text in zip(partitions, found.values(), strict=True):
+        values[each.name] = None if text == NULL_DIRECTORY else text
+        _check_value(each, values[each.name])
+    return values
+
+
+def _check_value(each: StructField, text: str | None) -> None:
+    try:
+        parse_partition_value(text, each.type)
+    except (ValueError, ArithmeticError) as error:
+        msg = f"The directory {each.name}={text} holds no value of the type of {each.name}."
+        raise RequestError(msg, "Give the column another type.", field="partitionSchema") from error
+
+
+def _floats(data_type: DataType, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Leaves that may hold NaN, which bounds in footers leave out."""
+    match data_type:
+        case StructType(fields):
+            for each in fields:
+                yield from _floats(each.type, (*path, each.name))
+        case ArrayType() | MapType():
+            return
+        case _ if data_type in {FLOAT, DOUBLE}:
+            yield path
+        case _:
+            return

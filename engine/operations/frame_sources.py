@@ -1,0 +1,87 @@
+"""The rows of the caller's DataFrames, and what these count as having read of the command's own table.
+
+A DataFrame made from the table saw one version of it. The transaction then reads that version: what
+others committed since is checked against everything the DataFrame saw.
+"""
+
+from pyspark.sql import DataFrame
+
+from engine.commands.command import Command
+from engine.commands.sources import DataFrameSource
+from engine.errors import EngineError, RequestError
+from engine.operations.execution import Execution
+from engine.spark.catalogue import places_in
+from engine.spark.columns import from_spark_schema
+from engine.spark.frame_reads import TableRead, reads_of
+from engine.spark.own_columns import in_session
+from engine.spark.sources import SourceRows
+from engine.storage.uri import real_place
+from engine.transaction.optimistic_transaction import OptimisticTransaction
+
+
+def version_read_by(command: Command, uri: str) -> int | None:
+    """The version of the command's own table that its source saw; None where it saw none."""
+    source = getattr(command, "source", None)
+    if not isinstance(source, DataFrameSource):
+        return None
+    reads = own_reads(source.frame, uri)
+    return min((read.version for read in reads if read.version is not None), default=None)
+
+
+def rows_of_frame(
+    execution: Execution, source: DataFrameSource, txn: OptimisticTransaction | None
+) -> SourceRows:
+    """The rows of a DataFrame, under the names that the source gives them.
+
+    Raises:
+        RequestError: two of its columns share a name.
+    """
+    if txn is not None:
+        register_reads(execution, source.frame, txn)
+    frame = in_session(source.frame, execution.spark)
+    if source.columns:
+        frame = frame.toDF(*source.columns)
+    lowered = [name.lower() for name in frame.columns]
+    repeated = next((name for name in frame.columns if lowered.count(name.lower()) > 1), None)
+    if repeated is not None:
+        msg = f"Two columns of the DataFrame are called {repeated}."
+        raise RequestError(msg, "Give one another name.", field="source")
+    return SourceRows(frame, from_spark_schema(frame.schema))
+
+
+def register_reads(execution: Execution, frame: DataFrame, txn: OptimisticTransaction) -> None:
+    """Count what a frame scans of the command's own table as read.
+
+    Raises:
+        RequestError: it scans an older version than the transaction reads.
+    """
+    if txn.snapshot is None:
+        return
+    reads = own_reads(frame, execution.table.uri)
+    older = [r.version for r in reads if r.version is not None and r.version < txn.read_version]
+    if older:
+        msg = f"A DataFrame reads version {older[0]} of {execution.table.uri}, which has moved on."
+        raise RequestError(msg, "Make the DataFrame anew.", field="source")
+    if reads:
+        txn.read_whole_table()
+
+
+def own_reads(frame: DataFrame, uri: str) -> list[TableRead]:
+    """The scans of a frame that are of one table, or may be."""
+    own = real_place(uri)
+    return [read for read in reads_of(frame) if _may_be(read, own, frame)]
+
+
+def _may_be(read: TableRead, own: str, frame: DataFrame) -> bool:
+    if not read.text:
+        return _is_inside(read.place, own)
+    places = places_in(frame.sparkSession, read.text)
+    return places is None or any(_is_inside(place, own) for place in places)
+
+
+def _is_inside(place: str, own: str) -> bool:
+    try:
+        found = real_place(place)
+    except EngineError:  # of a scheme that holds no tables
+        return False
+    return found == own or found.startswith(f"{own}/")

@@ -1,0 +1,45 @@
+"""Partition values as Arrow has them, of every year that files can store."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from engine.schema.arrow import to_arrow_type
+from engine.schema.partition_values import (
+    MOMENTS,
+    format_partition_value,
+    format_stored_moment,
+    stored_partition_value,
+)
+from engine.schema.types import DATE, DataType
+
+
+def partition_array(texts: Sequence[str | None], data_type: DataType) -> pa.Array:
+    """The values of texts of the log.
+
+    Raises:
+        MalformedLogError: one is no value of the type.
+    """
+    values = [stored_partition_value(text, data_type) for text in texts]
+    kind = to_arrow_type(data_type)
+    if data_type not in MOMENTS:
+        return pa.array(values, kind)
+    return pa.array(values, _number(data_type)).view(kind)
+
+
+def partition_scalar(text: str | None, data_type: DataType) -> pa.Scalar:
+    """The value of one text of the log; raises as `partition_array`."""
+    return partition_array([text], data_type)[0]
+
+
+def partition_text_at(column: pa.Array, row: int, data_type: DataType) -> str | None:
+    """The log's text of the value in a row."""
+    value = column[row]
+    if data_type not in MOMENTS:
+        return format_partition_value(value.as_py(), data_type)
+    stored = value.cast(to_arrow_type(data_type)).cast(_number(data_type)).as_py()
+    return None if stored is None else format_stored_moment(stored, data_type)
+
+
+def _number(data_type: DataType) -> pa.DataType:
+    return pa.int32() if data_type == DATE else pa.int64()

@@ -1,0 +1,68 @@
+"""The data files that a log names, where they are: opened for Arrow, or looked at before Spark opens them.
+
+Files of this machine are reached through their store, which follows no symbolic link out of the table,
+on the driver and on executors alike. Spark's own readers follow every link.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from engine.errors import DataFileError, DataFileMissingError, FileMissingError
+from engine.log.parquet_limits import is_inflated, reason_of
+from engine.storage.base import Store
+from engine.storage.local import LocalStore
+from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
+
+REMEDY = "Restore the file from a backup, or restore the table to an earlier version."
+
+
+@contextmanager
+def open_parquet(
+    store: Store, path_in_log: str, allowed_roots: Sequence[str] = (), *, pre_buffer: bool = False
+) -> Iterator[pq.ParquetFile]:
+    """A data file that the log names.
+
+    Raises:
+        DataFileMissingError: it is not there; DataFileError if it is damaged.
+        PathOutsideRootError: it lies outside the table and the allowed roots.
+    """
+    place = resolve_log_path(store.root, path_in_log, allowed_roots)
+    holder = store if place.inside else open_beside(store, place.root)
+    try:
+        with holder.open_input(place.path) as source:
+            parquet = pq.ParquetFile(
+                source, coerce_int96_timestamp_unit="us", pre_buffer=pre_buffer
+            )
+            if is_inflated(parquet.metadata.num_rows, source.size()):
+                msg = f"The data file {place.path} says it holds {parquet.metadata.num_rows} rows."
+                raise DataFileError(msg, "Do not trust it: its bytes cannot hold them.")
+            yield parquet
+    except FileMissingError as error:
+        msg = f"The data file {place.path} of {store.root} is missing."
+        raise DataFileMissingError(msg, REMEDY) from error
+    except (pa.ArrowException, OSError, ValueError) as error:
+        msg = f"The data file {place.path} of {store.root} cannot be read: {reason_of(error)}."
+        raise DataFileError(msg, REMEDY) from error
+
+
+def check_files(places: Iterable[ResolvedPath]) -> None:
+    """Make sure that files of this machine are where they seem to be, for readers that follow links.
+
+    Files elsewhere are not asked for: their stores have no links, and each would be a request.
+
+    Raises:
+        PathOutsideRootError: a symbolic link leads one out of its root.
+        DataFileMissingError: one is not there, or is a directory.
+    """
+    stores: dict[str, LocalStore] = {}
+    for place in places:
+        if "://" in place.root:
+            continue
+        if place.root not in stores:
+            stores[place.root] = LocalStore(place.root)
+        if stores[place.root].stat(place.path) is None:
+            msg = f"The data file {place.path} of {place.root} is missing."
+            raise DataFileMissingError(msg, REMEDY)

@@ -1,0 +1,117 @@
+"""What a commit leaves to do: its checksum, a checkpoint or a compaction of the log when one is due.
+
+The Iceberg metadata too, where the table has any. None of it belongs to the commit: it stands whatever happens here.
+"""
+
+import logging
+
+from engine.errors import StorageError, TableReplacedError
+from engine.iceberg.post_commit import refresh_iceberg
+from engine.log.checkpoint_writer import WrittenCheckpoint, write_checkpoint
+from engine.log.checksum import write_checksum
+from engine.log.cleanup import clean_log
+from engine.log.compaction import write_compaction
+from engine.log.replay import list_newer, load_state
+from engine.protocol.features import has_feature
+from engine.snapshot.snapshot import Snapshot, load_snapshot
+from engine.storage.base import Store
+
+_log = logging.getLogger(__name__)
+
+
+def after_commit(
+    store: Store, committed_version: int, previous: Snapshot | None, now_ms: int
+) -> WrittenCheckpoint | None:
+    """Write the version's checksum; every so many commits a checkpoint, or a log compaction.
+
+    A checkpoint is due every `delta.checkpointInterval` versions, and the log is cleaned after it; a
+    compaction every `delta.logCompactionInterval` ones, if that is set and no checkpoint is due.
+    Nothing is raised: failures are logged, and the next commit that is due tries again.
+
+    Args:
+        store: the table's.
+        committed_version: the version that has just been committed.
+        previous: an earlier snapshot to read on from, if there is one.
+        now_ms: wall time.
+    """
+    is_due = _is_due(committed_version, previous)
+    if previous is None and committed_version > 0 and not is_due:
+        return None  # the whole log would have to be read
+    try:
+        snapshot = _at(store, committed_version, previous)
+        _write_checksum(snapshot)
+        _refresh_iceberg(snapshot, now_ms)
+        if is_due:
+            return checkpoint(snapshot, now_ms)
+        _compact_log(snapshot)
+        return None
+    except Exception as error:  # noqa: BLE001 - the commit stands, whatever fails here
+        _log.warning("%s at version %s was not kept up: %s", store.root, committed_version, error)
+        return None
+
+
+def checkpoint(snapshot: Snapshot, now_ms: int) -> WrittenCheckpoint:
+    """Write a checkpoint of a snapshot and clean the log, if the table wants that.
+
+    Raises:
+        StorageError: the checkpoint could not be written.
+        TableReplacedError: another table is in the place of the one that the snapshot is of. Its log
+            has no checkpoint of this one.
+    """
+    if not snapshot.is_in_place():
+        raise TableReplacedError(snapshot.table_uri, snapshot.version)
+    written = write_checkpoint(snapshot.store, snapshot.state, snapshot.properties, now_ms)
+    if not snapshot.is_in_place():
+        snapshot.store.delete(written.path)
+        raise TableReplacedError(snapshot.table_uri, snapshot.version)
+    if snapshot.properties.enable_expired_log_cleanup:
+        protected = protected_before(snapshot)
+        retention_ms = snapshot.properties.log_retention_ms
+        clean_log(snapshot.store, retention_ms, now_ms, protected_before=protected)
+    return written
+
+
+def protected_before(snapshot: Snapshot) -> int:
+    """The version before which the log is cleaned at once or not at all; 0 where it is free."""
+    protected = has_feature(snapshot.protocol, "checkpointProtection")
+    return snapshot.properties.checkpoint_protection_version if protected else 0
+
+
+def _is_due(version: int, previous: Snapshot | None) -> bool:
+    interval = 10 if previous is None else previous.properties.checkpoint_interval
+    return version > 0 and version % interval == 0
+
+
+def _write_checksum(snapshot: Snapshot) -> None:
+    """Write the checksum; a checkpoint that is due does not wait for it."""
+    try:
+        write_checksum(snapshot.store, snapshot.state, snapshot.properties)
+    except StorageError as error:
+        _log.warning("No checksum of %r: %s", snapshot, error)
+
+
+def _refresh_iceberg(snapshot: Snapshot, now_ms: int) -> None:
+    """Have Iceberg clients see the version; what fails is caught up by the next commit."""
+    try:
+        refresh_iceberg(snapshot.store, snapshot.state, now_ms, snapshot.allowed_roots)
+    except Exception as error:  # noqa: BLE001 - the commit stands, whatever fails here
+        _log.warning("No Iceberg metadata of %r: %s", snapshot, error)
+
+
+def _compact_log(snapshot: Snapshot) -> None:
+    interval = snapshot.properties.log_compaction_interval
+    if interval > 1 and snapshot.version % interval == 0:
+        written = write_compaction(snapshot.store, snapshot.version, interval)
+        if written is not None and not snapshot.is_in_place():
+            snapshot.store.delete(written)  # its commits may be those of two tables
+
+
+def _at(store: Store, version: int, previous: Snapshot | None) -> Snapshot:
+    """The snapshot of a version, from an earlier one and the commits since where that can be."""
+    if previous is None:
+        return load_snapshot(store, version)
+    newer = list_newer(store, previous.state)
+    if newer is None or not previous.version < version <= newer.version:
+        return load_snapshot(store, version)
+    state = load_state(store, newer.until(version), previous.state)
+    return Snapshot(store, state, previous.allowed_roots)

@@ -1,0 +1,214 @@
+"""Columns of classic PySpark: the JVM writes a whole expression down as JSON in one call.
+
+It parses SQL text on the way, with the session's own parser.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+
+from engine.errors import InvalidSchemaError
+from engine.expressions.tree import VOID, Literal, Value
+from engine.schema.types import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    DecimalType,
+    type_from_json,
+)
+from engine.spark.column_nodes import (
+    Attribute,
+    Casted,
+    Constant,
+    Name,
+    Node,
+    ToColumn,
+    Unknown,
+    function_call,
+    is_random,
+    operator_call,
+)
+from engine.spark.jvm import column_of, expression_of
+
+_LIST = re.compile(r"\[(.*)\]\Z", re.DOTALL)
+_OPERATORS = {
+    "And": "and",
+    "Or": "or",
+    "Not": "not",
+    "EqualTo": "=",
+    "EqualNullSafe": "<=>",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "In": "in",
+    "IsNull": "isnull",
+    "IsNotNull": "isnotnull",
+    "Like": "like",
+    "ILike": "ilike",
+    "Add": "+",
+    "Subtract": "-",
+    "Multiply": "*",
+    "Divide": "/",
+    "Remainder": "%",
+    "IntegralDivide": "div",
+    "UnaryMinus": "negative",
+    "CaseWhen": "case",
+    "Concat": "concat",
+    "UnresolvedExtractValue": "get",
+}
+"""Catalyst's classes that are operators, by the engine's names."""
+_READ: dict[DataType, Callable[[str], Value]] = {
+    STRING: str,
+    BOOLEAN: lambda text: text == "true",
+    **dict.fromkeys((BYTE, SHORT, INTEGER, LONG), int),
+    **dict.fromkeys((FLOAT, DOUBLE), float),
+    DATE: date.fromisoformat,
+    TIMESTAMP: lambda text: datetime.fromisoformat(text).replace(tzinfo=UTC),
+}
+
+
+def classic_nodes(column: Column, session: SparkSession) -> Node:
+    """The nodes of a column.
+
+    Raises:
+        ParseException: SQL text in it that Spark does not understand.
+    """
+    return _Expression(column, session).root()
+
+
+class _Expression:
+    """The JSON of one expression: its nodes in their order, each with the number of its children."""
+
+    def __init__(self, column: Column, session: SparkSession) -> None:
+        self._session = session
+        self._root = expression_of(column, session)
+        self._nodes: list[dict[str, Any]] = json.loads(self._root.toJSON())
+
+    def root(self) -> Node:
+        """The whole, built from its last node backwards: chains of OR are longer than stacks."""
+        built: list[Node] = []
+        for found, path in zip(reversed(self._nodes), reversed(self._paths()), strict=True):
+            children = tuple(built.pop() for _ in range(int(found["num-children"])))
+            built.append(self._node(found, children, path))
+        return built[0]
+
+    def _paths(self) -> list[tuple[int, ...]]:
+        """Where each node is: the numbers of the children that lead to it."""
+        pending: list[tuple[int, ...]] = [()]
+        paths = []
+        for found in self._nodes:
+            path = pending.pop()
+            paths.append(path)
+            pending.extend((*path, i) for i in reversed(range(int(found["num-children"]))))
+        return paths
+
+    def _node(
+        self, found: dict[str, Any], children: tuple[Node, ...], path: tuple[int, ...]
+    ) -> Node:
+        def column() -> Column:
+            return column_of(self._at(path), self._session)
+
+        kind = str(found["class"]).rpartition(".")[2]
+        if kind == "Cast":
+            lenient = str(self._at(path).evalMode().toString()).upper() == "TRY"
+            target = _type(found["dataType"])
+            return Casted(column, children[0], target, lenient) if target else Unknown(column)
+        read = _NODES.get(kind)
+        return read(column, found, children) if read else _operator(column, kind, found, children)
+
+    def _at(self, path: Sequence[int]) -> Any:  # noqa: ANN401 - the JVM's
+        node = self._root
+        for index in path:
+            node = node.children().apply(index)
+        return node
+
+
+def _name(column: ToColumn, found: dict[str, Any], _children: tuple[Node, ...]) -> Node:
+    return Name(column, tuple(_listed(found["nameParts"])))
+
+
+def _attribute(column: ToColumn, found: dict[str, Any], _children: tuple[Node, ...]) -> Node:
+    return Attribute(column, str(found["name"]), int(found["exprId"]["id"]))
+
+
+def _constant(column: ToColumn, found: dict[str, Any], _children: tuple[Node, ...]) -> Node:
+    literal = _literal(found["value"], _type(found["dataType"]))
+    return Constant(column, literal) if literal else Unknown(column)
+
+
+def _function(column: ToColumn, found: dict[str, Any], arguments: tuple[Node, ...]) -> Node:
+    names = _listed(found["nameParts"])
+    if len(names) != 1 or found.get("isDistinct"):
+        return Unknown(column, any(map(is_random, arguments)))
+    return function_call(column, names[0], arguments)
+
+
+def _inside(column: ToColumn, _found: dict[str, Any], children: tuple[Node, ...]) -> Node:
+    return children[0] if children else Unknown(column)
+
+
+_NODES: dict[str, Callable[[ToColumn, dict[str, Any], tuple[Node, ...]], Node]] = {
+    "UnresolvedAttribute": _name,
+    "AttributeReference": _attribute,
+    "Literal": _constant,
+    "UnresolvedFunction": _function,
+    "Alias": _inside,
+    "ColumnNodeExpression": _inside,
+}
+
+
+def _operator(
+    column: ToColumn, kind: str, found: dict[str, Any], children: tuple[Node, ...]
+) -> Node:
+    function = _OPERATORS.get(kind)
+    if kind in {"Like", "ILike"} and found.get("escapeChar") not in {None, "\\"}:
+        function = None
+    random = found.get("udfDeterministic") is False or any(map(is_random, children))
+    if function is None or random:
+        return Unknown(column, random)
+    return operator_call(column, function, children)
+
+
+def _listed(text: object) -> list[str]:
+    """Names as Scala shows a list of them; one that holds a comma looks like two."""
+    found = _LIST.match(str(text))
+    return found[1].split(", ") if found else [str(text)]
+
+
+def _literal(value: object, data_type: DataType | None) -> Literal | None:
+    """A literal, whose value is a text here; None where that does not say it all (bytes)."""
+    if data_type is None or data_type == BINARY:
+        return None
+    if value is None:
+        return Literal(None, data_type)
+    if isinstance(data_type, DecimalType):
+        return Literal(Decimal(str(value)), data_type)
+    read = _READ.get(data_type)
+    try:
+        return None if read is None else Literal(read(str(value)), data_type)
+    except ValueError:  # a year that Python's dates do not reach
+        return None
+
+
+def _type(found: object) -> DataType | None:
+    if found == "void":
+        return VOID
+    try:
+        return type_from_json(found)
+    except (InvalidSchemaError, TypeError, ValueError, KeyError):
+        return None

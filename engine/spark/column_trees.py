@@ -1,0 +1,344 @@
+"""Conditions and values that a program gives as SQL text or as a `Column`, as the engine's trees.
+
+What has a tree decides which files are read and, row by row, which concurrent writes conflict. The
+smallest part that has none stays Spark's own (`SparkExpression`): a part that reads nothing is
+evaluated at once, one that reads the source alone is computed with the source, and the rest counts
+as reading every row that the other parts leave.
+"""
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.clock import SystemClock
+from engine.errors import ExpressionError, InvalidSchemaError
+from engine.expressions import build
+from engine.expressions.functions import COMPARISONS, FOLDED
+from engine.expressions.given import GivenExpression
+from engine.expressions.parse import moments, parse_expression
+from engine.expressions.scope import Relation, Scope
+from engine.expressions.tree import VOID, Call, Expression, Literal, SparkExpression, walk
+from engine.expressions.tree import Column as ColumnOfRow
+from engine.expressions.types import TIMES, is_complex, is_numeric
+from engine.schema.types import STRING, TIMESTAMP, DataType, StructType, type_from_json
+from engine.spark.classic_columns import classic_nodes
+from engine.spark.column_nodes import (
+    Applied,
+    Attribute,
+    Casted,
+    Constant,
+    Name,
+    Node,
+    Text,
+    is_random,
+)
+from engine.spark.columns import to_spark_type
+from engine.spark.connect_columns import connect_nodes
+from engine.spark.frame_reads import has_subqueries
+from engine.spark.jvm import analysed_plan, iter_seq
+from engine.spark.own_columns import OwnColumn, no_rows
+from engine.spark.session import is_remote
+from engine.spark.text_nodes import split_text
+
+PREFIX = "__lake_spark_"
+_SPLIT = frozenset({"and", "or", "not", "in", *COMPARISONS})
+"""Functions whose arguments are looked at one by one where the whole has no tree."""
+_PLAIN_FUNCTIONS = frozenset(
+    [
+        *("and", "or", "not", "isnull", "isnotnull", "case", "if", "coalesce", "like", "ilike"),
+        *("lower", "upper", "trim", "ltrim", "rtrim", "length", "concat", "substring"),
+        *("startswith", "endswith", "contains", "get"),
+    ]
+)
+"""Functions that mean the same whatever a session's time zone and ANSI mode."""
+
+
+class _SparkAloneError(Exception):
+    """A part has no tree."""
+
+
+@dataclass(frozen=True)
+class CallerFrames:
+    """The DataFrames that a caller's columns may belong to: the source of a MERGE, and the target's.
+
+    `has_engine_terms` says that expressions mean to the session what they mean to the engine.
+    """
+
+    session: SparkSession
+    source: DataFrame | None = None
+    of_target: Sequence[DataFrame] = ()
+    has_engine_terms: bool = True
+
+
+class GivenColumn(GivenExpression):
+    """A condition or a value of a program in its own session: SQL text, or a `Column`."""
+
+    def __init__(self, given: str | Column, frames: CallerFrames) -> None:
+        """Text may use every function that the session knows."""
+        self._given, self._frames = given, frames
+
+    @property
+    def text(self) -> str:
+        """As `GivenExpression.text`."""
+        if isinstance(self._given, str):
+            return self._given
+        return str(self._given).removeprefix("Column<'").removesuffix("'>")
+
+    def tree(self, scope: Scope, *, now_ms: int | None = None) -> Expression:
+        """As `GivenExpression.tree`.
+
+        Raises:
+            AnalysisException: (`ParseException`) Spark does not understand it either.
+        """
+        now = SystemClock().now_ms() if now_ms is None else now_ms
+        trees = _Trees(self._frames, scope, now)
+        if isinstance(self._given, str):
+            return trees.of_text(self._given)
+        return trees.of_column(self._given)
+
+
+class _Trees:
+    def __init__(self, frames: CallerFrames, scope: Scope, now_ms: int) -> None:
+        self._frames, self._scope, self._now_ms = frames, scope, now_ms
+        self._moments = moments(now_ms)
+        self._hopeless: set[int] = set()
+        self._ambiguous = any(
+            ", " in name for each in scope.relations for name in each.schema.names
+        )
+
+    def of_text(self, text: str) -> Expression:
+        try:
+            return self._parsed(text)
+        except (ExpressionError, _SparkAloneError):
+            pass
+        return self.of_column(F.expr(text))
+
+    def of_column(self, column: Column) -> Expression:
+        session = self._frames.session
+        remote = is_remote(session)
+        return self._tree(connect_nodes(column) if remote else classic_nodes(column, session))
+
+    def _tree(self, node: Node) -> Expression:
+        """The tree, with the smallest parts that have none left to Spark."""
+        if id(node) not in self._hopeless:
+            try:
+                return self._strict(node)
+            except (ExpressionError, _SparkAloneError):
+                pass
+        if isinstance(node, Text):
+            node = split_text(node)
+        if isinstance(node, Applied) and node.function in _SPLIT:
+            parts = [self._tree(each) for each in node.arguments]
+            parts = self._with_read_texts(node, parts)
+            try:
+                return self._checked(build.call(node.function, parts))
+            except (ExpressionError, _SparkAloneError):
+                pass
+        return self._own(node)
+
+    def _with_read_texts(self, node: Applied, parts: list[Expression]) -> list[Expression]:
+        """Texts beside dates and timestamps as what the session takes them for."""
+        kinds = {each.type for each in parts} & set(TIMES)
+        if self._frames.has_engine_terms or node.function not in COMPARISONS or len(kinds) != 1:
+            return parts
+        kind = to_spark_type(kinds.pop())
+        for index, part in enumerate(parts):
+            if isinstance(part, Literal) and part.type == STRING:
+                column = node.arguments[index].column().cast(kind)
+                parts[index] = _evaluated(self._frames.session, column) or part
+        return parts
+
+    def _strict(self, node: Node) -> Expression:
+        try:
+            return self._whole(node)
+        except (ExpressionError, _SparkAloneError):
+            self._hopeless.add(id(node))
+            raise
+
+    def _whole(self, node: Node) -> Expression:  # noqa: PLR0911 - one line a kind
+        match node:
+            case Name(parts=parts) if not self._ambiguous:
+                return self._scope.resolve(parts)
+            case Attribute():
+                return self._of_frame(node)
+            case Constant(literal=literal):
+                return self._constant(literal)
+            case Casted(child=child, type=target, lenient=lenient):
+                return self._checked(build.cast(self._strict(child), target, lenient=lenient))
+            case Applied():
+                return self._call(node)
+            case Text(sql=sql):
+                return self._parsed(sql)
+            case _:
+                raise _SparkAloneError
+
+    def _call(self, node: Applied) -> Expression:
+        if not node.arguments and node.function in FOLDED:
+            return self._moment(node.function)
+        arguments = [self._strict(each) for each in node.arguments]
+        if node.function == "get" and isinstance(arguments[1], Literal):
+            return self._inside(arguments[0], arguments[1])
+        return self._checked(build.call(node.function, arguments))
+
+    def _parsed(self, text: str) -> Expression:
+        found = parse_expression(text, self._scope, now_ms=self._now_ms)
+        if not self._frames.has_engine_terms:
+            for each in walk(found):
+                self._checked(each)
+                if isinstance(each, Literal) and each.type == TIMESTAMP:
+                    raise _SparkAloneError
+        return found
+
+    def _moment(self, function: str) -> Expression:
+        if not self._frames.has_engine_terms:
+            raise _SparkAloneError
+        return self._moments[function]
+
+    def _constant(self, literal: Literal) -> Expression:
+        if literal.type == TIMESTAMP and not self._frames.has_engine_terms:
+            raise _SparkAloneError  # its text is in the session's time zone
+        return literal
+
+    def _inside(self, child: Expression, key: Literal) -> Expression:
+        if isinstance(child, ColumnOfRow) and isinstance(child.type, StructType):
+            field = child.type.get(str(key.value))
+            if field is None:
+                raise _SparkAloneError
+            return ColumnOfRow((*child.path, field.name), field.type, child.relation)
+        return self._checked(build.call("get", [child, key]))
+
+    def _checked(self, tree: Expression) -> Expression:
+        if not self._frames.has_engine_terms and isinstance(tree, Call):
+            types = [each.type for each in tree.arguments]
+            compares = tree.function in COMPARISONS or tree.function == "in"
+            if not (tree.function in _PLAIN_FUNCTIONS or (compares and _compare_alike(types))):
+                raise _SparkAloneError
+        return tree
+
+    def _of_frame(self, node: Attribute) -> Expression:
+        sides = {each.side: each for each in self._scope.relations}
+        source, target = self._frames.source, self._frames.of_target
+        if source is not None and "source" in sides and _has(source, node):
+            return Scope((sides["source"],)).resolve([node.name])
+        own = sides.get("target", sides.get(""))
+        if own is not None and any(_has(frame, node) for frame in target):
+            return Scope((own,)).resolve([node.name])
+        raise _SparkAloneError
+
+    # --- Spark's own ---
+
+    def _own(self, node: Node) -> Expression:
+        """A part that only Spark can evaluate, as far as it must wait for the rows."""
+        column, random = node.column(), is_random(node)
+        sides, frame = self._resolved(column)
+        relations = tuple(r for r in self._scope.relations if r.side in sides)
+        asks_others = has_subqueries(frame)
+        if not sides and not random and not asks_others:
+            constant = _evaluated(self._frames.session, column)
+            if constant is not None:
+                return constant
+        owner = OwnColumn(column, self._frames.session, relations, asks_others)
+        name = f"{PREFIX}{uuid.uuid4().hex[:12]}"
+        text = GivenColumn(column, self._frames).text
+        return SparkExpression(name, text, _type_of(frame, text), sides, not random, owner)
+
+    def _resolved(self, column: Column) -> tuple[frozenset[str], DataFrame]:
+        """The sides whose columns it reads, and a frame that has it alone.
+
+        Raises:
+            AnalysisException: it names what none of them has.
+        """
+        relations = self._scope.relations
+        try:
+            whole = self._over(column, relations)
+        except AnalysisException as error:
+            ambiguous = (error.getCondition() or "").startswith("AMBIGUOUS")
+            frame = None if ambiguous else self._over_source_frame(column)
+            if frame is None:
+                raise
+            return frozenset({"source"}), frame
+        for some in ((), *((each,) for each in relations if len(relations) > 1)):
+            try:
+                return frozenset(each.side for each in some), self._over(column, some)
+            except AnalysisException:
+                continue
+        return frozenset(each.side for each in relations), whole
+
+    def _over(self, column: Column, relations: Sequence[Relation]) -> DataFrame:
+        return _resolved(no_rows(self._frames.session, relations), column)
+
+    def _over_source_frame(self, column: Column) -> DataFrame | None:
+        """The column over the source as only its own frame knows it; None where it does not."""
+        has_source = any(each.side == "source" for each in self._scope.relations)
+        if self._frames.source is None or not has_source:
+            return None
+        try:
+            return _resolved(self._frames.source, column)
+        except AnalysisException:
+            return None
+
+
+def _resolved(frame: DataFrame, column: Column) -> DataFrame:
+    """Connect resolves a frame when its schema is asked for."""
+    found = frame.select(column.alias("value"))
+    _ = found.schema
+    return found
+
+
+def _type_of(frame: DataFrame, text: str) -> DataType:
+    kind = frame.schema.fields[0].dataType
+    try:
+        return type_from_json(json.loads(kind.json()))
+    except InvalidSchemaError as error:
+        what = f"{text[:200]} gives a {kind.simpleString()}, which no column can have."
+        raise ExpressionError(what, "Cast it.") from error
+
+
+def _evaluated(session: SparkSession, column: Column) -> Literal | None:
+    """The value of a column that reads nothing; None where a literal cannot hold it."""
+    table = session.range(1).select(column.alias("value")).toArrow()
+    field = session.range(0).select(column.alias("value")).schema.fields[0]
+    try:
+        data_type = type_from_json(json.loads(field.dataType.json()))
+    except InvalidSchemaError:
+        return None
+    if is_complex(data_type) or pa.types.is_duration(table.column(0).type):
+        return None
+    value: Any = table.column(0)[0].as_py()
+    if isinstance(value, datetime) and data_type == TIMESTAMP:
+        value = value.astimezone(UTC)
+    return Literal(value, data_type)
+
+
+def _compare_alike(types: Sequence[DataType]) -> bool:
+    """Whether values of these types are compared without a cast that settings decide about."""
+    known = {each for each in types if each != VOID}
+    return all(map(is_numeric, known)) or len(known) <= 1
+
+
+def _has(frame: DataFrame, node: Attribute) -> bool:
+    """Whether `frame["name"]` gave the column."""
+    if is_remote(frame.sparkSession):
+        inside: Any = frame
+        return node.key in _plan_ids(inside._plan)
+    output = analysed_plan(frame).output()
+    return any(each.exprId().id() == node.key for each in iter_seq(output))
+
+
+def _plan_ids(plan: Any) -> set[object]:  # noqa: ANN401 - Connect's plans
+    found: set[object] = set()
+    pending = [plan]
+    while pending:
+        here = pending.pop()
+        if here is not None:
+            found.add(here._plan_id)
+            pending.append(getattr(here, "_child", None))
+    return found

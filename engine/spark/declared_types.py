@@ -1,0 +1,75 @@
+"""What a table says of its columns, kept by a scan of its files: Spark's own scans call all nullable.
+
+Spark Connect cannot be told: its frames stay nullable.
+"""
+
+import json
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from engine.schema.types import DataType, StructField, StructType, type_to_json
+from engine.spark.columns import column, loosened
+from engine.spark.jvm import (
+    analysed_plan,
+    column_of,
+    data_type,
+    expression_of,
+    frame_over,
+    iter_seq,
+    scala_seq,
+    sql_package,
+)
+from engine.spark.session import is_remote
+
+_HIDDEN = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
+"""How metadata begins that is for writers alone."""
+
+
+def with_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
+    """The frame of one scan of files with the nullability that a schema of the same columns says."""
+    session = raw.sparkSession
+    strict = {each.name: each for each in schema if not each.nullable or _is_strict(each.type)}
+    if not strict or is_remote(session):
+        return raw
+    plan = analysed_plan(raw)
+    attributes = [_declared(each, strict, session) for each in iter_seq(plan.output())]
+    found = plan.copy(
+        plan.relation(),
+        scala_seq(attributes, session),
+        plan.catalogTable(),
+        plan.isStreaming(),
+        plan.stream(),
+    )
+    return frame_over(found, session)
+
+
+def declared_column(each: StructField, session: SparkSession, *, certain: bool) -> Column:
+    """The column of a frame under what the table says of it; `certain` says that no null is in it."""
+    found = column(each.name)
+    if not each.nullable and certain and not is_remote(session):
+        found = _known_not_null(found, session)
+    return found.alias(each.name, metadata=shown_metadata(each))
+
+
+def shown_metadata(each: StructField) -> dict[str, object]:
+    """What readers may see of a column's metadata: its comment and their like."""
+    return {key: value for key, value in each.metadata.items() if not key.startswith(_HIDDEN)}
+
+
+def _known_not_null(value: Column, session: SparkSession) -> Column:
+    known = sql_package(session).catalyst.expressions.KnownNotNull(expression_of(value, session))
+    return column_of(known, session)
+
+
+def _declared(attribute: Any, strict: dict[str, StructField], session: SparkSession) -> Any:  # noqa: ANN401
+    each = strict.get(attribute.name())
+    if each is None:
+        return attribute
+    kind = data_type(json.dumps(type_to_json(each.type)), session)
+    return attribute.withDataType(kind).withNullability(each.nullable)
+
+
+def _is_strict(declared: DataType) -> bool:
+    """Whether something inside it cannot be null."""
+    return loosened(declared) != declared

@@ -1,0 +1,290 @@
+"""What Spark says when it fails, as the engine's errors: the one place that translates its exceptions.
+
+The whole chain of causes decides which error it is. Both of its ends are in the message, all of it is
+in the error's facts (`causes`), and the stack traces are in the log.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import (
+    BadRowsError,
+    DataFileError,
+    DataFileMissingError,
+    EngineError,
+    InvariantViolationError,
+    RequestError,
+    StorageError,
+)
+from engine.spark.java_causes import SPARK_ERRORS, Cause, causes_of, stack_traces, telling
+from engine.storage.uri import normalise_uri
+
+ROW_CHECK = "LAKE_ROW_CHECK"
+"""Stands on both sides of what `engine.spark.row_checks` says of a row, as JSON."""
+
+_log = logging.getLogger(__name__)
+_ROW_REPORT = re.compile(ROW_CHECK + r"(\{.*?\})" + ROW_CHECK, re.DOTALL)
+_RESTORE = "Restore the file, or restore the table to an earlier version."
+_FILE = (
+    re.compile(r"Path does not exist: (.+?)\.(?:\s*SQLSTATE|\s*\Z)", re.DOTALL),
+    re.compile(r"while reading file (.+?)\.(?=\s|\Z)"),
+    re.compile(r"No such file or directory: (\S+)"),
+    re.compile(r"File (\S+) does not exist"),
+)
+
+
+class SparkJobError(EngineError):
+    """A Spark job failed for a reason that is not the request's."""
+
+    code = "LAKE_SPARK_JOB_FAILED"
+    sqlstate = "XX000"
+
+
+class SparkLostError(EngineError):
+    """Spark, or a part of it, ended while it worked: the machine's trouble, not the request's.
+
+    What was asked for can be run again once Spark has started again.
+    """
+
+    code = "LAKE_SPARK_LOST"
+    sqlstate = "58000"
+
+
+class SparkMemoryError(EngineError):
+    """Spark has less memory than the work needs."""
+
+    code = "LAKE_SPARK_OUT_OF_MEMORY"
+    sqlstate = "53200"
+
+
+class InvalidValueError(RequestError):
+    """A cast or a computation that ANSI SQL refuses."""
+
+    code = "LAKE_INVALID_VALUE"
+    sqlstate = "22018"
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A failure by its signs, and what is said of it; `{told}` are Spark's words."""
+
+    signs: re.Pattern[str]
+    error: type[EngineError]
+    what: str
+    remedy: str
+
+
+_VALUE = _Failure(
+    re.compile(
+        r": (ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|CAST_INVALID_INPUT|CAST_OVERFLOW"
+        r"|CAST_OVERFLOW_IN_TABLE_INSERT|DIVIDE_BY_ZERO|INVALID_ARRAY_INDEX"
+        r"|NUMERIC_VALUE_OUT_OF_RANGE|REMAINDER_BY_ZERO|SCALAR_SUBQUERY_TOO_MANY_ROWS"
+        r"|USER_RAISED_EXCEPTION)(\.\w+)?$",
+        re.MULTILINE,
+    ),
+    InvalidValueError,
+    "A value cannot be computed: {told}",
+    "Correct the value or the expression.",
+)
+_LOST = _Failure(
+    re.compile(
+        r"^(Py4JNetworkError|Connection\w*Error|BrokenPipeError): |Answer from Java side is empty"
+        r"|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|ExecutorLostFailure|FetchFailed|ExecutorDeadException"
+        r"|SparkContext (was|has been) shut ?down|stopped SparkContext"
+        r"|Python worker exited unexpectedly|PYTHON_WORKER_EXITED",
+        re.MULTILINE,
+    ),
+    SparkLostError,
+    "Spark ended while it worked on {where}: {told}",
+    "Run it again once Spark has started again.",
+)
+_REFUSED = _Failure(
+    re.compile(
+        r"Status Code: 40[13]\b|Access ?Denied|AccessControlException|InvalidAccessKeyId"
+        r"|SignatureDoesNotMatch|signature we calculated|NoAuthWithAWS|NoAwsCredentials"
+        r"|CredentialInitialization|Unable to load (AWS )?credentials|AuthenticationFailed"
+        r"|Authorization(Failure|PermissionMismatch)|\b(401 Unauthorized|403 Forbidden)"
+        r"|Permission denied"
+    ),
+    StorageError,
+    "The store of {where} refused Spark: {told}",
+    "Check the credentials that Spark has, and their rights.",
+)
+_MISSING = _Failure(
+    re.compile(r"PATH_NOT_FOUND|FILE_NOT_EXIST|FileNotFoundException|NoSuchKey"),
+    DataFileMissingError,
+    "A data file of {where} is missing: {told}",
+    _RESTORE,
+)
+_UNREACHABLE = _Failure(
+    re.compile(
+        r"UnknownHostException|\bConnectException|SocketTimeoutException|NoRouteToHostException"
+        r"|ConnectTimeoutException|Unable to execute HTTP request|UnknownStoreException"
+        r"|NoSuchBucket"
+    ),
+    StorageError,
+    "The store of {where} cannot be reached by Spark: {told}",
+    "Check the connection and the store's name, then try again.",
+)
+_FULL = _Failure(
+    re.compile("No space left on device|Disk quota exceeded"),
+    StorageError,
+    "A disk that Spark needs for {where} is full: {told}",
+    "Free space where Spark keeps its scratch files and where the table lies.",
+)
+_MEMORY = _Failure(
+    re.compile(r"OutOfMemoryError|Java heap space|GC overhead limit|UNABLE_TO_ACQUIRE_MEMORY"),
+    SparkMemoryError,
+    "Spark ran out of memory on {where}: {told}",
+    "Do less at once, or give Spark more memory (SPARK_DRIVER_MEMORY where it is local).",
+)
+_MALFORMED = _Failure(
+    re.compile("MALFORMED_CSV_RECORD|MALFORMED_RECORD_IN_PARSING"),
+    BadRowsError,
+    "A record of the source cannot be read: {told}",
+    "Correct it, and check the delimiter and the quote.",
+)
+_UNREADABLE = _Failure(
+    re.compile(r"FAILED_READ_FILE|is not a Parquet file|ParquetDecodingException"),
+    DataFileError,
+    "A data file of {where} cannot be read: {told}",
+    _RESTORE,
+)
+_UNKNOWN = _Failure(
+    re.compile(""),
+    SparkJobError,
+    "Spark failed on {where}: {told}",
+    "The log of the worker has all of it; nothing was written.",
+)
+_FAILURES = (
+    _VALUE,
+    _MALFORMED,
+    _MEMORY,
+    _LOST,
+    _REFUSED,
+    _MISSING,
+    _UNREACHABLE,
+    _FULL,
+    _UNREADABLE,
+    _UNKNOWN,
+)
+
+
+@contextmanager
+def in_engine_words(where: str) -> Iterator[None]:
+    """Raise what Spark raises as the engine's error; `where` is the table it works on.
+
+    Raises:
+        EngineError: as `spark_failure`.
+    """
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        raise spark_failure(error, where) from error
+
+
+def spark_failure(error: BaseException, where: str) -> EngineError:
+    """What went wrong in Spark, in the engine's words; its chain of causes is in `causes`.
+
+    Args:
+        error: what Spark raised, one of `SPARK_ERRORS`.
+        where: the table that it worked on.
+
+    Returns:
+        The error of a row check, or of the engine's own code on an executor, as it was raised there;
+        else what `_FAILURES` has for its signs, SparkJobError where it has nothing.
+    """
+    causes = causes_of(error)
+    failure = _of_row_check(causes) or _of_engine(causes) or _of_spark(causes, where)
+    vars(failure)["causes"] = [str(cause) for cause in causes]
+    if not isinstance(failure, RequestError | InvariantViolationError):
+        _log.error("Spark failed on %s: %s\n%s", where, failure.what, stack_traces(error))
+    return failure
+
+
+def _of_spark(causes: tuple[Cause, ...], where: str) -> EngineError:
+    signs, told = "\n".join(map(_sign, telling(causes))), _told(causes)
+    failure = next(each for each in _FAILURES if each.signs.search(signs))
+    place = _file_in(causes) if failure is _MISSING else None
+    if place is None:
+        return failure.error(failure.what.format(where=where, told=told), failure.remedy)
+    return _missing(place, where)
+
+
+def _sign(cause: Cause) -> str:
+    """What tells one failure from another: not the words of an error of Spark's, which quote values."""
+    if (python := cause.python_error) is not None:
+        return f"{python.kind}: {python.text}"
+    return f"{cause.kind}: {cause.condition or cause.text}"
+
+
+def _told(causes: tuple[Cause, ...]) -> str:
+    """The first and the last of the chain that say something of their own."""
+    words = [cause.words for cause in telling(causes)]
+    first, root = words[0], words[-1]
+    text = first if root in first else f"{first.rstrip('.')}. Caused by: {root}"
+    text = text or "no reason was given"
+    return text if text.endswith((".", "!", "?", "…")) else f"{text}."
+
+
+def _file_in(causes: Iterable[Cause]) -> str | None:
+    """The file that Spark looked for, as the engine spells it; None where Spark does not name it."""
+    text = "\n".join(cause.text for cause in causes)
+    path = next((named[1] for each in _FILE if (named := each.search(text))), None)
+    try:
+        return None if path is None else normalise_uri(path)
+    except EngineError:
+        return path
+
+
+def _missing(place: str, where: str) -> EngineError:
+    inside = f"{where.rstrip('/')}/"
+    if place.startswith(inside):
+        msg = f"The data file {place.removeprefix(inside)} of {where} is missing."
+        return DataFileMissingError(msg, _RESTORE)
+    msg = f"The file {place}, which is read for {where}, is missing."
+    return DataFileMissingError(msg, "Restore the file, or read from another place.")
+
+
+def _of_engine(causes: Iterable[Cause]) -> EngineError | None:
+    """An error that the engine's own code raised on an executor."""
+    for cause in causes:
+        python = cause.python_error
+        kind = None if python is None else _engine_errors().get(python.kind)
+        if kind is not None and python is not None:
+            return kind(python.text)
+    return None
+
+
+def _engine_errors() -> dict[str, type[EngineError]]:
+    """The errors that can be made of their text alone, by their full names."""
+    plain = (EngineError.__init__, RequestError.__init__)
+    kinds, left = {}, [EngineError]
+    while left:
+        kind = left.pop()
+        left += kind.__subclasses__()
+        if kind.__init__ in plain:
+            kinds[f"{kind.__module__}.{kind.__qualname__}"] = kind
+    return kinds
+
+
+def _of_row_check(causes: Iterable[Cause]) -> EngineError | None:
+    """What `engine.spark.row_checks` found."""
+    report = next((named[1] for each in causes if (named := _ROW_REPORT.search(each.text))), None)
+    if report is None:
+        return None
+    try:
+        facts: dict[str, Any] = json.loads(report)
+    except ValueError:
+        facts = {"kind": "bad row", "problem": report[:500]}
+    if facts.get("kind") == "violation":
+        msg = f"A row breaks {facts.get('rule')}: {facts.get('values')}. Nothing was written."
+        return InvariantViolationError(msg, "Correct the row, or change the rule.")
+    place = f"Row {facts.get('record')} of {facts.get('file')}" if facts.get("file") else "A row"
+    msg = f"{place} does not fit: {facts.get('problem')}. Nothing was written."
+    return BadRowsError(msg, "Correct it, or have bad rows dropped.", field="source")

@@ -1,0 +1,139 @@
+"""Which tables a DataFrame reads, and at which version: what its analysed plan scans."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from engine.spark.jvm import analysed_plan, iter_seq
+from engine.spark.session import is_remote
+
+TABLE_MARK, VERSION_MARK = "lake.table", "lake.version"
+"""Options that a scan carries in the plan; Spark's Parquet reader does not know them."""
+_SHOWN_PATHS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """A scan of files.
+
+    `place` is a table's, or of files or a directory that may be inside one. `version` is None where
+    the plan does not say it. `text` is SQL that only the server of Spark Connect will understand.
+    """
+
+    place: str = ""
+    version: int | None = None
+    text: str = ""
+
+
+def reads_of(frame: DataFrame) -> list[TableRead]:
+    """What the frame scans, its subqueries included.
+
+    Rows that were checkpointed or came from the program itself no longer say where they are from.
+    """
+    if is_remote(frame.sparkSession):
+        return list(_remote_reads(_message(frame)))
+    return list(_classic_reads(analysed_plan(frame)))
+
+
+def has_subqueries(frame: DataFrame) -> bool:
+    """Whether an expression in it asks another query."""
+    if is_remote(frame.sparkSession):
+        plan = str(_message(frame)).lower()
+        return "subquery_expression" in plan or "select" in plan
+    return bool(analysed_plan(frame).subqueriesAll().size())
+
+
+def _classic_reads(plan: Any) -> Iterator[TableRead]:  # noqa: ANN401 - the JVM's
+    leaves = list(iter_seq(plan.collectLeaves()))
+    for subquery in iter_seq(plan.subqueriesAll()):
+        leaves.extend(iter_seq(subquery.collectLeaves()))
+    for leaf in leaves:
+        kind = str(leaf.nodeName())
+        if kind == "LogicalRelation":
+            yield from _of_files(leaf.relation())
+        elif kind.startswith(("RelationV2", "DataSourceV2Relation")):
+            yield from _of_source(leaf)
+
+
+def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
+    if not str(relation.getClass().getName()).endswith(".HadoopFsRelation"):
+        return
+    mark = _option(relation.options(), TABLE_MARK)
+    if mark is not None:
+        version = _option(relation.options(), VERSION_MARK)
+        yield TableRead(mark, int(version) if version else None)
+        return
+    location = relation.location()
+    if "sql.delta" in str(location.getClass().getName()):  # of delta-spark
+        yield TableRead(str(location.path().toString()), _version_of(location))
+        return
+    roots = location.rootPaths()
+    for index in range(min(roots.size(), _SHOWN_PATHS)):
+        yield TableRead(str(roots.apply(index).toString()))
+
+
+def _version_of(location: Any) -> int | None:  # noqa: ANN401 - a file index of delta-spark
+    try:
+        return int(location.getSnapshot().version())
+    except (Py4JError, PySparkException):
+        return None
+
+
+def _of_source(leaf: Any) -> Iterator[TableRead]:  # noqa: ANN401
+    path = leaf.options().get("path")
+    if path is not None:
+        yield TableRead(str(path))
+
+
+def _option(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of Scala's
+    found = options.get(name)
+    return str(found.get()) if found.isDefined() else None
+
+
+# --- Spark Connect ---
+
+
+def _message(frame: DataFrame) -> Any:  # noqa: ANN401 - protocol buffers
+    """The plan as it is sent to the server."""
+    inside: Any = frame
+    return inside._plan.to_proto(inside.sparkSession.client)
+
+
+def _remote_reads(message: Any) -> Iterator[TableRead]:  # noqa: ANN401 - protocol buffers
+    pending = [message]
+    while pending:
+        here = pending.pop()
+        for descriptor, value in here.ListFields():
+            if descriptor.name == "data_source":
+                yield from _of_remote_source(value)
+            elif descriptor.name == "named_table":
+                yield TableRead(text=f"TABLE {value.unparsed_identifier}")
+            elif descriptor.name == "sql":
+                yield TableRead(text=str(value.query))
+            elif descriptor.name == "expression_string" and "select" in str(value).lower():
+                yield TableRead(text=str(value))
+            pending.extend(_messages(value))
+
+
+def _messages(value: Any) -> Sequence[Any]:  # noqa: ANN401
+    if hasattr(value, "ListFields"):
+        return [value]
+    if hasattr(value, "values"):  # a map
+        return [each for each in value.values() if hasattr(each, "ListFields")]
+    if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
+        return []
+    return [each for each in value if hasattr(each, "ListFields")]
+
+
+def _of_remote_source(source: Any) -> Iterator[TableRead]:  # noqa: ANN401
+    options = {str(key).lower(): str(value) for key, value in source.options.items()}
+    if TABLE_MARK in options:
+        version = options.get(VERSION_MARK)
+        yield TableRead(options[TABLE_MARK], int(version) if version else None)
+        return
+    for path in [*source.paths, *([options["path"]] if "path" in options else [])]:
+        yield TableRead(str(path))

@@ -1,0 +1,121 @@
+"""The chain of causes of an exception that came out of Spark, link by link.
+
+Spark's own words are often about the outermost link only: what a store, a file or a Python worker
+said stands further in.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped] # it has no types
+from pyspark.errors import PySparkException
+
+SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
+"""What a call of Spark raises: its own errors, and those of a connection to a JVM that is gone."""
+
+_MAX_CAUSES = 20
+_MAX_TEXT = 100_000
+_MAX_FACT = 1000
+_MAX_SHOWN = 500
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)?)\] ?")
+_WRAPPER = re.compile(
+    r"Job aborted|Job \d+ cancelled|Exception thrown in|Task failed while writing"
+    r"|[\w.$]+(Exception|Error)(: |$)|$"
+)
+_FRAME = re.compile(r'\s+File ".*", line \d+')
+_TRACE = re.compile(
+    r"\s*SQLSTATE: |\s+at [\w.$/]+\(|\s+\.\.\. \d+ more|Driver stacktrace|Caused by: "
+)
+_PYTHON_ERROR = re.compile(r"([A-Za-z_][\w.]*)(?:: (.*))?\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonError:
+    """An error that Python code raised on an executor: its full name and its text."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One link of a chain of exceptions: the class that was raised and what it said."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        """Both in one line, bounded."""
+        return f"{self.kind}: {' '.join(self.text.split())}"[:_MAX_FACT]
+
+    @property
+    def condition(self) -> str:
+        """Spark's name of the error, `FAILED_READ_FILE.FILE_NOT_EXIST`; empty where it has none."""
+        named = (_CONDITION.search if self.is_wrapper else _CONDITION.match)(self.text)
+        return "" if named is None else named[1]
+
+    @property
+    def is_wrapper(self) -> bool:
+        """Whether it says nothing but that something else failed."""
+        return _WRAPPER.match(self.text) is not None
+
+    @property
+    def python_error(self) -> PythonError | None:
+        """What a traceback in its text ends with, None where there is none."""
+        lines = self.text.splitlines()
+        frames = [n for n, line in enumerate(lines) if _FRAME.match(line)]
+        after = range(frames[-1] + 1, len(lines)) if frames else range(0)
+        start = next((n for n in after if lines[n][:1].strip()), None)
+        if start is None:
+            return None
+        end = next((n for n in after if n > start and _TRACE.match(lines[n])), len(lines))
+        named = _PYTHON_ERROR.match("\n".join(lines[start:end]).strip())
+        return None if named is None else PythonError(named[1], named[2] or "")
+
+    @property
+    def words(self) -> str:
+        """What it says in one line, bounded, without traces."""
+        if (python := self.python_error) is not None:
+            return _line(f"{python.kind.rpartition('.')[2]}: {python.text}")
+        lines = self.text.splitlines()
+        end = next((n for n, line in enumerate(lines) if _TRACE.match(line)), len(lines))
+        return _line(re.sub(r"\s*SQLSTATE: \w+\s*$", "", "\n".join(lines[:end])))
+
+
+def causes_of(error: BaseException) -> tuple[Cause, ...]:
+    """The chain of a Spark error, outermost first; of an error that is not Java's, that one alone."""
+    java = error.java_exception if isinstance(error, Py4JJavaError) else None
+    java = getattr(error, "_origin", None) if java is None else java
+    return tuple(_walk(java)) or (Cause(type(error).__name__, str(error)[:_MAX_TEXT]),)
+
+
+def telling(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
+    """The links that say something of their own; all of them where none does."""
+    return tuple(each for each in causes if not each.is_wrapper) or causes
+
+
+def stack_traces(error: BaseException) -> str:
+    """All that Java said of an error: every stack trace, causes among them."""
+    try:
+        return str(getattr(error, "_stackTrace", None) or error)
+    except SPARK_ERRORS:  # Java is asked for them, and may be gone
+        return type(error).__name__
+
+
+def _walk(java: Any) -> Iterator[Cause]:  # noqa: ANN401 - a Java object
+    for _ in range(_MAX_CAUSES):
+        if java is None:
+            return
+        try:
+            kind, text = str(java.getClass().getName()), java.getMessage()
+            java = java.getCause()
+        except SPARK_ERRORS:  # Java is gone: what was read of the chain stays
+            return
+        yield Cause(kind, (text or "")[:_MAX_TEXT])
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MAX_SHOWN else f"{line[:_MAX_SHOWN]}…"

@@ -1,0 +1,146 @@
+"""What Spark alone can evaluate, computed into columns beside the rows it is asked of.
+
+The caller wrote it in a session whose names, functions, time zone and ANSI mode may not be the
+engine's. So it is resolved there, once, and the rows come back with its value.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.expressions.scope import Relation
+from engine.expressions.traits import spark_expressions
+from engine.expressions.tree import Expression, SparkExpression
+from engine.spark.columns import column, quoted, to_spark_type
+from engine.spark.jvm import analysed_plan, frame_over
+from engine.spark.session import is_remote
+
+
+@dataclass(frozen=True)
+class OwnColumn:
+    """A column of the caller's, its session, and the relations that it may name columns of."""
+
+    column: Column
+    session: SparkSession
+    relations: tuple[Relation, ...]
+    asks_others: bool = False
+
+
+def with_own_columns(
+    rows: DataFrame, trees: Iterable[Expression], only: Column | None = None
+) -> DataFrame:
+    """The rows with a column for everything in the trees that Spark alone can evaluate.
+
+    Columns of a relation with a side stand in a frame of that alias. Rows that are not among `only`
+    have null instead.
+    """
+    groups: dict[tuple[Relation, ...], dict[str, OwnColumn]] = {}
+    for node in (node for tree in trees for node in spark_expressions(tree)):
+        owner = _owner(node)
+        groups.setdefault(owner.relations, {})[node.name] = owner
+    for relations, owners in groups.items():
+        rows = _computed(rows, relations, owners, only)
+    return rows
+
+
+def _computed(
+    rows: DataFrame,
+    relations: tuple[Relation, ...],
+    owners: Mapping[str, OwnColumn],
+    only: Column | None,
+) -> DataFrame:
+    known = frozenset(rows.columns)
+    new = [
+        (each.column if only is None else F.when(only, each.column)).alias(name)
+        for name, each in owners.items()
+        if name not in known
+    ]
+    if not new:
+        return rows
+    session = next(iter(owners.values())).session
+    named, helpers = _named(in_session(rows, session), relations)
+    found = named.select(F.col("*"), *new).drop(*helpers)
+    return in_session(found, rows.sparkSession)
+
+
+def with_source_columns(source: DataFrame, nodes: Iterable[SparkExpression]) -> DataFrame:
+    """The source of a MERGE with a column for each of these, in the frame that the caller knows."""
+    owners = {node.name: _owner(node) for node in nodes}
+    if not owners:
+        return source
+    session = next(iter(owners.values())).session
+    new = [each.column.alias(name) for name, each in owners.items()]
+    found = in_session(source, session).select(F.col("*"), *new)
+    return in_session(found, source.sparkSession)
+
+
+def subqueries_of(node: SparkExpression) -> DataFrame | None:
+    """A frame that scans what the expression's own subqueries do; None where it has none."""
+    owner = _owner(node)
+    if not owner.asks_others:
+        return None
+    return no_rows(owner.session, owner.relations).select(owner.column)
+
+
+def no_rows(session: SparkSession, relations: Sequence[Relation]) -> DataFrame:
+    """A frame without rows, in which a caller's column finds what `with_own_columns` would give it."""
+    frames = [_empty(session, each) for each in relations]
+    if not frames:
+        return session.range(0).select()
+    joined = frames[0]
+    for frame in frames[1:]:
+        joined = joined.crossJoin(frame)
+    return _named(joined, relations)[0]
+
+
+def in_session(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same rows as a frame of another session of this application, as they were resolved."""
+    if is_remote(session) or frame.sparkSession is session:
+        return frame
+    return frame_over(analysed_plan(frame), session)
+
+
+def _owner(node: SparkExpression) -> OwnColumn:
+    if not isinstance(node.value, OwnColumn):
+        msg = f"{node.text} was not made from a column"
+        raise TypeError(msg)
+    return node.value
+
+
+def _empty(session: SparkSession, relation: Relation) -> DataFrame:
+    nothing = session.range(0).select(
+        *[F.lit(None).cast(to_spark_type(f.type)).alias(f.name) for f in relation.schema]
+    )
+    return nothing.alias(relation.side) if relation.side else nothing
+
+
+def _named(frame: DataFrame, relations: Sequence[Relation]) -> tuple[DataFrame, list[str]]:
+    """The frame with a struct of each relation's columns under each of its names, and those names.
+
+    `t.id` then finds the field of a column `t`, whatever the engine calls the relation. A name that
+    some column has too is the column's.
+    """
+    taken = {name.lower() for each in relations for name in each.schema.names}
+    new: dict[str, Column] = {}
+    for name, relation in _names(relations):
+        if name.lower() not in taken:
+            new[name] = F.struct(*map(_column_of(relation), relation.schema.names))
+            taken.add(name.lower())
+    if not new:
+        return frame, []
+    return frame.select(F.col("*"), *[each.alias(name) for name, each in new.items()]), list(new)
+
+
+def _names(relations: Sequence[Relation]) -> Iterator[tuple[str, Relation]]:
+    for relation in relations:
+        for name in relation.names:
+            if name and name.lower() != relation.side and relation.schema.names:
+                yield name, relation
+
+
+def _column_of(relation: Relation) -> Callable[[str], Column]:
+    if not relation.side:
+        return lambda name: column(name).alias(name)
+    return lambda name: F.col(f"{relation.side}.{quoted(name)}").alias(name)

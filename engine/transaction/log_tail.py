@@ -1,0 +1,203 @@
+"""Where the log stands: what landed after a version, and whether nothing was cleaned away unseen.
+
+Log cleanup deletes what lies before a checkpoint, the oldest version first. So while the commit of
+a version is there, and no checkpoint lies above it, a missing successor means that the version is
+the latest. Where either fails the log is listed: a put-if-absent into a hole that cleanup left would
+succeed and be lost.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+from engine.errors import (
+    CommitOutcomeUnknownError,
+    FileMissingError,
+    LogCleanedError,
+    LogGapError,
+    TableNotFoundError,
+    TableReplacedError,
+    VersionNotFoundError,
+)
+from engine.log.commits import Commit, list_versions, read_commit
+from engine.log.paths import commit_path
+from engine.log.replay import TableState, load_state, load_table_state
+from engine.log.segment import STATES, LogFile, list_log_files, newer_segment, read_hint
+from engine.log.tip import Tip, is_another_log, is_same_log
+from engine.storage.base import Store
+
+_BACKLOG, _READERS, _WINDOW = 4, 8, 64
+
+
+def iter_newer(store: Store, version: int) -> Iterator[Commit]:
+    """Every commit after a version, in order, until there is none. A backlog is read ahead.
+
+    Raises:
+        LogCleanedError: later versions exist, but their commits have been cleaned away.
+    """
+    found = 0
+    while (commit := next_commit(store, version)) is not None:
+        yield commit
+        version, found = commit.version, found + 1
+        if found >= _BACKLOG:
+            for later in _read_ahead(store, version):
+                yield later
+                version = later.version
+
+
+def next_commit(store: Store, version: int) -> Commit | None:
+    """The commit that followed a version, None where that version is the latest.
+
+    Raises:
+        LogCleanedError: later versions exist, but their commits have been cleaned away.
+        TableReplacedError: the log does not reach that version any more.
+    """
+    try:
+        return read_commit(store, version + 1)
+    except FileMissingError:
+        if _is_latest(store, version):
+            return None
+    newest = newest_version(store, version)
+    if newest < version:
+        raise TableReplacedError(store.root, version)
+    if newest == version:
+        return None
+    if store.stat(commit_path(version + 1)) is not None:
+        return next_commit(store, version)
+    what = (
+        f"Versions {version + 1} to {newest} of {store.root} were committed and cleaned away after"
+        f" this transaction read version {version}: what they changed cannot be checked."
+        " Nothing was written."
+    )
+    raise LogCleanedError(what, "Run it again on the latest version.")
+
+
+def check_in_place(store: Store, read: TableState, validated: Tip | None = None) -> Tip | None:
+    """Make sure that the table is still the one that was read, and not another one in its place.
+
+    The commit of the version read tells, and that of the last winner. Where the first was cleaned
+    away, or says nothing of itself, the files tell that the log now makes of the version read.
+
+    Args:
+        store: the table's.
+        read: the version read.
+        validated: the last winner, None where there is none.
+
+    Returns:
+        The tip of the last of the two as it is now, None where it is gone.
+
+    Raises:
+        TableReplacedError: it is not.
+        LogCleanedError: nobody can say: the log was cleaned meanwhile.
+    """
+    file = store.stat(read.tip.file.path) if read.tip else None
+    if read.tip is not None and file is not None and is_another_log(store, read.tip, file):
+        raise TableReplacedError(store.root, read.version)
+    if read.tip is None or file is None or not is_same_log(store, read.tip, file):
+        _check_continued(store, read, read.version if validated is None else validated.version)
+    if validated is not None:
+        file = store.stat(validated.file.path)
+        if file is not None and not is_same_log(store, validated, file):
+            raise TableReplacedError(store.root, validated.version)
+    tip = validated or read.tip
+    return replace(tip, file=file) if tip is not None and file is not None else None
+
+
+def check_landed(store: Store, committed_version: int, before: Tip | None = None) -> None:
+    """Make sure that a commit just written continues the log, and fills no hole that cleanup left.
+
+    Args:
+        store: the table's.
+        committed_version: the version just written.
+        before: the version before it, as it was right before.
+
+    Raises:
+        CommitOutcomeUnknownError: the log was cleaned past that version meanwhile, or is another's.
+    """
+    version = committed_version - 1
+    file = store.stat(commit_path(version)) if version >= 0 else None
+    if file is not None and before is not None and not is_same_log(store, before, file):
+        what = (
+            f"Version {committed_version} was written to {store.root} while another table was put"
+            f" in the place of the one that was read: it follows that one's version {version}."
+        )
+        raise CommitOutcomeUnknownError(what, "Look at the table before you run it again.")
+    if version < 0 or file is not None:
+        return
+    states = _states(store, version)
+    if any(each.version == version for each in states):
+        return
+    newest = max((each.version for each in states), default=-1)
+    what = (
+        f"Version {committed_version} of {store.root} was written while the log was being cleaned:"
+        f" the log goes up to {newest}, and may have held another version {committed_version}."
+    )
+    raise CommitOutcomeUnknownError(what, "Look at the table before you run it again.")
+
+
+def newest_version(store: Store, from_version: int = 0) -> int:
+    """The newest version that a commit or checkpoint of the log names, -1 where there is none."""
+    return max((each.version for each in _states(store, from_version)), default=-1)
+
+
+def _read_ahead(store: Store, version: int) -> Iterator[Commit]:
+    """The commits that follow a version without a gap, as far as they are there now."""
+    listed = list_versions(store, version + 1)
+    run = [each for place, each in enumerate(listed) if each == version + 1 + place]
+    with ThreadPoolExecutor(_READERS) as pool:
+        for start in range(0, len(run), _WINDOW):
+            yield from pool.map(partial(read_commit, store), run[start : start + _WINDOW])
+
+
+def _is_latest(store: Store, version: int) -> bool:
+    """True is proof, for a version whose successor was not found before this was asked.
+
+    A successor that was lost, or that the store does not show yet, has successors of its own.
+    """
+    hint = read_hint(store)
+    passed_over = hint is not None and hint > version
+    if version < 0 or passed_over or store.stat(commit_path(version)) is None:
+        return False
+    return store.stat(commit_path(version + 2)) is None
+
+
+def _check_continued(store: Store, read: TableState, validated_version: int) -> None:
+    """Make sure that the log makes of the version read what was read.
+
+    Where it no longer makes that version, it must lead from there to the files of the one validated:
+    not as much, since a later commit may have removed what told two logs apart.
+    """
+    try:
+        if not read.is_same(load_table_state(store, read.version)):
+            raise TableReplacedError(store.root, read.version)
+        return
+    except (VersionNotFoundError, LogGapError):
+        pass  # it was cleaned away
+    except TableNotFoundError as error:
+        raise TableReplacedError(store.root, read.version) from error
+    try:
+        expected = _continued(store, read, validated_version)
+        now = load_table_state(store, validated_version)
+    except (TableNotFoundError, VersionNotFoundError, LogGapError) as error:
+        raise TableReplacedError(store.root, read.version) from error
+    if not expected.has_same_files(now):
+        raise TableReplacedError(store.root, read.version)
+
+
+def _continued(store: Store, read: TableState, version: int) -> TableState:
+    """The version read, with the commits of the log since then applied to it."""
+    if version == read.version:
+        return read
+    later = newer_segment(list_log_files(store, read.version), read.version)
+    if later is None:
+        what = (
+            f"The log of {store.root} was cleaned past version {read.version}, which was read:"
+            " whether it is still the same table cannot be told. Nothing was written."
+        )
+        raise LogCleanedError(what, "Run it again.")
+    return load_state(store, later.until(version), read)
+
+
+def _states(store: Store, from_version: int) -> list[LogFile]:
+    return [each for each in list_log_files(store, from_version) if each.name.kind in STATES]

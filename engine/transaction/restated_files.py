@@ -1,0 +1,89 @@
+"""Files staged again: an `add` of a path that the read version has is a statement about that file."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+from engine.errors import RequestError
+
+
+class LiveFiles(Protocol):
+    """The files of a version; a snapshot has them."""
+
+    def add_files(
+        self, condition: None = None, paths: Sequence[str] | None = None
+    ) -> list[AddFile]:
+        """The adds of these paths, of those that are live."""
+        ...
+
+
+def find_restated_files(
+    live: LiveFiles | None, actions: Iterable[Action], *, reads_nothing: bool
+) -> dict[str, AddFile]:
+    """The live adds, by path, of what is staged again.
+
+    A transaction that read nothing, and adds plain new files with data, appends: it is not held up
+    by loading the table's files.
+    """
+    staged = tuple(actions)
+    adds = [each for each in staged if isinstance(each, AddFile)]
+    removes = any(isinstance(each, RemoveFile) for each in staged)
+    if live is None or not adds or (reads_nothing and not removes and all(map(_is_new, adds))):
+        return {}
+    return {each.path: each for each in live.add_files(paths=[add.path for add in adds])}
+
+
+def with_known_identity(
+    actions: Iterable[Action], live: Mapping[str, AddFile]
+) -> tuple[Action, ...]:
+    """The actions, with the row ids and, where they have none, the statistics of the live files."""
+    return tuple(
+        _identified(each, live[each.path])
+        if isinstance(each, AddFile) and each.path in live
+        else each
+        for each in actions
+    )
+
+
+def check_replaced(actions: Iterable[Action], live: Mapping[str, AddFile]) -> None:
+    """Refuse a live file under another deletion vector that is not removed as it is: it would be there twice.
+
+    Raises:
+        RequestError: which one.
+    """
+    staged = tuple(actions)
+    removed = {each.key for each in staged if isinstance(each, RemoveFile)}
+    for each in staged:
+        if not isinstance(each, AddFile):
+            continue
+        known = live.get(each.path)
+        if known is None or known.key == each.key or known.key in removed:
+            continue
+        what = f"{known.path} is staged with another deletion vector beside the one that it has."
+        raise RequestError(what, "Stage a remove of the file as it is.", field="actions")
+
+
+def read_by_staging(actions: Iterable[Action], live: Mapping[str, AddFile]) -> frozenset[str]:
+    """Paths added again without a `remove`: whoever stages that counts on the file being there."""
+    staged = tuple(actions)
+    removed = {each.path for each in staged if isinstance(each, RemoveFile)}
+    added = {each.path for each in staged if isinstance(each, AddFile)}
+    return frozenset((added & live.keys()) - removed)
+
+
+def _is_new(add: AddFile) -> bool:
+    return add.data_change and add.deletion_vector is None and add.base_row_id is None
+
+
+def _identified(add: AddFile, live: AddFile) -> AddFile:
+    """What is staged says nothing of these where it leaves them out: the file keeps them."""
+    since = add.default_row_commit_version
+    return msgspec.structs.replace(
+        add,
+        base_row_id=live.base_row_id if add.base_row_id is None else add.base_row_id,
+        default_row_commit_version=live.default_row_commit_version if since is None else since,
+        stats=add.stats or live.stats,
+    )

@@ -1,0 +1,169 @@
+"""Conflict errors of other engines: pasted by people, reported by pipelines."""
+
+from typing import Any
+
+from django.db.models import Q
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers, status
+from rest_framework.exceptions import ValidationError
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from engine.conflict_facts import Rule
+from lakeui.api.caller import caller
+from lakeui.api.fields import Int64Field, ObjectField, RecordedChoiceField, RecordedField
+from lakeui.api.of_table import require
+from lakeui.api.permissions import refuse_changes
+from lakeui.api.serializers.request import RequestSerializer
+from lakeui.catalog.access import visible_tables
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.reports.history import pair_history
+from lakeui.conflicts.reports.links import LinkedReport, explain_report, record_report
+from lakeui.conflicts.reports.messages import MAX_REPORT_CHARS
+from lakeui.conflicts.reports.verdict import verdict_of
+
+
+class ExplainRequestSerializer(RequestSerializer):
+    """The error's text. `record` keeps it among the table's conflicts.
+
+    `read_version` and `operation` are of the write that lost, for what the text does not tell.
+    """
+
+    text = serializers.CharField(max_length=MAX_REPORT_CHARS, trim_whitespace=False)
+    table = serializers.CharField(
+        max_length=255, required=False, default="", allow_blank=True, help_text="Its id or name."
+    )
+    record = serializers.BooleanField(required=False, default=False)
+    read_version = serializers.IntegerField(
+        required=False, allow_null=True, default=None, min_value=0, max_value=2**53
+    )
+    operation = serializers.CharField(
+        max_length=100, required=False, default="", allow_blank=True, help_text="MERGE, say."
+    )
+
+
+class MarkSerializer(serializers.Serializer[Any]):
+    """Where a fact stands in the text: its characters from `start` up to `end`."""
+
+    number = serializers.IntegerField()
+    fact = serializers.CharField()
+    start = serializers.IntegerField()
+    end = serializers.IntegerField()
+
+
+class ReportVerdictSerializer(serializers.Serializer[Any]):
+    """What it comes to. `check`: the rule's place among `check_count`; null where none is behind it."""
+
+    headline = serializers.CharField()
+    did = serializers.CharField(help_text="What the winner did, before the table's name.")
+    then = serializers.CharField(help_text="The same, after it.")
+    ignored_rows = serializers.IntegerField(
+        allow_null=True, help_text="New rows of the winner that a commit would have overlooked."
+    )
+    rule = RecordedChoiceField(list(Rule))
+    check = serializers.IntegerField(allow_null=True)
+    check_count = serializers.IntegerField()
+    why = RecordedField(allow_null=True)
+    decided_by = serializers.CharField()
+    decided_why = serializers.CharField()
+    retry = serializers.CharField()
+
+
+class PairHistorySerializer(serializers.Serializer[Any]):
+    """Losses of the pair on the table in 30 days; `passes` would have passed had rows decided."""
+
+    current_operation = RecordedField(allow_null=True, help_text="null: any that lost counts.")
+    winner_operation = serializers.CharField()
+    lost = serializers.IntegerField()
+    lost_lately = serializers.IntegerField(help_text="In 24 hours.")
+    passes = serializers.IntegerField()
+    undecidable = serializers.IntegerField()
+    wasted_ms = Int64Field()
+
+
+class ExplanationSerializer(serializers.Serializer[Any]):
+    """What the text says. `conflict` is null when it tells of none: see `recognised` then."""
+
+    conflict = ObjectField(allow_null=True)
+    format = RecordedField(allow_null=True, help_text="Whose kind of message it is.")
+    marks = MarkSerializer(many=True)
+    verdict = ReportVerdictSerializer(allow_null=True)
+    pair = PairHistorySerializer(allow_null=True)
+    more = serializers.IntegerField(help_text="Other conflicts in the same text.")
+    recognised = serializers.ListField(child=serializers.CharField())
+    table_id = serializers.IntegerField(allow_null=True)
+    table = serializers.CharField(allow_null=True)
+    winning_version = serializers.IntegerField(allow_null=True)
+    found_by = RecordedField(help_text="By what the winner was found in the mirror.")
+    conflict_id = serializers.IntegerField(allow_null=True, help_text="Where it was recorded.")
+
+
+class ConflictExplain(GenericAPIView[Conflict]):
+    """Explain a conflict error of delta-spark, Databricks or delta-rs, whole or inside a log."""
+
+    queryset = Conflict.objects.none()
+    serializer_class = ExplanationSerializer
+    changes_nothing = True  # unless `record` is asked for
+
+    @extend_schema(
+        request=ExplainRequestSerializer,
+        responses={200: ExplanationSerializer, 201: ExplanationSerializer},
+    )
+    def post(self, request: Request) -> Response:
+        """200; with `record`, 201 and the recorded conflict's `Location`."""
+        wanted = ExplainRequestSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        asked = wanted.validated_data
+        table = _table(request, asked["table"])
+        linked = explain_report(asked["text"], visible_tables(request.user), table)
+        if not asked["record"]:
+            return Response(_body(linked, None))
+        refuse_changes(request)
+        require(request, "write", linked.table)
+        return _recorded(request, linked, asked)
+
+
+def _recorded(request: Request, linked: LinkedReport, asked: dict[str, Any]) -> Response:
+    kept = record_report(
+        linked,
+        caller(request),
+        read_version=asked["read_version"],
+        operation=asked["operation"].upper(),
+    )
+    if kept is None:
+        return Response(_body(linked, None))
+    where = reverse("api:conflict", kwargs={"conflict_id": kept.pk}, request=request)
+    return Response(_body(linked, kept), status.HTTP_201_CREATED, headers={"Location": where})
+
+
+def _table(request: Request, text: str) -> Table | None:
+    if not text:
+        return None
+    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    named = Q(name=text) | Q(pk=int(text)) if is_id else Q(name=text)
+    table = visible_tables(request.user).filter(named).first()
+    if table is None:
+        raise ValidationError({"table": ["There is no such table."]})
+    return table
+
+
+def _body(linked: LinkedReport, kept: Conflict | None) -> dict[str, Any]:
+    report, table = linked.report, linked.table
+    body = {
+        "conflict": report.conflict.as_dict() if report.conflict else None,
+        "format": report.format,
+        "marks": report.marks,
+        "verdict": verdict_of(linked),
+        "pair": pair_history(linked),
+        "more": report.more,
+        "recognised": list(report.recognised),
+        "table_id": table.pk if table else None,
+        "table": table.name if table else None,
+        "winning_version": linked.winning_version,
+        "found_by": linked.how or None,
+        "conflict_id": kept.pk if kept else None,
+    }
+    return dict(ExplanationSerializer(body).data)

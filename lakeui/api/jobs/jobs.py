@@ -1,0 +1,159 @@
+"""Jobs: asked for, looked at, cancelled, tried again."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.generics import GenericAPIView, ListAPIView, RetrieveAPIView, get_object_or_404
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.reverse import reverse
+
+from lakeui.api.caller import caller
+from lakeui.api.filtering import asked, refuse_unknown
+from lakeui.api.idempotency import answer_once
+from lakeui.api.of_table import OfTable
+from lakeui.api.schema import IDEMPOTENCY_KEY
+from lakeui.api.serializers.jobs import (
+    JobDetailSerializer,
+    JobEventSerializer,
+    JobRequestSerializer,
+    JobSerializer,
+)
+from lakeui.api.serializers.runs import JobForecastRequestSerializer, JobForecastSerializer
+from lakeui.catalog.named_tables import Reader
+from lakeui.jobs.cancel_retry import cancel_job, retry_job
+from lakeui.jobs.filters import JobFilter, visible_jobs
+from lakeui.jobs.models import Job, JobEvent
+from lakeui.jobs.requests import request_job
+from lakeui.jobs.writers import jobs_changing
+from lakeui.monitoring.outlook import forecast_of
+
+
+def jobs_to_list(jobs: QuerySet[Job]) -> QuerySet[Job]:
+    """Newest first, with what a row shows."""
+    related = ("requested_by", "attempt_rows")
+    return jobs.select_related("table").prefetch_related(*related).order_by("-created_at")
+
+
+def job_to_show(request: Request, job_id: Any) -> Job:
+    """A job the caller may see, with all that its answer holds; else 404."""
+    jobs = visible_jobs(request.user).select_related("table", "requested_by", "schedule")
+    related = ("attempt_rows__stages", "conflicts", "follow_ups", "also_changes")
+    job: Job = get_object_or_404(jobs.prefetch_related(*related), pk=job_id)
+    return job
+
+
+def accepted(request: Request, job: Job) -> Response:
+    """202, and where to look."""
+    shown = job_to_show(request, job.pk)
+    body = JobDetailSerializer(shown, context={"request": request}).data
+    where = reverse("api:job", kwargs={"job_id": job.pk}, request=request)
+    return Response(body, status.HTTP_202_ACCEPTED, headers={"Location": where})
+
+
+class JobList(ListAPIView[Job]):
+    """The jobs on tables you may see, newest first."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobSerializer
+    filterset_class = JobFilter
+
+    def get_queryset(self) -> QuerySet[Job]:
+        return jobs_to_list(visible_jobs(self.request.user))
+
+
+class TableJobList(OfTable, ListAPIView[Job]):
+    """The jobs that change one table, newest first; POST asks for another."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobSerializer
+    filterset_class = JobFilter
+
+    def get_queryset(self) -> QuerySet[Job]:
+        jobs = visible_jobs(self.request.user)  # a script's own table may be another, out of sight
+        return jobs_to_list(jobs.filter(jobs_changing([self.table.pk])))
+
+    @extend_schema(
+        request=JobRequestSerializer,
+        responses={202: JobDetailSerializer},
+        parameters=[IDEMPOTENCY_KEY],
+    )
+    def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Give `kind` with `parameters`, or `sql`. 202 with `Location`: the job is queued."""
+        table = self.table
+        wanted = JobRequestSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return answer_once(
+            request,
+            lambda: accepted(
+                request,
+                request_job(table=table, requested_by=caller(request), **wanted.validated_data),
+            ),
+        )
+
+
+class JobForecast(OfTable):
+    """What a job of a kind would meet on a table if it began now; a dry run says more."""
+
+    serializer_class = JobForecastSerializer
+
+    @extend_schema(
+        parameters=[JobForecastRequestSerializer], responses={200: JobForecastSerializer}
+    )
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        table = self.table
+        wanted = asked(request, JobForecastRequestSerializer)
+        found = forecast_of(table, wanted["kind"], {})
+        return Response(JobForecastSerializer(found).data)
+
+
+class JobDetail(RetrieveAPIView[Job]):
+    """One job with its attempts, metrics, plan and error."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobDetailSerializer
+
+    def get_object(self) -> Job:
+        refuse_unknown(self.request, frozenset())
+        return job_to_show(self.request, self.kwargs["job_id"])
+
+
+class JobEventList(ListAPIView[JobEvent]):
+    """A job's log, oldest first; empty where the job names tables that you may not see."""
+
+    queryset = JobEvent.objects.none()
+    serializer_class = JobEventSerializer
+
+    def get_queryset(self) -> QuerySet[JobEvent]:
+        job = get_object_or_404(visible_jobs(self.request.user), pk=self.kwargs["job_id"])
+        events = JobEvent.objects.filter(job=job).order_by("id")
+        return events if Reader(self.request.user).may_read(job) else events.none()
+
+
+class JobCancel(GenericAPIView[Job]):
+    """Ask a job to stop: it is `cancelling` until its tasks have ended, then `cancelled`.
+
+    Once its commit began it is too late, and it will say so.
+    """
+
+    queryset = Job.objects.none()
+    serializer_class = JobDetailSerializer
+
+    @extend_schema(request=None, responses={202: JobDetailSerializer})
+    def post(self, request: Request, job_id: Any) -> Response:
+        job = get_object_or_404(visible_jobs(request.user), pk=job_id)
+        return accepted(request, cancel_job(job, caller(request)))
+
+
+class JobRetry(GenericAPIView[Job]):
+    """Ask again for what a failed, conflicted or cancelled job did not do: a new job."""
+
+    queryset = Job.objects.none()
+    serializer_class = JobDetailSerializer
+
+    @extend_schema(request=None, responses={202: JobDetailSerializer}, parameters=[IDEMPOTENCY_KEY])
+    def post(self, request: Request, job_id: Any) -> Response:
+        job = get_object_or_404(visible_jobs(request.user).select_related("table"), pk=job_id)
+        return answer_once(request, lambda: accepted(request, retry_job(job, caller(request))))

@@ -1,0 +1,134 @@
+"""What runs the lake: alerts, workers, queues, Spark, jobs by the hour, the mirror."""
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from lakeui.api.caller import caller
+from lakeui.api.fields import Int64Field, RecordedField
+from lakeui.api.filtering import refuse_unknown
+from lakeui.catalog.access import visible_tables
+from lakeui.monitoring.alerts import current_alerts
+from lakeui.monitoring.operations import queues
+from lakeui.monitoring.worker_state import spark_sum, throughput, worker_states
+
+_LAGGING = 10
+
+
+class AlertSerializer(serializers.Serializer[Any]):
+    """One thing that is wrong now, by the rule that says so."""
+
+    code = serializers.CharField()
+    severity = serializers.CharField()
+    title = serializers.CharField()
+    remedy = serializers.CharField()
+    since = serializers.DateTimeField(allow_null=True)
+    table_id = serializers.IntegerField(allow_null=True)
+    job_id = serializers.CharField(allow_null=True)
+
+
+class QueueSerializer(serializers.Serializer[Any]):
+    """Jobs that wait for one kind of worker, and those that run there."""
+
+    name = serializers.CharField()
+    waiting = serializers.IntegerField()
+    running = serializers.IntegerField()
+    oldest_waiting_at = serializers.DateTimeField(allow_null=True)
+    last_heartbeat_at = serializers.DateTimeField(allow_null=True)
+
+
+class WorkerSerializer(serializers.Serializer[Any]):
+    """What a worker said of itself last. Spark's numbers are null where it has none."""
+
+    name = serializers.CharField(source="report.name")
+    queue = serializers.CharField(source="report.queue")
+    is_here = serializers.BooleanField()
+    slots = serializers.IntegerField(source="report.slots")
+    busy = serializers.IntegerField()
+    started_at = serializers.DateTimeField(source="report.started_at")
+    seen_at = serializers.DateTimeField(source="report.seen_at")
+    spark_version = RecordedField(source="report.spark_version")
+    spark_master = RecordedField(source="report.spark_master")
+    executors = serializers.IntegerField(source="report.executors", allow_null=True)
+    cores = serializers.IntegerField(source="report.cores", allow_null=True)
+    busy_cores = serializers.IntegerField(source="report.busy_cores", allow_null=True)
+    active_stages = serializers.IntegerField(source="report.active_stages", allow_null=True)
+    jobs = serializers.SerializerMethodField(help_text="Those it runs that you may see.")
+
+    def get_jobs(self, state: Any) -> list[str]:
+        return [str(job.pk) for job in state.jobs]
+
+
+class SparkSerializer(serializers.Serializer[Any]):
+    """All Spark workers together."""
+
+    executors = serializers.IntegerField()
+    cores = serializers.IntegerField()
+    busy_cores = serializers.IntegerField()
+    active_stages = serializers.IntegerField()
+
+
+class HourSerializer(serializers.Serializer[Any]):
+    """Jobs that ended in an hour, by how."""
+
+    start = serializers.DateTimeField()
+    succeeded = serializers.IntegerField()
+    conflicted = serializers.IntegerField()
+    failed = serializers.IntegerField()
+    cancelled = serializers.IntegerField()
+
+
+class MirroredSerializer(serializers.Serializer[Any]):
+    """When a table's log was last looked at."""
+
+    table_id = serializers.IntegerField(source="pk")
+    table = serializers.CharField(source="name")
+    version = serializers.IntegerField(allow_null=True)
+    mirrored_at = serializers.DateTimeField()
+    mirror_error = RecordedField()
+
+
+class MonitoringSerializer(serializers.Serializer[Any]):
+    """The state of the installation, on the tables you may see."""
+
+    alerts = AlertSerializer(many=True)
+    queues = QueueSerializer(many=True)
+    workers = WorkerSerializer(many=True)
+    spark = SparkSerializer(allow_null=True)
+    hours = HourSerializer(many=True, help_text="The last 24, the one that runs last.")
+    mean_wait_ms = Int64Field(
+        allow_null=True, help_text="For a worker, of the latest 500 jobs of these hours."
+    )
+    longest_wait_ms = Int64Field(allow_null=True)
+    mirror = MirroredSerializer(many=True, help_text="The 10 tables checked longest ago.")
+    unread_tables = serializers.IntegerField()
+
+
+class Monitoring(APIView):
+    """Alerts, workers, queues, Spark, jobs by the hour and the mirror's lag, now."""
+
+    @extend_schema(responses={200: MonitoringSerializer})
+    def get(self, request: Request) -> Response:
+        refuse_unknown(request, frozenset())
+        user = caller(request)
+        states = worker_states(user)
+        jobs = throughput(user, timezone.now())
+        tables = visible_tables(user)
+        mirrored = tables.filter(mirrored_at__isnull=False).order_by("mirrored_at")
+        body = {
+            "alerts": current_alerts(user),
+            "queues": queues(),
+            "workers": states,
+            "spark": spark_sum(states),
+            "hours": jobs.hours,
+            "mean_wait_ms": jobs.mean_wait_ms,
+            "longest_wait_ms": jobs.longest_wait_ms,
+            "mirror": mirrored[:_LAGGING],
+            "unread_tables": tables.filter(mirrored_at__isnull=True).count(),
+        }
+        return Response(MonitoringSerializer(body).data)

@@ -1,0 +1,106 @@
+"""What needs a person, and muting it for a while."""
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import status
+from rest_framework.generics import GenericAPIView, get_object_or_404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.caller import caller
+from lakeui.api.filtering import refuse_unknown
+from lakeui.api.idempotency import answer_once
+from lakeui.api.of_table import require
+from lakeui.api.schema import IDEMPOTENCY_KEY
+from lakeui.api.serializers.attention import (
+    AttentionSerializer,
+    MuteRequestSerializer,
+    MuteSerializer,
+)
+from lakeui.catalog.access import visible_tables
+from lakeui.monitoring.attention import attention
+from lakeui.monitoring.checks import Check, thresholds
+from lakeui.monitoring.losses import day_of
+from lakeui.monitoring.models import Mute
+from lakeui.monitoring.mutes import mute, muted, mutes_now, visible_mutes
+
+_MOST = 50
+
+
+class AttentionView(GenericAPIView[Any]):
+    """What needs a person now, worst first; the checks with their thresholds; what is muted."""
+
+    serializer_class = AttentionSerializer
+
+    def get(self, request: Request) -> Response:
+        refuse_unknown(request, frozenset())
+        user, now = caller(request), timezone.now()
+        mutes = mutes_now(now)
+        found = attention(user, now, day_of(user, now), muted(mutes), _MOST)
+        checks = [
+            {
+                "name": each.check.value,
+                "looks_for": each.check.label,
+                "tells": each.tells,
+                "set_by": each.set_by,
+                "count": found.counts.get(each.check, 0),
+            }
+            for each in thresholds()
+        ]
+        body = {
+            "count": found.count,
+            "matters": found.matters,
+            "checks": checks,
+            "mutes": visible_mutes(mutes, user),
+        }
+        return Response(AttentionSerializer(body).data)
+
+
+class MuteList(GenericAPIView[Mute]):
+    """Checks that are to say nothing for a while, of one table or of all."""
+
+    queryset = Mute.objects.none()
+    serializer_class = MuteSerializer
+
+    @extend_schema(
+        request=MuteRequestSerializer, responses={201: MuteSerializer}, parameters=[IDEMPOTENCY_KEY]
+    )
+    def post(self, request: Request) -> Response:
+        """For everybody of this installation; who did it is in the audit trail."""
+        wanted = MuteRequestSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        return answer_once(request, lambda: self._muted(request, wanted.validated_data))
+
+    def _muted(self, request: Request, wanted: dict[str, Any]) -> Response:
+        pk, table = wanted["table_id"], None
+        if pk is not None:
+            table = get_object_or_404(visible_tables(request.user), pk=pk)
+        require(request, "maintain", table)
+        row = mute(
+            Check(wanted["check_name"]),
+            table,
+            wanted["until"],
+            by=caller(request),
+            now=timezone.now(),
+            reason=wanted["reason"],
+        )
+        return Response(MuteSerializer(row).data, status.HTTP_201_CREATED)
+
+
+class MuteDetail(GenericAPIView[Mute]):
+    """One muted check."""
+
+    queryset = Mute.objects.none()
+    serializer_class = MuteSerializer
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, mute_id: int) -> Response:
+        """Have it tell again."""
+        row = get_object_or_404(Mute.objects.select_related("table"), pk=mute_id)
+        if row.table is not None:
+            get_object_or_404(visible_tables(request.user), pk=row.table_id)
+        require(request, "maintain", row.table)
+        row.delete()
+        return Response(status=status.HTTP_204_NO_CONTENT)

@@ -1,0 +1,71 @@
+"""Who wrote at once: the swim-lane."""
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.filtering import asked
+from lakeui.api.of_table import OfTable
+from lakeui.api.serializers.concurrency import (
+    ConcurrencyRequestSerializer,
+    LaneSumsRequestSerializer,
+    LaneSumsSerializer,
+    SwimLaneSerializer,
+)
+from lakeui.catalog.models import Table
+from lakeui.conflicts.lanes.narrowing import LaneFilter, narrowed
+from lakeui.conflicts.lanes.navigator import navigator
+from lakeui.conflicts.lanes.other_settings import other_settings
+from lakeui.conflicts.lanes.path import lane_path
+from lakeui.conflicts.lanes.sums import lane_sums
+from lakeui.conflicts.lanes.swim_lane import SwimLane, swim_lane
+
+
+class Concurrency(OfTable):
+    """Who wrote when, from read version to commit: losers, absorbed conflicts, reordered appends."""
+
+    serializer_class = SwimLaneSerializer
+
+    @extend_schema(parameters=[ConcurrencyRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Narrow it by outcome, writer, operation or partition; `pick` one to see what it met."""
+        wanted, table = asked(request, ConcurrencyRequestSerializer), self.table
+        whole = swim_lane(table, wanted.get("first"), wanted.get("last"))
+        by = LaneFilter(*(wanted[name] for name in ("outcome", "writer", "operation", "partition")))
+        return Response(SwimLaneSerializer(_swim_lane(table, whole, by, wanted["pick"])).data)
+
+
+class ConcurrencyLanes(OfTable):
+    """How many commits each writer landed and lost, by bucket of versions: thousands at a look."""
+
+    serializer_class = LaneSumsSerializer
+
+    @extend_schema(parameters=[LaneSumsRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        wanted, table = asked(request, LaneSumsRequestSerializer), self.table
+        last = wanted.get("last", table.version or 0)
+        only = LaneFilter(writer=wanted["writer"], operation=wanted["operation"])
+        by_operation = wanted["by"] == "operation"
+        sums = lane_sums(table, wanted["first"], last, by_operation=by_operation, only=only)
+        return Response(LaneSumsSerializer(sums).data)
+
+
+def _swim_lane(table: Table, whole: SwimLane, by: LaneFilter, key: str) -> dict[str, Any]:
+    data, counts = narrowed(table, whole, by)
+    landed = [bar.finished_at for bar in whole.bars if bar.version is not None and bar.finished_at]
+    return {
+        "first": data.first,
+        "last": data.last,
+        "lanes": data.lanes,
+        "counts": counts,
+        "bars": data.bars,
+        "running": data.running,
+        "joints": data.joints,
+        "reordered": data.reordered,
+        "other_settings": other_settings(table, whole),
+        "around": navigator(table, min(landed, default=None), timezone.now()),
+        "picked": lane_path(table, whole, key) if key else None,
+    }

@@ -1,0 +1,152 @@
+"""Row-level concurrency of a table: who takes part, what stands in the way, what mends it."""
+
+from dataclasses import asdict
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.fields import Int64Field, ObjectField, RecordedField
+from lakeui.api.filtering import refuse_unknown
+from lakeui.api.of_table import OfTable
+from lakeui.conflicts.assessment import eligibility_of
+from lakeui.conflicts.eligibility.report import eligibility_report
+from lakeui.jobs.reading_streams import streams_reading
+from lakeui.jobs.throughput import throughput_of
+
+
+class StepSerializer(serializers.Serializer[Any]):
+    """A condition of row-level concurrency. `job` is what to POST to the table's jobs to mend it."""
+
+    name = serializers.CharField()
+    holds = serializers.BooleanField()
+    evidence = serializers.CharField()
+    fix = RecordedField(allow_null=True)
+    cost = RecordedField(allow_null=True)
+    job = ObjectField(allow_null=True)
+
+
+class RuntimeSerializer(serializers.Serializer[Any]):
+    """What another engine does with this table."""
+
+    runtime = serializers.CharField()
+    takes_part = serializers.BooleanField()
+    reason = serializers.CharField()
+    limits = RecordedField(allow_null=True)
+
+
+class FixCostSerializer(serializers.Serializer[Any]):
+    """What a fix costs: data written again, jobs and streams that stop, what clients must know."""
+
+    rewrites_bytes = Int64Field()
+    rewrites_files = serializers.IntegerField()
+    duration_ms = Int64Field(
+        allow_null=True, help_text="The median of `runs` earlier jobs; null where none tells."
+    )
+    runs = serializers.IntegerField()
+    runs_are_own = serializers.BooleanField(help_text="false: they were on other tables.")
+    losing_jobs = serializers.IntegerField()
+    streams = serializers.IntegerField()
+    protocol = serializers.ListField(
+        child=serializers.IntegerField(),
+        allow_null=True,
+        help_text="The reader and writer version that it would have; null where they stay.",
+    )
+    locked_out = serializers.ListField(child=serializers.CharField())
+    undo = RecordedField(allow_null=True)
+
+
+class ConditionLineSerializer(serializers.Serializer[Any]):
+    """A condition with its evidence, `raw` as the log has it; `affected` of `asked` writes fall back."""
+
+    name = serializers.CharField()
+    state = serializers.CharField(help_text="holds, fails, optional, some fall back or not known.")
+    raw = RecordedField(allow_null=True)
+    evidence = RecordedField(allow_null=True)
+    fix = RecordedField(allow_null=True)
+    job = ObjectField(allow_null=True, help_text="What to POST to the table's jobs to mend it.")
+    statement = RecordedField(allow_null=True, help_text="SQL of the rewrite that mends it.")
+    rewrite = RecordedField(allow_null=True, help_text="How such a write would be put instead.")
+    cost = FixCostSerializer(allow_null=True)
+    cost_text = RecordedField(allow_null=True)
+    affected = serializers.IntegerField()
+    asked = serializers.IntegerField()
+
+
+class LossesSerializer(serializers.Serializer[Any]):
+    """Losses of 30 days, and what rows would have made of them."""
+
+    lost = serializers.IntegerField()
+    passes = serializers.IntegerField()
+    still_lost = serializers.IntegerField()
+    undecidable = serializers.IntegerField()
+    saved_ms = Int64Field(help_text="What those that would pass threw away.")
+    saved_bytes = Int64Field()
+    is_capped = serializers.BooleanField(help_text="Only the latest are counted.")
+
+
+class RuntimeCellSerializer(serializers.Serializer[Any]):
+    """A condition on one runtime."""
+
+    condition = serializers.CharField()
+    state = serializers.CharField(help_text="holds, fails, some or not offered.")
+    text = serializers.CharField()
+
+
+class RuntimeColumnSerializer(serializers.Serializer[Any]):
+    """A runtime: `by_rows` are the operations that rows decide there, null where files do."""
+
+    runtime = serializers.CharField()
+    limits = RecordedField(allow_null=True)
+    cells = RuntimeCellSerializer(many=True)
+    takes_part = serializers.BooleanField()
+    reason = serializers.CharField()
+    by_rows = RecordedField(allow_null=True)
+    writes = serializers.IntegerField(help_text="Commits of the last 30 days.")
+
+
+class EvidenceSerializer(serializers.Serializer[Any]):
+    """What 30 days of writes and losses tell, beside the conditions of the table itself."""
+
+    losses = LossesSerializer()
+    of_table = ConditionLineSerializer(many=True)
+    of_writes = ConditionLineSerializer(many=True)
+    runtimes = RuntimeColumnSerializer(many=True, help_text="As the table is.")
+    mended = RuntimeColumnSerializer(many=True, help_text="Once the fixes are made.")
+    writes = serializers.IntegerField(help_text="Commits that were checked.")
+    met = serializers.IntegerField(help_text="Of them, those with a condition that met others.")
+    unplaced = serializers.IntegerField(help_text="Commits by none of the runtimes.")
+    is_capped = serializers.BooleanField(help_text="Only the latest commits were checked.")
+    locked_out_writers = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="Programs that wrote lately and do not know deletion vectors.",
+    )
+
+
+class EligibilitySerializer(serializers.Serializer[Any]):
+    """Whether the table takes part in row-level concurrency, and why. null: not mirrored yet."""
+
+    eligible = serializers.BooleanField(allow_null=True)
+    obstacle = RecordedField(allow_null=True)
+    traces_moves = serializers.BooleanField(help_text="OPTIMIZE can be followed row by row.")
+    conditions = StepSerializer(many=True)
+    runtimes = RuntimeSerializer(many=True)
+    locked_out = serializers.ListField(child=serializers.CharField())
+    avoided = serializers.IntegerField(help_text="Conflicts that rows resolved so far.")
+    avoided_lately = serializers.IntegerField(help_text="The same, in the last 30 days.")
+    evidence = EvidenceSerializer(allow_null=True)
+
+
+class Eligibility(OfTable):
+    """Row-level concurrency: each condition with evidence, the fix and what it costs."""
+
+    serializer_class = EligibilitySerializer
+
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
+        """The conditions as mirrored, beside what 30 days of writes and losses tell."""
+        refuse_unknown(request, frozenset())
+        readers = streams_reading(self.table, request.user)
+        report = eligibility_report(self.table, throughput_of(self.table), readers)
+        found = report.eligibility if report else eligibility_of(self.table)
+        return Response(EligibilitySerializer({**asdict(found), "evidence": report}).data)

@@ -1,0 +1,135 @@
+"""A table over time and on storage: commits by bucket, growth, layout."""
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.fields import Int64Field, ObjectField
+from lakeui.api.filtering import refuse_unknown
+from lakeui.api.of_table import OfTable
+from lakeui.api.serializers.history import (
+    GrowthSerializer,
+    TimelineRequestSerializer,
+    TimelineSerializer,
+)
+from lakeui.catalog.file_layout import file_layout, size_bins, unclustered
+from lakeui.catalog.growth import growth
+from lakeui.catalog.upkeep import chores
+from lakeui.conflicts.commit_timeline import commit_timeline
+
+
+class SizeBinSerializer(serializers.Serializer[Any]):
+    """Files from `from_bytes` up to, not including, `below_bytes`; null: no end."""
+
+    from_bytes = Int64Field()
+    below_bytes = Int64Field(allow_null=True)
+    files = serializers.IntegerField()
+    size_bytes = Int64Field()
+
+
+class DensitySerializer(serializers.Serializer[Any]):
+    """Files of which that share of rows is marked deleted."""
+
+    share = serializers.CharField(source="name")
+    files = serializers.IntegerField()
+    marked_rows = Int64Field()
+
+
+class PartitionSerializer(serializers.Serializer[Any]):
+    """The live files of a partition."""
+
+    values = ObjectField()
+    files = serializers.IntegerField()
+    small_files = serializers.IntegerField(source="small")
+    size_bytes = Int64Field()
+    rows = Int64Field(allow_null=True)
+
+
+class UnclusteredSerializer(serializers.Serializer[Any]):
+    """Live files written after the last OPTIMIZE that is mirrored."""
+
+    last_optimize = serializers.IntegerField(source="since.version", default=None, allow_null=True)
+    files = serializers.IntegerField()
+    size_bytes = Int64Field()
+
+
+class ChoreSerializer(serializers.Serializer[Any]):
+    """What a table may need: compact, cluster, purge or vacuum; `of` is 0 where not recorded."""
+
+    name = serializers.CharField()
+    is_due = serializers.BooleanField()
+    count = Int64Field()
+    of = Int64Field()
+    unit = serializers.CharField()
+    size_bytes = Int64Field(allow_null=True)
+    from_moment = serializers.DateTimeField(allow_null=True)
+    statement = serializers.CharField()
+
+
+class LayoutSerializer(serializers.Serializer[Any]):
+    """Sums over the live files that are mirrored, the largest 40 partitions, and what is to do."""
+
+    version = serializers.IntegerField(allow_null=True)
+    file_count = serializers.IntegerField()
+    live_files_mirrored = serializers.IntegerField()
+    sizes = SizeBinSerializer(many=True)
+    densities = DensitySerializer(many=True)
+    partition_count = serializers.IntegerField()
+    partition_skew = serializers.FloatField(
+        allow_null=True, help_text="The largest partition's bytes over the median's."
+    )
+    partitions = PartitionSerializer(many=True)
+    unclustered = UnclusteredSerializer(allow_null=True)
+    chores = ChoreSerializer(many=True)
+
+
+class Timeline(OfTable):
+    """Commits by bucket of time and operation, with the attempts that lost."""
+
+    serializer_class = TimelineSerializer
+
+    @extend_schema(parameters=[TimelineRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
+        refuse_unknown(request, frozenset({"range"}))
+        asked = TimelineRequestSerializer(data=request.query_params)
+        asked.is_valid(raise_exception=True)
+        found = commit_timeline(self.table, asked.validated_data["range"], timezone.now())
+        return Response(TimelineSerializer(found).data)
+
+
+class Growth(OfTable):
+    """Size and files after the newest versions, from what commits record."""
+
+    serializer_class = GrowthSerializer
+
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        refuse_unknown(request, frozenset())
+        return Response(GrowthSerializer(growth(self.table)).data)
+
+
+class Layout(OfTable):
+    """Sizes, partitions, rows marked deleted, what is not clustered, and what the table needs."""
+
+    serializer_class = LayoutSerializer
+
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        refuse_unknown(request, frozenset())
+        table, layout = self.table, file_layout(self.table)
+        not_clustered = unclustered(table)
+        body = {
+            "version": table.version,
+            "file_count": table.file_count,
+            "live_files_mirrored": table.live_files_mirrored,
+            "sizes": size_bins(layout.sizes),
+            "densities": layout.densities,
+            "partition_count": layout.partition_count,
+            "partition_skew": layout.skew,
+            "partitions": layout.partitions,
+            "unclustered": not_clustered,
+            "chores": chores(table, not_clustered),
+        }
+        return Response(LayoutSerializer(body).data)

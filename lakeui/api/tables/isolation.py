@@ -1,0 +1,216 @@
+"""The settings that decide who conflicts, which pairs can and which met, and what was reordered."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.conflicts.isolation import IsolationLevel
+from lakeui.api.caller import caller
+from lakeui.api.filtering import asked
+from lakeui.api.idempotency import answer_once
+from lakeui.api.jobs.jobs import accepted
+from lakeui.api.of_table import OfTable, require
+from lakeui.api.preconditions import check_if_match, etag_of
+from lakeui.api.schema import IDEMPOTENCY_KEY, IF_MATCH
+from lakeui.api.sequence_paging import SequencePaging
+from lakeui.api.serializers.isolation import (
+    IsolationSerializer,
+    MatrixRequestSerializer,
+    MatrixSerializer,
+    MetRowSerializer,
+    OverlapsRequestSerializer,
+    ReorderedPairSerializer,
+    ReorderedRequestSerializer,
+    SettingsChangeSerializer,
+    SettingsSerializer,
+)
+from lakeui.api.serializers.jobs import JobDetailSerializer
+from lakeui.catalog.models import Table
+from lakeui.conflicts.assessment import setting_of
+from lakeui.conflicts.isolation.effect import Effect, effect_of
+from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
+from lakeui.conflicts.isolation.met_rows import met_rows
+from lakeui.conflicts.isolation.observed import Pair, observed_pairs
+from lakeui.conflicts.isolation.overlaps import Overlap, Overlaps, latest_between, overlaps_of
+from lakeui.conflicts.isolation.pairs import computed_matrix, table_matrix
+from lakeui.conflicts.isolation.proposal import (
+    LEVEL,
+    ROW_TRACKING,
+    VECTORS,
+    Proposal,
+    proposal_of,
+    setting_under,
+)
+from lakeui.conflicts.isolation.reordered import Reordered, reordered_versions, told
+from lakeui.conflicts.isolation.settings_history import settings_history
+from lakeui.jobs.reading_streams import streams_reading
+from lakeui.jobs.requests import request_job
+
+_HISTORY = 20
+_MAX_OVERLAPS = 10_000
+
+
+class Isolation(OfTable):
+    """The isolation level in force, and the settings that decide who conflicts."""
+
+    serializer_class = IsolationSerializer
+
+    @extend_schema(parameters=[SettingsSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
+        """Name settings to see in `impact` what changing them would do; nothing is changed."""
+        proposal = _proposal(self.table, asked(request, SettingsSerializer))
+        body = IsolationSerializer(_isolation(request, self.table, proposal)).data
+        return Response(body, headers={"ETag": etag_of(self.table)})
+
+    @extend_schema(
+        request=SettingsChangeSerializer,
+        responses={202: JobDetailSerializer},
+        parameters=[IF_MATCH, IDEMPOTENCY_KEY],
+    )
+    def patch(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """Change the settings by a job: 202 with its `Location`. Look at `impact` first."""
+        table = self.table
+        require(request, "maintain", table)
+        form = SettingsChangeSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+        proposal = Proposal(_properties(form.validated_data), _columns(form.validated_data))
+        if not proposal:
+            fault = "Name a setting to change."
+            raise serializers.ValidationError({"level": [fault]})
+        reason = form.validated_data["reason"]
+        return answer_once(request, lambda: _set(request, table, proposal, reason))
+
+
+class Matrix(OfTable):
+    """Which statements can conflict on this table, computed, beside the pairs that met lately."""
+
+    serializer_class = MatrixSerializer
+
+    @extend_schema(parameters=[MatrixRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        own = setting_of(self.table)
+        wanted = asked(request, MatrixRequestSerializer)
+        level = IsolationLevel(wanted.get("level") or own.level)
+        pairs, met = (
+            observed_pairs(self.table, wanted["days"]),
+            overlaps_of(self.table, wanted["days"]),
+        )
+        body = {
+            "level": level,
+            "computed": computed_matrix(self.table, level),
+            "cells": table_matrix(self.table, setting_of(self.table, level), met, pairs),
+            "met": met,
+            "observed": pairs,
+        }
+        return Response(MatrixSerializer(body).data)
+
+
+class OverlapList(OfTable):
+    """The overlaps of two kinds of statement in the last 30 days, the latest 10,000."""
+
+    serializer_class = MetRowSerializer
+    pagination_class = SequencePaging
+
+    @extend_schema(parameters=[OverlapsRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        table = self.table  # first: who may not see it learns nothing of it
+        wanted = asked(request, OverlapsRequestSerializer)
+        sides = wanted["current"], wanted["winner"]
+        found = latest_between(overlaps_of(table), *sides, _MAX_OVERLAPS)
+        page: Sequence[Overlap] = self.paginate_queryset(found) or []
+        return self.get_paginated_response(
+            MetRowSerializer(met_rows(self.table, page), many=True).data
+        )
+
+
+class FormerOverlapList(OverlapList):
+    """The overlaps under the address that they had in version 0.1."""
+
+    @extend_schema(parameters=[OverlapsRequestSerializer], deprecated=True)
+    def get(self, request: Request, table_id: int) -> Response:
+        return super().get(request, table_id)
+
+
+class ReorderedList(OfTable):
+    """Snapshots of the last 30 days that never existed in the serial order."""
+
+    serializer_class = ReorderedPairSerializer
+    pagination_class = SequencePaging
+
+    @extend_schema(parameters=[ReorderedRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        asked(request, ReorderedRequestSerializer)
+        found = reordered_versions(self.table, overlaps_of(self.table)).found
+        page: Sequence[Reordered] = self.paginate_queryset(found) or []
+        return self.get_paginated_response(
+            ReorderedPairSerializer(told(self.table, page), many=True).data
+        )
+
+
+def _proposal(table: Table, settings: dict[str, Any]) -> Proposal:
+    return proposal_of(table, _properties(settings), _columns(settings))
+
+
+def _properties(settings: dict[str, Any]) -> dict[str, str]:
+    named = {
+        LEVEL: settings.get("level"),
+        VECTORS: _word(settings.get("deletion_vectors")),
+        ROW_TRACKING: _word(settings.get("row_tracking")),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _columns(settings: dict[str, Any]) -> tuple[str, ...] | None:
+    text = settings.get("clustering_columns")
+    if text is None:
+        return None
+    return tuple(name for name in (each.strip() for each in text.split(",")) if name)
+
+
+def _word(setting: bool | None) -> str | None:
+    return None if setting is None else str(setting).lower()
+
+
+def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, Any]:
+    settings, columns = proposal.properties, proposal.clustering
+    readers = streams_reading(table, request.user) if proposal else ()
+    met, pairs = overlaps_of(table), observed_pairs(table)
+    return {
+        "level": table.isolation_level,
+        "is_set": table.isolation_level_is_set,
+        "promise": PROMISES.get(table.isolation_level, ""),
+        "deletion_vectors": table.deletion_vectors,
+        "row_tracking": table.row_tracking,
+        "clustering_columns": table.clustering_columns,
+        "row_level_eligible": table.row_level_eligible,
+        "row_level_reason": table.row_level_reason,
+        "promises": PROMISES,
+        "impact": impact_of(table, settings, columns, readers) if proposal else None,
+        "forecast": _forecast(table, proposal, met, pairs) if proposal else None,
+        "cells": table_matrix(table, setting_under(table, proposal), met, pairs),
+        "met": met,
+        "history": settings_history(table, met, _HISTORY),
+    }
+
+
+def _forecast(
+    table: Table, proposal: Proposal, met: Overlaps, pairs: Sequence[Pair]
+) -> Effect | None:
+    return effect_of(table, proposal, met, pairs, reordered_versions(table, met))
+
+
+def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:
+    check_if_match(request, etag_of(table))  # a request answered before needs none: it is done
+    kind, parameters = proposal.job
+    job = request_job(
+        table=table,
+        kind=kind,
+        parameters=parameters,
+        requested_by=caller(request),
+        reason=reason,
+    )
+    return accepted(request, job)

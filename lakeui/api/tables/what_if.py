@@ -1,0 +1,153 @@
+"""A table's own history under another isolation level, or told apart by rows or not."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engine.conflict_facts import Rule
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.recorded import JUDGED
+from lakeui.api.fields import Int64Field, RecordedChoiceField, RecordedField
+from lakeui.api.filtering import asked
+from lakeui.api.of_table import OfTable
+from lakeui.api.serializers.concurrency import SwimLaneRequestSerializer
+from lakeui.api.serializers.isolation import LEVELS
+from lakeui.conflicts.replay.overlaps import Was, pair_changes, replay
+from lakeui.conflicts.replay.recorded_history import latest_versions, within
+from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
+
+
+class CommitVerdictSerializer(serializers.Serializer[Any]):
+    """A commit that met others, under the other setting."""
+
+    version = serializers.IntegerField()
+    operation = RecordedField(allow_null=True)
+    met = serializers.ListField(child=serializers.IntegerField())
+    verdict = serializers.ChoiceField(choices=JUDGED)
+    why = serializers.CharField()
+    rule = RecordedChoiceField(list(Rule))
+    winning_version = serializers.IntegerField(allow_null=True)
+
+
+class ConflictVerdictSerializer(serializers.Serializer[Any]):
+    """A recorded conflict, under the other setting."""
+
+    conflict_id = serializers.IntegerField()
+    kind = serializers.CharField(help_text="escaped or absorbed.")
+    rule = RecordedChoiceField(list(Rule))
+    verdict = serializers.ChoiceField(choices=JUDGED)
+    why = serializers.CharField()
+
+
+class OverlapSerializer(serializers.Serializer[Any]):
+    """A write that met others: how it ended, how it would. `version` is null where it lost."""
+
+    version = serializers.IntegerField(allow_null=True)
+    conflict_id = serializers.IntegerField(allow_null=True)
+    operation = RecordedField(allow_null=True)
+    user_name = RecordedField(allow_null=True)
+    at = serializers.DateTimeField(allow_null=True)
+    met = serializers.IntegerField(allow_null=True)
+    was = serializers.ChoiceField(choices=list(Was))
+    verdict = serializers.ChoiceField(choices=JUDGED)
+    why = serializers.CharField()
+    winning_version = serializers.IntegerField(allow_null=True)
+    winner_operation = RecordedField(allow_null=True)
+    cost_ms = Int64Field(allow_null=True)
+    cost_bytes = Int64Field(allow_null=True)
+
+
+class PairChangeSerializer(serializers.Serializer[Any]):
+    """Two operations: how many lost, how many would for certain, how many perhaps."""
+
+    current_operation = RecordedField(allow_null=True)
+    winner_operation = RecordedField(allow_null=True)
+    now = serializers.IntegerField()
+    then = serializers.IntegerField()
+    open = serializers.IntegerField()
+
+
+class TotalsSerializer(serializers.Serializer[Any]):
+    """Writes under one of the four settings. `ms` and `size_bytes` against what was thrown away."""
+
+    level = serializers.CharField()
+    row_level = serializers.BooleanField()
+    writes = serializers.IntegerField()
+    lost = serializers.IntegerField(help_text="That would lose for certain.")
+    passed = serializers.IntegerField()
+    open = serializers.IntegerField(help_text="Undecidable.")
+    added = serializers.IntegerField(help_text="That landed and would lose.")
+    spared = serializers.IntegerField(help_text="That lost and would pass.")
+    ms = Int64Field()
+    size_bytes = Int64Field()
+    uncosted = serializers.IntegerField(help_text="Added ones whose time is not recorded.")
+
+
+class WhatIfSerializer(serializers.Serializer[Any]):
+    """A range of versions under another setting."""
+
+    level = serializers.CharField()
+    row_level = serializers.BooleanField()
+    first = serializers.IntegerField()
+    last = serializers.IntegerField()
+    commits = CommitVerdictSerializer(many=True)
+    conflicts = ConflictVerdictSerializer(many=True)
+    not_replayed = serializers.ListField(
+        child=serializers.IntegerField(), help_text="Versions whose commit is not kept whole."
+    )
+    is_capped = serializers.BooleanField(help_text="Only the latest 2,000 conflicts are judged.")
+    lost_now = serializers.IntegerField()
+    totals = TotalsSerializer(many=True)
+    pairs = PairChangeSerializer(many=True)
+    overlaps = OverlapSerializer(many=True)
+
+
+class WhatIfRequestSerializer(SwimLaneRequestSerializer):
+    """The other setting; what is left out is as the table has it."""
+
+    level = serializers.ChoiceField(choices=LEVELS, required=False)
+    row_level = serializers.BooleanField(required=False, allow_null=True, default=None)
+
+
+_ANSWER = (
+    "level",
+    "row_level",
+    "first",
+    "last",
+    "commits",
+    "conflicts",
+    "not_replayed",
+    "is_capped",
+)
+
+
+class WhatIf(OfTable):
+    """Recorded commits and conflicts under another isolation level, or with rows told apart or not."""
+
+    serializer_class = WhatIfSerializer
+
+    @extend_schema(parameters=[WhatIfRequestSerializer])
+    def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
+        """A verdict is passes, conflict, or undecidable with the reason."""
+        table, wanted = self.table, asked(request, WhatIfRequestSerializer)
+        first, last = latest_versions(table, DEFAULT_VERSIONS)
+        row_level = wanted["row_level"]
+        level = wanted.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
+        found = replay(
+            table,
+            IsolationLevel(level),
+            row_level=table.row_level_eligible if row_level is None else row_level,
+            versions=within(table, wanted.get("first", first), wanted.get("last", last)),
+        )
+        answer = found.answer
+        body = {
+            **{name: getattr(answer, name) for name in _ANSWER},
+            "lost_now": found.lost_now,
+            "totals": found.totals,
+            "pairs": pair_changes(found.overlaps),
+            "overlaps": found.overlaps,
+        }
+        return Response(WhatIfSerializer(body).data)

@@ -1,0 +1,144 @@
+"""What came and went between two lists of lines that name something each: columns, properties.
+
+A line's subject is its first word under the subjects it is indented below; a line that changed stands
+as its old form followed by its new one. The time is n log n: schemas of 50,000 columns are compared,
+and so are two that have no line in common.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+_AROUND = 2  # unchanged lines shown beside a changed one
+_WHOLE = 200  # a section of so many lines is shown whole
+MAX_LINES = 400
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """`sign` is "+", "-" or, for what stayed, a space; "…" stands for lines left out."""
+
+    sign: str
+    text: str
+
+    @property
+    def css(self) -> str:
+        return {"+": "add", "-": "del"}.get(self.sign, "")
+
+
+@dataclass(frozen=True)
+class Section:
+    """The lines of one name, those that stayed too."""
+
+    name: str
+    lines: tuple[Line, ...]
+
+    @cached_property
+    def changed(self) -> bool:
+        return any(line.sign != " " for line in self.lines)
+
+    @cached_property
+    def near(self) -> tuple[Line, ...]:
+        """The changed lines and a few beside them, up to a cap; "…" lines say what is left out."""
+        changed = [place for place, line in enumerate(self.lines) if line.sign != " "]
+        around = range(-_AROUND, _AROUND + 1)
+        kept = {place + by for place in changed[:MAX_LINES] for by in around}
+        return tuple(
+            _with_gaps(
+                self.lines,
+                sorted(place for place in kept if 0 <= place < len(self.lines)),
+                more=len(changed) - len(changed[:MAX_LINES]),
+            )
+        )
+
+    @property
+    def shown(self) -> tuple[Line, ...]:
+        """All lines of a short section, those near a change of a long one."""
+        return self.lines if len(self.lines) <= _WHOLE else self.near
+
+
+def section(name: str, before: Sequence[str], after: Sequence[str]) -> Section:
+    """Two lists of lines, compared."""
+    return Section(name, tuple(_compared(before, after)))
+
+
+def subject(text: str) -> str:
+    """What a line is about: its first word."""
+    return text.strip().partition(" ")[0]
+
+
+def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[Line]:
+    places = {key: place for place, key in enumerate(_keys(before))}
+    common = [(places[key], place) for place, key in enumerate(_keys(after)) if key in places]
+    old = new = 0
+    for here, there in (*_rising(common), (len(before), len(after))):
+        yield from _replaced(before[old:here], after[new:there])
+        if here < len(before):
+            yield Line(" ", before[here])
+        old, new = here + 1, there + 1
+
+
+def _keys(lines: Sequence[str]) -> Iterator[Key]:
+    """Each line with the subjects around it, and how often it stood there before: no two alike."""
+    around: list[tuple[int, str]] = []
+    seen: Counter[Key] = Counter()
+    for text in lines:
+        indent = len(text) - len(text.lstrip())
+        while around and around[-1][0] >= indent:
+            around.pop()
+        key = (*(name for _, name in around), text)
+        seen[key] += 1
+        yield (*key, str(seen[key]))
+        around.append((indent, subject(text)))
+
+
+def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest run of pairs in which both numbers rise; the second ones rise already."""
+    lowest: list[int] = []  # the least number that a run of each length may end with
+    last: list[int] = []  # and the pair it ends with
+    before: list[int] = []
+    for place, (number, _) in enumerate(pairs):
+        length = bisect_left(lowest, number)
+        before.append(last[length - 1] if length else -1)
+        lowest[length : length + 1] = [number]
+        last[length : length + 1] = [place]
+    found: list[tuple[int, int]] = []
+    place = last[-1] if last else -1
+    while place >= 0:
+        found.append(pairs[place])
+        place = before[place]
+    return found[::-1]
+
+
+def _replaced(gone: Sequence[str], came: Sequence[str]) -> Iterator[Line]:
+    """Lines between two that stayed: what is gone for good, then new forms, each after its old one."""
+    renewed = {subject(text) for text in came}
+    old: dict[str, list[str]] = {}
+    for text in gone:
+        if subject(text) in renewed:
+            old.setdefault(subject(text), []).append(text)
+        else:
+            yield Line("-", text)
+    for text in came:
+        yield from (Line("-", each) for each in old.pop(subject(text), ()))
+        yield Line("+", text)
+
+
+def _with_gaps(lines: Sequence[Line], kept: Sequence[int], more: int) -> Iterator[Line]:
+    """`kept` places, a gap where lines between them, or before the first, are left out.
+
+    `more` lines that changed come after the last of them.
+    """
+    before = -1
+    for place in kept:
+        if place > before + 1:
+            yield Line("…", f"{place - before - 1:,} unchanged")
+        yield lines[place]
+        before = place
+    if more:
+        yield Line("…", f"{more:,} more changed")
+    elif kept and kept[-1] < len(lines) - 1:
+        yield Line("…", f"{len(lines) - 1 - kept[-1]:,} unchanged")

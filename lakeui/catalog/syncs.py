@@ -1,0 +1,76 @@
+"""The first reading of a registered table's log: a request asks for it, a light worker does it.
+
+A log may hold thousands of versions and a schema megabytes, so no request waits for it. How far the
+worker is stands in a row beside the table's, which goes when the log is read; a worker that dies
+leaves it, and the next one takes it over.
+"""
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from lakeui.catalog.models import Table, TableSync
+from lakeui.celery import app
+from lakeui.task_names import LIGHT_QUEUE, MIRROR_TABLE
+
+PATIENCE = timedelta(minutes=2)
+"""How long a worker that says nothing may still be reading."""
+_TELL_EVERY = timedelta(seconds=1)
+
+
+def ask_for_sync(table: Table) -> TableSync:
+    """Have a light worker read the log once the table's row is there for it to find.
+
+    Without a broker nobody is asked now: the task that keeps all tables near their logs will.
+    """
+    sync = TableSync.objects.create(table=table, requested_at=timezone.now())
+    transaction.on_commit(lambda: ask_worker(table), robust=True)
+    return sync
+
+
+def ask_worker(table: Table) -> bool:
+    """Have a light worker read what the log has and the rows have not; whether it was asked."""
+    try:
+        app.send_task(MIRROR_TABLE, [table.pk], queue=LIGHT_QUEUE)
+    except (OperationalError, OSError):
+        return False
+    return True
+
+
+def sync_of(table: Table) -> TableSync | None:
+    """The first reading of the log, None where it is over."""
+    return TableSync.objects.filter(table=table).first() if table.version is None else None
+
+
+def claim_sync(table: Table) -> bool:
+    """Whether the caller shall read the log: not while another worker is at its first reading."""
+    now = timezone.now()
+    waits = Q(seen_at=None) | Q(seen_at__lt=now - PATIENCE)
+    mine = {"started_at": now, "seen_at": now, "stage": "", "done": 0, "total": 0}
+    if TableSync.objects.filter(waits, table=table).update(**mine):
+        return True
+    return not TableSync.objects.filter(table=table).exists()
+
+
+def end_sync(table: Table) -> None:
+    """The log was read, or the table says why it cannot be."""
+    TableSync.objects.filter(table=table).delete()
+
+
+class SyncProgress:
+    """Writes down how far the first reading of a log is, once a second at most."""
+
+    def __init__(self, table: Table) -> None:
+        self._sync = TableSync.objects.filter(table=table)
+        self._is_told = self._sync.exists()
+        self._stage, self._at = "", datetime.min.replace(tzinfo=timezone.get_default_timezone())
+
+    def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
+        """So many parts of a stage are done."""
+        now = timezone.now()
+        if self._is_told and (stage != self._stage or now - self._at >= _TELL_EVERY):
+            self._stage, self._at = stage, now
+            self._sync.update(seen_at=now, stage=stage, done=done, total=total)

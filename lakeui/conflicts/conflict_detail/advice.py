@@ -1,0 +1,248 @@
+"""What would have helped a write that lost: each with a verdict, and how often in the last 30 days.
+
+Verdicts are of this conflict: "passes" is said only where what was recorded proves it. What is not
+advised stands below, with the reason.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.conflict_facts import Rule, Verdict
+from engine.conflicts.isolation import IsolationLevel
+from lakeui.conflicts.conflict_detail.both_sides import BothSides
+from lakeui.conflicts.conflict_detail.narrowing import Narrowing, narrowed_statement, narrowing
+from lakeui.conflicts.conflict_detail.similar import Similar
+from lakeui.conflicts.eligibility.row_verdicts import RowVerdicts, row_verdicts
+from lakeui.conflicts.models import Conflict
+
+PASSES, MAY_PASS, COSTS_MORE, ON_ALREADY, ADDS = (
+    "passes", "may pass", "costs more", "on already", "adds conflicts",
+)  # fmt: skip
+_DELETES = frozenset({"DELETE", "MERGE", "TRUNCATE"})
+_BY_TIME = frozenset({"quiet_window", "one_writer", "alone", "one_schedule", "compact_in_quiet"})
+_COSTLY = frozenset({"layout", "more_time"})
+_METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """One way out.
+
+    `helped` of `of` losses like it would have been avoided, `undecidable` more are not counted.
+    `act` is where it is done: "job", "sql" (with `sql`), "schedule", "schedules", "eligibility",
+    "isolation"; "" where it is done elsewhere. `condition` is what to add to the write's own.
+    """
+
+    kind: str
+    title: str
+    text: str
+    verdict: str = ""
+    helped: int | None = None
+    of: int | None = None
+    undecidable: int = 0
+    history: str = ""
+    act: str = ""
+    sql: str = ""
+    condition: str = ""
+    is_advised: bool = True
+
+
+def advice(conflict: Conflict, sides: BothSides, like: Similar) -> tuple[Advice, ...]:
+    """Best first; what is not advised last. Nothing for two writes that both landed."""
+    if conflict.kind == Conflict.Kind.ABSORBED:
+        return ()
+    narrowed = narrowing(conflict, sides.decision)
+    found = [
+        *_retry(conflict, like),
+        *_narrow(conflict, sides, narrowed, like),
+        *_move(conflict, sides, like),
+        *_recorded(conflict, sides, like, has_narrowing=narrowed is not None),
+        *_not_advised(conflict, sides),
+    ]
+    return tuple(sorted(found, key=lambda each: not each.is_advised))
+
+
+def _retry(conflict: Conflict, like: Similar) -> Iterator[Advice]:
+    tried = [each for each in like.conflicts if each.passed_again is not None]
+    passed = sum(bool(each.passed_again) for each in tried)
+    done = conflict.job is not None and conflict.job.committed_version is not None
+    if not conflict.can_retry:
+        text = "It would meet the same again: run the same command only after the cause is gone."
+        yield Advice(kind="retry", title="Retry", text=text, is_advised=False)
+        return
+    yield Advice(
+        kind="retry",
+        title="Retry",
+        text=_retry_text(conflict),
+        verdict=PASSES if done else MAY_PASS,
+        helped=passed if tried else None,
+        of=len(tried) if tried else None,
+        history="{helped} of {of} retries of this write passed at once",
+        act="job" if conflict.job else "",
+    )
+
+
+def _retry_text(conflict: Conflict) -> str:
+    winner = "The winner" if conflict.winning_version is None else f"v{conflict.winning_version}"
+    text = f"{winner} stays as it is; run again on the latest version, the {conflict.current_operation} reads what it wrote."
+    if conflict.row_count and conflict.winner_operation.upper() in _DELETES:
+        rows = "the row is" if conflict.row_count == 1 else f"the {conflict.row_count:,} rows are"
+        text = f"{winner} stays as it is; {rows} gone or changed, and the {conflict.current_operation} meets them as they are now."
+    return text
+
+
+def _narrow(
+    conflict: Conflict, sides: BothSides, found: Narrowing | None, like: Similar
+) -> Iterator[Advice]:
+    if found is None:
+        return
+    judged = [found.would_have_passed(each) for each in like.conflicts]
+    known = [each for each in judged if each is not None]
+    about = "≈ " if found.is_sample else ""
+    where = found.low if found.low == found.high else f"{found.low} to {found.high}"
+    is_time = found.bound[4:5] == "-"
+    words = ("before", "after") if is_time else ("below", "above")
+    side = words[found.is_above]
+    text = (
+        f"Add `AND {found.condition}`. The files both met at hold {found.column} {where};"
+        f" {about}{100 * found.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
+        f" and files outside are not even opened: {about}{found.files_before:,} become"
+        f" {found.files_after:,}."
+    )
+    yield Advice(
+        kind="narrow",
+        title="Narrow the condition",
+        text=text,
+        verdict=PASSES,
+        helped=sum(known) if known else None,
+        of=len(known) if known else None,
+        undecidable=len(judged) - len(known),
+        history="{helped} of {of} losses of this write would have passed",
+        act="schedule" if _schedule(conflict) else "sql",
+        sql=narrowed_statement(conflict, found.condition)
+        if sides.current.statement_is_whole
+        else "",
+        condition=found.condition,
+    )
+
+
+def _move(conflict: Conflict, sides: BothSides, like: Similar) -> Iterator[Advice]:
+    current, winner = sides.current, sides.winner
+    if not (current.read_at and winner.ended_at) or conflict.rule in _METADATA:
+        return
+    same = [
+        each
+        for each in like.conflicts
+        if (each.winner_operation, each.winner_user_name)
+        == (conflict.winner_operation, conflict.winner_user_name)
+    ]
+    who = conflict.winner_user_name or f"the {conflict.winner_operation}"
+    yield Advice(
+        kind="apart_in_time",
+        title="Move one of the two",
+        text=f"Begun after {who} had committed, the {conflict.current_operation} reads"
+        f" v{conflict.winning_version} and does not meet it.",
+        verdict=PASSES,
+        helped=len(same),
+        of=like.count,
+        history=f"{{helped}} of {{of}}, those with {who}",
+        act="schedule" if _schedule(conflict) else "schedules",
+    )
+
+
+def _recorded(
+    conflict: Conflict, sides: BothSides, like: Similar, *, has_narrowing: bool
+) -> Iterator[Advice]:
+    """What the engine advised when the write lost."""
+    own = sides.current.statement if sides.current.statement_is_whole else ""
+    same_rule = sum(each.rule == conflict.rule for each in like.conflicts)
+    for remedy in _remedies(conflict):
+        kind = str(remedy.get("kind") or "")
+        if (has_narrowing and kind in ("different_rows", "partition_predicate")) or (
+            kind == "apart_in_time"
+        ):
+            continue
+        if kind == "deletion_vectors":
+            yield _vectors(conflict, remedy)
+            continue
+        timed = kind in _BY_TIME
+        yield Advice(
+            kind=kind,
+            title=str(remedy.get("action", "")),
+            text=str(remedy.get("reason", "")),
+            verdict=PASSES if timed else COSTS_MORE if kind in _COSTLY else "",
+            helped=same_rule if timed and conflict.rule else None,
+            of=like.count if timed and conflict.rule else None,
+            history="{helped} of {of} losses of this write were by the same rule",
+            act=_act_of(conflict, kind, own),
+            sql=own,
+        )
+
+
+def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
+    """Held against what rows would have said of this pair's losses."""
+    table, pair = conflict.table, (conflict.current_operation, conflict.winner_operation)
+    judged = row_verdicts(table).of_pair(*pair) if table else RowVerdicts(())
+    passes, unknown = judged.of(Verdict.PASSES), judged.of(Verdict.UNDECIDABLE)
+    own = any(each.conflict_id == conflict.pk for each in passes)
+    return Advice(
+        kind="deletion_vectors",
+        title=str(remedy.get("action", "")),
+        text=str(remedy.get("reason", "")),
+        verdict=PASSES if own else MAY_PASS,
+        helped=len(passes),
+        of=len(judged.losses) - len(unknown),
+        undecidable=len(unknown),
+        history="{helped} of {of} losses of this pair would have passed by rows",
+        act="eligibility",
+    )
+
+
+def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
+    table = conflict.table
+    if table is None or conflict.rule in _METADATA:
+        return
+    if table.deletion_vectors:
+        both = "Deletion vectors, row tracking" if table.row_tracking else "Deletion vectors"
+        changed = sides.current.changes.files_changed if sides.current.changes else 0
+        by_file = f" Without them {changed:,} files would have decided." if changed else ""
+        text = f"{'Both are' if table.row_tracking else 'They are'} enabled.{by_file}"
+        yield Advice(kind="vectors_on", title=both, text=text, verdict=ON_ALREADY, is_advised=False)
+        if not table.partition_columns:
+            yield Advice(
+                kind="partition",
+                title="Partition the table",
+                text="Every value becomes a directory with small files of its own, and tables that are"
+                " partitioned are decided by files, here as on Databricks. Clustering keeps rows"
+                " apart without either.",
+                verdict=COSTS_MORE,
+                is_advised=False,
+            )
+    if table.isolation_level == IsolationLevel.WRITE_SERIALIZABLE:
+        yield Advice(
+            kind="serializable",
+            title=IsolationLevel.SERIALIZABLE,
+            text="The stricter level only adds conflicts: blind appends then count too.",
+            verdict=ADDS,
+            act="isolation",
+            is_advised=False,
+        )
+
+
+def _act_of(conflict: Conflict, kind: str, own: str) -> str:
+    if conflict.table is None:
+        return ""
+    if kind in _BY_TIME:
+        return "schedule" if _schedule(conflict) else "schedules"
+    narrows = kind in ("different_rows", "partition_predicate")
+    return "sql" if narrows and own else ""
+
+
+def _schedule(conflict: Conflict) -> int | None:
+    return conflict.job.schedule_id if conflict.job else None
+
+
+def _remedies(conflict: Conflict) -> Iterable[dict[str, Any]]:
+    found = conflict.facts.get("remedies") if isinstance(conflict.facts, dict) else None
+    return [each for each in found or () if isinstance(each, dict)]

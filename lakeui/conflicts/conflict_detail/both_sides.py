@@ -1,0 +1,211 @@
+"""Both sides of one recorded conflict: what each asked for, read, changed, and which job it was."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.db.models.fields.json import KeyTextTransform
+
+from engine.conflict_facts import Decision, SideChanges
+from lakeui.catalog import log_values
+from lakeui.catalog.models import Commit
+from lakeui.catalog.named_tables import Reader
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.statements.text import statement_text
+from lakeui.jobs.models import Job, JobAttempt
+
+ABSORBED_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOf:
+    """The job of ours that a side was, and the try at it."""
+
+    id: UUID
+    kind: str
+    attempt: int
+    attempts: int
+    schedule_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One side. None and "" are what was not recorded.
+
+    `statement_is_whole`: it is the job's own, not put together from the log. `read_at` is when the
+    attempt began to read, `ended_at` when it committed or lost.
+    """
+
+    operation: str
+    user: str
+    engine: str
+    statement: str
+    statement_is_whole: bool
+    predicate: str
+    read_version: int | None
+    read_at: datetime | None
+    ended_at: datetime | None
+    isolation_level: str
+    changes: SideChanges | None
+    txn_id: str
+    job: JobOf | None
+    absorbed: tuple[Conflict, ...] = ()
+    absorbed_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BothSides:
+    """The loser, or who gave way, and the winner; how it was decided; the winner's commit."""
+
+    current: Side
+    winner: Side
+    decision: Decision | None
+    commit: Commit | None
+
+
+def both_sides(conflict: Conflict, reader: Reader) -> BothSides:
+    """What is recorded of a conflict and its two jobs, in at most six queries.
+
+    Of a job that names tables the reader may not see, only what the log says of it.
+    """
+    decision, commit = decision_of(conflict), _winning_commit(conflict)
+    return BothSides(
+        _current(conflict, decision, reader),
+        _winner(conflict, decision, commit, reader),
+        decision,
+        commit,
+    )
+
+
+def decision_of(conflict: Conflict) -> Decision | None:
+    """How it was decided; None where that was not recorded, or not as it is today."""
+    found = _facts(conflict).get("decision")
+    try:
+        return msgspec.convert(found, Decision, strict=False) if found else None
+    except msgspec.ValidationError:
+        return None
+
+
+def _current(conflict: Conflict, decision: Decision | None, reader: Reader) -> Side:
+    facts, job = _facts(conflict).get("current") or {}, conflict.job
+    attempt = job.attempt_rows.filter(number=conflict.attempt).first() if job else None
+    own = _statement(job, reader)
+    return Side(
+        operation=conflict.current_operation,
+        user=conflict.current_user_name,
+        engine=facts.get("engine") or "",
+        statement=own or conflict.current_predicate,
+        statement_is_whole=bool(own),
+        predicate=conflict.current_predicate,
+        read_version=conflict.read_version,
+        read_at=attempt.started_at if attempt else None,
+        ended_at=conflict.occurred_at,
+        isolation_level=conflict.isolation_level,
+        changes=decision.current_changes if decision else None,
+        txn_id=facts.get("txn_id") or "",
+        job=_job(job, conflict.attempt) if job else None,
+    )
+
+
+def _winner(
+    conflict: Conflict, decision: Decision | None, commit: Commit | None, reader: Reader
+) -> Side:
+    facts = _facts(conflict).get("winner") or {}
+    txn_id = facts.get("txn_id") or (commit.txn_id if commit else "") or ""
+    job = _winning_job(conflict, txn_id)
+    landed = JobAttempt.Outcome.COMMITTED
+    attempt = job.attempt_rows.filter(outcome=landed).last() if job else None
+    own = _statement(job, reader)
+    said = log_values.predicate({"predicate": facts.get("predicate")})
+    predicate = said or (commit.predicate if commit else "")
+    recorded = _recorded(conflict, commit, predicate)
+    absorbed, absorbed_count = _absorbed_by(job)
+    return Side(
+        operation=conflict.winner_operation,
+        user=conflict.winner_user_name,
+        engine=facts.get("engine") or (commit.engine_info if commit else ""),
+        statement=own or recorded,
+        statement_is_whole=bool(own),
+        predicate=predicate,
+        read_version=_first(facts.get("read_version"), commit and commit.read_version),
+        read_at=attempt.started_at if attempt else None,
+        ended_at=_first(conflict.winner_at, commit and commit.committed_at),
+        isolation_level=facts.get("isolation_level") or (commit.isolation_level if commit else ""),
+        changes=decision.winner_changes if decision else _changes_of(commit),
+        txn_id=txn_id,
+        job=_job(job, attempt.number if attempt else job.attempts) if job else None,
+        absorbed=absorbed,
+        absorbed_count=absorbed_count,
+    )
+
+
+def _statement(job: Job | None, reader: Reader) -> str:
+    return job.statement if job is not None and reader.may_read(job) else ""
+
+
+def _recorded(conflict: Conflict, commit: Commit | None, predicate: str) -> str:
+    name = conflict.table.name if conflict.table else "…"
+    parameters = (commit.operation_parameters if commit else None) or {}
+    return statement_text(name, conflict.winner_operation, parameters, predicate) or predicate
+
+
+def _winning_commit(conflict: Conflict) -> Commit | None:
+    if conflict.table is None or conflict.winning_version is None:
+        return None
+    commits = conflict.table.commits.defer("raw")
+    return commits.filter(version=conflict.winning_version).first()
+
+
+def _winning_job(conflict: Conflict, txn_id: str) -> Job | None:
+    """By the transaction id that its commit carries, a step's too, or by the version it made."""
+    if conflict.table is None:
+        return None
+    jobs = conflict.table.jobs.all()
+    try:
+        found = jobs.filter(txn_id=UUID(txn_id.partition(":")[0])).first()
+    except ValueError:
+        found = None
+    if found is None and conflict.winning_version is not None:
+        found = jobs.filter(committed_version=conflict.winning_version).first()
+    return found
+
+
+def _absorbed_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
+    """What the winner itself had met and passed before it landed: the first, and how many."""
+    if job is None:
+        return (), 0
+    met = job.conflicts.filter(kind=Conflict.Kind.ABSORBED).order_by("winning_version")
+    how = KeyTextTransform("how", "facts")
+    first = tuple(met.defer("facts", "message").annotate(passed_by=how)[:ABSORBED_SHOWN])
+    return first, len(first) if len(first) < ABSORBED_SHOWN else met.count()
+
+
+def _job(job: Job, attempt: int) -> JobOf:
+    return JobOf(
+        id=job.pk,
+        kind=job.kind,
+        attempt=attempt,
+        attempts=max(attempt, job.attempts),
+        schedule_id=job.schedule_id,
+    )
+
+
+def _changes_of(commit: Commit | None) -> SideChanges | None:
+    if commit is None:
+        return None
+    return SideChanges(
+        files_changed=commit.files_removed,
+        files_masked=commit.vectors_added or 0,
+        files_added=max(0, commit.files_added - (commit.vectors_added or 0)),
+        rows_changed=commit.rows_deleted_by_vectors if commit.vectors_added else None,
+    )
+
+
+def _facts(conflict: Conflict) -> dict[str, Any]:
+    return conflict.facts if isinstance(conflict.facts, dict) else {}
+
+
+def _first(*values: Any) -> Any:  # noqa: ANN401 - the first that is known
+    return next((value for value in values if value is not None), None)

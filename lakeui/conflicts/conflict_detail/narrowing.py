@@ -1,0 +1,123 @@
+"""The condition that would have kept a write off the files it met another at.
+
+It is read off what was recorded: the bounds of both sides' files in the column that the table is laid
+out by. Files outside a condition are not read, and cannot conflict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.commands.model import Command
+from engine.conflict_facts import Decision, SideFile
+from engine.errors import EngineError
+from lakeui.conflicts.conflict_detail.similar import SimilarConflict
+from lakeui.conflicts.models import Conflict
+
+_LEAST_KEPT = 0.25
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
+_CONDITIONAL = frozenset({"update", "delete"})
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """`condition`, to be added by AND. `share` of the rows that the write changes stay in its reach.
+
+    `files_before` become `files_after`; `is_sample` where not every file was recorded.
+    """
+
+    condition: str
+    column: str
+    is_above: bool
+    bound: str
+    low: str
+    high: str
+    share: float
+    files_before: int
+    files_after: int
+    is_sample: bool
+
+    def would_have_passed(self, other: SimilarConflict) -> bool | None:
+        """Whether a loss like it would have been avoided; None where its files are not recorded."""
+        if other.order_column != self.column or not other.shared_low:
+            return None
+        if self.is_above:
+            return _key(other.shared_high) <= _key(self.bound)
+        return _key(other.shared_low) >= _key(self.bound)
+
+
+def narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None:
+    """The better of the two sides of the files they met at; None where little would be left.
+
+    None too where the write has no condition to add to, or bounds were not recorded.
+    """
+    if decision is None or not conflict.shared_high or not conflict.current_predicate:
+        return None
+    changed = [file for file in decision.current_files if file.did == "changed" and file.low]
+    low, high = conflict.shared_low, conflict.shared_high
+    above = [file for file in changed if _key(file.low or "") > _key(high)]
+    below = [file for file in changed if _key(file.high or "") < _key(low)]
+    is_above = _rows(above) >= _rows(below)
+    kept, bound = (above, high) if is_above else (below, low)
+    share = _rows(kept) / (_rows(changed) or 1)
+    literal = _literal(conflict, bound)
+    if share < _LEAST_KEPT or literal is None:
+        return None
+    return Narrowing(
+        condition=f"{conflict.order_column} {'>' if is_above else '<'} {literal}",
+        column=conflict.order_column,
+        is_above=is_above,
+        bound=bound,
+        low=low,
+        high=high,
+        share=share,
+        files_before=len(changed),
+        files_after=len(kept),
+        is_sample=len(changed) < decision.current_changes.files_changed,
+    )
+
+
+def narrowed_statement(conflict: Conflict, condition: str) -> str:
+    """The job's statement with one more condition; "" where it has none to add to."""
+    job, table = conflict.job, conflict.table
+    if job is None or table is None or job.kind not in _CONDITIONAL:
+        return ""
+    parameters = dict(job.parameters or {})
+    where = parameters.get("where") or conflict.current_predicate
+    parameters["where"] = f"({where}) AND {condition}" if where else condition
+    try:
+        command = Command.from_parameters(job.kind, parameters)
+        return replace(command, table=table.name).statement()
+    except (EngineError, TypeError):
+        return ""
+
+
+def _literal(conflict: Conflict, bound: str) -> str | None:
+    kind = _type_of(conflict, conflict.order_column)
+    if kind is None:
+        return None
+    if kind.startswith(_NUMBERS):
+        return bound
+    return "'" + bound.replace("'", "''") + "'"
+
+
+def _type_of(conflict: Conflict, column: str) -> str | None:
+    schema: Any = conflict.table.schema if conflict.table else None
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    for each in fields or ():
+        if isinstance(each, dict) and each.get("name") == column:
+            return each["type"] if isinstance(each.get("type"), str) else None
+    return None
+
+
+def _rows(files: Sequence[SideFile]) -> int:
+    """Rows where every file tells them, otherwise files."""
+    counts = [file.row_count for file in files]
+    return sum(count or 1 for count in counts)
+
+
+def _key(value: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(value), ""
+    except ValueError:
+        return True, 0.0, value

@@ -1,0 +1,87 @@
+"""The values of the rows that both sides touched: a page asks for them, a worker reads them.
+
+As with previews they are gone an hour later, and whoever may see the table may see them.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from engine.conflict_facts import Rule
+from lakeui.catalog.previews import PATIENCE
+from lakeui.celery import app
+from lakeui.conflicts.models import Conflict, ConflictRows
+from lakeui.task_names import LIGHT_QUEUE, READ_CONFLICT_ROWS
+
+MAX_ROWS = 50
+_KEPT = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RowsMet:
+    """Where the rows are that both sides touched: in a file, at positions, of a version."""
+
+    path: str
+    version: int
+    positions: tuple[int, ...]
+
+
+def rows_met(conflict: Conflict) -> RowsMet | None:
+    """The first rows that both sides touched; None where no positions are recorded.
+
+    Rows that the winner added are read from its version, others from what the loser read.
+    """
+    facts = conflict.facts if isinstance(conflict.facts, dict) else {}
+    found = next(filter(None, map(_positions, _files(facts))), None)
+    version = conflict.read_version
+    if conflict.decided_by is Rule.DATA_ADDED:
+        version = conflict.winning_version
+    if found is None or version is None or version < 0 or conflict.table_id is None:
+        return None
+    return RowsMet(found[0], version, found[1][:MAX_ROWS])
+
+
+def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
+    """Have a worker read the rows, unless one was asked to a moment ago; None: there is nothing to read."""
+    forget_old_rows()
+    met, now = rows_met(conflict), timezone.now()
+    if met is None:
+        return None
+    with transaction.atomic():
+        rows, is_new = ConflictRows.objects.get_or_create(
+            conflict=conflict, defaults={"asked_at": now}
+        )
+        if not is_new and is_waiting(rows):
+            return rows
+        rows.asked_at, rows.read_at, rows.path, rows.version = now, None, met.path, met.version
+        rows.positions = list(met.positions)
+        rows.columns, rows.rows, rows.error_code, rows.error_message = [], [], "", ""
+        rows.save()
+    app.send_task(READ_CONFLICT_ROWS, [rows.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)
+    rows.refresh_from_db()
+    return rows
+
+
+def is_waiting(rows: ConflictRows) -> bool:
+    """Whether a worker may still answer."""
+    return rows.read_at is None and timezone.now() - rows.asked_at < PATIENCE
+
+
+def forget_old_rows() -> None:
+    ConflictRows.objects.filter(asked_at__lt=timezone.now() - _KEPT).delete()
+
+
+def _files(facts: dict[str, Any]) -> list[dict[str, Any]]:
+    decision = facts.get("decision")
+    compared = decision.get("shared_files") if isinstance(decision, dict) else None
+    known = [*(compared or ()), *(facts.get("files") or ())]
+    return [each for each in known if isinstance(each, dict)]
+
+
+def _positions(file: dict[str, Any]) -> tuple[str, tuple[int, ...]] | None:
+    rows = file.get("common_rows") or file.get("rows") or ()
+    known = tuple(row for row in rows if isinstance(row, int) and row >= 0)
+    return (str(file.get("path", "")), known) if known else None

@@ -1,0 +1,177 @@
+"""How many more writes would lose, or fewer, under other settings: the last 30 days held against them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, F, Q, QuerySet
+from django.db.models.functions import Coalesce
+
+from engine.conflict_facts import Rule, Verdict
+from engine.conflicts.candidates import counts_appends
+from engine.conflicts.recorded import (
+    Asked,
+    Judgement,
+    RecordedConflict,
+    judge_conflict,
+    judge_replay,
+)
+from lakeui.catalog.models import Table
+from lakeui.conflicts.assessment import eligible_setting, level_of
+from lakeui.conflicts.isolation.observed import Pair
+from lakeui.conflicts.isolation.overlaps import DEFAULT_DAYS, Overlaps
+from lakeui.conflicts.isolation.proposal import LEVEL, Proposal, eligible_under
+from lakeui.conflicts.isolation.reordered import ReorderedVersions
+from lakeui.conflicts.models import Conflict, rule_named
+from lakeui.conflicts.statements.kinds import DELETE, INSERT, MERGE, UPDATE, statement_kind
+
+_WRITE = Coalesce("job__committed_version", "attempted_version", -F("pk"))
+"""What tells the writes of absorbed conflicts apart: the version they became, if it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Writes of which the record does not tell, and why."""
+
+    kind: str
+    count: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """`more` and `fewer` are certain, by kind of statement; `now` is what was lost in those days.
+
+    `appends_met` are the overlaps with blind appends that a stricter level would count;
+    `reordered` the versions that it would not have let be. None: the level stays.
+    """
+
+    days: int
+    now: int
+    more: Mapping[str, int]
+    fewer: int
+    undecided: tuple[Undecided, ...]
+    unread: int
+    appends_met: int | None = None
+    reordered: int | None = None
+
+    @property
+    def added(self) -> int:
+        return sum(self.more.values())
+
+    @property
+    def then(self) -> int:
+        """At least so many would lose, the undecided ones apart."""
+        return self.now + self.added - self.fewer
+
+    @property
+    def open(self) -> int:
+        return sum(each.count for each in self.undecided)
+
+
+def effect_of(
+    table: Table,
+    proposal: Proposal,
+    overlaps: Overlaps,
+    pairs: Sequence[Pair],
+    reordered: ReorderedVersions,
+) -> Effect | None:
+    """The effect on conflicts; None where the settings have none that a record could tell of."""
+    named, by_rows = proposal.properties.get(LEVEL), eligible_under(table, proposal)
+    if named is None and by_rows == table.row_level_eligible:
+        return None
+    level = level_of(named, table)
+    asked = Asked(level, by_rows, table.row_level_eligible, eligible_setting(table, level))
+    more: Counter[str] = Counter()
+    undecided: list[Undecided] = []
+    ends_rows = table.row_level_eligible and not by_rows
+    stricter = named is not None and counts_appends(level)
+    if stricter:
+        taken = _absorbed_among(table, list(reordered.passed)) if ends_rows else frozenset()
+        _stricter(reordered, taken, more, undecided, by_rows=by_rows)
+    fewer, unsaid = _of_lost(table, overlaps, asked)
+    undecided += unsaid
+    if ends_rows:
+        more.update(_absorbing_writes(table, overlaps, asked))
+    return Effect(
+        days=DEFAULT_DAYS,
+        now=sum(pair.escaped + pair.reported for pair in pairs),
+        more={kind: count for kind, count in more.most_common() if count},
+        fewer=fewer,
+        undecided=tuple(undecided),
+        unread=reordered.unread if stricter else 0,
+        appends_met=_appends_met(overlaps) if stricter else None,
+        reordered=len(reordered.found) if stricter else None,
+    )
+
+
+def _stricter(
+    reordered: ReorderedVersions,
+    taken: frozenset[int],
+    more: Counter[str],
+    undecided: list[Undecided],
+    *,
+    by_rows: bool,
+) -> None:
+    """Each write that passed an append over would have lost to it, or perhaps; `taken` lose anyway."""
+    passed = Counter(said for version, said in reordered.passed.items() if version not in taken)
+    for (kind, is_known), count in sorted(passed.items(), key=lambda item: -item[1]):
+        judged = judge_replay(Rule.DATA_ADDED, "", is_known, row_level=by_rows)
+        if judged.verdict is Verdict.CONFLICT:
+            more[kind] += count
+        else:
+            undecided.append(Undecided(kind, count, judged.why))
+
+
+def _of_lost(table: Table, overlaps: Overlaps, asked: Asked) -> tuple[int, list[Undecided]]:
+    """How many that lost would pass, and of how many that cannot be told, in one query."""
+    key = "facts__winner__is_blind_append"
+    lost = table.conflicts.filter(occurred_at__gte=overlaps.since, kind__in=Conflict.LOST)
+    rows = lost.order_by().values_list("current_operation", "rule", "isolation_level")
+    groups = rows.annotate(
+        n=Count("pk"), blind=Count("pk", Q(**{key: True})), seeing=Count("pk", Q(**{key: False}))
+    )
+    sums: Counter[tuple[str, Judgement]] = Counter()
+    for operation, rule, level, n, blind, seeing in groups:
+        counts = {True: blind, False: seeing, None: n - blind - seeing}
+        for is_blind, count in counts.items():
+            record = RecordedConflict(
+                rule=rule_named(rule),
+                resolved=False,
+                level=level,
+                winner_is_blind=is_blind,
+            )
+            sums[operation, judge_conflict(record, asked)] += count
+    fewer = sum(n for (_, judged), n in sums.items() if judged.verdict is Verdict.PASSES)
+    unsaid = [
+        Undecided(operation or "not recorded", count, judged.why)
+        for (operation, judged), count in sums.most_common()
+        if count and judged.verdict is Verdict.UNDECIDABLE
+    ]
+    return fewer, unsaid
+
+
+def _absorbing_writes(table: Table, overlaps: Overlaps, asked: Asked) -> Mapping[str, int]:
+    """Writes that rows alone kept from losing, each once however many conflicts it absorbed."""
+    lately = _absorbed(table).filter(occurred_at__gte=overlaps.since).order_by()
+    rows = lately.values_list("current_operation", "isolation_level")
+    sums: Counter[str] = Counter()
+    for operation, level, count in rows.annotate(n=Count(_WRITE, distinct=True)):
+        record = RecordedConflict(rule=None, resolved=True, level=level)
+        if judge_conflict(record, asked).verdict is Verdict.CONFLICT:
+            sums[statement_kind(operation)] += count
+    return sums
+
+
+def _absorbed_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
+    """Those of these versions that absorbed a conflict."""
+    rows = _absorbed(table).annotate(write=_WRITE).filter(write__in=versions).order_by()
+    return frozenset(rows.values_list("write", flat=True))
+
+
+def _absorbed(table: Table) -> QuerySet[Conflict]:
+    return table.conflicts.filter(kind=Conflict.Kind.ABSORBED)
+
+
+def _appends_met(overlaps: Overlaps) -> int:
+    return sum(overlaps.counts.get((kind, INSERT), 0) for kind in (UPDATE, DELETE, MERGE))

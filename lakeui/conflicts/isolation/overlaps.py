@@ -1,0 +1,214 @@
+"""How often writes met: one began before another landed, and so did not see it.
+
+A commit met every version between the one it read and its own. An attempt that lost met those up to
+its winner. Both are counted from columns of the mirror and of the recorded conflicts, whatever came
+of the overlap.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from django.db.models import Case, TextField, Value, When
+from django.db.models.fields.json import KeyTextTransform
+from django.utils import timezone
+
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.statements.kinds import KINDS, OTHER, statement_kind
+
+DEFAULT_DAYS = 30
+MAX_VERSIONS = 5_000
+MAX_LOST = 5_000
+_ALL_KINDS = (*KINDS, OTHER)
+_PLACE = {kind: place for place, kind in enumerate(_ALL_KINDS)}
+
+
+class Landed(NamedTuple):
+    """A commit by the columns that overlaps are counted from."""
+
+    version: int
+    kind: str
+    read_version: int | None
+    is_blind_append: bool | None
+    changes_data: bool
+    isolation_level: str
+    files_added: int
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A commit, or an attempt that lost to `before`, whose conflict is then named.
+
+    It met the versions after `read_version` and before `before`; for an attempt that lost, its
+    winner too.
+    """
+
+    kind: str
+    read_version: int
+    before: int
+    conflict_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """`version` is what the write became; None where it lost, and `conflict_id` tells how."""
+
+    version: int | None
+    winning_version: int
+    conflict_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlaps:
+    """What met in a window: the latest `MAX_VERSIONS` versions of it, from `first` to `last`.
+
+    `counts` is by the kinds of both sides, the one that came later first. `unrecorded` commits do
+    not say what they read, and are in no count. `is_capped`: the window holds more.
+    """
+
+    since: datetime
+    first: int | None
+    last: int | None
+    commits: int
+    unrecorded: int
+    is_capped: bool
+    counts: Mapping[tuple[str, str], int]
+    landed: Sequence[Landed] = field(repr=False)
+    writes: Sequence[Write] = field(repr=False)
+
+    @property
+    def versions(self) -> list[int]:
+        """Those that are counted, oldest first."""
+        return [each.version for each in self.landed]
+
+    @property
+    def total(self) -> int:
+        """All overlaps, those of statements that the matrix does not show among them."""
+        return sum(self.counts.values())
+
+    @property
+    def elsewhere(self) -> int:
+        """Overlaps in which one side has no place in the matrix."""
+        return sum(n for pair, n in self.counts.items() if OTHER in pair)
+
+    def between(self, current: str, winner: str) -> Iterator[Overlap]:
+        """The overlaps of two kinds, the latest first."""
+        versions = self.versions
+        for write in sorted(self.writes, key=lambda each: -each.before):
+            if write.kind != current:
+                continue
+            low, high = _span(versions, write)
+            became = write.before if write.conflict_id is None else None
+            for each in reversed(self.landed[low:high]):
+                if each.kind == winner:
+                    yield Overlap(became, each.version, write.conflict_id)
+
+
+def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
+    """The overlaps of the last days, in two queries however many there are."""
+    since = timezone.now() - timedelta(days=days)
+    landed = _landed(table, since)
+    is_capped = len(landed) > MAX_VERSIONS
+    landed = landed[:MAX_VERSIONS][::-1]
+    writes = [*_spanning(landed), *_lost(table, since)]
+    return Overlaps(
+        since=since,
+        first=landed[0].version if landed else None,
+        last=landed[-1].version if landed else None,
+        commits=len(landed),
+        unrecorded=sum(each.read_version is None and each.version > 0 for each in landed),
+        is_capped=is_capped,
+        counts=_counts(writes, landed),
+        landed=landed,
+        writes=writes,
+    )
+
+
+def latest_between(overlaps: Overlaps, current: str, winner: str, count: int) -> list[Overlap]:
+    """At most so many overlaps of two kinds, the latest first."""
+    return list(islice(overlaps.between(current, winner), count))
+
+
+def _landed(table: Table, since: datetime) -> list[Landed]:
+    """The newest first, and one more than are counted."""
+    z_order = Case(
+        When(operation="OPTIMIZE", then=KeyTextTransform("zOrderBy", "operation_parameters")),
+        default=Value(None),
+        output_field=TextField(),
+    )
+    recent = table.commits.filter(committed_at__gte=since).annotate(z_order=z_order)
+    rows = recent.order_by("-version").values_list(
+        "version",
+        "operation",
+        "z_order",
+        "read_version",
+        "is_blind_append",
+        "changes_data",
+        "isolation_level",
+        "files_added",
+    )
+    return [
+        Landed(
+            version,
+            statement_kind(operation, is_blind_append=blind, z_order=order),
+            read,
+            blind,
+            changes,
+            level,
+            added,
+        )
+        for version, operation, order, read, blind, changes, level, added in rows[
+            : MAX_VERSIONS + 1
+        ]
+    ]
+
+
+def _spanning(landed: Iterable[Landed]) -> Iterator[Write]:
+    """Commits that others landed before, since they read."""
+    for each in landed:
+        if each.read_version is not None and each.read_version < each.version - 1:
+            yield Write(each.kind, each.read_version, each.version)
+
+
+def _lost(table: Table, since: datetime) -> Iterator[Write]:
+    """Attempts that lost to a version that is named; the latest of them."""
+    lost = table.conflicts.filter(occurred_at__gte=since, winning_version__isnull=False)
+    rows = lost.exclude(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
+    for pk, operation, read_version, winner in rows.values_list(
+        "pk", "current_operation", "read_version", "winning_version"
+    )[:MAX_LOST]:
+        if winner is None:
+            continue
+        read = winner - 1 if read_version is None else read_version
+        yield Write(statement_kind(operation), read, winner, pk)
+
+
+def _counts(writes: Iterable[Write], landed: Sequence[Landed]) -> Mapping[tuple[str, str], int]:
+    """By sums up to each version, so that a long interval costs no more than a short one."""
+    marks = np.zeros((len(landed) + 1, len(_ALL_KINDS)), dtype=np.int64)
+    for place, each in enumerate(landed):
+        marks[place + 1, _PLACE[each.kind]] = 1
+    up_to, versions = marks.cumsum(axis=0), [each.version for each in landed]
+    sums: npt.NDArray[np.int64] = np.zeros((len(_ALL_KINDS), len(_ALL_KINDS)), dtype=np.int64)
+    for write in writes:
+        low, high = _span(versions, write)
+        if high > low:
+            sums[_PLACE[write.kind]] += up_to[high] - up_to[low]
+    return {
+        (current, winner): int(sums[_PLACE[current], _PLACE[winner]])
+        for current in _ALL_KINDS
+        for winner in _ALL_KINDS
+        if sums[_PLACE[current], _PLACE[winner]]
+    }
+
+
+def _span(versions: Sequence[int], write: Write) -> tuple[int, int]:
+    """The places of what a write met: from the first, to before the second."""
+    end = bisect_left if write.conflict_id is None else bisect_right
+    return bisect_right(versions, write.read_version), end(versions, write.before)

@@ -1,0 +1,55 @@
+"""A job held against the commits and jobs that it does not see: what is forecast of each pair."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from engine.actions.codec import Action
+from engine.conflict_facts import Verdict
+from engine.conflicts.forecast import FORECASTS, Forecast, Operation, forecast
+from engine.conflicts.replay_history import RecordedTable
+from engine.conflicts.sample_table import Setting
+from lakeui.catalog.models import Commit
+from lakeui.conflicts.assessment import setting_of
+from lakeui.conflicts.statements.operations import Target, operation_of_commit, operations_of_job
+from lakeui.jobs.models import Job
+
+
+@dataclass(frozen=True)
+class JobSide:
+    """A job's side: what it does to its table, made once for all that it is held against."""
+
+    job: Job
+
+    @cached_property
+    def setting(self) -> Setting:
+        return setting_of(self.job.table)
+
+    @cached_property
+    def target(self) -> Target:
+        return Target.of(self.job.table)
+
+    @cached_property
+    def operations(self) -> tuple[Operation, ...]:
+        return operations_of_job(self.target, self.job.kind, self.job.parameters)
+
+    def with_commit(self, commit: Commit, actions: tuple[Action, ...] | None) -> Forecast:
+        return self._with([operation_of_commit(commit, self.target, actions)])
+
+    def with_job(self, kind: str, parameters: Any, table_id: int) -> Forecast:  # noqa: ANN401 - JSON
+        """With a job of a kind, should that land first; `table_id` is its own table."""
+        is_own = table_id == self.job.table_id
+        return self._with(operations_of_job(self.target, kind, parameters, is_own=is_own))
+
+    def _with(self, theirs: Sequence[Operation]) -> Forecast:
+        """The worst that is forecast; where one does nothing to the table, they never conflict."""
+        table = self.job.table
+        columns = RecordedTable(table.name, self.target.schema, tuple(table.partition_columns))
+        found = [
+            forecast(self.setting, mine, other, columns)
+            for mine in self.operations
+            for other in theirs
+        ]
+        nothing = Forecast(Verdict.NEVER, "it does nothing to this table")
+        return max(found, key=lambda each: FORECASTS.index(each.verdict), default=nothing)

@@ -1,0 +1,99 @@
+"""Recorded conflicts as the engine judges them: the rule, the level, and what is known of both sides."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTransform
+
+from engine.conflict_facts import Rule
+from engine.conflicts.checker import CHECKS
+from engine.conflicts.forecast import Operation
+from engine.conflicts.recorded import RecordedConflict
+from engine.conflicts.statements import StatementKind
+from lakeui.catalog.models import Table
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.statements.conditions import shape_of, understood
+from lakeui.conflicts.statements.kinds import logged_kind
+from lakeui.conflicts.statements.operations import Target, operation_of_commit
+
+_RULE_OF_ERROR: Mapping[str, Rule] = {
+    check.error.__name__: check.rule for check in reversed(CHECKS)
+}
+_FIELDS = (
+    "table", "kind", "exception", "rule", "subclass", "row_count", "isolation_level", "occurred_at",
+    "read_version", "attempted_version", "winning_version", "current_operation",
+    "current_user_name", "current_predicate", "winner_operation", "wasted_ms", "wasted_bytes",
+    "job__committed_version", "job__statement",
+)  # fmt: skip
+_OF_A_WINNER = (
+    "table", "version", "operation", "operation_parameters", "predicate", "engine_info",
+    "is_blind_append", "changes_data", "changes_metadata", "changes_protocol",
+)  # fmt: skip
+
+
+def to_judge(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
+    """With what a conflict is judged by, and without the facts, which are long."""
+    blind = KeyTransform("is_blind_append", KeyTransform("winner", "facts"))
+    return conflicts.select_related("job").only(*_FIELDS).annotate(winner_is_blind=blind)
+
+
+def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, RecordedConflict]:
+    """The records of a table's conflicts by number, in one query."""
+    target = Target.of(table)
+    winners = _winners(table, target, (each.winning_version for each in conflicts))
+    return {
+        each.pk: _record(each, winners.get(each.winning_version or -1), target)
+        for each in conflicts
+    }
+
+
+def rule_of(conflict: Conflict) -> Rule | None:
+    """The rule that is recorded, or the one that stands for the exception."""
+    return conflict.decided_by or _RULE_OF_ERROR.get(conflict.exception)
+
+
+def _winners(
+    table: Table, target: Target, versions: Iterable[int | None]
+) -> Mapping[int, Operation]:
+    known = {version for version in versions if version is not None}
+    rows = table.commits.filter(version__in=known).only(*_OF_A_WINNER)
+    return {row.version: operation_of_commit(row, target) for row in rows}
+
+
+def _record(conflict: Conflict, winner: Operation | None, target: Target) -> RecordedConflict:
+    return RecordedConflict(
+        rule=rule_of(conflict),
+        resolved=conflict.kind == Conflict.Kind.ABSORBED,
+        level=conflict.isolation_level,
+        subclass=conflict.subclass,
+        rows_compared=conflict.row_count is not None,
+        winner_is_blind=getattr(conflict, "winner_is_blind", None),
+        current=_current(conflict, target),
+        winner=winner,
+    )
+
+
+def _current(conflict: Conflict, target: Target) -> Operation | None:
+    """The side that was aborted or gave way, as far as its condition and its statement tell."""
+    kind, statement = logged_kind(conflict.current_operation), _statement(conflict)
+    if kind is None:
+        return None
+    operation = Operation(kind=kind)
+    if kind is StatementKind.OPTIMIZE and (not statement or "ZORDER" in statement):
+        return replace(operation, kind=StatementKind.ZORDER)
+    if not conflict.current_predicate:
+        return operation
+    condition = understood(conflict.current_predicate, target.schema_json)
+    reads_beyond = kind is StatementKind.MERGE and (not statement or "BY SOURCE" in statement)
+    shape = understood(shape_of(conflict.current_predicate), target.schema_json)
+    return replace(
+        operation,
+        conditions=None if reads_beyond else condition.target_parts or None,
+        obstacle=shape.obstacle,
+    )
+
+
+def _statement(conflict: Conflict) -> str:
+    """That of its job, in capitals; empty where it is not known."""
+    return conflict.job.statement.upper() if conflict.job else ""

@@ -1,0 +1,95 @@
+"""What people do to a job that is there: cancel it, or have it run again."""
+
+from django.contrib.auth.models import User
+from django.db.models import Case, F, Value, When
+from django.utils import timezone
+
+from engine.commands.model import Script
+from lakeui.catalog.access import action_for_kind, may
+from lakeui.catalog.named_tables import Reader
+from lakeui.jobs.command_rules import check_allowed, check_command, check_sources, command_of
+from lakeui.jobs.errors import JobStateError, NotPermittedError
+from lakeui.jobs.events import log_event
+from lakeui.jobs.job_rows import JobOptions, unsaved_job, write_job
+from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.redaction import check_readable
+from lakeui.jobs.trail import record_act
+
+
+def cancel_job(job: Job, by: User | None) -> Job:
+    """Cancel a job: at once while nobody began it, else it is cancelling until its tasks have ended.
+
+    After the commit began it comes too late, and the job will say that it succeeded. One that is
+    queued again, since its worker fell silent, may have committed: the next worker looks, and does
+    nothing else.
+
+    Raises:
+        NotPermittedError: neither its owner nor allowed to ask for such a job.
+        JobStateError: it has ended.
+    """
+    _check_may_touch(job, by)
+    now = timezone.now()
+    who = by.get_username() if by else "the system"
+    unbegun = Job.objects.filter(pk=job.pk, state=Job.State.QUEUED, attempts=0)
+    cancelled = unbegun.update(state=Job.State.CANCELLED, cancel_requested_at=now, finished_at=now)
+    active = Job.objects.filter(pk=job.pk, state__in=Job.ACTIVE)
+    committing = When(state=Job.State.COMMITTING, then=F("state"))
+    asked = cancelled or active.filter(cancel_requested_at=None).update(
+        cancel_requested_at=now, state=Case(committing, default=Value(Job.State.CANCELLING))
+    )
+    if asked:
+        log_event(job.pk, f"Cancelled by {who}" if cancelled else f"{who} asked to cancel")
+        record_act("cancelled" if cancelled else "asked to cancel", by, job)
+    elif not active.exists():
+        job.refresh_from_db()
+        raise JobStateError("cancelled", job.state)  # noqa: EM101 - a word of the sentence
+    job.refresh_from_db()
+    return job
+
+
+def retry_job(job: Job, by: User | None) -> Job:
+    """A new job that does what an ended one did not.
+
+    One that failed, or lost a worker, without telling whether it wrote keeps its transaction id, so
+    that the retry finds that commit instead of writing twice. A script goes on with the steps left.
+
+    Raises:
+        JobStateError: it is not over, or it succeeded.
+        NotPermittedError, ReadOnlyError, RequestError: see `requests.request_job`.
+    """
+    if job.state not in (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED):
+        raise JobStateError("retried", job.state)  # noqa: EM101 - a word of the sentence
+    if by is not None:
+        check_readable(job, Reader(by), "Running this job again")
+    command = command_of(job)
+    check_allowed(by, command, job.table)
+    check_command(command, job.table)
+    check_sources(command, by)
+    options = JobOptions(
+        dry_run=job.dry_run,
+        retries=job.max_retries,
+        time_limit_s=job.time_limit_s or 0,
+        reason=job.reason,
+    )
+    again = unsaved_job(job.table, command, by, options)
+    again.retry_of = job
+    if _may_have_landed(job) or isinstance(command, Script):
+        again.txn_id, again.base_version = job.txn_id, job.base_version
+    made = write_job(again, command)
+    record_act("retried", by, job)
+    return made
+
+
+def _may_have_landed(job: Job) -> bool:
+    if job.base_version is None:
+        return False
+    lost = job.attempt_rows.filter(outcome=JobAttempt.Outcome.LOST)
+    return job.state == Job.State.FAILED or lost.exists()
+
+
+def _check_may_touch(job: Job, by: User | None) -> None:
+    action = action_for_kind(job.kind, job.parameters)
+    if by is None or by.pk == job.requested_by_id or may(by, action, job.table):
+        return
+    what = "Cancelling this job"
+    raise NotPermittedError(what, action, job.table.name)

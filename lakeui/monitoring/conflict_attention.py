@@ -1,0 +1,196 @@
+"""Erasures that were passed over, tables that lose many writes, changes that made several lose."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Q
+
+from engine.conflict_facts import Rule, Verdict
+from engine.conflicts.checker import FILE_RULES
+from lakeui.catalog.access import role_of, visible_tables
+from lakeui.catalog.hours import UtcHour, hour_named
+from lakeui.catalog.models import HEAVY, Commit, Table
+from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict, Erasure
+from lakeui.monitoring.attention_items import NONE, Asked, Found, Matter
+from lakeui.monitoring.checks import COSTLY_CHANGE, Check
+
+_DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
+_CHANGES_DATA_ALONE = ("MERGE", "DELETE", "UPDATE", "OPTIMIZE", "STREAMING UPDATE")
+"""Of these no row has to be read to know that they changed no metadata: an index holds the name."""
+_HEAVY = [f"table__{name}" for name in HEAVY]
+_OF_A_LOSS = (
+    "table_id", "winning_version", "winner_operation", "winner_user_name", "current_operation",
+    "wasted_ms", "wasted_bytes", "occurred_at",
+)  # fmt: skip
+_MOST_LOSSES = 2_000
+_JUDGED = 1  # tables, whose recorded losses are looked at one by one
+_METADATA_RULES = (Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED)
+
+
+def passed_over_erasures(asked: Asked) -> Iterator[Found]:
+    """As a worker found them: see `lakeui.conflicts.erasures`."""
+    recent = Erasure.objects.filter(settled_by__isnull=True, at__gte=asked.now - _MONTH)
+    seen = recent if role_of(asked.user) else recent.filter(table__in=visible_tables(asked.user))
+    told = asked.unmuted(Check.REORDERED, seen, "table")
+    first, count = asked.first_of(
+        told.select_related("table").defer(*_HEAVY).order_by("-at", "-id")
+    )
+    some = [
+        Matter(
+            check=Check.REORDERED,
+            table=row.table,
+            since=row.at,
+            version=row.append_version,
+            facts={
+                "rows_at_most": row.rows_at_most,
+                "delete_version": row.delete_version,
+                "predicate": row.predicate,
+                "append_writer": row.append_writer,
+                "delete_writer": row.delete_writer,
+            },
+        )
+        for row in first
+    ]
+    yield Check.REORDERED, count, some
+
+
+def many_escaped(asked: Asked) -> Iterator[Found]:
+    many = settings.ATTENTION_ESCAPED
+    hidden = set(asked.muted.of(Check.ESCAPED))
+    losses = {
+        pk: loss
+        for pk, loss in asked.day.by_table.items()
+        if pk and loss.escaped >= many and pk not in hidden
+    }
+    if asked.muted.hides(Check.ESCAPED):
+        losses = {}
+    worst = sorted(losses, key=lambda pk: (-losses[pk].escaped, pk))[: asked.most]
+    tables = asked.named(worst)
+    month = _month_of(worst, asked.now)
+    judged = _by_rows(tables[pk] for pk in worst if pk in tables)
+    some = [
+        Matter(
+            check=Check.ESCAPED,
+            table=tables[pk],
+            facts={"escaped": losses[pk].escaped, "wasted_ms": losses[pk].wasted_ms}
+            | month.get(pk, {})
+            | judged.get(pk, {}),
+        )
+        for pk in worst
+        if pk in tables
+    ]
+    yield Check.ESCAPED, len(losses), some
+
+
+def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
+    """Of the first table without row-level concurrency, what would have passed had it been on."""
+    without = (table for table in tables if not table.row_level_eligible)
+    found = {}
+    for table in islice(without, _JUDGED):
+        verdicts = row_verdicts(table)
+        found[table.pk] = {
+            "judged_30_days": len(verdicts.losses),
+            "would_pass_30_days": len(verdicts.of(Verdict.PASSES)),
+            "undecidable_30_days": len(verdicts.of(Verdict.UNDECIDABLE)),
+        }
+    return found
+
+
+def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, int]]:
+    """Of a few tables, what 30 days were lost to: over files, which rows might tell apart, or not."""
+    rows = (
+        Conflict.objects.filter(
+            table__in=tables or NONE, occurred_at__gte=now - _MONTH, kind__in=Conflict.LOST
+        )
+        .order_by()
+        .values_list("table_id")
+        .annotate(n=Count("pk"), by_files=Count("pk", Q(rule__in=FILE_RULES)))
+    )
+    return {pk: {"escaped_30_days": n, "by_files_30_days": by_files} for pk, n, by_files in rows}
+
+
+def metadata_costs(asked: Asked) -> Iterator[Found]:
+    """One commit that changed the metadata while others were writing.
+
+    Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
+    """
+    lost = visible_conflicts(asked.user).filter(
+        kind__in=Conflict.LOST, occurred_at__gte=asked.now - _DAY, rule__in=_METADATA_RULES
+    )
+    lost = lost.exclude(winner_operation__in=_CHANGES_DATA_ALONE).order_by("occurred_at")
+    rows = asked.unmuted(Check.METADATA_COST, lost, "table").values(*_OF_A_LOSS)[:_MOST_LOSSES]
+    grouped: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["table_id"] and row["winning_version"] is not None:
+            grouped.setdefault((row["table_id"], row["winning_version"]), []).append(row)
+    costly = [(key, each) for key, each in grouped.items() if len(each) >= COSTLY_CHANGE]
+    costly.sort(key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
+    shown = costly[: asked.most]
+    tables = asked.named({table for (table, _), _ in shown})
+    quiet = quiet_hours(tables, asked.now)
+    some = [
+        _metadata_cost(tables[table], version, each, quiet.get(table))
+        for (table, version), each in shown
+        if table in tables
+    ]
+    yield Check.METADATA_COST, len(costly), some
+
+
+def _metadata_cost(
+    table: Table,
+    version: int,
+    lost: Sequence[Mapping[str, Any]],
+    quiet: tuple[int, int] | None,
+) -> Matter:
+    first = lost[0]
+    return Matter(
+        check=Check.METADATA_COST,
+        table=table,
+        since=first["occurred_at"],
+        version=version,
+        facts={
+            "lost": len(lost),
+            "losers": sorted(row["current_operation"] for row in lost),
+            "winner_operation": first["winner_operation"],
+            "winner_user_name": first["winner_user_name"],
+            "wasted_ms": sum(row["wasted_ms"] for row in lost),
+            "wasted_bytes": sum(row["wasted_bytes"] for row in lost),
+            "quiet_hours_utc": list(quiet) if quiet else None,
+        },
+    )
+
+
+DAYS = 7
+_HOURS = 24
+
+
+def quiet_hours(tables: Collection[int], now: datetime) -> Mapping[int, tuple[int, int]]:
+    """Of a few tables the longest span without a commit in 7 days, as hours in UTC: (4, 6).
+
+    A table that is written to at every hour, or at none, has no such span.
+    """
+    recent = Commit.objects.filter(
+        table__in=tables or (0,), committed_at__gte=now - timedelta(DAYS)
+    )
+    busy: dict[int, set[int]] = {}
+    hours = recent.annotate(hour=UtcHour("committed_at")).order_by()
+    for table, hour in hours.values_list("table_id", "hour").distinct():
+        busy.setdefault(table, set()).add(hour_named(hour).hour)
+    found = {table: _longest(hours) for table, hours in busy.items()}
+    return {table: span for table, span in found.items() if span is not None}
+
+
+def _longest(busy: Iterable[int]) -> tuple[int, int] | None:
+    """Round the clock: a span may begin before midnight and end after it."""
+    ordered = sorted(busy)
+    gaps = [
+        ((later - hour - 1) % _HOURS, (hour + 1) % _HOURS, later)
+        for hour, later in zip(ordered, [*ordered[1:], ordered[0]], strict=True)
+    ]
+    length, begin, end = max(gaps)
+    return (begin, end) if length else None

@@ -1,0 +1,92 @@
+"""Jobs that failed, wait or fell silent, and schedules that do not get through."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.db.models import Exists, F, OuterRef, Q
+
+from lakeui.catalog.named_tables import Reader
+from lakeui.jobs.filters import visible_jobs, visible_schedules
+from lakeui.jobs.models import Job
+from lakeui.jobs.redaction import shown_job, shown_schedule
+from lakeui.monitoring.alerts import MAX_WAIT
+from lakeui.monitoring.attention_items import Asked, Found, Matter
+from lakeui.monitoring.checks import UNKNOWN_FOR, Check
+from lakeui.monitoring.operations import stale_jobs
+
+OUTCOME_UNKNOWN = "LAKE_COMMIT_OUTCOME_UNKNOWN"
+_TOLD = ("kind", "parameters", "queue", "worker", "error_message", "created_at", "finished_at", "heartbeat_at",
+         "table__name")  # fmt: skip
+_DAY = timedelta(hours=24)
+
+
+def ended_jobs(asked: Asked) -> Iterator[Found]:
+    reader = Reader(asked.user)
+    jobs = visible_jobs(asked.user).select_related("table").only(*_TOLD)
+    again = Job.objects.filter(retry_of=OuterRef("pk"))
+    failed = jobs.filter(~Exists(again), state=Job.State.FAILED)
+    unknown = failed.filter(error_code=OUTCOME_UNKNOWN, finished_at__gte=asked.now - UNKNOWN_FOR)
+    others = failed.filter(finished_at__gte=asked.now - _DAY).exclude(error_code=OUTCOME_UNKNOWN)
+    silent = jobs.filter(pk__in=stale_jobs().values("pk"))
+    for check, rows, began in (
+        (Check.OUTCOME_UNKNOWN, unknown, "finished_at"),
+        (Check.FAILED_JOB, others, "finished_at"),
+        (Check.WORKER_SILENT, silent, "heartbeat_at"),
+    ):
+        told = asked.unmuted(check, rows, "table").order_by(F(began).desc(nulls_last=True))
+        first, count = asked.first_of(told)
+        some = [
+            Matter(
+                check=check, table=job.table, job=shown_job(job, reader), since=getattr(job, began)
+            )
+            for job in first
+        ]
+        yield check, count, some
+
+
+def waiting_jobs(asked: Asked) -> Iterator[Found]:
+    """One matter, however many wait: the oldest of them."""
+    late = visible_jobs(asked.user).filter(
+        state=Job.State.QUEUED, finished_at__isnull=True, created_at__lt=asked.now - MAX_WAIT
+    )  # that none has ended is what an index has them by
+    told = asked.unmuted(Check.JOBS_WAIT, late, "table")
+    oldest = told.select_related("table").only(*_TOLD).order_by("created_at").first()
+    if oldest is not None:
+        facts = {"waiting": told.count(), "queue": oldest.queue}
+        yield (
+            Check.JOBS_WAIT,
+            1,
+            [
+                Matter(
+                    check=Check.JOBS_WAIT,
+                    table=oldest.table,
+                    job=oldest,
+                    since=oldest.created_at,
+                    facts=facts,
+                )
+            ],
+        )
+
+
+def failing_schedules(asked: Asked) -> Iterator[Found]:
+    reader = Reader(asked.user)
+    ended_badly = Q(last_job__state__in=[Job.State.FAILED, Job.State.CONFLICTED])
+    failing = visible_schedules(asked.user).filter(ended_badly | ~Q(note=""), enabled=True)
+    told = asked.unmuted(Check.FAILING_SCHEDULE, failing, "table")
+    rows = told.select_related("table", "last_job").order_by("-last_fired_at", "pk")
+    rows = rows.only(
+        "name", "kind", "parameters", "note", "next_due_at", "last_fired_at", "table__name", "last_job__kind",
+        "last_job__parameters", "last_job__error_message",
+    )  # fmt: skip
+    first, count = asked.first_of(rows)
+    some = [
+        Matter(
+            check=Check.FAILING_SCHEDULE,
+            table=row.table,
+            job=row.last_job and shown_job(row.last_job, reader),
+            since=row.last_fired_at,
+            facts={"schedule": row.name, "note": row.note, "next_due_at": row.next_due_at},
+        )
+        for row in (shown_schedule(each, reader) for each in first)
+    ]
+    yield Check.FAILING_SCHEDULE, count, some

@@ -1,0 +1,61 @@
+"""How often a password was tried in vain lately. After a few tries nothing is compared for a while.
+
+A try is counted before the password is compared, by one atomic count in the cache, so that many
+requests at once get no more tries than one after the other. Web processes count together where
+`CACHE_URL` names a Redis.
+"""
+
+import hashlib
+import unicodedata
+from datetime import UTC, datetime, timedelta
+
+from django.core.cache import cache
+from django.http import HttpRequest
+from django.utils import timezone
+
+from lakeui.monitoring.client_address import client_network
+
+TRIES = 5
+PAUSE = timedelta(minutes=5)
+
+
+class PasswordTries:
+    """Tries of one subject, whatever it is: a name from an address, a session's own password."""
+
+    def __init__(self, *subject: object) -> None:
+        text = "\0".join(map(str, subject))
+        self._key = f"lakeui.password-tries.{hashlib.sha256(text.encode()).hexdigest()}"
+
+    @classmethod
+    def of_sign_in(cls, request: HttpRequest, name: str) -> "PasswordTries":
+        """Tries of a name from where the request comes. One name however it is typed."""
+        same = unicodedata.normalize("NFKC", name).strip().casefold()
+        return cls("sign-in", same, client_network(request))
+
+    def take(self) -> int:
+        """Count a try that is about to be made; how many are left after it, negative in a pause."""
+        seconds = PAUSE.total_seconds()
+        cache.add(self._key, 0, seconds)
+        try:
+            left = TRIES - int(cache.incr(self._key))
+        except ValueError:  # the pause ended a moment ago
+            left = TRIES - 1
+        if left >= 0:
+            cache.touch(self._key, seconds)
+            cache.set(self._until_key, (timezone.now() + PAUSE).timestamp(), seconds)
+        return left
+
+    @property
+    def paused_until(self) -> datetime:
+        """When the pause that follows the last try ends."""
+        until = cache.get(self._until_key)
+        return timezone.now() if until is None else datetime.fromtimestamp(until, UTC)
+
+    def forget(self) -> None:
+        """The password matched."""
+        cache.delete(self._key)
+        cache.delete(self._until_key)
+
+    @property
+    def _until_key(self) -> str:
+        return f"{self._key}.until"

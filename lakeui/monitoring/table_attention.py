@@ -1,0 +1,72 @@
+"""Tables that cannot be read, or that need compacting, cleaning or a look of the mirror."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+from django.db.models import Case, CharField, Q, Value, When
+
+from lakeui.catalog.access import visible_tables
+from lakeui.catalog.health import MANY_SMALL, VACUUM_DUE
+from lakeui.catalog.models import Table
+from lakeui.monitoring.attention_items import Asked, Found, Matter
+from lakeui.monitoring.checks import QUIET_MIRROR, Check
+
+
+def table_matters(asked: Asked) -> Iterator[Found]:
+    """One trouble a table, the worst; small files, the most first."""
+    here = visible_tables(asked.user).annotate(trouble=_trouble(asked)).exclude(trouble="")
+    found: dict[str, list[tuple[int, str, int]]] = {}
+    for trouble, small, name, pk in here.order_by().values_list(
+        "trouble", "small_file_count", "name", "pk"
+    ):
+        found.setdefault(trouble, []).append((-small, name, pk))
+    first = {check: [pk for *_, pk in sorted(rows)[: asked.most]] for check, rows in found.items()}
+    tables = asked.named({pk for pks in first.values() for pk in pks})
+    for check in _OF_TABLES:
+        if check in found:
+            some = [_of_table(check, tables[pk]) for pk in first[check] if pk in tables]
+            yield check, len(found[check]), some
+
+
+def quiet_tables(asked: Asked) -> Iterator[Found]:
+    """Those that the mirror has not looked at lately, the longest ago first: at worst all of them."""
+    late = visible_tables(asked.user).filter(
+        mirror_error_code="", mirrored_at__lt=asked.now - QUIET_MIRROR
+    )
+    told = asked.unmuted(Check.MIRROR_QUIET, late, "pk")
+    first, count = asked.first_of(told.order_by("mirrored_at"))
+    check = Check.MIRROR_QUIET
+    yield check, count, [_of_table(check, table) for table in first]
+
+
+_OF_TABLES: Mapping[Check, tuple[str, ...]] = {
+    Check.UNREACHABLE: ("mirror_error_code", "mirror_error", "mirror_tries", "version"),
+    Check.SMALL_FILES: ("small_file_count", "file_count", "last_optimize_at"),
+    Check.VACUUM_DUE: ("dead_bytes", "dead_file_count", "last_vacuum_at"),
+    Check.MIRROR_QUIET: ("version",),
+}
+_BEGAN = {
+    Check.UNREACHABLE: "mirror_failed_at",
+    Check.VACUUM_DUE: "vacuum_from",
+    Check.MIRROR_QUIET: "mirrored_at",
+}
+
+
+def _of_table(check: Check, table: Table) -> Matter:
+    facts = {name: getattr(table, name) for name in _OF_TABLES[check]}
+    began: datetime | None = getattr(table, _BEGAN[check]) if check in _BEGAN else None
+    return Matter(check=check, table=table, since=began, facts=facts)
+
+
+def _trouble(asked: Asked) -> Case:
+    of_each = (
+        (Check.UNREACHABLE, ~Q(mirror_error_code="")),
+        (Check.SMALL_FILES, MANY_SMALL),
+        (Check.VACUUM_DUE, VACUUM_DUE),
+    )
+    told = (
+        When(wrong & ~Q(pk__in=asked.muted.of(check)), then=Value(check.value))
+        for check, wrong in of_each
+        if not asked.muted.hides(check)
+    )
+    return Case(*told, default=Value(""), output_field=CharField())

@@ -1,0 +1,145 @@
+"""Signing in by password and out again, for the pages and the admin alike.
+
+The one-time link that a start prints belongs to the local stack.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.admin.forms import AdminPasswordChangeForm
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.contrib.auth.forms import AuthenticationForm
+from django.contrib.auth.models import User
+from django.contrib.auth.views import (
+    LoginView,
+    LogoutView,
+    PasswordChangeView,
+    redirect_to_login,
+)
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+
+from lakeui.monitoring.audit import record_failed_sign_in, record_session
+from lakeui.monitoring.password_tries import PAUSE, PasswordTries
+
+_STARTED_AT = timezone.now()
+_TOO_MANY = 429
+
+
+class SignInForm(AuthenticationForm):
+    """Django's own, with a mark on the fields that did not match."""
+
+    def full_clean(self) -> None:
+        super().full_clean()
+        if self.is_bound and self.errors:
+            for name in ("username", "password"):
+                self.fields[name].widget.attrs["aria-invalid"] = "true"
+
+
+class SignInView(LoginView):
+    """After a few tries that did not match, a name has a pause from where it was tried."""
+
+    template_name = "session/login.html"
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+    tries: PasswordTries
+    tries_left: int
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # noqa: ANN401
+        name = request.POST.get("username", "")
+        self.tries = PasswordTries.of_sign_in(request, name)
+        self.tries_left = self.tries.take()
+        if self.tries_left >= 0:
+            return super().post(request, *args, **kwargs)
+        if self.tries_left == -1:  # once a pause
+            record_failed_sign_in(name, "TOO_MANY_TRIES")
+        form = self.get_form_class()(request)
+        context = self.get_context_data(form=form, paused_until=self.tries.paused_until)
+        return self.render_to_response(context, status=_TOO_MANY)
+
+    def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
+        record_failed_sign_in(self.request.POST.get("username", ""), "SIGN_IN_FAILED")
+        context = self.get_context_data(form=form, tries_left=self.tries_left, pause=PAUSE)
+        return self.render_to_response(context, status=400)
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponseBase:  # type: ignore[override]
+        self.tries.forget()
+        record_session(form.get_user(), "signed in")
+        return super().form_valid(form)
+
+    def get_redirect_url(self) -> str:  # type: ignore[override]  # a request is of Django 6
+        """Where it goes next; never here again, which would go round for ever."""
+        target = super().get_redirect_url()
+        return "" if target.partition("?")[0] == self.request.path else target
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+        about = {
+            "installation": settings.INSTALLATION_NAME,
+            "version": _version(),
+            "read_only": settings.READ_ONLY,
+            "started_at": _STARTED_AT,
+        }
+        return super().get_context_data(**kwargs) | about | kwargs
+
+
+class SignOutView(LogoutView):
+    """Django's own, on record in the audit trail."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        if isinstance(request.user, User):
+            record_session(request.user, "signed out")
+        return super().post(request, *args, **kwargs)
+
+
+@never_cache
+def admin_sign_in(request: HttpRequest) -> HttpResponse:
+    """The admin has no sign-in of its own: a password that is sent here is not looked at."""
+    if request.user.is_authenticated and not admin.site.has_permission(request):
+        msg = "The admin is for staff: someone of the staff can mark you as such, in the admin."
+        raise PermissionDenied(msg)
+    target = request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index")
+    return redirect_to_login(target, reverse("login"))
+
+
+class OldPasswordForm(AdminPasswordChangeForm):
+    """The old password of a session that was left open is not for guessing either."""
+
+    def clean_old_password(self) -> str:
+        tries = PasswordTries("old password", self.user.pk)
+        if tries.take() < 0:
+            msg = f"Too many tries. Nothing is compared until {tries.paused_until:%H:%M:%S} UTC."
+            raise ValidationError(msg, "too_many_tries")
+        old: str = super().clean_old_password()
+        tries.forget()
+        return old
+
+
+class PasswordView(PasswordChangeView):
+    """The admin's page on which its people change their password."""
+
+    form_class = OldPasswordForm
+    template_name = "registration/password_change_form.html"
+
+    def get_success_url(self) -> str:
+        return reverse("admin:password_change_done")
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+        return super().get_context_data(**kwargs) | admin.site.each_context(self.request)
+
+
+def admin_password(request: HttpRequest) -> HttpResponseBase:
+    view = admin.site.admin_view(PasswordView.as_view(), cacheable=True)
+    return view(request)
+
+
+def _version() -> str:
+    try:
+        return version("lakeui")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,151 @@
+"""The rows that both sides touched, as a table: their keys first, and what each side did to them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+from kombu.exceptions import OperationalError
+
+from lakeui.conflicts.conflict_detail.both_sides import BothSides
+from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, is_waiting, rows_met
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict, ConflictRows
+
+_COLUMNS = 6
+_NUMBERS = ("byte", "short", "integer", "long", "float", "double", "decimal")
+_LITERAL = re.compile(r"-?\d+(\.\d+)?|'[^']*'|TRUE|FALSE|NULL", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class MetRow:
+    """One row: its position, some values, and what either side did to it."""
+
+    position: int
+    values: tuple[tuple[str | None, bool], ...]  # each with whether it is a number
+    here: str
+    there: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsView:
+    """What the page shows of the rows: `met` can be read; `read` has been asked for."""
+
+    has_positions: bool
+    version: int | None
+    read: ConflictRows | None
+    waits: bool
+    columns: tuple[Mapping[str, Any], ...]
+    rows: tuple[MetRow, ...]
+    omitted: int
+
+
+@require_POST
+@login_required
+def conflict_rows(request: HttpRequest, pk: int) -> HttpResponse:
+    """Has a worker read the rows; the conflict's page shows them."""
+    visible = visible_conflicts(request.user)
+    return _ask(request, get_object_or_404(visible.select_related("table"), pk=pk))
+
+
+def rows_view(conflict: Conflict, sides: BothSides) -> RowsView:
+    """The rows as they were read; without them, whether they can be."""
+    met = rows_met(conflict)
+    read = ConflictRows.objects.filter(conflict=conflict).first() if met else None
+    chosen = _chosen(read.columns, conflict, sides) if read else ()
+    return RowsView(
+        has_positions=met is not None,
+        version=met.version if met else None,
+        read=read,
+        waits=read is not None and is_waiting(read),
+        columns=tuple(_column(read.columns[n]) for n in chosen) if read else (),
+        rows=tuple(_rows(read, chosen, conflict, sides)) if read else (),
+        omitted=len(read.columns) - len(chosen) + read.omitted_columns if read else 0,
+    )
+
+
+def _ask(request: HttpRequest, conflict: Conflict) -> HttpResponse:
+    try:
+        ask_for_rows(conflict)
+    except (OperationalError, OSError):
+        ConflictRows.objects.filter(conflict=conflict, read_at=None).delete()
+        messages.error(request, "The broker cannot be reached, so no worker was asked.")
+    return redirect(f"{reverse('conflict', args=[conflict.pk])}#overlap")
+
+
+def _chosen(
+    columns: Sequence[Mapping[str, Any]], conflict: Conflict, sides: BothSides
+) -> tuple[int, ...]:
+    """The first column, then those of the conditions, what is set and the layout, then the others."""
+    asked = f"{sides.winner.predicate} {sides.current.predicate} {conflict.order_column}"
+    words = [*_words(asked), *_assignments(conflict)]
+    names = [str(each.get("name", "")) for each in columns]
+    first = [0, *(n for n, name in enumerate(names) if name in words)]
+    kept = list(dict.fromkeys([*first, *range(len(names))]))[:_COLUMNS]
+    return tuple(sorted(n for n in kept if n < len(names)))
+
+
+def _rows(
+    read: ConflictRows, chosen: Sequence[int], conflict: Conflict, sides: BothSides
+) -> list[MetRow]:
+    names = [str(each.get("name", "")) for each in read.columns]
+    found = []
+    for position, values in zip(read.positions, read.rows, strict=False):
+        row = dict(zip(names, values, strict=False))
+        here = _did(conflict.current_operation, _assignments(conflict), row, "")
+        there = _did(conflict.winner_operation, {}, row, sides.winner.predicate)
+        shown = tuple((values[n], is_number(read.columns[n])) for n in chosen)
+        found.append(MetRow(position, shown, here, there))
+    return found
+
+
+def _column(column: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**column, "is_number": is_number(column)}
+
+
+def is_number(column: Mapping[str, Any]) -> bool:
+    """Whether a column's values stand to the right, one digit below another."""
+    return str(column.get("type", "")).startswith(_NUMBERS)
+
+
+def _did(
+    operation: str, assignments: Mapping[str, str], row: Mapping[str, str | None], predicate: str
+) -> str:
+    """Discount 0.10 → 0.15; deleted, customer_id = 81204."""
+    changes = [
+        f"{name} {_shown(row[name])} → {_value(expression)}"
+        for name, expression in assignments.items()
+        if name in row
+    ]
+    if changes:
+        return ", ".join(changes)
+    verb = {"DELETE": "deleted", "UPDATE": "changed", "MERGE": "changed"}.get(
+        operation.upper(), "rewritten"
+    )
+    because = [f"{name} = {_shown(row[name])}" for name in _words(predicate) if name in row]
+    return ", ".join([verb, *because[:2]])
+
+
+def _assignments(conflict: Conflict) -> Mapping[str, str]:
+    parameters = conflict.job.parameters if conflict.job else None
+    found = parameters.get("assignments") if isinstance(parameters, dict) else None
+    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+
+
+def _value(expression: str) -> str:
+    text = expression.strip()
+    return text.strip("'") if _LITERAL.fullmatch(text) else text
+
+
+def _shown(value: str | None) -> str:
+    return "null" if value is None else value
+
+
+def _words(text: str) -> list[str]:
+    return list(dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text)))

@@ -1,0 +1,306 @@
+"""An error that somebody pastes: what it says, who won, what to do."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from engine.clock import utc_from_ms
+from engine.errors import Remedy, RequestError
+from lakeui.catalog import log_values
+from lakeui.catalog.access import may, visible_tables
+from lakeui.catalog.models import Table
+from lakeui.conflicts.reports.history import PairHistory, pair_history
+from lakeui.conflicts.reports.links import LinkedReport, explain_report, record_report
+from lakeui.conflicts.reports.marks import Mark
+from lakeui.conflicts.reports.messages import ReportedConflict
+from lakeui.conflicts.reports.remedies import OF_EVERY_RETRY, VECTORS
+from lakeui.conflicts.reports.signs import SUBCLASSES
+from lakeui.conflicts.reports.verdict import verdict_of
+from lakeui.pages import units
+from lakeui.pages.conflicts.samples import HERE, SAMPLES, sample_text
+
+OPERATIONS = ("MERGE", "UPDATE", "DELETE", "WRITE", "OPTIMIZE", "STREAMING UPDATE")
+_MAX_VERSION = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A remedy with what is on record of it, and where it can be followed."""
+
+    action: str
+    reason: str
+    note: str = ""
+    link: str = ""
+    link_words: str = ""
+
+
+@login_required
+def explain(request: HttpRequest) -> HttpResponse:
+    """A POST that changes nothing, unless it asks to keep what was found."""
+    sample = request.GET.get("sample", "")
+    text = request.POST.get("text", "") or sample_text(sample, request.user)
+    context: dict[str, Any] = {
+        "text": text,
+        "samples": SAMPLES,
+        "sample": sample,
+        "characters": len(text),
+        "lines": len(text.splitlines()),
+        "act": {"address": "/api/v1/conflicts/explain/", "body": {"text": text or SAMPLES[1].text}},
+    }
+    if not text and request.method != "POST":
+        context["nothing_here"] = sample == HERE
+        return render(request, "conflicts/explain.html", context)
+    chosen = _chosen(request)
+    try:
+        linked = explain_report(text, visible_tables(request.user), chosen)
+    except RequestError as error:
+        return render(request, "conflicts/explain.html", context | {"error": error}, status=400)
+    if request.POST.get("step") == "record":
+        return _keep(request, linked)
+    context |= {"chosen": chosen, "pieces": pieces_of(text, linked.report.marks)}
+    return render(request, "conflicts/explain.html", context | _found(request, linked))
+
+
+def _found(request: HttpRequest, linked: LinkedReport) -> dict[str, Any]:
+    found, pair = linked.report.conflict, pair_history(linked)
+    return {
+        "linked": linked,
+        "found": found,
+        "verdict": verdict_of(linked),
+        "facts": fact_lines(linked),
+        "missing": missing_facts(linked).items() if found else (),
+        "pair": pair,
+        "advice": _advice(linked, pair),
+        "operations": OPERATIONS,
+        "guess": _guess(linked),
+        "may_record": found is not None and may(request.user, "write", linked.table),
+        "report_body": {
+            "text": "…",
+            "table": linked.table.name if linked.table else "",
+            "record": True,
+        },
+    }
+
+
+def _guess(linked: LinkedReport) -> int | None:
+    """The read version, where the message does not say it: at the latest the one before the winner."""
+    version = linked.winning_version
+    return version - 1 if version else None
+
+
+def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[Advice]:
+    """The remedies; one that the table has already goes last."""
+    found, table = linked.report.conflict, linked.table
+    if found is None:
+        return []
+    on_already = table is not None and table.row_level_eligible
+    ranked = sorted(found.remedies, key=lambda each: on_already and each == VECTORS)
+    return [_advised(each, linked, pair) for each in ranked]
+
+
+def _advised(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> Advice:
+    note = link = words = ""
+    if remedy in OF_EVERY_RETRY and pair is not None and pair.lost_lately:
+        note = f"The pair lost {_times(pair.lost_lately)} here in 24 h, so this will come back."
+    if remedy == VECTORS and linked.table is not None:
+        link = reverse("table-eligibility", args=[linked.table.pk])
+        note = _by_rows(linked.table, pair)
+        words = "See eligibility" if linked.table.row_level_eligible else "See the cost"
+    return Advice(remedy.action, remedy.reason, note, link, words)
+
+
+def _by_rows(table: Table, pair: PairHistory | None) -> str:
+    if table.row_level_eligible:
+        return "On already: the table is eligible."
+    if pair is None or not pair.lost:
+        return f"A rewrite of {units.format_bytes(table.size_bytes)} where its layout must change."
+    unknown = f"; of {pair.undecidable} what is recorded does not tell" if pair.undecidable else ""
+    lost = units.format_count(pair.lost)
+    return f"30 days: {pair.passes} of {lost} losses of this pair would have passed{unknown}."
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{units.format_count(number)} times"
+
+
+def _keep(request: HttpRequest, linked: LinkedReport) -> HttpResponse:
+    if not may(request.user, "write", linked.table):
+        messages.error(request, "Keeping a report needs the role operator.")
+        return redirect("explain")
+    read_version = request.POST.get("read_version", "").strip().removeprefix("v")
+    kept = record_report(
+        linked,
+        request.user,  # type: ignore[arg-type]  # signed in
+        read_version=_version(read_version),
+        operation=request.POST.get("operation", "").strip().upper(),
+    )
+    if kept is None:
+        messages.error(request, "There is no conflict in it to keep.")
+        return redirect("explain")
+    messages.success(request, "Kept among the conflicts as reported.")
+    return redirect("conflict", kept.pk)
+
+
+def _version(text: str) -> int | None:
+    is_number = text.isascii() and text.isdigit() and len(text) < 17
+    return int(text) if is_number and int(text) <= _MAX_VERSION else None
+
+
+def _chosen(request: HttpRequest) -> Table | None:
+    name = request.POST.get("table", "").strip()
+    return visible_tables(request.user).filter(name=name).first() if name else None
+
+
+_BEFORE, _AFTER, _BETWEEN = 300, 200, 700
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200d\u2060\ufeff]")
+
+LABELS = {
+    "exception": "Exception",
+    "subclass": "Sub-class",
+    "partitions": "Partition",
+    "file": "A file",
+    "table": "Table",
+    "winning_version": "Winner's version",
+    "winner_at": "Winner's time",
+    "winner_operation": "Winner's operation",
+    "winner_rows": "Its new rows",
+    "winner_user": "Winner",
+    "winner_read_version": "The winner read",
+    "isolation_level": "Level it used",
+    "is_blind_append": "Blind append",
+    "winner_engine": "Its engine",
+    "txn_id": "Transaction",
+    "read_version": "This write read",
+    "current_operation": "This write",
+}
+_OF_WINNER = {
+    "winning_version": "version",
+    "winner_at": "time",
+    "winner_operation": "operation",
+    "isolation_level": "level",
+    "txn_id": "transaction",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of the pasted text; `number` of the fact it tells, 0 where it tells none."""
+
+    text: str
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FactLine:
+    """A fact under the number of its mark. `at` is set where it is a moment."""
+
+    fact: str
+    label: str
+    value: str
+    note: str = ""
+    at: datetime | None = None
+
+
+def pieces_of(text: str, marks: tuple[Mark, ...]) -> list[Piece]:
+    """The pasted text around its marks, long stretches without one left out."""
+    if not marks:
+        return []
+    start = _line_start(text, max(marks[0].start - _BEFORE, 0), marks[0].start)
+    pieces = [Piece("… ")] if start else []
+    for mark in marks:
+        pieces += (Piece(_shortened(text[start : mark.start])), _marked(text, mark))
+        start = mark.end
+    rest = text[start : start + _AFTER]
+    pieces.append(Piece(_shown(rest) + (" …" if len(text) > start + _AFTER else "")))
+    return [piece for piece in pieces if piece.text]
+
+
+def fact_lines(linked: LinkedReport) -> list[FactLine]:
+    """The facts in the order of their marks."""
+    found = linked.report.conflict
+    if found is None:
+        return []
+    values = dict(_values(found, linked))
+    return [values[mark.fact] for mark in linked.report.marks if mark.fact in values]
+
+
+def missing_facts(linked: LinkedReport) -> dict[str, str]:
+    """What the message does not say, of the winner and of this write."""
+    told = {mark.fact for mark in linked.report.marks}
+    winner = ", ".join(word for fact, word in _OF_WINNER.items() if fact not in told)
+    own = (("current_operation", "operation"), ("read_version", "read version"), ("", "condition"))
+    mine = ", ".join(word for fact, word in own if fact not in told)
+    return {name: words for name, words in (("The winner", winner), ("This write", mine)) if words}
+
+
+def _values(found: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, FactLine]]:
+    for fact, value, note in (*_of_message(found, linked), *_of_winner(found, linked)):
+        moment = utc_from_ms(int(value)) if fact == "winner_at" else None
+        yield fact, FactLine(fact, LABELS[fact], value, note, moment)
+
+
+def _of_message(found: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
+    yield "exception", found.code, f"SQLSTATE {found.sqlstate}"
+    yield "subclass", found.subclass, SUBCLASSES.get(found.subclass, "")
+    yield "partitions", ", ".join(found.partitions), ""
+    yield "file", found.file or "", ""
+    yield "table", found.table or "", "" if linked.table else "not registered here"
+    yield "winning_version", str(linked.winning_version), _how(linked)
+    yield "winner_rows", f"{found.winner_rows or 0:,}", ""
+    yield "read_version", f"v{found.read_version}", "the version it read"
+    yield "current_operation", found.current_operation or "", ""
+
+
+def _of_winner(found: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
+    yield "winner_operation", found.winner_operation or "", ""
+    winner = found.winner
+    if winner is None:
+        return
+    if winner.timestamp_ms is not None and _is_a_moment(winner.timestamp_ms):
+        yield "winner_at", str(winner.timestamp_ms), ""
+    condition = log_values.predicate({"predicate": winner.predicate})
+    yield "winner_operation", found.winner_operation or "", condition and f"where {condition}"
+    yield "winner_user", winner.user or "", ""
+    yield "winner_read_version", f"v{winner.read_version}", ""
+    yield "isolation_level", winner.isolation_level or "", ""
+    yield "is_blind_append", "yes" if winner.is_blind_append else "no", ""
+    yield "winner_engine", winner.engine or "", ""
+    yield "txn_id", winner.txn_id or "", _how(linked) or "not in the mirror"
+
+
+def _how(linked: LinkedReport) -> str:
+    return f"found by {linked.how}" if linked.how else ""
+
+
+def _is_a_moment(epoch_ms: int) -> bool:
+    return 0 < epoch_ms < 253_402_300_800_000  # before the year 10000
+
+
+def _marked(text: str, mark: Mark) -> Piece:
+    return Piece(_shown(text[mark.start : mark.end]), mark.number)
+
+
+def _line_start(text: str, earliest: int, before: int) -> int:
+    """The first start of a line from a place on; the place itself where there is none."""
+    at = text.find("\n", earliest, before) if earliest else -1
+    return at + 1 if at >= 0 else earliest
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _BETWEEN:
+        return _shown(text)
+    half = _BETWEEN // 2
+    return f"{_shown(text[:half])} … {_shown(text[-half:])}"
+
+
+def _shown(text: str) -> str:
+    """Without what no screen can show."""
+    return _UNSEEN.sub("", text.replace("\r\n", "\n"))

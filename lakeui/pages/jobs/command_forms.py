@@ -1,0 +1,148 @@
+"""A form for each command, made from what the command declares of its parameters."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django import forms
+from django.core.files.uploadedfile import UploadedFile
+from django.utils.datastructures import MultiValueDict
+
+from engine.commands.model import COMMANDS, Command
+from engine.errors import EngineError
+from lakeui.pages.jobs.form_parts import Choice, Part, Repeat, Single, part_of
+from lakeui.pages.jobs.parameter_fields import text_of
+
+_LEFT_OUT = frozenset({"table", "alias"})
+MORE = "more"
+"""Of a button: the repeated parameter to show one more of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A part with its bound fields, as templates draw it: one field, options, or items."""
+
+    shape: str
+    label: str
+    help: str
+    name: str
+    field: forms.BoundField | None = None
+    selector: forms.BoundField | None = None
+    options: tuple[tuple[Any, bool, list[forms.BoundField]], ...] = ()
+    items: tuple[list[forms.BoundField], ...] = ()
+
+
+class CommandForm(forms.Form):
+    """Fields of one kind of command; `parameters` gives what `Command.from_parameters` takes."""
+
+    def __init__(
+        self,
+        kind: str,
+        data: Mapping[str, Any] | None = None,
+        files: "MultiValueDict[str, UploadedFile[Any]] | None" = None,
+        initial: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(data, files, initial=initial)
+        model = COMMANDS[kind]
+        self.kind = kind
+        self.parts: tuple[Part, ...] = tuple(
+            part_of(model, declared, _repeats(declared.name, data or {}))
+            for declared in model.declared()
+            if declared.name not in _LEFT_OUT
+        )
+        for part in self.parts:
+            self.fields.update(part.fields())
+        for name, field in self.fields.items():
+            field.widget.attrs.setdefault("id", f"id_{name}")
+            if field.help_text:
+                field.widget.attrs["aria-describedby"] = f"id_{name}_hint"
+
+    def parameters(self, uploads: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """Of the fields that were filled; call it after `is_valid`.
+
+        Raises:
+            EngineError: a text that is read as SQL is none; `field` names the parameter.
+        """
+        found = {}
+        for part in self.parts:
+            try:
+                found[part.declared.name] = part.read(self.cleaned_data, uploads or {})
+            except EngineError as error:
+                error.field = part.declared.name  # type: ignore[attr-defined]
+                raise
+        return {name: value for name, value in found.items() if value is not None}
+
+    def sent_files(self) -> Iterator[tuple[str, "UploadedFile[Any]"]]:
+        """The files that came with the form, by field; those of kinds not chosen are left."""
+        for part in self.parts:
+            if isinstance(part, Choice):
+                name = part.chosen(self.cleaned_data).upload
+                if name and self.cleaned_data.get(name):
+                    yield name, self.cleaned_data[name]
+
+    def blame(self, error: EngineError) -> None:
+        """Puts an engine's error at the field it names."""
+        path = str(getattr(error, "field", ""))
+        cleaned = getattr(self, "cleaned_data", {})
+        at_fault = (part.field_at_fault(path, cleaned) for part in self.parts)
+        field = next((name for name in at_fault if name in self.fields), None)
+        self.add_error(field, str(error))
+        for name in self.errors:
+            if name in self.fields:
+                self.fields[name].widget.attrs["aria-invalid"] = "true"
+
+    def reopen(self) -> None:
+        """To be filled in further: what was typed stays, and nothing is called a fault yet."""
+        ticked = {
+            name: name in self.data
+            for name, field in self.fields.items()
+            if isinstance(field, forms.BooleanField)
+        }
+        self.initial = {name: self.data[name] for name in self.data} | ticked
+        self.is_bound = False
+
+    def shown(self) -> list[Shown]:
+        """Its parts in order, to be drawn."""
+        return [self._shown(part) for part in self.parts]
+
+    def _shown(self, part: Part) -> Shown:
+        declared = part.declared
+        shown = Shown(part.shape, declared.label, declared.help, declared.name)
+        if isinstance(part, Choice):
+            chosen = self[part.selector].value() or part.options[0].value
+            options = (
+                (option, option.value == chosen, [self[name] for name in option.names])
+                for option in part.options
+            )
+            return replace(shown, selector=self[part.selector], options=tuple(options))
+        if isinstance(part, Repeat):
+            items = ([self[each.name] for each in item] for item in part.items)
+            return replace(shown, items=tuple(items))
+        return replace(shown, field=self[declared.name])
+
+
+def initial_of(kind: str, query: Mapping[str, str]) -> dict[str, Any]:
+    """What an address fills in beforehand."""
+    names = {p.name for p in COMMANDS[kind].declared()}
+    return {name: value for name, value in query.items() if name in names}
+
+
+def form_of(command: Command) -> CommandForm | None:
+    """The form of a command that was made elsewhere, filled in; None where its fields cannot say it."""
+    form, given = CommandForm(command.kind), command.parameters()
+    for part in form.parts:
+        value = given.get(part.declared.name)
+        if value is None:
+            continue
+        if not isinstance(part, Single) or (text := text_of(part.declared, value)) is None:
+            return None
+        form.initial[part.name] = text
+    return form
+
+
+def _repeats(name: str, data: Mapping[str, Any]) -> int:
+    """How many of a repeated parameter were sent, and one more where a button asked for it."""
+    head = f"{name}."
+    numbers = (key[len(head) :].partition(".")[0] for key in data if key.startswith(head))
+    sent = max((int(n) + 1 for n in numbers if n.isdecimal() and len(n) < 3), default=0)
+    return sent + (data.get(MORE) == name)

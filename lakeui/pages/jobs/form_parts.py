@@ -1,0 +1,205 @@
+"""What a generated form is made of: single fields, a choice of sources, clauses that repeat.
+
+A part knows the names of its fields, how to read them together, and which of them an error of the
+engine is about. Templates draw a part by its `shape`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, ClassVar, get_args, get_type_hints
+
+from django import forms
+
+from engine.commands.model import SOURCES, FileSource, Parameter, QuerySource, parameters_of
+from lakeui.jobs.uploads import format_of
+from lakeui.pages.jobs.parameter_fields import field_of, value_of
+
+MAX_REPEATS = 20
+_HIDDEN = frozenset({"alias"})
+_FORMATS = ".csv,.json,.jsonl,.parquet,.orc"
+Cleaned = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """One field.
+
+    As every part: `fields` are its form fields by name; `read` gives the parameter's value, None where
+    nothing was said (`uploads`: kept files by field); `field_at_fault` is the form field that an
+    engine's error names by its path, if it is one of them.
+    """
+
+    shape: ClassVar[str] = "single"
+    declared: Parameter
+    name: str
+
+    def fields(self) -> Iterator[tuple[str, forms.Field]]:
+        yield self.name, field_of(self.declared)
+
+    def read(self, cleaned: Cleaned, uploads: Mapping[str, str]) -> Any:  # noqa: ANN401, ARG002
+        return value_of(self.declared, cleaned.get(self.name))
+
+    def field_at_fault(self, path: str, cleaned: Cleaned) -> str | None:  # noqa: ARG002
+        return self.name if path.partition(".")[0] == self.declared.name else None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One kind of a choice with its fields."""
+
+    value: str
+    label: str
+    help: str
+    parts: tuple[Single, ...]
+    upload: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its form fields, in order."""
+        own = tuple(part.name for part in self.parts)
+        return (self.upload, *own) if self.upload else own
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A source: its kind, and the fields of each kind. Those of the others are not looked at."""
+
+    shape: ClassVar[str] = "choice"
+    declared: Parameter
+    options: tuple[Option, ...]
+
+    @property
+    def selector(self) -> str:
+        return f"{self.declared.name}.kind"
+
+    def fields(self) -> Iterator[tuple[str, forms.Field]]:
+        choices = [(option.value, option.label) for option in self.options]
+        yield (
+            self.selector,
+            forms.ChoiceField(choices=choices, initial=choices[0][0], required=False),
+        )
+        for option in self.options:
+            if option.upload:
+                yield option.upload, _upload_field()
+            for part in option.parts:
+                for name, field in part.fields():
+                    field.required = False  # only those of the kind that is chosen count
+                    yield name, _with_blank(field)
+
+    def read(self, cleaned: Cleaned, uploads: Mapping[str, str]) -> Any:  # noqa: ANN401
+        option = self.chosen(cleaned)
+        found = {part.declared.name: part.read(cleaned, uploads) for part in option.parts}
+        if option.upload:
+            found["uri"] = uploads.get(option.upload) or found["uri"]
+            found["format"] = found["format"] or format_of(found["uri"] or "")
+        found = {name: value for name, value in found.items() if value not in (None, "")}
+        told = any(value is not True and value is not False for value in found.values())
+        return {"kind": option.value, **found} if told or self.declared.required else None
+
+    def field_at_fault(self, path: str, cleaned: Cleaned) -> str | None:
+        head, _, rest = path.partition(".")
+        option = self.chosen(cleaned)
+        if path == "sql" and option.value == QuerySource.kind:  # its text is a statement
+            return option.names[0]
+        if head != self.declared.name:
+            return None
+        return next((part.name for part in option.parts if part.declared.name == rest), None) or (
+            option.names[0] if option.names else self.selector
+        )
+
+    def chosen(self, cleaned: Cleaned) -> Option:
+        wanted = cleaned.get(self.selector) or self.options[0].value
+        return next(option for option in self.options if option.value == wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A list of values of one model, a fieldset each; those left blank do not count."""
+
+    shape: ClassVar[str] = "repeat"
+    declared: Parameter
+    items: tuple[tuple[Single, ...], ...]
+
+    def fields(self) -> Iterator[tuple[str, forms.Field]]:
+        for item in self.items:
+            for part in item:
+                for name, field in part.fields():
+                    field.required = False
+                    yield name, _with_blank(field)
+
+    def read(self, cleaned: Cleaned, uploads: Mapping[str, str]) -> Any:  # noqa: ANN401
+        found = [
+            {part.declared.name: part.read(cleaned, uploads) for part in item}
+            for item in self.items
+        ]
+        filled = (
+            {name: value for name, value in each.items() if value not in (None, "", False)}
+            for each in found
+        )
+        return [each for each in filled if each]
+
+    def field_at_fault(self, path: str, cleaned: Cleaned) -> str | None:  # noqa: ARG002
+        if path.partition(".")[0] != self.declared.name:
+            return None
+        numbers = [part for part in path.split(".") if part.isdecimal()]
+        place = int(numbers[0]) if numbers and int(numbers[0]) < len(self.items) else 0
+        item = self.items[place]
+        last = path.rpartition(".")[2]
+        return next((part.name for part in item if part.declared.name == last), item[0].name)
+
+
+Part = Single | Choice | Repeat
+
+
+def part_of(model: type, declared: Parameter, repeats: int) -> Part:
+    """How a form asks for one parameter of a command. Of a repeated one there are `repeats`."""
+    if declared.kind == "source":
+        return Choice(declared, tuple(_options(declared.name)))
+    item = _item_of(model, declared.name)
+    if item is None:
+        return Single(declared, declared.name)
+    count = min(max(repeats, 1), MAX_REPEATS)
+    return Repeat(
+        declared,
+        tuple(
+            tuple(Single(each, f"{declared.name}.{n}.{each.name}") for each in parameters_of(item))
+            for n in range(count)
+        ),
+    )
+
+
+def _item_of(model: type, name: str) -> type | None:
+    """The model of a list's items, where they are made of declared parameters alone."""
+    arguments = get_args(get_type_hints(model).get(name))
+    item = arguments[0] if arguments else None
+    if not (isinstance(item, type) and is_dataclass(item)) or hasattr(item, "from_parameters"):
+        return None
+    return item if parameters_of(item) else None
+
+
+def _options(name: str) -> Iterator[Option]:
+    for kind, model in SOURCES.items():
+        parts = (each for each in parameters_of(model) if each.name not in _HIDDEN)
+        yield Option(
+            kind,
+            kind.replace("_", " ").capitalize(),
+            (model.__doc__ or "").partition("\n")[0],
+            tuple(Single(each, f"{name}.{kind}.{each.name}") for each in parts),
+            f"{name}.{kind}.file" if model is FileSource else "",
+        )
+
+
+def _upload_field() -> forms.Field:
+    return forms.FileField(
+        label="File to upload",
+        required=False,
+        help_text="CSV, JSON, Parquet or ORC. It is kept on the server until the job has run.",
+        widget=forms.FileInput(attrs={"accept": _FORMATS}),
+    )
+
+
+def _with_blank(field: forms.Field) -> forms.Field:
+    """A choice that need not be made, unless one is made beforehand."""
+    if isinstance(field, forms.ChoiceField) and not field.initial:
+        field.choices = [("", "–"), *field.choices]  # type: ignore[misc]
+    return field

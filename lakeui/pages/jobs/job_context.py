@@ -1,0 +1,319 @@
+"""What the page of one job shows: its way, its attempts, what it costs, what it is up against."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count
+from django.http import Http404, HttpRequest
+from django.utils import timezone
+
+from engine.clock import surely_ms
+from engine.commands.model import Create
+from engine.errors import EngineError
+from engine.protocol.properties import TableProperties
+from lakeui.catalog.access import action_for_kind, may
+from lakeui.catalog.named_tables import Reader
+from lakeui.conflicts.filters import visible_conflicts
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, WorkerReport
+from lakeui.jobs.redaction import shown_job
+from lakeui.jobs.run_costs import Cost, RunCost, cost_of
+from lakeui.monitoring.outlook import outlook_of
+from lakeui.pages.jobs.plans import plan_view
+from lakeui.pages.jobs.run_steps import field_of, steps_of
+from lakeui.pages.units import format_bytes, format_count, format_duration
+
+LOG_LINES = 500
+_ATTEMPTS = 50
+_RERUNS = 5
+_RETRYABLE = (Job.State.FAILED, Job.State.CONFLICTED, Job.State.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """`waited_ms` is from the end of the attempt before."""
+
+    attempt: JobAttempt
+    conflict: Conflict | None
+    waited_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CostLine:
+    """One kind of cost, by which filter to show it with."""
+
+    label: str
+    unit: str
+    useful: int | None
+    thrown_away: int | None
+
+
+def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
+    """Everything, in a number of queries that does not grow."""
+    reader = Reader(request.user)
+    may_read = reader.may_read(job)
+    met = visible_conflicts(request.user).filter(job=job)
+    conflicts = list(met.defer("facts").order_by("attempt", "pk")[:_ATTEMPTS])
+    attempts = list(job.attempt_rows.order_by("-number")[:_ATTEMPTS])
+    if not may_read:
+        _withhold_messages(attempts)
+    picked = _picked(request, attempts)
+    stages = list(picked.stages.all()) if picked else []
+    steps = steps_of(job, picked, stages, _expected(job))
+    cost = cost_of(attempts)
+    return (
+        _log(request, job, may_read=may_read)
+        | _rights(request, job, may_read=may_read)
+        | {
+            "job": shown_job(job, reader),
+            "may_read": may_read,
+            "table": None,
+            "attempts": list(_rows(attempts, conflicts)),
+            "picked": picked,
+            "is_latest": not attempts or picked is attempts[0],
+            "steps": steps,
+            "field": field_of(job, steps) if picked and picked is attempts[0] else None,
+            "recorded_stages": stages,
+            "outlook": outlook_of(job, attempts[0] if attempts else None),
+            "absorbed": [c for c in conflicts if c.kind == Conflict.Kind.ABSORBED],
+            "cost": cost,
+            "cost_lines": _lines(cost),
+            "left_behind": _left_behind(job, attempts),
+            "worker": _worker(job),
+            "metrics": readable_metrics(job.metrics),
+            "plan": plan_view(job.plan) if may_read else None,
+            "follow_ups": sorted(
+                job.follow_ups.order_by()[:_RERUNS], key=lambda each: each.created_at
+            ),
+            "reruns": sorted(job.reruns.order_by()[:_RERUNS], key=lambda each: each.created_at),
+            "now": timezone.now(),
+            "twin": f"/api/v1/jobs/{job.pk}/",
+        }
+    )
+
+
+def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt | None:
+    """The attempt that the address names, else the latest."""
+    wanted = request.GET.get("attempt", "")
+    if not wanted:
+        return attempts[0] if attempts else None
+    found = [each for each in attempts if str(each.number) == wanted]
+    if not found:
+        msg = "There is no such attempt."
+        raise Http404(msg)
+    return found[0]
+
+
+def _rows(attempts: Sequence[JobAttempt], conflicts: Sequence[Conflict]) -> Iterator[AttemptRow]:
+    lost = {c.attempt: c for c in conflicts if c.kind == Conflict.Kind.ESCAPED}
+    for number, attempt in enumerate(attempts):
+        before = attempts[number + 1] if number + 1 < len(attempts) else None
+        ended = before.finished_at if before else None
+        waited = (attempt.started_at - ended).total_seconds() * 1000 if ended else None
+        yield AttemptRow(
+            attempt, lost.get(attempt.number), None if waited is None else max(int(waited), 0)
+        )
+
+
+def _expected(job: Job) -> list[str]:
+    """The steps that the last run of its kind on the table went through."""
+    if not job.is_active or job.dry_run:
+        return []
+    alike = Job.objects.filter(
+        table=job.table, kind=job.kind, state=Job.State.SUCCEEDED, dry_run=False
+    )
+    last = alike.order_by("-finished_at").values("pk")[:1]
+    rows = JobStage.objects.filter(
+        attempt__job__in=last, attempt__outcome=JobAttempt.Outcome.COMMITTED
+    )
+    return list(rows.order_by("place").values_list("name", flat=True))
+
+
+def _log(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, Any]:
+    level = request.GET.get("level", "")
+    if level and level not in JobEvent.Level.values:
+        msg = "There is no such level of the log."
+        raise Http404(msg)
+    told = job.events if may_read else JobEvent.objects.none()
+    counted = told.order_by().values_list("level").annotate(n=Count("pk"))
+    levels = dict(counted)
+    events = told.order_by("-at", "-pk")
+    events = events.filter(level=level) if level else events
+    return {
+        "events": list(events[:LOG_LINES])[::-1],
+        "level": level,
+        "levels": levels,
+        "line_count": levels.get(level, 0) if level else sum(levels.values()),
+    }
+
+
+def _rights(request: HttpRequest, job: Job, *, may_read: bool) -> dict[str, bool]:
+    mine = job.requested_by_id == request.user.pk
+    may_act = may(request.user, action_for_kind(job.kind, job.parameters), job.table)
+    may_repeat = may_act and may_read
+    may_retry = job.state in _RETRYABLE and may_repeat
+    return {
+        "may_cancel": job.is_active and not job.cancel_requested_at and (mine or may_act),
+        "may_retry": may_retry,
+        "may_again": may_repeat
+        and not may_retry
+        and bool(job.statement)
+        and job.kind != Create.kind,
+    }
+
+
+def _withhold_messages(attempts: Sequence[JobAttempt]) -> None:
+    """Where they may name what the reader may not see; the rows stay as they are."""
+    for attempt in attempts:
+        attempt.message = ""
+
+
+def _lines(cost: RunCost) -> list[CostLine]:
+    def line(label: str, unit: str, name: str) -> CostLine:
+        return CostLine(label, unit, getattr(cost.useful, name), getattr(cost.thrown_away, name))
+
+    return [
+        line("Wall clock", "ms", "wall_ms"),
+        line("Core time", "ms", "core_ms"),
+        line("Read", "bytes", "bytes_read"),
+        line("Written", "bytes", "bytes_written"),
+        line("Shuffled", "bytes", "bytes_shuffled"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What attempts that came to nothing wrote; `vacuum_from` where their worker fell silent."""
+
+    cost: Cost
+    vacuum_from: datetime | None
+
+
+def _left_behind(job: Job, attempts: Sequence[JobAttempt]) -> LeftBehind | None:
+    thrown = cost_of(attempts).thrown_away
+    if not thrown.bytes_written:
+        return None
+    silent = [
+        each.finished_at
+        for each in attempts
+        if each.outcome == JobAttempt.Outcome.LOST and each.finished_at is not None
+    ]
+    kept = _retention(job)
+    return LeftBehind(thrown, max(silent) + kept if silent and kept else None)
+
+
+def _retention(job: Job) -> timedelta | None:
+    try:
+        properties = TableProperties.parse(
+            {str(name): str(value) for name, value in (job.table.properties or {}).items()}
+        )
+    except EngineError:
+        return None
+    return timedelta(milliseconds=surely_ms(properties.deleted_file_retention_ms))
+
+
+def _worker(job: Job) -> WorkerReport | None:
+    """What the job's worker said of itself last, while the job runs there."""
+    if not job.is_active or not job.worker:
+        return None
+    return WorkerReport.objects.filter(name=job.worker.partition("/")[0]).first()
+
+
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
+_FIRST = (
+    "numSourceRows",
+    "numOutputRows",
+    "numTargetRowsInserted",
+    "numTargetRowsUpdated",
+    "numUpdatedRows",
+    "numTargetRowsDeleted",
+    "numDeletedRows",
+    "numCopiedRows",
+    "numTargetRowsCopied",
+)
+_NAMES = {
+    "numSourceRows": "Source rows",
+    "numOutputRows": "Rows written",
+    "numTargetRowsInserted": "Inserted",
+    "numTargetRowsUpdated": "Matched, updated",
+    "numTargetRowsMatchedUpdated": "Updated where matched",
+    "numTargetRowsNotMatchedBySourceUpdated": "Updated where the source has none",
+    "numTargetRowsDeleted": "Deleted",
+    "numTargetRowsMatchedDeleted": "Deleted where matched",
+    "numTargetRowsNotMatchedBySourceDeleted": "Deleted where the source has none",
+    "numTargetRowsCopied": "Rows copied along",
+    "numUpdatedRows": "Updated",
+    "numDeletedRows": "Deleted",
+    "numCopiedRows": "Rows copied along",
+    "numTargetFilesAdded": "Files added",
+    "numTargetFilesRemoved": "Files removed",
+    "numTargetBytesAdded": "Bytes added",
+    "numTargetBytesRemoved": "Bytes removed",
+    "numTargetChangeFilesAdded": "Change files added",
+    "numAddedChangeFiles": "Change files added",
+    "numDroppedRows": "Rows dropped",
+    "executionTimeMs": "Took",
+    "scanTimeMs": "Finding rows took",
+    "rewriteTimeMs": "Writing took",
+    "materializeSourceTimeMs": "Reading the source took",
+    "sizeOfDataToDelete": "Size to delete",
+    "numFilesToDelete": "Files to delete",
+    "numVacuumedDirectories": "Folders checked",
+}
+_BYTES = ("bytes", "size", "totalsize", "sizeofdatatodelete")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`name` is what the log calls it."""
+
+    name: str
+    label: str
+    value: str
+    exact: str
+
+
+def readable_metrics(metrics: object) -> list[Metric]:
+    """What changed rows first; counts of nothing are left to the JSON."""
+    if not isinstance(metrics, Mapping):
+        return []
+    return sorted(_readable(metrics), key=_place)
+
+
+def label_of(name: str) -> str:
+    """A metric's name in words."""
+    if name in _NAMES:
+        return _NAMES[name]
+    words = [word.lower() for word in _WORD.findall(name)]
+    words = [word for word in words if word not in {"num", "target", "ms"}]
+    return " ".join(words).capitalize() or name
+
+
+def _readable(metrics: Mapping[str, object]) -> Iterator[Metric]:
+    for name, value in metrics.items():
+        text = str(value)
+        if text in {"0", "", "None", "null"}:
+            continue
+        yield Metric(name, label_of(name), _shown(name, text), text)
+
+
+def _shown(name: str, text: str) -> str:
+    if not text.lstrip("-").isdecimal():
+        return text
+    number, plain = int(text), name.lower()
+    if plain.endswith(("timems", "ms")):
+        return format_duration(number)
+    if (
+        any(plain.endswith(each) or plain.startswith("bytes") for each in _BYTES)
+        or "bytes" in plain
+    ):
+        return format_bytes(number)
+    return format_count(number)
+
+
+def _place(metric: Metric) -> tuple[int, bool, str]:
+    known = _FIRST.index(metric.name) if metric.name in _FIRST else len(_FIRST)
+    return known, metric.name.lower().endswith("ms"), metric.label

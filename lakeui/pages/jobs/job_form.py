@@ -1,0 +1,334 @@
+"""Asking for a job: a form for each kind, or SQL; what was understood is shown before it runs."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from engine.commands.model import COMMANDS, Command
+from engine.commands.names import name_sql, table_sql
+from engine.commands.sql import parse_statement
+from engine.errors import EngineError, RequestError
+from engine.expressions.functions import FOLDED, FUNCTIONS
+from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
+from lakeui.catalog.models import Table
+from lakeui.conflicts.isolation.level_impact import Impact, impact_of_command
+from lakeui.jobs.command_rules import check_command, statement_of
+from lakeui.jobs.models import Job
+from lakeui.jobs.requests import request_job, says_dry_run
+from lakeui.jobs.uploads import store_upload
+from lakeui.monitoring.outlook import JobForecast, forecast_of
+from lakeui.pages.jobs.command_forms import MORE, CommandForm, form_of, initial_of
+from lakeui.pages.jobs.plans import plan_lines
+from lakeui.pages.list_table import one_table
+
+SQL = "sql"
+SETTING_KINDS = frozenset({"set_properties", "unset_properties"})
+_SUGGESTED = 200
+_OPTIONS = ("reason", "retries", "time_limit")
+_HIDDEN_KINDS = frozenset({"create", "script"})  # made under Tables; written as SQL
+GROUPS = {
+    "Rows": frozenset({"append", "overwrite", "update", "delete", "merge", "stream", "truncate"}),
+    "Shape": frozenset({"optimize", "reorg", "vacuum", "restore"}),
+    "Definition": frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    group: str
+    kind: str
+    label: str
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """A command as it was read, and all a person needs before they let it run."""
+
+    command: Command
+    statement: str
+    action: str
+    is_permitted: bool
+    parameters_json: str
+    rehearsal: Job | None
+    is_dry: bool
+    impact: Impact | None
+    asks_name: bool
+    forecast: JobForecast
+
+    @property
+    def plan(self) -> list[tuple[str, str]]:
+        return plan_lines(self.rehearsal.plan) if self.rehearsal else []
+
+
+@login_required
+def job_new(request: HttpRequest) -> HttpResponse:
+    table = _table(request)
+    if table is None:
+        choices = tables_where(request.user, "write").order_by("name")[:_SUGGESTED]
+        context = {"choices": choices, "twin": "/api/v1/tables/"}
+        return render(request, "jobs/choose_table.html", context)
+    kind = request.POST.get("kind") or request.GET.get("kind", SQL)
+    if kind != SQL and (kind not in COMMANDS or kind in _HIDDEN_KINDS):
+        msg = "There is no such kind of job."
+        raise Http404(msg)
+    if request.method == "POST" and request.POST.get("step") in {"run", "dry_run"}:
+        return _ask(request, table, kind)
+    return _show(request, table, kind)
+
+
+def _show(request: HttpRequest, table: Table, kind: str, problem: str = "") -> HttpResponse:
+    """The form, and beside it what it says so far."""
+    context: dict[str, Any] = {"sql": request.POST.get("sql", request.GET.get("sql", ""))}
+    try:
+        command = _command(request, table, kind, context)
+    except RequestError as error:
+        command = None
+        context |= {"error": error, "position": getattr(error, "position", None)}
+        if context.get("form"):
+            context["form"].blame(error)
+    except EngineError as error:
+        command, context["error"] = None, error
+    is_dry = kind == SQL and command is not None and says_dry_run(context["sql"])
+    understood = _understood(request, table, command, is_dry=is_dry) if command else None
+    context |= {
+        "table": table,
+        "kind": kind,
+        "kinds": _kinds(request, table),
+        "understood": understood,
+        "act": {
+            "address": f"/api/v1/tables/{table.pk}/jobs/",
+            "body": {"kind": command.kind, "parameters": command.parameters(), "dry_run": True}
+            if command
+            else {"sql": context["sql"] or f"OPTIMIZE {table.name}", "dry_run": True},
+        },
+        "problem": problem,
+        "examples": examples_for(table),
+        "functions": sorted({*FUNCTIONS, *FOLDED}),
+        "values": {name: request.POST.get(name, "") for name in _OPTIONS},
+        "usual_limit_s": settings.JOB_TIME_LIMIT_SECONDS,
+    }
+    is_fragment = bool(request.htmx)  # type: ignore[attr-defined]  # by its middleware
+    template = "jobs/_understood.html" if is_fragment else "jobs/new.html"
+    return render(request, template, context, status=400 if problem else 200)
+
+
+def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
+    """Queues what was understood; the command is read and checked anew."""
+    is_dry = request.POST["step"] == "dry_run"
+    sql = request.POST.get("sql", "") if kind == SQL else ""
+    try:
+        parameters = _posted_parameters(request)
+        command = parse_statement(sql) if sql else Command.from_parameters(kind, parameters)
+        is_dry = is_dry or says_dry_run(sql)
+        if _asks_name(command) and not is_dry and request.POST.get("confirm") != table.name:
+            return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
+        job = request_job(
+            table=table,
+            kind="" if sql else kind,
+            parameters=parameters,
+            requested_by=request.user,  # type: ignore[arg-type]  # signed in
+            dry_run=is_dry,
+            retries=_whole(request, "retries", "retries"),
+            time_limit_s=60 * _whole(request, "time_limit", "minutes"),
+            sql=sql,
+            reason=request.POST.get("reason", "")[:2000],
+        )
+    except EngineError as error:
+        return _show(request, table, kind, str(error))
+    messages.success(request, "Queued." if not is_dry else "Queued as a dry run: nothing changes.")
+    return redirect("job", job.pk)
+
+
+def _command(
+    request: HttpRequest, table: Table, kind: str, context: dict[str, Any]
+) -> Command | None:
+    """What the request says, None while it says nothing. The form goes into the context."""
+    if kind == SQL:
+        return _checked(parse_statement(context["sql"]), table) if context["sql"].strip() else None
+    if request.method != "POST":
+        context["form"] = CommandForm(kind, initial=initial_of(kind, request.GET.dict()))
+        return None
+    return _filled(request, table, kind, context)
+
+
+def _filled(
+    request: HttpRequest, table: Table, kind: str, context: dict[str, Any]
+) -> Command | None:
+    """What a sent form says; one that comes back from its confirmation holds JSON instead."""
+    if request.POST.get("parameters"):
+        command = _checked(Command.from_parameters(kind, _posted_parameters(request)), table)
+        context["form"] = form_of(command)
+        return command
+    form = context["form"] = CommandForm(kind, request.POST, request.FILES)
+    if request.POST.get(MORE):  # a button that shows more fields; what is filled in stays
+        form.reopen()
+        return None
+    if not form.is_valid():
+        return None
+    kept = {
+        name: store_upload(file, request.user)  # type: ignore[arg-type]  # signed in
+        for name, file in form.sent_files()
+    }
+    if kept:
+        form.data = request.POST.copy()
+        for name, uri in kept.items():
+            form.data[name.removesuffix("file") + "uri"] = uri
+    return _checked(Command.from_parameters(kind, form.parameters(kept)), table)
+
+
+def _posted_parameters(request: HttpRequest) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return json.loads(request.POST.get("parameters") or "{}")
+    except ValueError as error:
+        msg = "The form came back damaged."
+        raise RequestError(msg, "Fill it in again; nothing was queued.") from error
+
+
+def _whole(request: HttpRequest, name: str, counted: str) -> int:
+    text = request.POST.get(name) or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 7):
+        msg = f"{text[:20]!r} is no number of {counted}."
+        raise RequestError(msg, "Give a whole number.", field=name)
+    return int(text)
+
+
+def _checked(command: Command, table: Table) -> Command:
+    check_command(command, table)
+    return command
+
+
+def _understood(
+    request: HttpRequest, table: Table, command: Command, *, is_dry: bool
+) -> Understood:
+    parameters = command.parameters()
+    action = action_for_kind(command.kind, parameters)
+    statement = statement_of(command, table)
+    rehearsals = Job.objects.filter(table=table, statement=statement, dry_run=True)
+    return Understood(
+        command=command,
+        statement=statement,
+        action=action,
+        is_permitted=may(request.user, action, table),
+        parameters_json=json.dumps(parameters),
+        impact=impact_of_command(table, command.kind, parameters),
+        asks_name=_asks_name(command),
+        forecast=forecast_of(table, command.kind, parameters),
+        is_dry=is_dry,
+        rehearsal=rehearsals.filter(state=Job.State.SUCCEEDED).order_by("-finished_at").first(),
+    )
+
+
+def _asks_name(command: Command) -> bool:
+    """Whether the table's name is to be typed: rows may go, or every open write loses."""
+    return command.destructive or command.kind in SETTING_KINDS
+
+
+def _table(request: HttpRequest) -> Table | None:
+    """The table the job is for; it must be one the person may write to."""
+    text = request.POST.get("table") or request.GET.get("table", "")
+    if not text:
+        return None
+    table = one_table(request) if not request.POST.get("table") else _posted(request)
+    if table is None:
+        msg = "There is no such table."
+        raise Http404(msg)
+    if not may(request.user, "write", table):
+        msg = f"Jobs on {table.name} need the role operator there."
+        raise PermissionDenied(msg)
+    return table
+
+
+def _posted(request: HttpRequest) -> Table | None:
+    text = request.POST["table"]
+    is_id = text.isascii() and text.isdigit() and len(text) < 19
+    return visible_tables(request.user).filter(pk=int(text)).first() if is_id else None
+
+
+def _kinds(request: HttpRequest, table: Table) -> list[_Kind]:
+    """What the person may ask for, in groups: rows, shape, definition."""
+    offered = [command for command in COMMANDS.values() if _is_offered(request, table, command)]
+    kinds = [_Kind(_group(c.kind), c.kind, c.label, c.help) for c in offered]
+    return sorted(kinds, key=lambda kind: list(GROUPS).index(kind.group))
+
+
+def _group(kind: str) -> str:
+    return next((name for name, kinds in GROUPS.items() if kind in kinds), "Definition")
+
+
+def _is_offered(request: HttpRequest, table: Table, command: type[Command]) -> bool:
+    return command.kind not in _HIDDEN_KINDS and may(
+        request.user, action_for_kind(command.kind, {}), table
+    )
+
+
+_LITERALS = {
+    "string": "'…'",
+    "boolean": "true",
+    "date": "DATE '2026-11-20'",
+    "timestamp": "TIMESTAMP '2026-11-20 00:00:00'",
+    "byte": "1",
+    "short": "1",
+    "integer": "1",
+    "long": "1",
+    "float": "0.5",
+    "double": "0.5",
+}
+
+
+def examples_for(table: Table) -> list[str]:
+    """Each would be understood of the table as it is; values are to be put in."""
+    return [*_of_rows(table), *_of_shape(table)]
+
+
+def _of_rows(table: Table) -> Iterator[str]:
+    name, columns = table_sql(table.name), list(_columns(table))
+    if not columns:
+        return
+    key, value = columns[0]
+    yield f"DELETE FROM {name} WHERE {key} = {value}"  # noqa: S608 - shown
+    changed = next((each for each in columns[1:] if each[0] not in _laid_out_by(table)), None)
+    if changed:
+        yield f"UPDATE {name} SET {changed[0]} = {changed[1]} WHERE {key} = {value}"  # noqa: S608 - shown
+    yield (
+        f"MERGE INTO {name} AS t USING staging AS s ON t.{key} = s.{key} "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def _of_shape(table: Table) -> Iterator[str]:
+    name = table_sql(table.name)
+    first = next((key for key, _ in _columns(table) if key not in _laid_out_by(table)), None)
+    by_key = f" ZORDER BY ({first})" if first and not table.clustering_columns else ""
+    yield f"OPTIMIZE {name}{by_key}"
+    if table.deletion_vectors:
+        yield f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.targetFileSize' = '128mb')"
+    else:
+        yield f"ALTER TABLE {name} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    if table.version:
+        yield f"RESTORE TABLE {name} TO VERSION AS OF {table.version - 1}"
+    yield f"VACUUM {name} RETAIN 168 HOURS DRY RUN"
+
+
+def _columns(table: Table) -> Iterator[tuple[str, str]]:
+    """The columns at the top that a literal can be compared with, each with one of its type."""
+    fields: list[dict[str, Any]] = table.schema.get("fields", []) if table.schema else []
+    for field in fields:
+        kind = field.get("type")
+        literal = _LITERALS.get(kind) if isinstance(kind, str) else None
+        if isinstance(kind, str) and kind.startswith("decimal"):
+            literal = "1"
+        if literal:
+            yield name_sql(str(field.get("name"))), literal
+
+
+def _laid_out_by(table: Table) -> set[str]:
+    return {name_sql(str(each)) for each in (*table.partition_columns, *table.clustering_columns)}

@@ -1,0 +1,132 @@
+"""A field for each kind of parameter that commands declare, and how what was typed is read."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django import forms
+
+from engine.commands.model import Command, Parameter
+from engine.commands.sql import parse_statement
+
+_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """How one kind of parameter is asked for, and read from what was typed."""
+
+    field: type[forms.Field] = forms.CharField
+    rows: int = 0
+    hint: str = ""
+    read: Callable[[str], object] | None = None
+    write: Callable[[Any], object] | None = None
+
+
+def field_of(declared: Parameter) -> forms.Field:
+    """The form field of a parameter."""
+    made = _MADE.get(declared.kind, _TEXT)
+    hint = _as_shown(f"{declared.help} {made.hint}".strip(), declared.choices)
+    given: dict[str, Any] = {
+        "label": declared.label,
+        "help_text": hint,
+        "required": declared.required and declared.kind != "boolean",
+        "initial": declared.default if isinstance(declared.default, str | int | float) else None,
+    }
+    if declared.kind in {"integer", "number"}:
+        given["min_value"] = declared.minimum
+    elif declared.kind == "choice":
+        given["choices"] = [(choice, _spoken(choice)) for choice in declared.choices]
+    elif made.rows:
+        given["widget"] = forms.Textarea(attrs=_MONO | {"rows": made.rows})
+    elif made.field is forms.CharField:
+        given |= {"strip": False, "widget": forms.TextInput(attrs=_MONO)}
+    return made.field(**given)
+
+
+def value_of(declared: Parameter, cleaned: Any) -> Any:  # noqa: ANN401 - a field's value
+    """What `Command.from_parameters` takes; None where nothing was said."""
+    if declared.kind == "boolean":
+        return bool(cleaned)
+    if cleaned in (None, ""):
+        return None
+    read = _MADE.get(declared.kind, _TEXT).read
+    return read(cleaned) if read else cleaned
+
+
+def text_of(declared: Parameter, value: Any) -> Any:  # noqa: ANN401 - a parameter's value
+    """What would be typed to say a value; None where a field of this kind cannot be given it."""
+    write = _MADE.get(declared.kind, _TEXT).write
+    return write(value) if write else value
+
+
+def _spoken(choice: str) -> str:
+    return choice.replace("_", " ")
+
+
+def _as_shown(hint: str, choices: Sequence[str]) -> str:
+    """A hint that names choices as the list beside it does."""
+    for choice in choices:
+        hint = hint.replace(choice, _spoken(choice))
+    return hint
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    lines = (line.partition("=") for line in text.splitlines() if line.strip())
+    return {name.strip().strip("'"): value.strip().strip("'") for name, _, value in lines}
+
+
+def _json(text: str) -> object:
+    """The text itself where it is no JSON: the command says what is wrong with it."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _rows(text: str) -> object:
+    """Lines of SQL values, with brackets around each or without; read as INSERT reads them."""
+    lines = (line.strip().rstrip(",") for line in text.splitlines() if line.strip())
+    values = ", ".join(line if line.startswith("(") else f"({line})" for line in lines)
+    found = parse_statement(f"INSERT INTO t VALUES {values}")  # noqa: S608 - read, never run
+    return found.parameters()["source"]["rows"]
+
+
+def _steps(text: str) -> object:
+    """Statements as the SQL box takes them, as the steps they are."""
+    command: Command = parse_statement(text)
+    parameters = command.parameters()
+    return parameters.get("steps") or [{"kind": command.kind, "parameters": parameters}]
+
+
+def _lines(pairs: Mapping[str, str]) -> str:
+    return "\n".join(f"{name} = {value}" for name, value in pairs.items())
+
+
+def _nothing(_: object) -> None:
+    """Rows and steps are written as SQL, from which there is no way back yet."""
+
+
+_TEXT = _Made()
+_MADE = {
+    "boolean": _Made(forms.BooleanField),
+    "integer": _Made(forms.IntegerField),
+    "number": _Made(forms.FloatField),
+    "choice": _Made(forms.ChoiceField),
+    "condition": _Made(rows=2),
+    "expression": _Made(rows=2),
+    "query": _Made(rows=5),
+    "mapping": _Made(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
+    "schema": _Made(rows=4, hint="As Delta's schema JSON.", read=_json, write=json.dumps),
+    "rows": _Made(rows=4, hint="A row a line, commas between: 1, 'open', DATE '2026-11-20'.", read=_rows, write=_nothing),
+    "steps": _Made(rows=6, hint="Write them as SQL, with ; between.", read=_steps, write=_nothing),
+    "columns": _Made(hint="Commas between.", read=_listed, write=", ".join),
+    "expressions": _Made(hint="Commas between.", read=_listed, write=", ".join),
+    "assignments": _Made(rows=3, hint="One name = value a line.", read=_pairs, write=_lines),
+    "texts": _Made(hint="Commas between.", read=_listed, write=", ".join),
+}  # fmt: skip

@@ -1,0 +1,209 @@
+"""A job's way as steps: what each took and found, what is to come, and its tasks as a field."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from django.utils import timezone
+
+from lakeui.jobs.models import Job, JobAttempt, JobStage
+
+READ, CHECK, COMMIT = "read the table", "check", "commit"
+MAX_CELLS = 400
+_NAMES = {
+    "match rows": "Find matches",
+    "find rows": "Find matches",
+    "write new rows": "Write",
+    "write files": "Write",
+    "rewrite files": "Write",
+    "order rows": "Write in order",
+    "compact files": "Compact",
+    "read the source": "Read the source",
+}
+_HIDDEN = frozenset({"batches"})  # how often the others come again
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`state` is done, now, stopped or waiting; `stage` is its row, if a worker wrote one."""
+
+    name: str
+    state: str
+    took_ms: int | None = None
+    words: str = ""
+    done: int = 0
+    total: int = 0
+    stage: JobStage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A task, or as many as the field says one stands for. Positions in per cent and pixels."""
+
+    x: float
+    y: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskField:
+    """Tasks by what they are at, the done ones first: which of them is which is not recorded."""
+
+    done: int
+    running: int
+    waiting: int
+    each: int
+    width: float
+    height: int
+    cells: tuple[Cell, ...]
+    stage: JobStage | None = None
+
+    @property
+    def total(self) -> int:
+        return self.done + self.running + self.waiting
+
+
+def steps_of(
+    job: Job, attempt: JobAttempt | None, stages: Sequence[JobStage], expected: Sequence[str]
+) -> list[Step]:
+    """Queue, what the worker recorded, what runs of its kind go through after that."""
+    if job.state == Job.State.QUEUED:
+        return [_queue(job), *_waiting(job, expected, set())]
+    if job.started_at is None:
+        return [_queue(job)]
+    shown = [stage for stage in stages if stage.name not in _HIDDEN]
+    if attempt is None or not shown:
+        return [_queue(job), *_unrecorded(job)]
+    now = timezone.now()
+    steps = [_recorded(job, attempt, stage, now) for stage in shown]
+    seen = {stage.name for stage in shown}
+    goes_on = job.is_active and job.state != Job.State.CANCELLING
+    to_come = _waiting(job, expected, seen) if goes_on else []
+    return [_queue(job), *steps, *to_come]
+
+
+def task_field(done: int, running: int, total: int) -> TaskField | None:
+    """At most `MAX_CELLS`; above, a cell is several tasks. None where there are no tasks."""
+    if total <= 0:
+        return None
+    done, running = min(done, total), min(running, max(total - done, 0))
+    each = -(-total // MAX_CELLS)
+    count = -(-total // each)
+    rows = 1 if count <= 24 else 2 if count <= 80 else 5
+    columns = -(-count // rows)
+    step = min(100 / columns, 5.0)
+    cells = (
+        Cell(number // rows * step, number % rows * 12, _state(number * each, done, running))
+        for number in range(count)
+    )
+    waiting = total - done - running
+    return TaskField(
+        done, running, waiting, each, round(step * 0.8, 3), rows * 12 - 2, tuple(cells)
+    )
+
+
+def field_of(job: Job, steps: Iterable[Step]) -> TaskField | None:
+    """The tasks of the step that runs."""
+    for step in steps:
+        if step.state == "now" and step.stage is not None and step.stage.unit == "tasks":
+            found = task_field(step.stage.done, step.stage.running, step.stage.total)
+            return replace(found, stage=step.stage) if found else None
+    if job.is_active and job.progress_unit == "tasks":
+        return task_field(job.progress_done, job.progress_running, job.progress_total)
+    return None
+
+
+def label_of(name: str, read_version: int | None = None) -> str:
+    """A stage's name as a page says it."""
+    if name == READ and read_version is not None:
+        return f"Read v{read_version}" if read_version >= 0 else "Read"
+    return _NAMES.get(name) or name.capitalize()
+
+
+def _queue(job: Job) -> Step:
+    if job.started_at is None:
+        ended = not job.is_active
+        return Step("Queue", "stopped" if ended else "now", words=_why_queued(job))
+    took = (job.started_at - job.created_at).total_seconds()
+    return Step("Queue", "done", max(int(took * 1000), 0))
+
+
+def _why_queued(job: Job) -> str:
+    if not job.is_active:
+        return "stopped here"
+    return "waits for a worker" if job.sent_at else "waits for the broker"
+
+
+def _recorded(job: Job, attempt: JobAttempt, stage: JobStage, now: datetime) -> Step:
+    state = "done" if stage.finished_at else "now" if job.is_active else "stopped"
+    is_last_of_lost = state == "done" and stage.name in {CHECK, COMMIT} and _lost(job)
+    return Step(
+        name=label_of(stage.name, attempt.read_version),
+        state="stopped" if is_last_of_lost else state,
+        took_ms=_took(stage, state, now),
+        words=_words(job, attempt, stage, state),
+        done=stage.done,
+        total=stage.total,
+        stage=stage,
+    )
+
+
+def _lost(job: Job) -> bool:
+    return job.state in {Job.State.CONFLICTED, Job.State.FAILED}
+
+
+def _took(stage: JobStage, state: str, now: datetime) -> int:
+    """One that runs without Spark is not written again while it does."""
+    if state == "now" and stage.unit != "tasks":
+        return max(stage.took_ms, int((now - stage.started_at).total_seconds() * 1000))
+    return stage.took_ms
+
+
+def _words(job: Job, attempt: JobAttempt, stage: JobStage, state: str) -> str:
+    if stage.name == COMMIT and job.committed_version is not None and state == "done":
+        return f"as v{job.committed_version}"
+    if stage.name == CHECK and attempt.attempted_version:  # version 0 has none before it
+        return f"up to v{attempt.attempted_version - 1}"
+    if state == "now" and stage.total:
+        return f"{stage.done:,} of {stage.total:,} {stage.unit}"
+    return stage.found or (f"{stage.done:,} {stage.unit}" if stage.unit == "tasks" else "")
+
+
+def _waiting(job: Job, expected: Sequence[str], seen: set[str]) -> Iterator[Step]:
+    names = [name for name in expected if name not in _HIDDEN] or [*([] if seen else [READ])]
+    if not job.dry_run:
+        names = [*(each for each in names if each not in {CHECK, COMMIT}), CHECK, COMMIT]
+    for name in names:
+        if name not in seen:
+            yield Step(label_of(name), "waiting", words=_to_come(job, name))
+
+
+def _to_come(job: Job, name: str) -> str:
+    latest = job.table.version
+    if latest is None:
+        return ""
+    said = {CHECK: f"v{latest} so far", COMMIT: f"as v{latest + 1} or later"}
+    return said.get(name, "")
+
+
+def _unrecorded(job: Job) -> Iterator[Step]:
+    """Of a worker that recorded no steps: work, then commit."""
+    succeeded = job.state == Job.State.SUCCEEDED
+    ended = not job.is_active and not succeeded
+    committing = job.state == Job.State.COMMITTING
+    state = "done" if succeeded or committing else "stopped" if ended else "now"
+    words = (
+        f"{job.progress_done:,} of {job.progress_total:,} {job.progress_unit}"
+        if job.progress_total and job.is_active
+        else "steps not recorded"
+    )
+    name = job.progress_stage.capitalize() or "Work"
+    yield Step(name, state, words=words, done=job.progress_done, total=job.progress_total)
+    if not job.dry_run and not ended:
+        landed = f"as v{job.committed_version}" if job.committed_version is not None else ""
+        later = "done" if succeeded else "now" if committing else "waiting"
+        yield Step("Check and commit", later, words=landed or _to_come(job, COMMIT))
+
+
+def _state(number: int, done: int, running: int) -> str:
+    return "done" if number < done else "run" if number < done + running else "wait"

@@ -1,0 +1,254 @@
+"""Jobs that recur: which, when next, what the last ones did; making, changing and resting them."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from engine.errors import EngineError
+from lakeui.catalog.access import action_for_kind, may, tables_where
+from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.models import Table
+from lakeui.catalog.named_tables import Reader
+from lakeui.jobs.filters import ScheduleFilter, visible_schedules
+from lakeui.jobs.models import Schedule
+from lakeui.jobs.redaction import WITHHELD, shown_schedule
+from lakeui.jobs.schedule_runs import latest_runs, neighbours
+from lakeui.jobs.schedules import change_schedule, create_schedule, run_now, set_enabled
+from lakeui.pages.exports import CHUNK, export
+from lakeui.pages.listing import Listing
+
+COLUMNS = {
+    "name": lambda s: s.name,
+    "table": lambda s: s.table.name,
+    "cron": lambda s: s.cron,
+    "statement": lambda s: s.statement,
+    "owner": lambda s: s.owner.get_username(),
+    "enabled": lambda s: s.enabled,
+    "next_due_at": lambda s: s.next_due_at,
+    "last_fired_at": lambda s: s.last_fired_at,
+    "note": lambda s: s.note,
+}
+_SUGGESTED = 200
+_MONO = {"class": "mono", "spellcheck": "false", "autocomplete": "off"}
+
+
+def _whole(cron: str) -> str:
+    """Never broken between two lines."""
+    return cron.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+class ScheduleForm(forms.Form):
+    name = forms.CharField(
+        label="Name", max_length=200, help_text="What people call it: orders nightly."
+    )
+    cron = forms.CharField(
+        label="When, in UTC",
+        max_length=100,
+        initial="0 3 * * *",
+        help_text="Minute, hour, day of month, month, day of week: "
+        f"{_whole('0 3 * * *')} is every night at three, "
+        f"{_whole('*/15 * * * *')} every quarter of an hour.",
+        widget=forms.TextInput(attrs=_MONO),
+    )
+    sql = forms.CharField(
+        label="Statement",
+        max_length=65_536,
+        help_text="One statement on the table, checked now and again each time it fires.",
+        widget=forms.Textarea(attrs=_MONO | {"rows": 5}),
+    )
+    retries = forms.IntegerField(
+        label="Runs again after a conflict", min_value=0, max_value=10, initial=2
+    )
+    time_limit = forms.IntegerField(
+        label="Time limit, minutes",
+        min_value=1,
+        required=False,
+        help_text="How long a job of it may run; empty is the limit of all jobs.",
+    )
+
+
+@login_required
+def schedule_list(request: HttpRequest) -> HttpResponseBase:
+    schedules = visible_schedules(request.user).select_related("table", "owner", "last_job")
+    listing = Listing(
+        request, ScheduleFilter(request.GET, schedules.order_by("next_due_at", "name"))
+    )
+    reader = Reader(request.user)
+    if "export" in request.GET and listing.is_valid:
+        rows = (shown_schedule(each, reader) for each in listing.rows.iterator(chunk_size=CHUNK))
+        return export(rows, COLUMNS, request.GET["export"], "schedules")
+    context = {
+        "listing": listing,
+        "schedules": [shown_schedule(each, reader) for each in listing.page],
+        "readable": {each.pk: reader.may_read(each) for each in listing.page},
+        "runs": latest_runs(listing.page) if listing.is_valid else {},
+        "meets": neighbours(listing.page) if listing.is_valid else {},
+        "mine": {each.pk: _is_theirs(request, each) for each in listing.page},
+        "to_remove": _to_remove(request, listing),
+        "may_add": may(request.user, "write"),
+        "twin": listing.twin("/api/v1/schedules/"),
+    }
+    return render(request, "schedules/list.html", context, status=listing.status)
+
+
+@login_required
+def schedule_new(request: HttpRequest) -> HttpResponse:
+    tables = _writable(request)
+    table = _chosen(request, tables)
+    initial = {"sql": f"OPTIMIZE {table.name}"} if table else None
+    form = ScheduleForm(request.POST or None, initial=initial)
+    if request.method == "POST" and table is not None and form.is_valid():
+        made = _made(request, table, form)
+        if made is not None:
+            when = f"{made.next_due_at:%d %b %H:%M} UTC"
+            messages.success(request, f"{made.name} fires next at {when}.")
+            return redirect("schedule-list")
+    if request.method == "POST" and table is None:
+        form.add_error(None, "There is no such table among those you may write to.")
+    sql = form["sql"].value() or "OPTIMIZE sales.orders"
+    body = {"name": form["name"].value() or "nightly", "cron": form["cron"].value(), "sql": sql}
+    number = table.pk if table else 1
+    context = {
+        "form": form,
+        "tables": tables[:_SUGGESTED],
+        "chosen": table,
+        "wanted": request.POST.get("table", ""),
+        "act": {"address": f"/api/v1/tables/{number}/schedules/", "body": body},
+    }
+    return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
+
+
+@login_required
+def schedule_edit(request: HttpRequest, pk: int) -> HttpResponse:
+    """Its words, to be changed by whoever may."""
+    schedule = _changeable(request, pk)
+    if not Reader(request.user).may_read(schedule):
+        raise PermissionDenied(WITHHELD)
+    initial = {
+        "name": schedule.name,
+        "cron": schedule.cron,
+        "sql": schedule.statement,
+        "retries": schedule.max_retries,
+        "time_limit": -(-schedule.time_limit_s // 60) or None,
+    }
+    form = ScheduleForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        try:
+            change_schedule(schedule, request.user, **_changes(form))  # type: ignore[arg-type]
+        except EngineError as error:
+            _blame(form, error)
+        else:
+            messages.success(request, f"{schedule.name} is changed.")
+            return redirect("schedule-list")
+    context = {"form": form, "schedule": schedule, "twin": f"/api/v1/schedules/{pk}/"}
+    return render(request, "schedules/new.html", context, status=400 if form.errors else 200)
+
+
+@require_POST
+@login_required
+def schedule_change(request: HttpRequest, pk: int) -> HttpResponse:
+    """Rest it, let it fire, run it once now, or remove it."""
+    schedule = _changeable(request, pk)
+    act = request.POST.get("act", "")
+    if act == "run":
+        return _run(request, schedule)
+    if act == "remove":
+        schedule.delete()
+        messages.success(request, f"{schedule.name} is removed; the jobs it made stay.")
+    elif act in {"rest", "fire"}:
+        set_enabled(schedule, enabled=act == "fire")
+        messages.success(request, f"{schedule.name} {'rests' if act == 'rest' else 'fires again'}.")
+    return redirect("schedule-list")
+
+
+def _run(request: HttpRequest, schedule: Schedule) -> HttpResponse:
+    try:
+        job = run_now(schedule, request.user)  # type: ignore[arg-type]  # signed in
+    except EngineError as error:
+        messages.error(request, str(error))
+        return redirect("schedule-list")
+    messages.success(request, f"Queued. {schedule.name} still fires when it is due.")
+    return redirect("job", job.pk)
+
+
+def _changeable(request: HttpRequest, pk: int) -> Schedule:
+    schedules = visible_schedules(request.user).select_related("table", "owner")
+    schedule = get_object_or_404(schedules, pk=pk)
+    if not _is_theirs(request, schedule):
+        msg = "Its owner may change it, or whoever may ask for such a job."
+        raise PermissionDenied(msg)
+    return schedule
+
+
+def _changes(form: ScheduleForm) -> dict[str, Any]:
+    """A statement that stayed as it was is not read again: it may be longer than people write.
+
+    Nor is a time limit, which may be of seconds.
+    """
+    words = _words(form)
+    if "sql" not in form.changed_data:
+        words.pop("sql")
+    if "time_limit" not in form.changed_data:
+        words.pop("time_limit_s")
+    return words
+
+
+def _words(form: ScheduleForm) -> dict[str, Any]:
+    minutes: int | None = form.cleaned_data["time_limit"]
+    others = {name: value for name, value in form.cleaned_data.items() if name != "time_limit"}
+    return others | {"time_limit_s": 60 * (minutes or 0)}
+
+
+def _blame(form: ScheduleForm, error: EngineError) -> None:
+    field = str(getattr(error, "field", ""))
+    form.add_error(field if field in form.fields else None, str(error))
+
+
+def _writable(request: HttpRequest) -> QuerySet[Table]:
+    tables = tables_where(request.user, "write").order_by("name")
+    if not tables.exists():
+        msg = "Schedules need the role operator, on a table or on all."
+        raise PermissionDenied(msg)
+    return tables
+
+
+def _chosen(request: HttpRequest, tables: QuerySet[Table]) -> Table | None:
+    """By number or by name."""
+    wanted = (request.POST.get("table") or request.GET.get("table", "")).strip()
+    if not wanted:
+        return None
+    is_id = wanted.isascii() and wanted.isdigit() and len(wanted) <= MAX_ID_DIGITS
+    table = tables.filter(pk=int(wanted)).first() if is_id else tables.filter(name=wanted).first()
+    if table is None and request.method != "POST":
+        msg = "There is no such table."
+        raise Http404(msg)
+    return table
+
+
+def _made(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | None:
+    """The schedule; None where the form now says what is wrong with it."""
+    try:
+        return create_schedule(table=table, owner=request.user, **_words(form))  # type: ignore[arg-type]
+    except EngineError as error:
+        _blame(form, error)
+        return None
+
+
+def _to_remove(request: HttpRequest, listing: Listing) -> Schedule | None:
+    """The schedule of this page that the reader is asked about before it goes."""
+    wanted = request.GET.get("remove")
+    named = (each for each in listing.page if str(each.pk) == wanted)
+    return next((each for each in named if _is_theirs(request, each)), None)
+
+
+def _is_theirs(request: HttpRequest, schedule: Schedule) -> bool:
+    action = action_for_kind(schedule.kind, schedule.parameters)
+    return schedule.owner_id == request.user.pk or may(request.user, action, schedule.table)

@@ -1,0 +1,126 @@
+"""Everything that needs a person, what is looked at, and what was muted until when."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from engine.errors import RequestError
+from lakeui.catalog.access import may, tables_where, visible_tables
+from lakeui.catalog.models import Table
+from lakeui.monitoring.attention import Attention, attention
+from lakeui.monitoring.checks import Check, thresholds
+from lakeui.monitoring.losses import Day, day_of
+from lakeui.monitoring.models import Mute
+from lakeui.monitoring.mutes import mute, muted, mutes_now, visible_mutes
+from lakeui.monitoring.overview import lake_of
+from lakeui.pages.overview.attention import in_words
+from lakeui.pages.read_only import refuse_when_read_only
+
+SPANS = {"1": "a day", "3": "3 days", "7": "a week", "30": "30 days"}
+_MOST = 20  # of each check
+
+
+@login_required
+def attention_list(request: HttpRequest) -> HttpResponse:
+    now = timezone.now()
+    found, context = told(request, now, day_of(request.user, now), _MOST)
+    checks = [{"each": each, "count": found.counts.get(each.check, 0)} for each in thresholds()]
+    context |= {
+        "checks": checks,
+        "lake": lake_of(request.user),
+        "most": _MOST,
+        "spans": SPANS,
+        "may_mute_all": may(request.user, "maintain"),
+        "twin": "/api/v1/attention/",
+    }
+    return render(request, "overview/attention.html", context)
+
+
+def told(
+    request: HttpRequest, now: datetime, day: Day, most: int
+) -> tuple[Attention, dict[str, Any]]:
+    """What is told now and what is muted, for this page and the first one."""
+    mutes = mutes_now(now)
+    found = attention(request.user, now, day, muted(mutes), most)
+    maintained = _maintained(request, found)
+    return found, {
+        "matters": in_words(found.matters, maintained),
+        "matter_count": found.count,
+        "mutes": visible_mutes(mutes, request.user),
+        "check_count": len(Check),
+        "maintained": maintained,
+    }
+
+
+@require_POST
+@login_required
+def attention_mute(request: HttpRequest) -> HttpResponse:
+    """Mutes a check of one table, or of all where none is posted."""
+    refuse_when_read_only()
+    check, days = request.POST.get("check", ""), request.POST.get("days", "")
+    if check not in Check.values or days not in SPANS:
+        msg = "There is no such check, or it cannot be muted for so long."
+        raise Http404(msg)
+    table = _table(request)
+    _must_maintain(request, table)
+    now = timezone.now()
+    until = now + timedelta(days=int(days))
+    reason = request.POST.get("reason", "")
+    try:
+        row = mute(Check(check), table, until, by=request.user, now=now, reason=reason)  # type: ignore[arg-type]  # signed in
+    except RequestError as error:
+        messages.error(request, str(error))
+    else:
+        where = f"of {table.name}" if table else "of every table"
+        messages.success(
+            request,
+            f"{Check(check).label} {where}: muted for {SPANS[days]}, till {row.until:%Y-%m-%d %H:%M} UTC.",
+        )
+    return redirect("attention")
+
+
+@require_POST
+@login_required
+def attention_unmute(request: HttpRequest, pk: int) -> HttpResponse:
+    """Has a muted check speak again."""
+    refuse_when_read_only()
+    row = get_object_or_404(Mute.objects.select_related("table"), pk=pk)
+    if row.table is not None:
+        get_object_or_404(visible_tables(request.user), pk=row.table_id)
+    _must_maintain(request, row.table)
+    row.delete()
+    messages.success(request, f"{Check(row.about).label}: told again.")
+    return redirect("attention")
+
+
+def _table(request: HttpRequest) -> Table | None:
+    text = request.POST.get("table", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Http404
+    return get_object_or_404(visible_tables(request.user), pk=int(text))
+
+
+def _must_maintain(request: HttpRequest, table: Table | None) -> None:
+    if not may(request.user, "maintain", table):
+        msg = "Muting a check needs the role maintainer, on the table or on every table."
+        raise PermissionDenied(msg)
+
+
+def _maintained(request: HttpRequest, found: Attention) -> Collection[int]:
+    """The tables of the matters that this person may mute."""
+    named = {matter.table.pk for matter in found.matters if matter.table}
+    if may(request.user, "maintain"):
+        return named
+    return set(
+        tables_where(request.user, "maintain").filter(pk__in=named).values_list("pk", flat=True)
+    )

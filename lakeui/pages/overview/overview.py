@@ -1,0 +1,134 @@
+"""The first page: what happened since the reader last looked, and what needs them."""
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from lakeui.catalog.commit_hours import commits_since
+from lakeui.monitoring import overview as lake
+from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_lost, table_counts
+from lakeui.monitoring.losses import Day, day_of, sums_of_day, with_absorbed
+from lakeui.monitoring.news import news
+from lakeui.monitoring.partition_costs import partition_costs
+from lakeui.monitoring.running import running_now
+from lakeui.pages.charts.heat import draw_heat
+from lakeui.pages.charts.partition_heat import draw_partition_heat
+from lakeui.pages.charts.sparkline import draw_sparkline
+from lakeui.pages.overview.attention_list import told
+
+RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
+HEATS = ("hour", "partition")
+_A_LOOK = timedelta(minutes=30)  # pages within it belong to the same look
+_ROWS, _MATTERS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 7, 3, 8, 8
+
+
+@login_required
+def overview(request: HttpRequest) -> HttpResponse:
+    if request.htmx:  # type: ignore[attr-defined]  # by its middleware
+        fragment = {"at_work": running_now(request.user)}
+        return render(request, "overview/_running.html", fragment)
+    looks = _Looks(request)
+    now = timezone.now()
+    since = now - RANGES[looks.range_name] if looks.range_name in RANGES else looks.previous
+    day = day_of(request.user, now)
+    context = _happened(request, since, day)
+    context |= _listed(request, day, now, context)
+    context |= _heat(request, day, now) | told(request, now, day, _OF_A_CHECK)[1]
+    page: dict[str, Any] = {
+        "at_work": running_now(request.user),
+        "looks": looks,
+        "since": since,
+        "ranges": RANGES,
+        "matters_shown": _MATTERS,
+        "twin": f"/api/v1/overview/?since={since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+    }
+    response = render(request, "overview/overview.html", context | page)
+    looks.remember(response)
+    return response
+
+
+def _happened(request: HttpRequest, since: datetime, day: Day) -> dict[str, Any]:
+    happened = lake.activity(request.user, since, day)
+    return {
+        "lake": lake.lake_of(request.user),
+        "activity": happened,
+        "day": happened.conflicts if since == day.since else sums_of_day(request.user, day),
+        "pairs_shown": _PAIRS,
+        "news": news(request.user, since, _NEWS),
+    }
+
+
+def _listed(
+    request: HttpRequest, day: Day, now: datetime, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The tables, each with its day."""
+    show = _one_of(request, "show", SHOWS, "")
+    sort = _one_of(request, "sort", SORTS, "-escaped")
+    tables = leading_tables(request.user, day, _ROWS, show=show, sort=sort)
+    commits, happened = lake.commits_by_hour(tables, now), known["activity"]
+    return {
+        "tables": tables,
+        "show": show,
+        "shows": table_counts(request.user, day, known["lake"]),
+        "sort": sort,
+        "to_look_at": many_lost(day),
+        "losses": with_absorbed(day, tables, now),
+        "day_commits": happened.commit_count
+        if happened.since == day.since
+        else commits_since(request.user, day.since),
+        "sparks": {
+            t.pk: draw_sparkline(
+                commits.get(t.pk, {}), day.lost_by_hour.get(t.pk, {}), now.astimezone(UTC)
+            )
+            for t in tables
+        },
+    }
+
+
+def _heat(request: HttpRequest, day: Day, now: datetime) -> dict[str, Any]:
+    by = _one_of(request, "heat", HEATS, "hour")
+    if by == "hour":
+        return {"heat_by": by, "heat": draw_heat(day.cost_by_hour, now)}
+    costs = partition_costs(request.user, now)
+    return {"heat_by": by, "heat": draw_partition_heat(costs.rows), "costs": costs}
+
+
+def _one_of(request: HttpRequest, name: str, known: Collection[str], preset: str) -> str:
+    given = request.GET.get(name, "")
+    if given and given not in known:
+        msg = f"There is no such {name} of this page."
+        raise Http404(msg)
+    return given or preset
+
+
+class _Looks:
+    """When the reader last looked, kept in a cookie; a look lasts as long as they keep looking."""
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.range_name = request.GET.get("range", "look")
+        now = timezone.now()
+        before, current = _times(request.COOKIES.get("looked", ""))
+        if current is None or before is None:
+            before, current = now - timedelta(hours=24), now
+        elif now - current > _A_LOOK:
+            before, current = current, now
+        else:
+            current = now
+        self.previous, self._current = before, current
+
+    def remember(self, response: HttpResponse) -> None:
+        value = f"{self.previous.timestamp():.0f}.{self._current.timestamp():.0f}"
+        response.set_cookie("looked", value, max_age=31_536_000, samesite="Lax", httponly=True)
+
+
+def _times(text: str) -> tuple[datetime | None, datetime | None]:
+    parts = text.split(".")
+    if len(parts) != 2 or not all(p.isascii() and p.isdigit() and len(p) < 12 for p in parts):
+        return None, None
+    before, current = (datetime.fromtimestamp(int(part), UTC) for part in parts)
+    return before, current

@@ -1,0 +1,199 @@
+"""A table's versions: when they came, what each did, and the attempts that lost between them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.db.models import F
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django.utils import timezone
+
+from lakeui.catalog.access import may
+from lakeui.catalog.differences import DefinitionChange, change_of
+from lakeui.catalog.filters import PARTITION_VERSIONS, CommitFilter
+from lakeui.catalog.models import Commit, CommitFile, Table
+from lakeui.catalog.row_counts import rows_of
+from lakeui.conflicts.commit_timeline import RANGES, commit_timeline, usual_range
+from lakeui.conflicts.version_effects import VersionEffects, effects_of
+from lakeui.jobs.models import Job
+from lakeui.jobs.stopped_streams import streams_stopped_by
+from lakeui.pages.charts.timeline import draw_timeline
+from lakeui.pages.exports import export
+from lakeui.pages.listing import Listing
+from lakeui.pages.table_head import table_head, visible_table
+from lakeui.pages.tables.history_rows import LOST_SHOWN, HistoryRow, history_rows, lost_attempts
+
+COLUMNS = {
+    "version": lambda c: c.version,
+    "committed_at": lambda c: c.committed_at,
+    "operation": lambda c: c.operation,
+    "user_name": lambda c: c.user_name,
+    "engine_info": lambda c: c.engine_info,
+    "read_version": lambda c: c.read_version,
+    "isolation_level": lambda c: c.isolation_level,
+    "is_blind_append": lambda c: c.is_blind_append,
+    "predicate": lambda c: c.predicate,
+    "operation_parameters": lambda c: c.operation_parameters,
+    "operation_metrics": lambda c: c.operation_metrics,
+    "files_added": lambda c: c.files_added,
+    "files_removed": lambda c: c.files_removed,
+    "bytes_added": lambda c: c.bytes_added,
+    "bytes_removed": lambda c: c.bytes_removed,
+    "rows_added": lambda c: c.rows_added,
+    "rows_inserted": lambda c: rows_of(c).inserted,
+    "rows_updated": lambda c: rows_of(c).updated,
+    "rows_deleted": lambda c: rows_of(c).deleted,
+    "rows_deleted_by_vectors": lambda c: c.rows_deleted_by_vectors,
+    "txn_id": lambda c: c.txn_id,
+    "user_metadata": lambda c: c.user_metadata,
+}
+_HIDDEN = ("raw",)
+_VERSIONS_A_PAGE = 25
+_FORM_FIELDS = ("user", "since", "until", "partition", "q")
+_KEPT = ("operation", "range", "lost", "absorbed", "beat")  # beside what the form asks for
+_NEVER_LOST = ("absorbed", "partition", "conflict")  # filters that no lost attempt can fit
+
+
+@login_required
+def history(request: HttpRequest, pk: int) -> HttpResponseBase:
+    table = visible_table(request, pk)
+    commits = table.commits.defer(*_HIDDEN).order_by("-version")
+    listing = Listing(request, CommitFilter(request.GET, commits), _VERSIONS_A_PAGE)
+    if "export" in request.GET and listing.is_valid:
+        return export(listing.rows, COLUMNS, request.GET["export"], f"{table.name}-history")
+    context = _context(request, table, listing)
+    return render(request, "tables/history.html", context, status=listing.status)
+
+
+def _context(request: HttpRequest, table: Table, listing: Listing) -> dict[str, Any]:
+    commits = list(listing.page)
+    shows_lost = request.GET.get("lost", "on") != "off"
+    rows = (
+        _rows(request, table, listing, commits) if shows_lost else history_rows(table, commits, ())
+    )
+    now = timezone.now()
+    timeline = commit_timeline(table, _range_name(request, table), now)
+    opened = _opened(request, commits)
+    return {
+        "table": table,
+        "head": table_head(request, table, "history", here=opened.version if opened else None),
+        "listing": listing,
+        "rows": rows,
+        "listed": (commits[0].version, commits[-1].version) if commits else None,
+        "kept": _KEPT,
+        "lost_limit": LOST_SHOWN,
+        "lost_shown": sum(row.lost is not None for row in rows),
+        "shows_lost": shows_lost,
+        "timeline": timeline,
+        "chart": draw_timeline(timeline, _moments(commits)),
+        "operations": _operations(request, timeline.operations),
+        "ranges": RANGES,
+        "narrowed": any(request.GET.get(name) for name in _FORM_FIELDS),
+        "partition_versions": PARTITION_VERSIONS,
+        "opened": opened,
+        "detail": history_detail(request, table, opened) if opened else None,
+        "twin": listing.twin(f"/api/v1/tables/{table.pk}/versions/"),
+    }
+
+
+def _rows(
+    request: HttpRequest, table: Table, listing: Listing, commits: list[Commit]
+) -> list[HistoryRow]:
+    if not listing.is_valid or any(request.GET.get(name) for name in _NEVER_LOST):
+        return history_rows(table, commits, ())
+    low, high = _span(table, listing, commits)
+    lost = lost_attempts(table, low, high, request.GET)
+    if request.GET.get("beat"):
+        lost = [each for each in lost if each.winning_version in {c.version for c in commits}]
+    return history_rows(table, commits, lost)
+
+
+def _span(table: Table, listing: Listing, commits: list[Commit]) -> tuple[int, int]:
+    """The versions that this page stands for: from its last row up to the page before it."""
+    page = listing.page
+    asked_in_time = bool({"since", "until"} & {one.name for one in listing.active})
+    if not commits:
+        return 0, -1 if asked_in_time else (table.version or 0)
+    low = commits[-1].version if page.has_next() or asked_in_time else 0
+    if page.has_previous():
+        before = listing.rows[page.start_index() - 2].version
+        return low, before - 1
+    return low, commits[0].version if asked_in_time else (table.version or 0)
+
+
+def _opened(request: HttpRequest, commits: list[Commit]) -> Commit | None:
+    wanted = request.GET.get("open", "")
+    return next((commit for commit in commits if str(commit.version) == wanted), None)
+
+
+def _moments(commits: list[Commit]) -> tuple[Any, Any] | None:
+    """When the oldest and the newest of a page landed; None where that is not recorded."""
+    known = [commit.committed_at for commit in commits if commit.committed_at is not None]
+    return (min(known), max(known)) if known else None
+
+
+def _operations(request: HttpRequest, counted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Those of the span, and the one that is asked for even where the span has none of it."""
+    named = [(name, n) for name, n in counted if name]
+    asked = request.GET.get("operation", "")
+    if asked and asked not in dict(named):
+        named.append((asked, 0))
+    return named
+
+
+def _range_name(request: HttpRequest, table: Table) -> str:
+    name = request.GET.get("range", "")
+    return name if name in RANGES else usual_range(table, timezone.now())
+
+
+_FILES_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryDetail:
+    """`change` is None where the definition stayed; `job` is the one of ours that committed it.
+
+    `files` are the largest it touched; `more_files` counts the rest, those not mirrored too.
+    """
+
+    commit: Commit
+    previous: int | None
+    change: DefinitionChange | None
+    files: tuple[CommitFile, ...]
+    more_files: int
+    effects: VersionEffects
+    streams: tuple[Job, ...]
+    job: Job | None
+    may_restore: bool
+
+    @property
+    def reason(self) -> str:
+        """Why it was done, as far as anybody said."""
+        return self.commit.user_metadata or (self.job.reason if self.job else "")
+
+
+def history_detail(request: HttpRequest, table: Table, commit: Commit) -> HistoryDetail:
+    before = table.commits.filter(version__lt=commit.version).order_by("-version")
+    previous = before.values_list("version", flat=True).first()
+    largest = commit.files.order_by(F("size_bytes").desc(nulls_last=True), "path")[:_FILES_SHOWN]
+    files = tuple(largest)
+    touched = commit.files_added + commit.files_removed
+    return HistoryDetail(
+        commit=commit,
+        previous=previous,
+        change=change_of(commit),
+        files=files,
+        more_files=max(touched - len(files), 0),
+        effects=effects_of(table, commit.version),
+        streams=tuple(streams_stopped_by(commit, request.user)),
+        job=job_of(table, commit.version),
+        may_restore=previous is not None and may(request.user, "admin", table),
+    )
+
+
+def job_of(table: Table, version: int) -> Job | None:
+    """The job of this installation that committed a version."""
+    return table.jobs.filter(committed_version=version).order_by("-created_at").first()

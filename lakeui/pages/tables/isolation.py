@@ -1,0 +1,360 @@
+"""Who can make whom lose: the checker's own answer for a table, beside what was seen; and its settings."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import EmptyPage, PageNotAnInteger, Paginator
+from django.db.models import QuerySet
+from django.db.models.fields.json import KeyTextTransform
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+
+from engine.conflict_facts import Verdict
+from engine.errors import EngineError
+from lakeui.catalog.access import may
+from lakeui.catalog.models import Table
+from lakeui.catalog.schema_rows import top_names
+from lakeui.conflicts.isolation.effect import effect_of
+from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
+from lakeui.conflicts.isolation.met_rows import MetRow, met_rows
+from lakeui.conflicts.isolation.observed import Pair, observed_pairs
+from lakeui.conflicts.isolation.overlaps import (
+    DEFAULT_DAYS,
+    MAX_VERSIONS,
+    Overlaps,
+    latest_between,
+    overlaps_of,
+)
+from lakeui.conflicts.isolation.pairs import COLUMNS, ROWS, PairCell, table_matrix
+from lakeui.conflicts.isolation.proposal import (
+    LEVEL,
+    ROW_TRACKING,
+    VECTORS,
+    Proposal,
+    proposal_of,
+    setting_under,
+)
+from lakeui.conflicts.isolation.reordered import ReorderedVersions, Told, reordered_versions, told
+from lakeui.conflicts.isolation.settings_history import settings_history
+from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.statements.kinds import statement_kind
+from lakeui.jobs.reading_streams import streams_reading
+from lakeui.jobs.requests import request_job
+from lakeui.pages.exports import export
+from lakeui.pages.table_head import table_head, visible_table
+
+MAX_CLUSTERING_COLUMNS = 4
+COLUMNS_SUGGESTED = 200
+_SWITCHES = (("vectors", VECTORS), ("row_tracking", ROW_TRACKING))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedSettings:
+    """What is asked for, and how the form shows it. `problem` is what cannot be, in words."""
+
+    proposal: Proposal
+    level: str
+    vectors: bool
+    row_tracking: bool
+    clustering: str
+    problem: str
+
+
+def wanted_settings(request: HttpRequest, table: Table) -> WantedSettings:
+    """What the address asks for; the table's own where it asks for nothing.
+
+    Raises:
+        Http404: there is no such level or switch.
+    """
+    level = request.GET.get("level", "")
+    switches = {name: request.GET.get(name, "") for name, _ in _SWITCHES}
+    if (level and level not in PROMISES) or any(
+        text not in ("", "true", "false") for text in switches.values()
+    ):
+        msg = "There is no such setting."
+        raise Http404(msg)
+    asked = {LEVEL: level} | {prop: switches[name] for name, prop in _SWITCHES}
+    columns, problem = _columns(request, table)
+    properties = {name: value for name, value in asked.items() if value}
+    now = ", ".join(table.clustering_columns)
+    return WantedSettings(
+        proposal=proposal_of(table, properties, columns),
+        level=level or table.isolation_level,
+        vectors=_switch(switches["vectors"], table.deletion_vectors),
+        row_tracking=_switch(switches["row_tracking"], table.row_tracking),
+        clustering=request.GET.get("clustering", now)[:500],
+        problem=problem,
+    )
+
+
+def _switch(text: str, now: bool) -> bool:
+    return text == "true" if text else now
+
+
+def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None, str]:
+    """The columns to cluster by, None where nothing is said of them; and what is wrong with them."""
+    if "clustering" not in request.GET:
+        return None, ""
+    names = tuple(n for n in (each.strip() for each in request.GET["clustering"].split(",")) if n)
+    known = top_names(table)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        return None, f"There is no column {unknown[0][:100]} at the top of the schema."
+    if len(names) > MAX_CLUSTERING_COLUMNS or len(set(names)) < len(names):
+        return None, f"Name at most {MAX_CLUSTERING_COLUMNS} columns, each once."
+    return names, ""
+
+
+RULE_TEXTS = {
+    Verdict.NEVER: "No check finds the two overlap, whatever rows they touch: both commit, in either order.",
+    Verdict.SAME_ROW: "Each file that both touch is compared by rows: the positions that the later write "
+    "stages, those that the earlier one removed, less what was gone before both. Nothing in common: "
+    "the deletion vectors are merged and the later commit goes on. One row in common: it loses.",
+    Verdict.SAME_FILES: "Files decide here: if the later write read or removed a file that the earlier one "
+    "added to or rewrote, it loses, whichever rows they touched.",
+    Verdict.ALWAYS: "A change of metadata fails every write that began before it, whatever it touches.",
+}
+REORDERED, OVERLAPS = "reordered", "overlaps"
+_PAGE_SIZE, _CHUNK, MAX_LISTED = 25, 500, 10_000
+_SETTINGS_SHOWN = 8
+_REORDERED_SHOWN = 3
+_EXPORTED: Mapping[str, Callable[[MetRow], Any]] = {
+    "verdict": lambda row: str(row.verdict),
+    "version": lambda row: row.version,
+    "operation": lambda row: row.operation,
+    "user": lambda row: row.user_name,
+    "met_version": lambda row: row.winning_version,
+    "met_operation": lambda row: row.winner_operation,
+    "met_user": lambda row: row.winner_user_name,
+    "at": lambda row: row.at,
+    "conflict_id": lambda row: row.conflict_id,
+}
+
+_REORDERED_EXPORTED: Mapping[str, Callable[[Told], Any]] = {
+    "version": lambda row: row.pair.version,
+    "last_version": lambda row: row.pair.last,
+    "later_version": lambda row: row.pair.later,
+    "operation": lambda row: row.append.operation if row.append else "",
+    "later_operation": lambda row: row.later.operation if row.later else "",
+    "later_predicate": lambda row: row.later.predicate if row.later else "",
+    "is_known": lambda row: row.pair.is_known,
+    "rows_at_most": lambda row: row.rows_at_most,
+    "at": lambda row: row.at,
+}
+
+
+@login_required
+def isolation(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """What is asked for stands in the address; POST has it done by a job."""
+    table = visible_table(request, pk)
+    wanted = wanted_settings(request, table)
+    if request.method == "POST":
+        return _set(request, table, wanted)
+    overlaps = overlaps_of(table)
+    if "export" in request.GET:
+        return _export(request, table, overlaps)
+    return render(request, "tables/isolation.html", _context(request, table, wanted, overlaps))
+
+
+def _set(request: HttpRequest, table: Table, wanted: WantedSettings) -> HttpResponse:
+    if not may(request.user, "maintain", table):
+        msg = f"The settings of {table.name} need the role maintainer there."
+        raise PermissionDenied(msg)
+    problem = wanted.problem
+    if not problem and not wanted.proposal:
+        problem = "The table has these settings already."
+    elif not problem and request.POST.get("confirm", "").strip() != table.name:
+        problem = f"Type {table.name} to confirm. Nothing was queued."
+    if not problem:
+        kind, parameters = wanted.proposal.job
+        try:
+            job = request_job(
+                table=table,
+                kind=kind,
+                parameters=parameters,
+                requested_by=request.user,  # type: ignore[arg-type]  # signed in
+                reason=request.POST.get("reason", "")[:2000],
+            )
+        except EngineError as error:
+            problem = str(error)
+        else:
+            messages.success(request, "Queued.")
+            return redirect("job", job.pk)
+    context = _context(request, table, wanted, overlaps_of(table)) | {
+        "problem": problem,
+        "reason": request.POST.get("reason", "")[:2000],
+    }
+    return render(request, "tables/isolation.html", context, status=400)
+
+
+def _export(request: HttpRequest, table: Table, overlaps: Overlaps) -> HttpResponseBase:
+    """All reordered versions where they are shown, else all overlaps of the picked pair."""
+    file_format = request.GET["export"]
+    if request.GET.get("show") == REORDERED:
+        pairs = told(table, reordered_versions(table, overlaps).found)
+        return export(pairs, _REORDERED_EXPORTED, file_format, f"{table.name}-reordered")
+    current, _, winner = request.GET.get("cell", "").partition("|")
+    rows = _all_met(table, overlaps, current, winner)
+    return export(rows, _EXPORTED, file_format, f"{table.name}-overlaps")
+
+
+def _all_met(table: Table, overlaps: Overlaps, current: str, winner: str) -> Iterator[MetRow]:
+    found = overlaps.between(current, winner)
+    while some := list(islice(found, _CHUNK)):
+        yield from met_rows(table, some)
+
+
+def _context(
+    request: HttpRequest, table: Table, wanted: WantedSettings, overlaps: Overlaps
+) -> dict[str, Any]:
+    pairs, reordered = observed_pairs(table), reordered_versions(table, overlaps)
+    cells = table_matrix(table, setting_under(table, wanted.proposal), overlaps, pairs)
+    return {
+        "table": table,
+        "head": table_head(request, table, "isolation"),
+        "columns": COLUMNS,
+        "matrix": [(row, [cell for cell in cells if cell.current == row]) for row in ROWS],
+        "overlaps": overlaps,
+        "sums": _sums(cells, pairs, overlaps),
+        "days": DEFAULT_DAYS,
+        "max_versions": MAX_VERSIONS,
+        "max_listed": MAX_LISTED,
+        "wanted": wanted,
+        "promises": PROMISES,
+        "columns_of_table": top_names(table)[:COLUMNS_SUGGESTED],
+        "column_count": len(top_names(table)),
+        "settings_changes": settings_history(table, overlaps, _SETTINGS_SHOWN),
+        "rule_texts": RULE_TEXTS,
+        "twin": _twin(request, table),
+        **_picked(request, table, cells, overlaps, pairs),
+        **_reordered(request, table, reordered),
+        **_impact(request, table, wanted, overlaps, pairs, reordered),
+    }
+
+
+def _impact(
+    request: HttpRequest,
+    table: Table,
+    wanted: WantedSettings,
+    overlaps: Overlaps,
+    pairs: Sequence[Pair],
+    reordered: ReorderedVersions,
+) -> dict[str, Any]:
+    proposal = wanted.proposal
+    if not proposal:
+        return {}
+    readers = streams_reading(table, request.user)
+    return {
+        "impact": impact_of(table, proposal.properties, proposal.clustering, readers),
+        "forecast": effect_of(table, proposal, overlaps, pairs, reordered),
+    }
+
+
+def _picked(
+    request: HttpRequest,
+    table: Table,
+    cells: Sequence[PairCell],
+    overlaps: Overlaps,
+    pairs: Sequence[Pair],
+) -> dict[str, Any]:
+    current, _, winner = request.GET.get("cell", "").partition("|")
+    cell = next((each for each in cells if (each.current, each.winner) == (current, winner)), None)
+    if cell is None:
+        return {}
+    found: dict[str, Any] = {"picked": cell, "pair": picked_pair(table, cell, overlaps, pairs)}
+    if request.GET.get("show") == OVERLAPS:
+        page = _page(request, latest_between(overlaps, current, winner, MAX_LISTED))
+        found |= {"met": page, "met_rows": _told_met(table, page)}
+    return found
+
+
+def _told_met(table: Table, page: Any) -> list[MetRow]:  # noqa: ANN401 - a page of overlaps
+    return met_rows(table, list(page.object_list))
+
+
+def _reordered(request: HttpRequest, table: Table, found: ReorderedVersions) -> dict[str, Any]:
+    if request.GET.get("show") != REORDERED:
+        shown = found.found[:_REORDERED_SHOWN]
+        return {"reordered": found, "reordered_rows": told(table, shown)}
+    page = _page(request, found.found)
+    rows = told(table, list(page.object_list))
+    return {"reordered": found, "reordered_rows": rows, "reordered_page": page}
+
+
+def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - Django's page
+    try:
+        return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
+    except (EmptyPage, PageNotAnInteger) as error:
+        msg = "There is no such page of this list."
+        raise Http404(msg) from error
+
+
+def _sums(cells: Sequence[PairCell], pairs: Sequence[Pair], overlaps: Overlaps) -> dict[str, int]:
+    return {
+        "met": sum(cell.met for cell in cells) + overlaps.elsewhere,
+        "escaped": sum(pair.escaped + pair.reported for pair in pairs),
+        "absorbed": sum(pair.absorbed for pair in pairs),
+    }
+
+
+def _twin(request: HttpRequest, table: Table) -> str:
+    """The address of this page's JSON."""
+    below, show = f"/api/v1/tables/{table.pk}", request.GET.get("show")
+    current, _, winner = request.GET.get("cell", "").partition("|")
+    if show == REORDERED:
+        return f"{below}/reordered/"
+    if show == OVERLAPS and {current, winner} <= {*COLUMNS}:
+        return f"{below}/overlaps/?{urlencode({'current': current, 'winner': winner})}"
+    names = {"level": "level", "vectors": "deletion_vectors", "row_tracking": "row_tracking"}
+    asked = {names[name]: request.GET[name] for name in names if request.GET.get(name)}
+    if "clustering" in request.GET:
+        asked["clustering_columns"] = request.GET["clustering"]
+    return f"{below}/isolation/?{urlencode(asked)}" if asked else f"{below}/isolation/"
+
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PickedPair:
+    """The latest few that were lost and absorbed; `address` lists them all."""
+
+    lost: tuple[Conflict, ...]
+    absorbed: tuple[Conflict, ...]
+    address: str
+
+
+def picked_pair(
+    table: Table, cell: PairCell, overlaps: Overlaps, pairs: Sequence[Pair]
+) -> PickedPair:
+    """The conflicts of a cell, found by the operations that its kinds went by."""
+    names = [
+        (pair.current_operation, pair.winner_operation)
+        for pair in pairs
+        if statement_kind(pair.current_operation) == cell.current
+        and statement_kind(pair.winner_operation) == cell.winner
+    ]
+    found = table.conflicts.filter(
+        occurred_at__gte=overlaps.since,
+        current_operation__in={current for current, _ in names},
+        winner_operation__in={winner for _, winner in names},
+    )
+    query = {"table": table.pk} | ({"pair": ",".join(names[0])} if len(names) == 1 else {})
+    return PickedPair(
+        _latest(found.exclude(kind=Conflict.Kind.ABSORBED)),
+        _latest(found.filter(kind=Conflict.Kind.ABSORBED)),
+        f"{reverse('conflict-list')}?{urlencode(query)}",
+    )
+
+
+def _latest(conflicts: QuerySet[Conflict]) -> tuple[Conflict, ...]:
+    how = KeyTextTransform("how", "facts")
+    rows = conflicts.defer("facts").annotate(how=how).order_by("-occurred_at", "-id")
+    return tuple(rows[:_SHOWN])

@@ -1,0 +1,109 @@
+"""Some rows of a table at a version. The page never opens the table: a worker reads them."""
+
+from operator import itemgetter
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from kombu.exceptions import OperationalError
+
+from lakeui.catalog.filters import MAX_ID_DIGITS
+from lakeui.catalog.models import Preview, Table
+from lakeui.catalog.previews import PREVIEW_ROWS, ask_for_preview, is_waiting
+from lakeui.pages.conflicts.conflict_rows import is_number
+from lakeui.pages.exports import Columns, export
+from lakeui.pages.jobs.job_list import STOP_POLLING
+from lakeui.pages.table_head import table_head, visible_table
+
+
+@never_cache
+@login_required
+def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
+    """GET shows what was read; POST has a worker read it."""
+    table = visible_table(request, pk)
+    version = _version(request, table)
+    if request.method == "POST":
+        return _ask(request, table, version)
+    found = None
+    if version is not None:
+        found = Preview.objects.filter(table=table, version=version).first()
+    if "export" in request.GET and found is not None:
+        name = f"{table.name}-v{version}-rows"
+        return export(found.rows, _columns(found), request.GET["export"], name)
+    waits = found is not None and is_waiting(found)
+    context: dict[str, Any] = {
+        "table": table,
+        "version": version,
+        "preview": found,
+        "waits": waits,
+        "row_limit": PREVIEW_ROWS,
+    } | _sheet(found)
+    if request.htmx:  # type: ignore[attr-defined]  # by its middleware
+        status = 200 if waits else STOP_POLLING
+        return render(request, "tables/_preview.html", context, status=status)
+    context["twin"] = f"/api/v1/tables/{table.pk}/preview/" + (
+        f"?version={version}" if version is not None else ""
+    )
+    context["head"] = table_head(request, table, "preview", version)
+    context |= _around(table, version)
+    return render(request, "tables/preview.html", context)
+
+
+def _around(table: Table, version: int | None) -> dict[str, Any]:
+    """The version itself as mirrored, its neighbours, and the VACUUM that may have cost it files."""
+    if version is None:
+        return {}
+    commits = table.commits.defer("raw").order_by("version")
+    around = commits.values_list("version", flat=True)
+    return {
+        "commit": commits.filter(version=version).first(),
+        "previous": around.filter(version__lt=version).last(),
+        "next": around.filter(version__gt=version).first(),
+        "vacuum": commits.filter(version__gt=version, operation="VACUUM END").last(),
+    }
+
+
+def _sheet(found: Preview | None) -> dict[str, Any]:
+    """The columns and the cells of each row, each with whether it is a number."""
+    if found is None:
+        return {}
+    numbers = [is_number(column) for column in found.columns]
+    return {
+        "columns": list(zip(found.columns, numbers, strict=True)),
+        "lines": [list(zip(row, numbers, strict=False)) for row in found.rows],
+    }
+
+
+def _columns(found: Preview) -> Columns:
+    """Each column's texts, by its name."""
+    names = [str(column["name"]) for column in found.columns]
+    return {name: itemgetter(place) for place, name in enumerate(names)}
+
+
+def _ask(request: HttpRequest, table: Table, version: int | None) -> HttpResponseBase:
+    if version is None:
+        msg = "The table has no version yet."
+        raise Http404(msg)
+    try:
+        ask_for_preview(table, version)
+    except (OperationalError, OSError):
+        Preview.objects.filter(table=table, version=version, read_at=None).delete()
+        messages.error(request, "The broker cannot be reached, so no worker was asked.")
+    return redirect(f"{reverse('table-preview', args=[table.pk])}?version={version}")
+
+
+def _version(request: HttpRequest, table: Table) -> int | None:
+    """The one asked for, else the newest mirrored; 404 for one that the mirror has not."""
+    text = request.GET.get("version") or request.POST.get("version", "")
+    if not text:
+        return table.version
+    is_number = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+    if not is_number or table.version is None or int(text) > table.version:
+        msg = "The table has no such version."
+        raise Http404(msg)
+    return int(text)

@@ -1,0 +1,237 @@
+"""One table at a glance: what it is, how it does, what it needs, what happened to it lately."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_required
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from lakeui.catalog.access import may
+from lakeui.catalog.constraints import check_constraints
+from lakeui.catalog.file_layout import unclustered
+from lakeui.catalog.growth import GROWTH_VERSIONS, Growth, GrowthPoint, growth
+from lakeui.catalog.models import Table
+from lakeui.catalog.schema_rows import SchemaRows
+from lakeui.catalog.upkeep import chores
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.models import Job, Schedule
+from lakeui.jobs.unregistering import needed_to_unregister
+from lakeui.jobs.writers import jobs_changing
+from lakeui.pages.table_head import table_head, visible_table
+from lakeui.pages.tables.history_rows import history_rows
+from lakeui.pages.units import format_bytes, format_count
+
+_COLUMNS_SHOWN, _RECENT = 60, 8
+_CONFLICTS_SHOWN, _JOBS_SHOWN = 5, 5
+CONFLICT_DAYS = 30
+
+
+@login_required
+def table_page(request: HttpRequest, pk: int) -> HttpResponse:
+    table = visible_table(request, pk)
+    return render(request, "tables/summary.html", _context(request, table))
+
+
+def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
+    head = table_head(request, table, "summary")
+    columns, not_clustered, grown = SchemaRows(table), unclustered(table), growth(table)
+    recent = table.commits.defer("raw").order_by("-version")[:_RECENT]
+    return {
+        "table": table,
+        "head": head,
+        "columns": columns[:_COLUMNS_SHOWN],
+        "column_count": len(columns),
+        "properties": sorted(table.properties.items()),
+        "notes": client_notes(table),
+        "constraints": check_constraints(table.properties),
+        "keys": table.keys.all(),
+        "rows": history_rows(table, list(recent), ()),
+        "conflicts": _conflicts(table),
+        "conflict_days": CONFLICT_DAYS,
+        "jobs": _jobs(request, table),
+        "schedules": _schedules(table),
+        "chores": chores(table, not_clustered),
+        "unclustered": not_clustered,
+        "may_unregister": may(request.user, needed_to_unregister(table), table)
+        and not settings.READ_ONLY,
+        "may_job": head.may_write and not settings.READ_ONLY,
+        "growth": grown,
+        "growth_chart": draw_growth(grown, timezone.now()),
+        "growth_versions": GROWTH_VERSIONS,
+        "active_states": Job.ACTIVE,
+        "twin": f"/api/v1/tables/{table.pk}/",
+    }
+
+
+def _conflicts(table: Table) -> list[Conflict]:
+    since = timezone.now() - timedelta(days=CONFLICT_DAYS)
+    escaped = table.conflicts.exclude(kind=Conflict.Kind.ABSORBED).filter(occurred_at__gte=since)
+    return list(escaped.defer("facts").order_by("-occurred_at")[:_CONFLICTS_SHOWN])
+
+
+def _jobs(request: HttpRequest, table: Table) -> QuerySet[Job]:
+    jobs = visible_jobs(request.user).filter(jobs_changing([table.pk]))
+    return jobs.select_related("requested_by", "table").order_by("-created_at")[:_JOBS_SHOWN]
+
+
+def _schedules(table: Table) -> list[Schedule]:
+    return list(table.schedules.filter(enabled=True).order_by("next_due_at")[:_JOBS_SHOWN])
+
+
+MEANING = {
+    "appendOnly": "writers refuse DELETE and UPDATE where the property asks for it",
+    "invariants": "writers check NOT NULL and invariants",
+    "checkConstraints": "writers check each constraint",
+    "changeDataFeed": "writers may keep the change rows of each version",
+    "generatedColumns": "writers compute some columns",
+    "columnMapping": "columns have names of their own in the files; old readers see nulls",
+    "identityColumns": "writers draw numbers from the log: no two may insert at once",
+    "deletionVectors": "rows are marked deleted beside the files; readers must apply the marks",
+    "rowTracking": "each row keeps an id for life; lets OPTIMIZE be followed",
+    "timestampNtz": "timestamps without a zone",
+    "domainMetadata": "named settings of features live in the log",
+    "clustering": "files are laid out by clustering columns",
+    "v2Checkpoint": "checkpoints may be split into sidecars; old readers stop",
+    "icebergCompatV1": "files also fit Apache Iceberg",
+    "icebergCompatV2": "files also fit Apache Iceberg",
+    "inCommitTimestamp": "the time of a version is in its commit, not the file's age",
+    "vacuumProtocolCheck": "VACUUM checks the protocol first",
+    "typeWidening": "some columns were widened; readers convert",
+    "variantType": "semi-structured VARIANT columns",
+    "allowColumnDefaults": "columns may have defaults",
+    "catalogManaged": "commits go through a catalogue",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    name: str
+    meaning: str
+    is_for_readers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClientNotes:
+    """`limits` are sentences on who is locked out; empty where nobody is."""
+
+    features: tuple[Feature, ...]
+    limits: tuple[str, ...]
+
+
+def client_notes(table: Table) -> ClientNotes:
+    """From the protocol as mirrored."""
+    readers = set(table.reader_features)
+    names = sorted(readers | set(table.writer_features))
+    features = tuple(
+        Feature(name, MEANING.get(name, "not known to this page"), name in readers)
+        for name in names
+    )
+    return ClientNotes(features, tuple(_limits(table, readers)))
+
+
+def _limits(table: Table, readers: set[str]) -> list[str]:
+    limits = []
+    if "deletionVectors" in readers:
+        limits.append(
+            "Readers without deletion vectors refuse this table: delta-spark before 2.3, "
+            "Presto and Trino before 420, and readers of Parquet files that know no Delta."
+        )
+    if "columnMapping" in readers or (table.min_reader_version or 0) == 2:
+        limits.append("Readers without column mapping refuse this table.")
+    if "v2Checkpoint" in readers:
+        limits.append("Readers without v2 checkpoints refuse this table.")
+    return limits
+
+
+_HEIGHT, _BASE = 56, 68
+_FEWEST_PX, _OVERLAP = 1, 0.06  # the latter in per cent: no seam between two steps
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    x: float
+    width: float
+    y: float
+    height: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One quantity: its steps, and what its top line stands for."""
+
+    name: str
+    steps: tuple[Step, ...]
+    top: str
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthChart:
+    """`from_label` and `to_label` stand at the ends of the time axis."""
+
+    strips: tuple[Strip, ...]
+    points: tuple[GrowthPoint, ...]
+    from_label: str
+    to_label: str
+    base: int = _BASE
+
+
+def draw_growth(growth: Growth, now: datetime) -> GrowthChart | None:
+    """None where there are fewer than two points, or none bears a time."""
+    dated = [(p.committed_at, p) for p in growth.points if p.committed_at is not None]
+    if len(dated) < 2:
+        return None
+    points = tuple(point for _, point in dated)
+    edges = _edges([moment for moment, _ in dated], now)
+    sizes = [point.size_bytes for point in points]
+    files = [point.file_count for point in points]
+    titles = [f"v{p.version}, {_moment(at)}" for at, p in dated]
+    return GrowthChart(
+        strips=(
+            _strip("Size", sizes, edges, titles, format_bytes),
+            _strip("Files", files, edges, titles, format_count),
+        ),
+        points=points,
+        from_label=_moment(dated[0][0]),
+        to_label="now",
+    )
+
+
+def _edges(moments: Sequence[datetime], now: datetime) -> list[float]:
+    """Where each point's step begins, in per cent, and where the last one ends."""
+    span = (max(now, moments[-1]) - moments[0]).total_seconds() or 1
+    begun = [100 * max((moment - moments[0]).total_seconds(), 0) / span for moment in moments]
+    return [*begun, 100.0]
+
+
+def _strip(
+    name: str,
+    values: Sequence[int],
+    edges: Sequence[float],
+    titles: Sequence[str],
+    text: Callable[[float], str],
+) -> Strip:
+    highest = max(values) or 1
+    steps = tuple(
+        Step(
+            x=edges[i],
+            width=max(edges[i + 1] - edges[i], 0) + _OVERLAP,
+            y=_BASE - max(_HEIGHT * value / highest, _FEWEST_PX),
+            height=max(_HEIGHT * value / highest, _FEWEST_PX),
+            title=f"{titles[i]}: {text(value)}",
+        )
+        for i, value in enumerate(values)
+    )
+    return Strip(name, steps, text(highest))
+
+
+def _moment(moment: datetime) -> str:
+    local = timezone.localtime(moment)
+    return f"{local.day} {local:%b %H:%M}"

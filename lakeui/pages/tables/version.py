@@ -1,0 +1,168 @@
+"""One version of a table: what it did, to what, whom it met, and the commit as written."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.db.models import Count, F, Sum
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from lakeui.catalog.access import may
+from lakeui.catalog.differences import change_of
+from lakeui.catalog.models import Commit, CommitFile, Table
+from lakeui.catalog.row_counts import rows_of
+from lakeui.conflicts.version_effects import effects_of
+from lakeui.jobs.stopped_streams import streams_stopped_by
+from lakeui.pages.operations import rows_text, what_of
+from lakeui.pages.table_head import table_head, visible_table
+from lakeui.pages.tables.history import job_of
+
+_FILES_A_PAGE = 50
+_ACTIONS_SHOWN = 200
+_TELLING = ("operation", "path", "domain", "appId", "id")  # what tells an action from its like
+_ORDERS = {
+    "path": (F("action").asc(), F("path").asc()),
+    "-size": (F("size_bytes").desc(nulls_last=True), F("path").asc()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RawAction:
+    """A line of the commit: its name, itself as indented JSON, and what tells it from its like.
+
+    A line that cannot be read, because the mirror cut it, has no name.
+    """
+
+    name: str
+    text: str
+    about: str = ""
+
+    @property
+    def defines(self) -> bool:
+        return self.name in {"metaData", "protocol"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file of the version; `only_vector` where its rows stayed and their marks changed."""
+
+    file: CommitFile
+    only_vector: bool = False
+    newly_marked: int = 0
+
+
+@login_required
+def version(request: HttpRequest, pk: int, version: int) -> HttpResponse:
+    table = visible_table(request, pk)
+    commit = table.commits.filter(version=version).first()
+    if commit is None:
+        raise Http404(_why_not(table, version))
+    if request.GET.get("raw") == "download":
+        return _download(table, commit)
+    return render(request, "tables/version.html", _context(request, table, commit))
+
+
+def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, Any]:
+    action = request.GET.get("action", "")
+    around = table.commits.order_by("version").values_list("version", flat=True)
+    actions = list(_raw_actions(commit.raw))
+    files = Paginator(_files(request, commit, action), _FILES_A_PAGE).get_page(
+        request.GET.get("page")
+    )
+    return {
+        "table": table,
+        "commit": commit,
+        "head": table_head(request, table, "history", here=commit.version),
+        "what": what_of(commit),
+        "rows": rows_text(rows_of(commit)),
+        "change": change_of(commit),
+        "files": files,
+        "file_rows": _file_rows(commit, list(files)),
+        "file_sums": _file_sums(commit),
+        "action": action,
+        "sort": request.GET.get("sort", "path"),
+        "actions": CommitFile.Action.choices,
+        "previous": around.filter(version__lt=commit.version).last(),
+        "next": around.filter(version__gt=commit.version).first(),
+        "effects": effects_of(table, commit.version),
+        "streams": streams_stopped_by(commit, request.user),
+        "job": job_of(table, commit.version),
+        "files_touched": commit.files_added + commit.files_removed,
+        "raw_actions": actions[:_ACTIONS_SHOWN],
+        "raw_actions_left": max(len(actions) - _ACTIONS_SHOWN, 0),
+        "raw_is_cut": len(commit.raw.encode()) < commit.raw_bytes,
+        "may_restore": may(request.user, "admin", table) and commit.version != table.version,
+        "twin": f"/api/v1/tables/{table.pk}/versions/{commit.version}/",
+    }
+
+
+def _files(request: HttpRequest, commit: Commit, action: str) -> Any:  # noqa: ANN401 - a queryset
+    order = _ORDERS.get(request.GET.get("sort", ""), _ORDERS["path"])
+    files = commit.files.order_by(*order)
+    return files.filter(action=action) if action in CommitFile.Action.values else files
+
+
+def _file_rows(commit: Commit, files: list[CommitFile]) -> list[FileRow]:
+    """A file that the version both removed and added again only got another deletion vector."""
+    same = commit.files.filter(path__in=[file.path for file in files]).order_by()
+    marked: dict[str, dict[str, int]] = defaultdict(dict)
+    for path, action, deleted in same.values_list("path", "action", "deleted_row_count"):
+        marked[path][action] = deleted
+    return [_file_row(file, marked[file.path]) for file in files]
+
+
+def _file_row(file: CommitFile, marked: dict[str, int]) -> FileRow:
+    if not {CommitFile.Action.ADD, CommitFile.Action.REMOVE} <= set(marked):
+        return FileRow(file)
+    more = marked[CommitFile.Action.ADD] - marked[CommitFile.Action.REMOVE]
+    return FileRow(file, only_vector=True, newly_marked=max(more, 0))
+
+
+def _file_sums(commit: Commit) -> dict[str, Any]:
+    """Of the files that are mirrored, by what happened to them."""
+    rows = commit.files.order_by().values("action")
+    sums = rows.annotate(files=Count("pk"), size=Sum("size_bytes"), rows=Sum("row_count"))
+    return {each["action"]: each for each in sums}
+
+
+def _raw_actions(raw: str) -> Iterator[RawAction]:
+    for line in raw.splitlines():
+        try:
+            action = json.loads(line)
+        except ValueError:
+            action = None
+        if isinstance(action, dict) and action:
+            yield _raw_action(*next(iter(action.items())))
+        elif line.strip():
+            yield RawAction("", line)
+
+
+def _raw_action(name: str, said: object) -> RawAction:
+    about = (
+        next((said[key] for key in _TELLING if key in said), "") if isinstance(said, dict) else ""
+    )
+    return RawAction(name, json.dumps(said, indent=2, ensure_ascii=False), str(about)[:200])
+
+
+def _download(table: Table, commit: Commit) -> HttpResponse:
+    """The commit as kept, byte for byte as far as it is."""
+    response = HttpResponse(commit.raw, content_type="application/x-ndjson; charset=utf-8")
+    name = f"{table.name}-{commit.version:020d}.json"
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def _why_not(table: Table, version: int) -> str:
+    if table.version is None:
+        return f"No version of {table.name} was read yet."
+    if version > table.version:
+        return f"{table.name} has no version {version}: the latest mirrored is {table.version}."
+    return (
+        f"Version {version} of {table.name} is not in the mirror: its log entry had been cleaned "
+        f"up when the table was read first. The oldest kept is {table.earliest_version}."
+    )

@@ -1,0 +1,143 @@
+"""A table's own history, held against another level or another granularity."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import EmptyPage, PageNotAnInteger, Paginator
+from django.http import Http404, HttpRequest, HttpResponseBase
+from django.shortcuts import render
+
+from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.recorded import JUDGED
+from lakeui.catalog.models import Table
+from lakeui.conflicts.isolation.level_impact import PROMISES
+from lakeui.conflicts.replay.overlaps import Overlap, PairChange, Replay, Was, pair_changes, replay
+from lakeui.conflicts.replay.recorded_history import latest_versions
+from lakeui.conflicts.replay.what_if import MAX_CONFLICTS
+from lakeui.pages.exports import export
+from lakeui.pages.table_head import table_head, visible_table
+
+SPANS = (50, 100, 200)
+_PAGE_SIZE = 25
+_PAIRS_SHOWN = 12
+CHANGES = "changes"
+_EXPORTED: Mapping[str, Callable[[Overlap], Any]] = {
+    "version": lambda each: each.version,
+    "conflict_id": lambda each: each.conflict_id,
+    "operation": lambda each: each.operation,
+    "user": lambda each: each.user_name,
+    "at": lambda each: each.at,
+    "met": lambda each: each.met,
+    "was": lambda each: str(each.was),
+    "would_be": lambda each: str(each.verdict),
+    "why": lambda each: each.why,
+    "winning_version": lambda each: each.winning_version,
+    "winner_operation": lambda each: each.winner_operation,
+    "cost_ms": lambda each: each.cost_ms,
+    "cost_bytes": lambda each: each.cost_bytes,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A pair's lengths in per cent of the longest: now, then, and where the undecidable end."""
+
+    pair: PairChange
+    now: float
+    then: float
+    open: float
+
+
+@login_required
+def what_if_page(request: HttpRequest, pk: int) -> HttpResponseBase:
+    table = visible_table(request, pk)
+    level, row_level = _asked(request, table)
+    found = replay(
+        table, level, row_level=row_level, versions=latest_versions(table, _span(request))
+    )
+    rows = _filtered(request, found.overlaps)
+    if "export" in request.GET:
+        return export(rows, _EXPORTED, request.GET["export"], f"{table.name}-what-if")
+    return render(request, "tables/what_if.html", _context(request, table, found, rows))
+
+
+def _context(
+    request: HttpRequest, table: Table, found: Replay, rows: Sequence[Overlap]
+) -> dict[str, Any]:
+    level, row_level = found.answer.level, found.answer.row_level
+    pairs = pair_changes(found.overlaps)
+    words = str(row_level).lower()
+    return {
+        "table": table,
+        "head": table_head(request, table, "what-if"),
+        "found": found,
+        "answer": found.answer,
+        "asked": found.asked,
+        "levels": PROMISES,
+        "level": level,
+        "row_level": row_level,
+        "own": (table.isolation_level, table.row_level_eligible),
+        "is_as_it_is": (level, row_level) == (table.isolation_level, table.row_level_eligible),
+        "span": _span(request),
+        "spans": SPANS,
+        "bars": _bars(pairs[:_PAIRS_SHOWN]),
+        "pair_count": len(pairs),
+        "page": _page(request, rows),
+        "total": len(rows),
+        "verdicts": Counter(str(each.verdict) for each in found.overlaps),
+        "changes": sum(each.change != 0 for each in found.overlaps),
+        "endings": Counter(str(each.was) for each in found.overlaps),
+        "max_conflicts": MAX_CONFLICTS,
+        "twin": f"/api/v1/tables/{table.pk}/what-if/?level={level}&row_level={words}"
+        f"&first={found.answer.first}&last={found.answer.last}",
+    }
+
+
+def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap]:
+    """Those of one verdict, ending or operation; 404 for a filter there is none of."""
+    verdict, was = request.GET.get("verdict", ""), request.GET.get("was", "")
+    if verdict not in ("", CHANGES, *JUDGED) or was not in ("", *Was):
+        msg = "There is no such filter."
+        raise Http404(msg)
+    kept = [each for each in overlaps if was in ("", each.was)]
+    if verdict == CHANGES:
+        kept = [each for each in kept if each.change]
+    elif verdict:
+        kept = [each for each in kept if each.verdict == verdict]
+    operation = request.GET.get("operation", "").upper()
+    return [each for each in kept if operation in ("", each.operation.upper())]
+
+
+def _bars(pairs: Sequence[PairChange]) -> list[Bar]:
+    longest = max((max(each.now, each.then + each.open) for each in pairs), default=0) or 1
+    share = 100 / longest
+    return [Bar(each, each.now * share, each.then * share, each.open * share) for each in pairs]
+
+
+def _page(request: HttpRequest, rows: Sequence[Overlap]) -> Any:  # noqa: ANN401 - Django's page
+    try:
+        return Paginator(rows, _PAGE_SIZE).page(request.GET.get("page", 1))
+    except (EmptyPage, PageNotAnInteger) as error:
+        msg = "There is no such page of this list."
+        raise Http404(msg) from error
+
+
+def _asked(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:
+    """The setting asked for; without one, the table's own."""
+    level = request.GET.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
+    rows = request.GET.get("row_level", "")
+    if level not in PROMISES or rows not in ("", "true", "false"):
+        msg = "There is no such setting."
+        raise Http404(msg)
+    return IsolationLevel(level), rows == "true" if rows else table.row_level_eligible
+
+
+def _span(request: HttpRequest) -> int:
+    text = request.GET.get("span", "")
+    if text and text not in map(str, SPANS):
+        msg = "There is no such number of versions to look at."
+        raise Http404(msg)
+    return int(text or SPANS[1])

@@ -1,0 +1,87 @@
+"""What only a program of its own can give a command: DataFrames and columns never become JSON."""
+
+import pytest
+
+from engine.commands.model import (
+    Append,
+    Command,
+    DataFrameSource,
+    Delete,
+    Merge,
+    MergeClause,
+    Overwrite,
+    Update,
+)
+from engine.commands.sources import source_from_json
+from engine.errors import ExpressionError, RequestError
+from engine.expressions.given import GivenExpression, stored_in
+from engine.expressions.render import to_sql
+from engine.expressions.tree import TRUE, Column, Literal, SparkExpression
+from engine.schema.types import BOOLEAN, INTEGER, LONG, STRING, StructField, StructType
+
+SCHEMA = StructType((StructField("id", LONG), StructField("name", STRING)))
+OWN = SparkExpression("__own", "my_udf(name)", BOOLEAN)
+
+
+class Given(GivenExpression):
+    """A condition of a program's own."""
+
+    def __init__(self, tree=OWN):
+        self._tree = tree
+
+    @property
+    def text(self):
+        return to_sql(self._tree)
+
+    def tree(self, scope, *, now_ms=None):  # noqa: ARG002
+        return self._tree
+
+
+FRAME = DataFrameSource(object())
+COMMANDS = [
+    Delete(where=Given()),
+    Update(assignments={"name": Given()}),
+    Append(source=FRAME),
+    Overwrite(source=FRAME),
+    Overwrite(source=FRAME, replace_where=Given()),
+    Merge(source=FRAME, on="true", clauses=(MergeClause("matched", "delete"),)),
+    Merge(source=FRAME, on=Given(), clauses=(MergeClause("matched", "delete", Given()),)),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.statement())
+def test_no_command_that_holds_a_programs_own_has_json(command):
+    with pytest.raises(RequestError, match="program"):
+        command.parameters()
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("delete", {"where": Given()}),
+        ("update", {"assignments": {"name": Given()}}),
+        ("append", {"source": FRAME}),
+        ("append", {"source": {"kind": "data_frame"}}),
+        ("merge", {"source": FRAME, "on": "true", "clauses": []}),
+    ],
+)
+def test_no_request_makes_one(kind, parameters):
+    with pytest.raises(RequestError):
+        Command.from_parameters(kind, parameters)
+    with pytest.raises(RequestError):
+        source_from_json(FRAME)
+
+
+def test_what_a_program_gives_is_read_as_its_tree():
+    assert Delete(where=Given()).condition(SCHEMA) is OWN
+    assert Delete(where=Given()).statement() == "DELETE FROM t WHERE my_udf(name)"
+    assert Update(assignments={"ID": Given(TRUE)}).assigned(SCHEMA)[("id",)].type == LONG
+    with pytest.raises(ExpressionError, match="true or false"):
+        Delete(where=Given(Literal("x", STRING))).condition(SCHEMA)
+
+
+def test_values_are_cast_where_no_implicit_conversion_leads():
+    text = Column(("name",), STRING)
+    assert to_sql(stored_in(text, LONG)) == "CAST(`name` AS BIGINT)"
+    assert stored_in(Literal(1, INTEGER), LONG) == Literal(1, INTEGER)
+    assert stored_in(Literal(1, LONG), STRING) == Literal(1, LONG)

@@ -1,0 +1,194 @@
+"""Two statements as real transactions on a real table in memory: what the engine does with them.
+
+The table has two files, A with x from 1 to 4 and B with x from 5 to 8, of two partitions where it is
+partitioned.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from engine.actions.files import AddFile
+from engine.actions.table import SetTransaction
+from engine.conflicts.sample_table import Setting
+from engine.conflicts.statements import StatementKind
+from engine.errors import ConflictError
+from engine.protocol.features import upgrade
+from engine.snapshot.data_skipping import parse_stats
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import Running, run
+from tests.stateful.history import Setup, create
+
+LAYOUTS = {
+    "plain": {"vectors": False},
+    "deletion vectors": {"vectors": True},
+    "row tracking": {"vectors": True, "row_tracking": True},
+    "partitioned": {"vectors": False, "partitioned": True},
+    "partitioned with vectors": {"vectors": True, "partitioned": True},
+    "clustered without vectors": {"vectors": False, "clustered": True},
+    "clustered": {"vectors": True, "clustered": True},
+    "clustered, row tracking": {"vectors": True, "clustered": True, "row_tracking": True},
+}
+ROWS_OF = {"A": (1, 2, 3, 4), "B": (5, 6, 7, 8)}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Rows of one file: one of them, or all."""
+
+    x: int
+    whole_file: bool = False
+
+    @property
+    def file(self) -> str:
+        return "A" if self.x < 5 else "B"
+
+    @property
+    def part(self) -> str:
+        return self.file.lower()
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        return ROWS_OF[self.file] if self.whole_file else (self.x,)
+
+    @property
+    def range(self) -> c.Range:
+        return c.Range(self.rows[0], self.rows[-1] + 1)
+
+
+def happens(
+    setting: Setting, current: tuple[StatementKind, Place], winner: tuple[StatementKind, Place]
+) -> type[ConflictError] | None:
+    """What stops the first of two that opened together and committed in the other order."""
+    table = _copy_of(setting)
+    mine, theirs = _opened(table, *current, 2), _opened(table, *winner, 3)
+    _commit(theirs)
+    try:
+        _commit(mine)
+    except ConflictError as conflict:
+        return type(conflict)
+    return None
+
+
+def _opened(table: DeltaTable, kind: StatementKind, place: Place, number: int) -> Running:
+    return _OPEN[kind](table, place, number)
+
+
+def _commit(running: Running) -> None:
+    running.txn.commit(running.operation, even_if_empty=True)
+
+
+@cache
+def _base(setting: Setting) -> str:
+    setup = Setup(
+        level=str(setting.level),
+        vectors=setting.vectors,
+        partitioned=setting.partitioned,
+        row_tracking=setting.row_tracking,
+        clustered=setting.clustered,
+    )
+    table = create(setup, f"memory://pairs/{uuid.uuid4()}")
+    for number, (file, rows) in enumerate(ROWS_OF.items()):
+        values = tuple((file.lower(), x) for x in rows)
+        _commit(run(c.Append(10 + number, values), table, stats=True))
+    _commit(run(c.Alter(19, "feature", "checkConstraints"), table, stats=True))
+    return table.uri
+
+
+def _copy_of(setting: Setting) -> DeltaTable:
+    base = open_store(_base(setting))
+    copy = open_store(f"memory://pairs/{uuid.uuid4()}")
+    for file in base.list_all():
+        copy.put(file.path, base.read(file.path))
+    return DeltaTable(copy)
+
+
+def _simple(command: Callable[[Place, int], c.Command]) -> Callable[..., Running]:
+    def open_it(table: DeltaTable, place: Place, number: int) -> Running:
+        return run(command(place, number), table, stats=True)
+
+    return open_it
+
+
+def _insert(place: Place, number: int) -> c.Command:
+    """Statistics alone must not tell its row from others of the place."""
+    beside = 0 if place.file == "A" else 9
+    return c.Append(number, tuple((place.part, x) for x in (*place.rows, beside)))
+
+
+def _insert_select(table: DeltaTable, place: Place, number: int) -> Running:
+    """It reads the whole table, and inserts rows of the place."""
+    running = run(_insert(place, number), table, stats=True)
+    running.txn.read_where(None)
+    return running
+
+
+def _stream(table: DeltaTable, place: Place, number: int) -> Running:
+    running = run(_insert(place, number), table, stats=True)
+    running.txn.read_application(f"query {number}")
+    running.txn.stage(SetTransaction(app_id=f"query {number}", version=1))
+    return Running(running.command, running.txn, "STREAMING UPDATE", running.staged)
+
+
+def _compaction(sort: bool) -> Callable[..., Running]:
+    """Of the file that holds the place, or of both if it is whole."""
+
+    def open_it(table: DeltaTable, place: Place, number: int) -> Running:
+        live = sorted(table.snapshot().add_files(), key=lambda add: add.path)
+        wanted = [n for n, add in enumerate(live) if place.whole_file or _holds(add, place)]
+        return run(c.Optimize(number, tuple(wanted), sort=sort), table, stats=True)
+
+    return open_it
+
+
+def _holds(add: AddFile, place: Place) -> bool:
+    stats = parse_stats(add.stats) or {}
+    return bool(stats["minValues"]["x"] <= place.x <= stats["maxValues"]["x"])
+
+
+def _vacuum(table: DeltaTable, _place: Place, number: int) -> Running:
+    return Running(c.Alter(number), table.start_transaction(), "VACUUM END")
+
+
+def _replace(table: DeltaTable, place: Place, number: int) -> Running:
+    running = run(c.Overwrite(number, ((place.part, place.x),)), table, stats=True)
+    assert running.txn.snapshot is not None
+    running.txn.stage(running.txn.snapshot.metadata)
+    operation = "CREATE OR REPLACE TABLE AS SELECT"
+    return Running(running.command, running.txn, operation, running.staged)
+
+
+def _cluster_by(table: DeltaTable, _place: Place, number: int) -> Running:
+    """The table needs the features first, where it is not clustered."""
+    running = run(c.Alter(number, "cluster", "n"), table, stats=True)
+    assert running.txn.snapshot is not None
+    now = running.txn.snapshot.protocol
+    protocol = upgrade(now, {"clustering", "domainMetadata"})
+    if protocol != now:
+        running.txn.stage(protocol)
+    return running
+
+
+_OPEN: Mapping[StatementKind, Callable[[DeltaTable, Place, int], Running]] = {
+    StatementKind.INSERT: _simple(_insert),
+    StatementKind.INSERT_SELECT: _insert_select,
+    StatementKind.STREAM: _stream,
+    StatementKind.UPDATE: _simple(lambda p, n: c.Update(n, p.range, p.x, promise=True)),
+    StatementKind.DELETE: _simple(lambda p, n: c.Delete(n, p.range, promise=True)),
+    StatementKind.MERGE: _simple(lambda p, n: c.Merge(n, p.rows)),
+    StatementKind.OVERWRITE: _simple(lambda p, n: c.Overwrite(n, ((p.part, p.x),))),
+    StatementKind.TRUNCATE: _simple(lambda _, n: c.Truncate(n)),
+    StatementKind.RESTORE: _simple(lambda _, n: c.Restore(n, 2)),
+    StatementKind.REPLACE: _replace,
+    StatementKind.OPTIMIZE: _compaction(sort=False),
+    StatementKind.ZORDER: _compaction(sort=True),
+    StatementKind.UPGRADE: _simple(lambda _, n: c.Alter(n, "feature", "inCommitTimestamp")),
+    StatementKind.ALTER: _simple(lambda _, n: c.Alter(n, "set", "a")),
+    StatementKind.CHECKED_ALTER: _simple(lambda _, n: c.Alter(n, "constrain", "100")),
+    StatementKind.CLUSTER_BY: _cluster_by,
+    StatementKind.VACUUM: _vacuum,
+}
+KINDS = tuple(_OPEN)

@@ -1,0 +1,183 @@
+"""What is forecast of two operations is what becomes of them as real transactions."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflict_facts import Verdict
+from engine.conflicts.forecast import Forecast, Operation, forecast
+from engine.conflicts.matrix import GROUPS, conflict_matrix
+from engine.conflicts.replay_history import RecordedTable
+from engine.conflicts.sample_table import SCHEMA, Setting
+from engine.conflicts.statements import COMPACTIONS, EFFECTS, StatementKind
+from engine.errors import ConflictError
+from engine.expressions.parse import parse_condition
+from engine.expressions.traits import split_conjuncts
+from engine.protocol.properties import IsolationLevel
+from tests.engine.conflicts.real_pairs import KINDS, LAYOUTS, Place, happens
+
+RELAXED, STRICT = IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE
+MINE = Place(6)
+SAME_ROW, OTHER_ROW, OTHER_FILE = Place(6), Place(5), Place(1)
+WHOLE = Place(6, whole_file=True)
+CONFLICTS_AT = {
+    Verdict.NEVER: set[Place](),
+    Verdict.EXEMPT: set[Place](),
+    Verdict.SAME_ROW: {SAME_ROW},
+    Verdict.SAME_FILES: {SAME_ROW, OTHER_ROW},
+    Verdict.ALWAYS: {SAME_ROW, OTHER_ROW, OTHER_FILE},
+}
+IN_THE_MATRIX = tuple(kind for group in GROUPS.values() for kind in group)
+
+
+def observed(
+    setting: Setting, current: StatementKind, winner: StatementKind, places: tuple[Place, ...]
+) -> dict[Place, type[ConflictError]]:
+    """What stops `current` at its row, by where the winner was."""
+    errors = {place: happens(setting, (current, MINE), (winner, place)) for place in places}
+    return {place: error for place, error in errors.items() if error is not None}
+
+
+def _pairs(kinds: tuple[StatementKind, ...]) -> Iterator[tuple[StatementKind, StatementKind]]:
+    return product(kinds, kinds)
+
+
+def _check(told: Forecast, seen: dict[Place, type[ConflictError]], claim: str) -> None:
+    places = {place for place in seen if place != WHOLE}
+    assert places == CONFLICTS_AT[told.verdict], f"{claim}: {told}"
+    assert {error.__name__ for error in seen.values()} <= set(told.exceptions), f"{claim}: {told}"
+    assert bool(told.exceptions) == bool(seen), claim
+
+
+@pytest.mark.parametrize("level", [RELAXED, STRICT])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLevel):
+    """Every pair of its statements at every place; what it lists is raised, and nothing else."""
+    setting = Setting(level=level, **LAYOUTS[layout])
+    raised: dict[tuple[str, str], set[str]] = {}
+    group_of = {kind: name for name, kinds in GROUPS.items() for kind in kinds}
+    for current, winner in _pairs(IN_THE_MATRIX):
+        places = (SAME_ROW, OTHER_ROW, OTHER_FILE, WHOLE)
+        seen = observed(setting, current, winner, places)
+        told = forecast(setting, Operation(kind=current), Operation(kind=winner))
+        _check(told, seen, f"{current} after {winner}")
+        names = {error.__name__ for error in seen.values()}
+        raised.setdefault((group_of[current], group_of[winner]), set()).update(names)
+    listed = {
+        (cell.current, cell.winner): set(cell.exceptions) for cell in conflict_matrix(setting)
+    }
+    assert raised == listed
+
+
+@pytest.mark.parametrize(
+    ("level", "layout"), [(RELAXED, "deletion vectors"), (STRICT, "plain"), (RELAXED, "clustered")]
+)
+def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: IsolationLevel):
+    setting = Setting(level=level, **LAYOUTS[layout])
+    for current, winner in _pairs(KINDS):
+        if {current, winner} <= set(IN_THE_MATRIX):
+            continue
+        places = (SAME_ROW, OTHER_ROW, OTHER_FILE)
+        told = forecast(setting, Operation(kind=current), Operation(kind=winner))
+        seen = observed(setting, current, winner, places)
+        if winner is StatementKind.RESTORE:  # it takes file B back, wherever the other is
+            elsewhere = happens(setting, (current, OTHER_FILE), (winner, SAME_ROW))
+            seen = {place: error for place, error in seen.items() if place != OTHER_FILE}
+            seen |= {OTHER_FILE: elsewhere} if elsewhere else {}
+        _check(told, seen, f"{current} after {winner}")
+
+
+def test_every_kind_of_statement_is_played_or_named_here():
+    """Of these no real pair is played: a race for version 0, a purge, a read by a subquery."""
+    unplayed = {StatementKind.CREATE, StatementKind.PURGE, StatementKind.DELETE_BY_SUBQUERY}
+    assert set(EFFECTS) == set(StatementKind)
+    assert set(KINDS) == set(StatementKind) - unplayed
+    assert StatementKind.PURGE in COMPACTIONS
+
+
+PLAIN = Setting(RELAXED, vectors=True)
+BY_FILES = Setting(RELAXED, vectors=False, partitioned=True)
+T = RecordedTable("t", SCHEMA, ("date",))
+
+
+def where(text: str, kind: StatementKind = StatementKind.DELETE, **known: object) -> Operation:
+    parts = tuple(split_conjuncts(parse_condition(text, SCHEMA)))
+    return Operation(kind=kind, conditions=parts, **known)
+
+
+@pytest.mark.parametrize(
+    ("setting", "mine", "theirs", "verdict"),
+    [
+        (PLAIN, "id = 1", where("id = 2"), Verdict.NEVER),
+        (PLAIN, "id = 1", where("id < 2"), Verdict.SAME_ROW),
+        (BY_FILES, "date = 'a'", where("date = 'b'"), Verdict.NEVER),
+        (BY_FILES, "date = 'a' AND id = 1", where("date = 'a' AND id = 2"), Verdict.SAME_FILES),
+        (PLAIN, "id = 1", where("id = 2", StatementKind.UPDATE), Verdict.SAME_ROW),
+        (PLAIN, "id = 1", where("id = 2", StatementKind.UPDATE, assigns=frozenset({"date"})),
+         Verdict.NEVER),
+        (PLAIN, "id = 1", where("id = 2", StatementKind.UPDATE, assigns=frozenset({"id"})),
+         Verdict.SAME_ROW),
+        (PLAIN, "id = 1", where("id = 2", StatementKind.MERGE), Verdict.SAME_ROW),
+        (BY_FILES, "date = 'a'", where("date = 'b'", StatementKind.MERGE), Verdict.SAME_FILES),
+        (PLAIN, "id = 1", Operation(kind=StatementKind.DELETE, conditions=()), Verdict.ALWAYS),
+    ],
+)  # fmt: skip
+def test_conditions_narrow_a_forecast_only_where_they_prove_it(setting, mine, theirs, verdict):
+    """An UPDATE that sets what the other asks for may write a row that it would have to read."""
+    assert forecast(setting, where(mine), theirs, T).verdict is verdict
+
+
+def _file(low: int, high: int, **fields: object) -> AddFile:
+    stats = f'{{"numRecords":2,"minValues":{{"id":{low}}},"maxValues":{{"id":{high}}}}}'
+    values = {"partition_values": {"date": "a"}, "size": 1, "modification_time": 1} | fields
+    return AddFile(path=f"{low}", data_change=True, stats=stats, **values)
+
+
+def test_files_that_cannot_hold_a_row_of_the_condition_prove_that_two_pass():
+    far, near = _file(10, 20), _file(0, 5)
+    gone = RemoveFile(path="x", data_change=True)
+    other = StatementKind.UPDATE
+    for actions, verdict in (((far,), Verdict.NEVER), ((far, near), Verdict.SAME_FILES)):
+        winner = Operation(kind=other, actions=actions)
+        assert forecast(BY_FILES, where("id = 1"), winner, T).verdict is verdict
+    unsaid = Operation(kind=other, actions=(far, gone))
+    assert forecast(BY_FILES, where("id = 1"), unsaid, T).verdict is Verdict.SAME_FILES
+
+
+def test_what_keeps_rows_from_being_told_apart_is_said():
+    mine = Operation(kind=StatementKind.DELETE, obstacle="its condition is not deterministic")
+    told = forecast(PLAIN, mine, Operation(kind=StatementKind.UPDATE))
+    assert (told.verdict, told.why) == (
+        Verdict.SAME_FILES,
+        "files decide: its condition is not deterministic",
+    )
+
+
+def test_a_compaction_that_does_not_say_where_rows_went_cannot_be_followed():
+    mine = Operation(kind=StatementKind.DELETE)
+    foreign = Operation(kind=StatementKind.OPTIMIZE, traced=False)
+    assert forecast(PLAIN, mine, foreign).verdict is Verdict.SAME_FILES
+    tracked = Setting(RELAXED, vectors=True, row_tracking=True)
+    assert forecast(tracked, mine, foreign).verdict is Verdict.NEVER
+
+
+def test_one_stream_twice_conflicts_and_two_streams_do_not():
+    streams = [Operation(kind=StatementKind.STREAM, application=name) for name in ("a", "a", "b")]
+    assert forecast(PLAIN, streams[0], streams[1]).exceptions == ("ConcurrentTransactionException",)
+    assert forecast(PLAIN, streams[0], streams[2]).verdict is Verdict.NEVER
+
+
+@pytest.mark.parametrize("change", ["changes_metadata", "changes_protocol"])
+def test_whatever_changes_the_terms_of_a_table_stops_every_write(change):
+    winner = Operation(kind=StatementKind.MERGE, **{change: True})
+    for kind in (StatementKind.INSERT, StatementKind.OPTIMIZE):
+        assert forecast(PLAIN, Operation(kind=kind), winner).verdict is Verdict.ALWAYS
+
+
+def test_tables_with_identity_columns_take_no_two_inserts_at_once():
+    identity = Setting(RELAXED, vectors=True, identity=True)
+    insert, delete = Operation(kind=StatementKind.INSERT), Operation(kind=StatementKind.DELETE)
+    assert forecast(identity, insert, insert).exceptions == ("MetadataChangedException",)
+    assert forecast(identity, delete, delete).verdict is Verdict.SAME_FILES

@@ -1,0 +1,42 @@
+"""Tables for tests of the PySpark API: made by it, in fresh directories."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import _parse_datatype_string
+
+from engine.delta.tables import DeltaTable
+
+Rows = list[tuple[Any, ...]]
+Make = Callable[..., DeltaTable]
+LETTERS: Rows = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+
+
+@pytest.fixture
+def make(spark: SparkSession, tmp_path: Path) -> Make:
+    """`make(rows, schema)`: a table of one file."""
+    made: list[Path] = []
+
+    def table(
+        rows: Rows = LETTERS, schema: str = "key string, value bigint", **options: str
+    ) -> DeltaTable:
+        place = tmp_path / f"table {len(made)}"
+        made.append(place)
+        builder = DeltaTable.create(spark).location(str(place))
+        for key, value in options.items():
+            builder.property(f"delta.{key}", value)
+        found = builder.addColumns(_parse_datatype_string(schema)).execute()
+        if rows:
+            source = spark.createDataFrame(rows, schema).coalesce(1)
+            found.merge(source, "false").whenNotMatchedInsertAll().execute()
+        return found
+
+    return table
+
+
+def rows_of(frame: DataFrame) -> Rows:
+    """The rows in order."""
+    return sorted((tuple(row) for row in frame.collect()), key=repr)

@@ -1,0 +1,124 @@
+"""A program of Spark Connect, run by `test_connect.py` as a process of its own: one process has one kind.
+
+It starts a Connect server out of the pyspark package, uses the API, and prints what it saw as JSON.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.delta.exceptions import DeltaConcurrentModificationException
+from engine.delta.tables import DeltaTable
+from engine.transaction.observer import TransactionObserver
+
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+}
+
+
+class _Meanwhile(TransactionObserver):
+    def __init__(self, act):
+        self._act = act
+
+    def staged(self, txn):  # noqa: ARG002
+        act, self._act = self._act, lambda: None
+        act()
+
+
+def main(place: Path) -> dict[str, object]:
+    builder = SparkSession.builder.remote("local[2]").appName("connect")
+    for key, value in {**_SETTINGS, "spark.sql.warehouse.dir": str(place / "warehouse")}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    seen: dict[str, object] = {"session": type(spark).__module__}
+    table = _made(spark, place / "t")
+    table.delete(F.col("key") == "d")
+    table.delete("regexp_like(key, '^c$') and value = 3")
+    table.update(F.udf(lambda key: key == "b", "boolean")("key"), {"value": F.col("value") * 10})
+    seen["rows"] = _rows(table.toDF())
+    seen["merge"] = _rows(_upsert(table, _source(spark, [("a", 7), ("e", 5)])))
+    seen["merged"] = _rows(table.toDF())
+    by_identity = _source(spark, [("e", 50)])
+    merging = table.merge(by_identity, table.toDF()["key"] == by_identity["key"])
+    merging.whenMatchedUpdate(set={"value": by_identity["value"]}).execute()
+    seen["by identity"] = _rows(table.toDF())
+    seen["conflicts"] = _overlap(spark, table)
+    seen["own source"] = _own_source(spark, table)
+    seen["errors"] = _errors(spark, table, place)
+    seen["upkeep"] = _upkeep(spark, table, place)
+    spark.stop()
+    return seen
+
+
+def _made(spark, place):
+    table = DeltaTable.create(spark).location(str(place)).addColumn("key", "string")
+    table = table.addColumn("value", "bigint").execute()
+    rows = _source(spark, [("a", 1), ("b", 2), ("c", 3), ("d", 4)])
+    table.merge(rows, "false").whenNotMatchedInsertAll().execute()
+    return table
+
+
+def _source(spark, rows):
+    return spark.createDataFrame(rows, "key string, value bigint").alias("s")
+
+
+def _upsert(table, source):
+    merging = table.alias("t").merge(source, "t.key = s.key")
+    return merging.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+
+def _rows(frame):
+    return sorted([list(row) for row in frame.collect()], key=repr)
+
+
+def _overlap(spark, table):
+    first = table.observed(_Meanwhile(lambda: table.delete("key = 'b'")))
+    return len(_upsert(first, _source(spark, [("a", 8)])).conflicts)
+
+
+def _own_source(spark, table):
+    seen = table.toDF().where("key = 'a'").alias("s")
+    table.update("key = 'a'", {"value": "9"})
+    try:
+        _upsert(table, seen)
+    except DeltaConcurrentModificationException as error:
+        return error.code
+    return "missed"
+
+
+def _errors(spark, table, place):
+    codes = []
+    for act in (
+        lambda: table.delete("nosuch = 1"),
+        lambda: DeltaTable.forPath(spark, str(place / "none")),
+        lambda: DeltaTable.create(spark).location(str(place / "t")).addColumn("a", "int").execute(),
+    ):
+        try:
+            act()
+        except AnalysisException as error:
+            codes.append(error.getCondition())
+    return codes
+
+
+def _upkeep(spark, table, place):
+    found = {"optimized": table.optimize().executeCompaction().first().metrics.numFilesAdded}
+    found["restored"] = table.restoreToVersion(1).columns[0]
+    found["vacuumed"] = len(table.vacuum().collect())
+    found["operation"] = table.history(1).first().operation
+    found["format"] = table.detail().first().format
+    _source(spark, [("x", 1)]).write.parquet(str(place / "parquet"))
+    converted = DeltaTable.convertToDelta(spark, f"parquet.`{place / 'parquet'}`")
+    found["converted"] = _rows(converted.toDF())
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n" + json.dumps(main(Path(sys.argv[1]))) + "\n")

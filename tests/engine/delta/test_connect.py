@@ -1,0 +1,72 @@
+"""The API over Spark Connect: a server out of the pyspark package, and a client without a JVM."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+PROGRAM = Path(__file__).with_name("connect_program.py")
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """What the program saw; it runs once."""
+    if importlib.util.find_spec("grpc") is None:
+        pytest.skip("Spark Connect needs pyspark[connect], and grpc is not installed")
+    place = tmp_path_factory.mktemp("connect")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(  # noqa: S603 - this project's own program
+        [sys.executable, str(PROGRAM), str(place)],
+        capture_output=True,
+        text=True,
+        timeout=380,
+        check=False,
+        env=environment,
+        cwd=place,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_session_is_connects(seen):
+    assert seen["session"].startswith("pyspark.sql.connect")
+
+
+def test_rows_are_deleted_updated_and_merged(seen):
+    assert seen["rows"] == [["a", 1], ["b", 20]]
+    assert seen["merge"] == [[2, 1, 0, 1]]
+    assert seen["merged"] == [["a", 7], ["b", 20], ["e", 5]]
+    assert seen["by identity"] == [["a", 7], ["b", 20], ["e", 50]]
+
+
+def test_overlaps_are_resolved_by_rows(seen):
+    assert seen["conflicts"] == 1
+
+
+def test_a_source_made_from_the_table_counts_as_read_at_its_version(seen):
+    assert seen["own source"] in {"DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ"}
+
+
+def test_errors_are_those_of_a_classic_session(seen):
+    assert seen["errors"] == [
+        "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        "DELTA_MISSING_DELTA_TABLE",
+        "TABLE_OR_VIEW_ALREADY_EXISTS",
+    ]
+
+
+def test_upkeep_and_conversion_work(seen):
+    assert seen["upkeep"] == {
+        "optimized": 1,
+        "restored": "table_size_after_restore",
+        "vacuumed": 0,
+        "operation": "VACUUM END",
+        "format": "delta",
+        "converted": [["x", 1]],
+    }

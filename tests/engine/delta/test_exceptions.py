@@ -1,0 +1,75 @@
+"""Errors as programs of delta-spark catch them and as the engine has them: catching either works."""
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
+
+from engine import errors
+from engine.delta import exceptions
+from engine.delta.exceptions import delta_errors
+
+FACTS = errors.ConflictFacts(
+    table="/lake/t",
+    read_version=1,
+    attempted_version=2,
+    rule="added_files",
+    subclass="WITHOUT_HINT",
+    current=errors.ConflictSide("DELETE"),
+    winner=errors.ConflictSide("WRITE", 2),
+    what="Version 2 added a file.",
+)
+CONFLICTS = [
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentTransactionException",
+]
+
+
+def _left(error):
+    with pytest.raises(errors.EngineError) as caught, delta_errors():
+        raise error
+    return caught.value
+
+
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_a_conflict_is_caught_by_deltas_name_and_by_the_engines(name):
+    found = _left(getattr(errors, name)(FACTS))
+    assert isinstance(found, getattr(exceptions, name))
+    assert isinstance(found, getattr(errors, name))
+    assert isinstance(found, exceptions.DeltaConcurrentModificationException)
+    assert found.conflict is FACTS
+    assert found.getCondition() == found.code
+    assert "Version 2 added a file." in str(found)
+
+
+def test_a_conflict_without_a_class_of_its_own_is_a_concurrent_write():
+    assert isinstance(_left(errors.ConflictError(FACTS)), exceptions.ConcurrentWriteException)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errors.TableNotFoundError("There is none."), AnalysisException),
+        (errors.ExpressionError("It cannot be."), AnalysisException),
+        (errors.RetentionTooShortError("Too short."), IllegalArgumentException),
+        (errors.InvalidPropertyError("No such value."), IllegalArgumentException),
+        (errors.InvariantViolationError("A row breaks a rule."), PySparkException),
+    ],
+)
+def test_an_error_is_also_of_the_kind_that_pyspark_has_for_it(error, kind):
+    found = _left(error)
+    assert isinstance(found, kind)
+    assert isinstance(found, type(error))
+    assert str(found) == f"[{error.code}] {error}"
+    assert found.getSqlState() == error.sqlstate
+    assert found.facts()["remedy"] == error.remedy
+
+
+def test_what_spark_says_of_a_condition_is_raised_as_it_is():
+    told = AnalysisException("no such column")
+    failed = errors.RequestError("Spark failed.")
+    with pytest.raises(AnalysisException) as caught, delta_errors():
+        raise failed from told
+    assert caught.value is told

@@ -1,0 +1,52 @@
+"""LIKE as the standard tells it, one character after the other, and texts and patterns to try it on."""
+
+import random
+
+ALPHABET = ("a", "b", "A", "é", "\U0001f600", "\n", "\\", ".", "$", "Q", "E")
+_PARTS = ("%", "%", "_", "_", "\\%", "\\_", "\\\\", *(each for each in ALPHABET if each != "\\"))
+_SHAPES = ("", "%", "_", "%%", "a%", "%a", "%a%", "a%b", "a%b%a", "%a%a%b", "_%_", "%_a", "\\%%a%")
+
+
+def matches(text: str, pattern: str, escape: str = "\\") -> bool:
+    """Whether the whole text is of the pattern, in time that grows with both."""
+    reached = {0}
+    for token, is_wildcard in _tokens(pattern, escape):
+        if is_wildcard and token == "%":
+            reached = set(range(min(reached), len(text) + 1)) if reached else set()
+        else:
+            reached = {
+                at + 1 for at in reached if at < len(text) and (is_wildcard or text[at] == token)
+            }
+    return len(text) in reached
+
+
+def texts(count: int, seed: int = 1) -> list[str | None]:
+    """Short texts of few letters, so that pieces of patterns come in them again and again."""
+    dice = random.Random(seed)  # noqa: S311 - reproducible
+    made = ["".join(dice.choices(ALPHABET[:8], k=dice.randint(0, 9))) for _ in range(count)]
+    return [None, "", "a" * 20, "ab" * 10, *made]
+
+
+def patterns(count: int, seed: int = 2) -> list[str]:
+    """Patterns with `\\` as their escape character."""
+    dice = random.Random(seed)  # noqa: S311 - reproducible
+    return [*_SHAPES, *("".join(dice.choices(_PARTS, k=dice.randint(0, 7))) for _ in range(count))]
+
+
+def escaped_by(escape: str, pattern: str) -> str:
+    """A pattern whose escape character is `\\`, with another one."""
+    made = []
+    for token, is_wildcard in _tokens(pattern, "\\"):
+        stands_for_itself = not is_wildcard and token in {"%", "_", escape}
+        made.append(escape + token if stands_for_itself else token)
+    return "".join(made)
+
+
+def _tokens(pattern: str, escape: str) -> list[tuple[str, bool]]:
+    found, characters = [], iter(pattern)
+    for each in characters:
+        if each == escape:
+            found.append((next(characters), False))
+        else:
+            found.append((each, each in "%_"))
+    return found

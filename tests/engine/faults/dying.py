@@ -1,0 +1,193 @@
+"""Processes that are killed (SIGKILL) at a chosen moment of an operation.
+
+A moment is the beginning or the end of a call of the store, or a call of the system that a write of
+the store makes in between: the temporary file opened, linked, renamed, removed.
+
+    python -m tests.engine.faults.dying
+
+reads one request a line, forks a child for it that has everything imported already, and answers
+with one line once the child is gone.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from engine.errors import EngineError
+from engine.storage.base import FileStatus
+from engine.storage.local import LocalStore
+from tests.engine.faults.killed_operations import OPERATIONS
+
+_ROOT = Path(__file__).resolve().parents[3]
+_WRITES = ("open", "os.link", "os.rename", "os.remove", "os.mkdir")
+
+
+@dataclass
+class Moments:
+    """The moments of one process, in order; it does not outlive the `fatal` one. 0 is none."""
+
+    fatal: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def reach(self, name: str) -> None:
+        self.names.append(name)
+        if len(self.names) == self.fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextmanager
+    def around(self, name: str) -> Iterator[None]:
+        self.reach(f"before {name}")
+        yield
+        self.reach(f"after {name}")
+
+    def watch(self, place: str) -> None:
+        """Count what the system is asked to change below a directory, too."""
+
+        def hook(event: str, arguments: tuple[Any, ...]) -> None:
+            if event not in _WRITES or not str(arguments[0]).startswith(place):
+                return
+            if event != "open" or "x" in str(arguments[1]):
+                self.reach(f"{event} {Path(str(arguments[0])).name}")
+
+        sys.addaudithook(hook)
+
+
+class DeadlyStore(LocalStore):
+    """A table on disk that tells each call's beginning and end."""
+
+    def __init__(self, place: str, moments: Moments) -> None:
+        super().__init__(place)
+        self._moments = moments
+
+    def read(self, path: str, start: int | None = None, length: int | None = None) -> bytes:
+        with self._moments.around(f"read {path}"):
+            return super().read(path, start, length)
+
+    def stat(self, path: str) -> FileStatus | None:
+        with self._moments.around(f"stat {path}"):
+            return super().stat(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        with self._moments.around(f"open {path}"):
+            return super().open_input(path)
+
+    def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
+        with self._moments.around(f"list {directory}"):
+            found = list(super().list_from(directory, start))
+        return iter(found)
+
+    def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
+        with self._moments.around(f"list all {prefix}"):
+            found = list(super().list_all(prefix))
+        return iter(found)
+
+    def put_if_absent(self, path: str, data: bytes) -> None:
+        with self._moments.around(f"create {path}"):
+            super().put_if_absent(path, data)
+
+    def put_stream(self, path: str, pieces: Iterable[bytes]) -> None:
+        with self._moments.around(f"put {path}"):
+            super().put_stream(path, pieces)
+
+    def delete(self, path: str) -> None:
+        with self._moments.around(f"delete {path}"):
+            super().delete(path)
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        with self._moments.around("make durable"):
+            super().make_durable(paths)
+
+
+@dataclass(frozen=True)
+class Death:
+    """What became of a process: whether it was killed, what it had acknowledged, how far it came."""
+
+    killed: bool
+    acknowledged: bool
+    error: str | None
+    moments: tuple[str, ...]
+
+
+class Undertaker:
+    """The process that forks those that are to die; one serves a whole sweep."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.engine.faults.dying"],
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, operation: str, place: str, txn_id: str, fatal: int = 0) -> Death:
+        """Have a process do an operation at a table, and die at a moment of it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"operation": operation, "place": place, "txn_id": txn_id, "fatal": fatal}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        return Death(
+            answer["killed"], answer["acknowledged"], answer["error"], tuple(answer["moments"])
+        )
+
+    def close(self) -> None:
+        """End it."""
+        self._process.communicate()
+
+
+def _do(request: dict[str, Any], tell: Callable[[dict[str, Any]], None]) -> None:
+    """The life of a child."""
+    moments = Moments(request["fatal"])
+    store = DeadlyStore(request["place"], moments)
+    moments.watch(request["place"])
+    error = None
+    try:
+        OPERATIONS[request["operation"]].act(store, request["txn_id"])
+        tell({"acknowledged": True})
+    except EngineError as raised:
+        error = repr(raised)
+    tell({"error": error, "moments": moments.names})
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        with os.fdopen(writing, "w", encoding="utf-8") as lines:
+            _do(request, lambda said: print(json.dumps(said), file=lines, flush=True))
+        os._exit(0)
+    os.close(writing)
+    answer = {"acknowledged": False, "error": None, "moments": []}
+    with os.fdopen(reading, encoding="utf-8") as lines:
+        for line in lines:
+            answer |= json.loads(line)
+    _, status = os.waitpid(child, 0)
+    killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+    if not killed and status:
+        answer["error"] = f"ended with {status}"
+    return {**answer, "killed": killed}
+
+
+def main() -> None:
+    """Answer until nobody asks."""
+    pa.set_cpu_count(1)
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_answer(json.loads(line))) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

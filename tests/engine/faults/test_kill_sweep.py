@@ -1,0 +1,136 @@
+"""A process is killed before and after every I/O of every operation.
+
+Afterwards nothing that it had acknowledged is lost, nothing of it is seen in part, deltalake reads
+the table, and a retry of the same job applies it once.
+"""
+
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engine.errors import TableNotFoundError
+from engine.storage.local import LocalStore
+from engine.table import DeltaTable
+from engine.transaction.log_tail import newest_version
+from tests.engine.faults.dying import Death, Undertaker
+from tests.engine.faults.killed_operations import OPERATIONS
+from tests.engine.faults.states import check_whole, commits_of, state_of
+from tests.engine.other_engines import deltalake_rows
+
+SHARE = 13
+"""`make test` kills at one moment in so many, and at another one in each operation."""
+
+
+@pytest.fixture(scope="module")
+def undertaker() -> Iterator[Undertaker]:
+    one = Undertaker()
+    yield one
+    one.close()
+
+
+@dataclass
+class Sweep:
+    """An operation, the table before it, and what the table says before and after it."""
+
+    name: str
+    home: Path
+    undertaker: Undertaker
+
+    def __post_init__(self) -> None:
+        self.before = self.home / "before" / "t"
+        self.before.parent.mkdir(parents=True)
+        OPERATIONS[self.name].make(str(self.before))
+        whole = self._copy("whole")
+        life = self._run(whole, "whole")
+        assert life.acknowledged, life
+        self.moments = life.moments
+        self.states = _states_on_the_way(self.before, whole)
+
+    def kill_at(self, fatal: int) -> bool:
+        """Whether a process died at a moment; the table is held to everything promised."""
+        table, txn_id = self._copy(str(fatal)), str(uuid.uuid4())
+        death = self._run(table, txn_id, fatal)
+        where = f"{self.name}, killed at {self.moments[fatal - 1 : fatal]}: {death}"
+        assert death.error is None, where
+        self._check(table, txn_id, where, acknowledged=death.acknowledged)
+        OPERATIONS[self.name].act(LocalStore(table), txn_id)
+        assert _state(table) == self.states[-1], where
+        if OPERATIONS[self.name].commits_once:
+            assert len(commits_of(LocalStore(table), txn_id)) == 1, where
+        check_whole(LocalStore(table))
+        _check_elsewhere(table)
+        shutil.rmtree(table.parent)
+        return death.killed
+
+    def _check(self, table: Path, txn_id: str, where: str, *, acknowledged: bool) -> None:
+        state = _state(table)
+        assert state in self.states, where
+        if acknowledged:
+            assert state == self.states[-1], where
+        if OPERATIONS[self.name].commits_once:
+            landed = bool(commits_of(LocalStore(table), txn_id))
+            assert state == self.states[-1 if landed else 0], where
+        if state != NO_TABLE:
+            check_whole(LocalStore(table))
+            _check_elsewhere(table)
+
+    def _copy(self, name: str) -> Path:
+        """The table before the operation, at a place of its own; what lies beside it too."""
+        shutil.copytree(self.before.parent, self.home / name)
+        return self.home / name / "t"
+
+    def _run(self, table: Path, txn_id: str, fatal: int = 0) -> Death:
+        return self.undertaker.run(self.name, str(table), txn_id, fatal)
+
+
+NO_TABLE = "no table"
+
+
+def _state(table: Path) -> str:
+    try:
+        return state_of(DeltaTable.open(str(table)).snapshot())
+    except TableNotFoundError:
+        return NO_TABLE
+
+
+def _states_on_the_way(before: Path, after: Path) -> list[str]:
+    """The table before an operation and after each of its commits."""
+    table = DeltaTable.open(str(after))
+    started = newest_version(LocalStore(before))
+    versions = range(started + 1, table.version() + 1)
+    return [_state(before), *(state_of(table.snapshot(version=version)) for version in versions)]
+
+
+def _check_elsewhere(table: Path) -> None:
+    ours = DeltaTable.open(str(table)).snapshot().to_arrow().to_pylist()
+    assert sorted(map(repr, deltalake_rows(str(table)))) == sorted(map(repr, ours))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_whose_process_is_killed_happens_wholly_or_not_at_all(
+    name: str, undertaker: Undertaker, tmp_path: Path
+):
+    sweep = Sweep(name, tmp_path, undertaker)
+    first = 1 + list(OPERATIONS).index(name) % SHARE
+    chosen = range(first, len(sweep.moments) + 1, SHARE)
+    assert all(sweep.kill_at(fatal) for fatal in chosen)
+
+
+@pytest.mark.stress
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_it_does_so_at_every_moment(
+    name: str,
+    undertaker: Undertaker,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+):
+    sweep = Sweep(name, tmp_path, undertaker)
+    assert len(sweep.moments) > 20
+    record_property("moments of death", len(sweep.moments))
+    assert all(sweep.kill_at(fatal) for fatal in range(1, len(sweep.moments) + 1))

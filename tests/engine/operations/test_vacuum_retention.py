@@ -1,0 +1,244 @@
+"""VACUUM keeps every version inside the retention, whatever checkpoints and clocks say."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from engine.actions.codec import encode
+from engine.actions.files import AddCDCFile, RemoveFile
+from engine.clock import CLOCK_SLACK_MS
+from engine.commands.model import Vacuum
+from engine.errors import MalformedLogError, TableReplacedError
+from engine.log.paths import commit_path
+from engine.operations.execution import removal
+from engine.snapshot.post_commit import checkpoint
+from engine.spark.file_writer import write_files
+from engine.spark.table_files import TableFiles
+from engine.spark.writer import file_target
+from engine.storage.local import LocalStore
+from engine.table import DeltaTable
+from tests.engine.operations.cloned_tables import handle
+from tests.engine.transaction.tables import FakeClock
+
+HOUR_MS, DAY_MS = 3_600_000, 24 * 3_600_000
+NOW = Vacuum(retention_hours=0, override_retention=True)
+WEEK_MS = 7 * DAY_MS
+
+
+@pytest.fixture
+def clock(empty_table):
+    """A clock that begins 90 days ago, as the table's."""
+    empty_table.clock = FakeClock(ms=_now_ms() - 90 * DAY_MS)
+    return empty_table.clock
+
+
+@pytest.fixture
+def table(do_lightly, empty_table, clock):
+    """Version 1: 1, 90 days ago; version 2: 2 instead, 2 days ago. It retained files for an hour."""
+    do_lightly(
+        "CREATE TABLE t (id BIGINT) USING DELTA"
+        " TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 1 hours')"
+    )
+    _write(empty_table, 1)
+    _date_everything(empty_table, clock.ms)
+    clock.ms = _now_ms() - 2 * DAY_MS
+    _write(empty_table, 2)
+    _date(empty_table, commit_path(2), clock.ms)
+    clock.ms = _now_ms()
+    return empty_table
+
+
+def _now_ms():
+    return int(Path("/proc/self").stat().st_mtime * 1000)
+
+
+def _write(table, number):
+    """The number instead of every row."""
+    snapshot = table.snapshot()
+    target = file_target(TableFiles(table.uri, snapshot.schema))
+    batch = pa.RecordBatch.from_pydict({"id": [number]})
+    txn = table.start_transaction()
+    txn.stage(*map(removal, snapshot.add_files()))
+    txn.stage(*[add for add, _ in write_files([batch], target, 0)])
+    txn.commit("WRITE")
+
+
+def _date(table, path, modified_ms):
+    os.utime(Path(table.uri, path), ns=(modified_ms * 10**6, modified_ms * 10**6))
+
+
+def _date_everything(table, modified_ms):
+    for each in table.store.list_all():
+        _date(table, each.path, modified_ms)
+
+
+def _old_file(table, path, modified_ms):
+    table.store.put(path, b"x")
+    _date(table, path, modified_ms)
+    return path
+
+
+def _ids(table, version):
+    return table.snapshot(version).to_arrow()["id"].to_pylist()
+
+
+def _retain(do_lightly, table, duration):
+    do_lightly(
+        "ALTER TABLE t SET TBLPROPERTIES"
+        f" ('delta.deletedFileRetentionDuration' = 'interval {duration}')",
+        table=table,
+    )
+
+
+@pytest.mark.parametrize("lite", [False, True])
+@pytest.mark.parametrize("are_commits_dated_old", [False, True])
+def test_versions_inside_a_retention_that_was_raised_stay(
+    do_lightly, table, clock, are_commits_dated_old, lite
+):
+    """The checkpoint has forgotten what was removed before: the commits have not."""
+    checkpoint(table.snapshot(), clock.ms)
+    assert table.snapshot().state.tombstones.num_rows == 1
+    if are_commits_dated_old:
+        _date_everything(table, _now_ms() - 90 * DAY_MS)
+    again = DeltaTable.open(table.uri, clock=clock)
+    assert again.snapshot().state.tombstones.num_rows == 0
+    _retain(do_lightly, again, "60 days")
+    assert do_lightly(Vacuum(lite=lite), table=again).metrics["numDeletedFiles"] == 0
+    assert _ids(again, 1) == [1]
+    _retain(do_lightly, again, "1 days")
+    assert do_lightly(Vacuum(lite=lite), table=again).metrics["numDeletedFiles"] == 1
+
+
+def test_files_that_a_clone_let_go_stay_inside_a_raised_retention(
+    do_lightly, table, clock, tmp_path
+):
+    copy = handle(tmp_path, "copy")
+    copy.clock = clock
+    do_lightly(f"CREATE TABLE t DEEP CLONE delta.`{table.uri}` VERSION AS OF 1", table=copy)
+    clock.ms = _now_ms() - 2 * DAY_MS
+    do_lightly(f"CREATE OR REPLACE TABLE t DEEP CLONE delta.`{table.uri}`", table=copy)
+    for name in copy.store.list_all():
+        if name.path.endswith(".parquet"):
+            _date(copy, name.path, _now_ms() - 90 * DAY_MS)
+    clock.ms = _now_ms()
+    checkpoint(copy.snapshot(), clock.ms)
+    copy = DeltaTable(copy.store, allowed_roots=copy.allowed_roots, clock=clock)
+    _retain(do_lightly, copy, "60 days")
+    do_lightly(Vacuum(), table=copy)
+    assert _ids(copy, 0) == [1]
+
+
+@pytest.mark.parametrize("said_ms", [None, 1])
+def test_a_removal_counts_as_of_its_commit_where_its_writer_says_less(
+    do_lightly, table, clock, said_ms
+):
+    """Until the commit readers had the file, however long the job took."""
+    (live,) = table.snapshot().add_files()
+    gone = RemoveFile(path=live.path, data_change=True, deletion_timestamp=said_ms)
+    table.store.put(commit_path(3), encode(gone).encode())
+    _date(table, live.path, clock.ms - 90 * DAY_MS)
+    _retain(do_lightly, table, "1 days")
+    do_lightly(Vacuum())
+    assert _ids(table, 2) == [2]
+    clock.ms += 2 * DAY_MS
+    assert do_lightly(Vacuum()).metrics["numDeletedFiles"] == 1
+
+
+def test_a_removal_counts_as_of_the_versions_before_it_where_file_times_go_back(
+    do_lightly, table, clock
+):
+    """As the time of a version does, for whoever asks for the table as of a time."""
+    (live,) = table.snapshot().add_files()
+    _date(table, live.path, clock.ms - 90 * DAY_MS)
+    _retain(do_lightly, table, "1 days")
+    gone = RemoveFile(path=live.path, data_change=True)
+    table.store.put(commit_path(4), encode(gone).encode())
+    _date(table, commit_path(4), clock.ms - 80 * DAY_MS)
+    do_lightly(Vacuum())
+    assert _ids(table, 3) == [2]
+
+
+def test_row_changes_of_retained_versions_stay_though_file_times_go_back(do_lightly, table, clock):
+    name = _old_file(table, "_change_data/c.parquet", clock.ms - 90 * DAY_MS)
+    txn = table.start_transaction()
+    txn.stage(AddCDCFile(path=name, partition_values={}, size=1))
+    txn.commit("UPDATE")
+    for number in (3, 4):
+        _write(table, number)
+        _date(table, commit_path(table.version()), clock.ms - 80 * DAY_MS)
+    _retain(do_lightly, table, "1 days")
+    do_lightly(Vacuum())
+    assert table.store.stat(name) is not None
+
+
+def test_nothing_is_deleted_where_an_old_commit_cannot_be_understood(do_lightly, table, clock):
+    """Nobody can say which version needs what it names."""
+    checkpoint(table.snapshot(), clock.ms)
+    stray = _old_file(table, "stray.parquet", clock.ms - 90 * DAY_MS)
+    table.store.put(commit_path(1), b'{"remove":7}')
+    again = DeltaTable.open(table.uri, clock=clock)
+    with pytest.raises(MalformedLogError, match=r"0{19}1\.json"):
+        do_lightly(NOW, table=again)
+    assert table.store.stat(stray) is not None
+
+
+@pytest.mark.parametrize(
+    ("over_ms", "goes"), [(CLOCK_SLACK_MS // 2, False), (CLOCK_SLACK_MS, True)]
+)
+def test_a_file_of_a_store_whose_clock_is_behind_is_not_taken_early(
+    do_lightly, table, clock, over_ms, goes
+):
+    _retain(do_lightly, table, "168 hours")
+    stray = _old_file(table, "stray.parquet", clock.ms - WEEK_MS - over_ms - 1)
+    do_lightly(Vacuum())
+    assert (table.store.stat(stray) is None) is goes
+
+
+def test_files_of_a_running_job_are_spared_though_the_stores_clock_is_behind(
+    do_lightly, table, clock
+):
+    staged = _old_file(table, "staged.parquet", clock.ms - CLOCK_SLACK_MS // 2)
+    do_lightly(NOW, running_since=lambda: clock.ms)
+    assert table.store.stat(staged) is not None
+    do_lightly(NOW)
+    assert table.store.stat(staged) is None
+
+
+def test_a_job_that_begins_while_files_are_listed_keeps_its_own(do_lightly, table, clock):
+    class Listed(LocalStore):
+        def list_all(self, prefix=""):
+            yield from list(super().list_all(prefix))
+            began.append(clock.ms)
+
+    began = []
+    staged = _old_file(table, "staged.parquet", clock.ms - 5_000)
+    listed = DeltaTable(Listed(table.uri), clock=clock)
+    do_lightly(NOW, table=listed, running_since=lambda: began[-1] if began else None)
+    assert table.store.stat(staged) is not None
+
+
+@pytest.mark.parametrize("later_versions", [0, 1, 5])
+def test_a_table_put_back_while_its_files_are_deleted_keeps_them(
+    do_lightly, table, tmp_path, later_versions
+):
+    """From a backup in which version 1 is live, and that may have gone another way since."""
+    shutil.copytree(table.uri, tmp_path / "backup")
+    backup = DeltaTable(LocalStore(tmp_path / "backup"))
+    for path in (commit_path(2), commit_path(2).replace(".json", ".crc")):
+        backup.store.delete(path)
+    for each in range(later_versions):
+        backup.start_transaction().commit(f"NOTE {each}", even_if_empty=True)
+
+    def put_back(progress):
+        if progress.stage == "delete files":
+            shutil.rmtree(table.uri)
+            shutil.move(tmp_path / "backup", table.uri)
+
+    with pytest.raises(TableReplacedError):
+        do_lightly(NOW, progress=put_back)
+    again = DeltaTable.open(table.uri)
+    assert _ids(again, None) == [1]
+    assert again.version() == 1 + later_versions

@@ -1,0 +1,25 @@
+"""The engine is a library of its own: it imports where the server's packages are not installed."""
+
+import subprocess
+import sys
+
+_SERVER = ("django", "rest_framework", "celery", "redis", "kombu", "knox", "structlog", "lakeui")
+_IMPORT_ALL = f"""
+import importlib, pkgutil, sys
+for name in {_SERVER}:
+    sys.modules[name] = None  # an import of it raises ImportError
+import engine
+names = [module.name for module in pkgutil.walk_packages(engine.__path__, "engine.")]
+for name in names:
+    importlib.import_module(name)
+print(len(names))
+"""
+
+
+def test_the_engine_imports_without_the_packages_of_the_server():
+    ended = subprocess.run(  # noqa: S603 - our own script
+        [sys.executable, "-c", _IMPORT_ALL], capture_output=True, text=True, check=False
+    )
+
+    assert ended.stderr == ""
+    assert int(ended.stdout) > 200

@@ -1,0 +1,223 @@
+"""Everybody who says whether two statements conflict says what the engine's matrix says.
+
+The matrix is held to real transactions in tests/engine/conflicts/test_forecast.py.
+"""
+
+from datetime import timedelta
+from itertools import product
+
+import pytest
+from django.utils import timezone
+
+from engine.commands.model import COMMANDS
+from engine.conflict_facts import Verdict
+from engine.conflicts.matrix import CHANGE, GROUPS, INSERT, OPTIMIZE, ZORDER, conflict_matrix
+from engine.conflicts.statements import StatementKind
+from engine.protocol.properties import SETTABLE_LEVELS, IsolationLevel
+from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.assessment import eligible_setting, setting_of
+from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
+from lakeui.conflicts.isolation.overlaps import overlaps_of
+from lakeui.conflicts.isolation.pairs import computed_matrix, table_matrix
+from lakeui.conflicts.isolation.proposal import (
+    LEVEL,
+    ROW_TRACKING,
+    VECTORS,
+    Proposal,
+    setting_under,
+)
+from lakeui.conflicts.job_side import JobSide
+from lakeui.conflicts.lanes.path import lane_path
+from lakeui.conflicts.lanes.swim_lane import swim_lane
+from lakeui.conflicts.replay.what_if import what_if
+from lakeui.conflicts.statements.operations import KIND_OF
+from lakeui.jobs.models import Job, JobAttempt
+from lakeui.monitoring.outlook import forecast_of, outlook_of
+from tests.engine.conflicts.real_pairs import LAYOUTS
+from tests.lakeui.conflicts.histories import replayable
+from tests.lakeui.factories import make_commit, make_conflict, make_table
+from tests.lakeui.people import make_job
+from tests.lakeui.people import make_table as small_table
+
+SETTINGS = tuple(product(LAYOUTS, SETTABLE_LEVELS))
+ROWS = {"kind": "rows", "columns": ["id"], "rows": [["1"]]}
+ON = {
+    "source": ROWS,
+    "on": "target.id = source.id",
+    "clauses": [{"when": "matched", "action": "delete"}],
+}
+JOBS = {
+    INSERT: [("append", {"source": ROWS})],
+    CHANGE: [("update", {"assignments": {"id": "1"}, "where": "id > 0"}), ("merge", ON),
+             ("delete", {"where": "id > 0"})],
+    OPTIMIZE: [("optimize", {})],
+    ZORDER: [("optimize", {"zorder_by": ["id"]})],
+}  # fmt: skip
+COMMITS = {
+    INSERT: [{"operation": "WRITE", "is_blind_append": True}],
+    CHANGE: [{"operation": name} for name in ("UPDATE", "DELETE", "MERGE")],
+    OPTIMIZE: [{"operation": "OPTIMIZE"}],
+    ZORDER: [{"operation": "OPTIMIZE", "operation_parameters": {"zOrderBy": '["id"]'}}],
+}
+SCHEMA = {"type": "struct", "fields": [
+    {"name": "id", "type": "integer", "nullable": True, "metadata": {}},
+    {"name": "date", "type": "string", "nullable": True, "metadata": {}},
+]}  # fmt: skip
+
+
+def fields_of(layout: str, level: IsolationLevel) -> dict[str, object]:
+    made = LAYOUTS[layout]
+    return {
+        "schema": SCHEMA,
+        "isolation_level": str(level),
+        "deletion_vectors": made["vectors"],
+        "row_tracking": made.get("row_tracking", False),
+        "partition_columns": ["date"] if made.get("partitioned") else [],
+        "clustering_columns": ["id"] if made.get("clustered") else [],
+    }
+
+
+def cells_of(table: Table) -> dict[tuple[str, str], Verdict]:
+    cells = conflict_matrix(setting_of(table))
+    return {(cell.current, cell.winner): cell.verdict for cell in cells}
+
+
+def as_in_the_matrix(verdicts: set[Verdict]) -> Verdict:
+    """Of several pairs the worst; that an append is exempt is one way never to conflict."""
+    order = (Verdict.ALWAYS, Verdict.SAME_FILES, Verdict.SAME_ROW)
+    return next((verdict for verdict in order if verdict in verdicts), Verdict.NEVER)
+
+
+@pytest.mark.parametrize(("layout", "level"), SETTINGS)
+def test_what_is_said_of_a_job_is_what_the_matrix_says(layout, level):
+    """The outlook, the SQL box and a transaction of the swim-lane that runs ask one `JobSide`."""
+    table = Table(name="t", **fields_of(layout, level))
+    cells = cells_of(table)
+    for current, winner in product(GROUPS, GROUPS):
+        sides = [
+            JobSide(Job(table=table, kind=kind, parameters=parameters))
+            for kind, parameters in JOBS[current]
+        ]
+        landed = {
+            side.with_commit(Commit(engine_info="lakeui/1", **commit), None).verdict
+            for side in sides
+            for commit in COMMITS[winner]
+        }
+        coming = {
+            side.with_job(kind, parameters, table.pk).verdict
+            for side in sides
+            for kind, parameters in JOBS[winner]
+        }
+        assert as_in_the_matrix(landed) == cells[current, winner], f"{current} after {winner}"
+        assert as_in_the_matrix(coming) == cells[current, winner], f"{current} after {winner}"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("layout", "level"), SETTINGS)
+def test_the_isolation_page_and_rest_show_the_matrix(layout, level):
+    table = small_table(**fields_of(layout, level))
+    assert {(c.current, c.winner): c.verdict for c in computed_matrix(table)} == cells_of(table)
+    stricter = {LEVEL: "Serializable", VECTORS: "true", ROW_TRACKING: "true"}
+    under = setting_under(table, Proposal(stricter))
+    then = {(cell.current, cell.winner): cell.verdict for cell in conflict_matrix(under)}
+    group_of = {"INSERT": INSERT, "OPTIMIZE": OPTIMIZE, ZORDER: ZORDER}
+    for cell in table_matrix(table, under, overlaps_of(table), ()):
+        pair = group_of.get(cell.current, CHANGE), group_of.get(cell.winner, CHANGE)
+        if cell.winner == "ALTER, SET":
+            assert cell.verdict is Verdict.ALWAYS
+            continue
+        assert cell.verdict == cells_of(table)[pair]
+        assert (cell.preview or cell.verdict) == then[pair]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("level", SETTABLE_LEVELS)
+@pytest.mark.parametrize("operation", ["DELETE", "UPDATE", "MERGE"])
+def test_what_if_says_conflict_only_where_the_matrix_has_one(level, operation):
+    """Version 2 did not see version 1, a blind append."""
+    table = replayable(small_table(deletion_vectors=False), operation=operation)
+    answer = what_if(table, level, row_level=False)
+    said = {each.verdict for each in answer.commits}
+    setting = setting_of(table, level)
+    [cell] = [c for c in conflict_matrix(setting) if (c.current, c.winner) == (CHANGE, INSERT)]
+    assert (said == {Verdict.PASSES}) == (cell.verdict is Verdict.NEVER)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("tracking", [True, False])
+@pytest.mark.parametrize("clustered", [True, False])
+def test_losses_are_said_to_pass_by_rows_only_where_the_matrix_does(clustered, tracking):
+    table = make_table(
+        partition_columns=[], clustering_columns=["order_id"] if clustered else [],
+        deletion_vectors=False, row_level_eligible=False, row_tracking=tracking, version=9,
+    )  # fmt: skip
+    make_commit(table, 5, "OPTIMIZE", engine_info="lakeui/1")
+    make_conflict(
+        table, winning_version=5, winner_operation="OPTIMIZE", current_operation="DELETE",
+        current_predicate="order_id = 1", rule="read_file_removed", subclass="", row_count=None,
+    )  # fmt: skip
+    [loss] = row_verdicts(table).losses
+    eligible = conflict_matrix(eligible_setting(table))
+    [cell] = [c for c in eligible if (c.current, c.winner) == (CHANGE, OPTIMIZE)]
+    assert (loss.verdict is Verdict.PASSES) == (cell.verdict is Verdict.NEVER)
+
+
+@pytest.mark.django_db
+def test_the_outlook_the_sql_box_and_the_swim_lane_say_the_same_of_one_version():
+    fields = fields_of("clustered", IsolationLevel.WRITE_SERIALIZABLE)
+    table = make_table(version=5, **fields)
+    make_commit(table, 5, "OPTIMIZE", engine_info="lakeui/1", committed_at=timezone.now())
+    job = make_job(
+        table, kind="delete", parameters={"where": "id = 1"}, state=Job.State.RUNNING,
+        started_at=timezone.now(),
+    )  # fmt: skip
+    job.attempt_rows.all().delete()
+    attempt = JobAttempt.objects.create(
+        job=job, number=1, started_at=timezone.now(), read_version=4
+    )
+    cell = cells_of(table)[CHANGE, OPTIMIZE]
+    outlook = outlook_of(job, attempt)
+    path = lane_path(table, swim_lane(table), f"j-{job.pk}")
+    assert outlook is not None
+    assert path is not None
+    assert outlook.verdict == path.steps[-1].verdict == cell == Verdict.SAME_FILES
+    make_job(
+        table, kind="optimize", parameters={}, state=Job.State.QUEUED,
+        created_at=timezone.now() - timedelta(minutes=1),
+    )  # fmt: skip
+    coming = forecast_of(table, "delete", {"where": "id = 1"}).coming
+    assert cell in {each.verdict for each in coming if each.operation == "OPTIMIZE"}
+
+
+STATEMENTS = {
+    "alter_add_columns": StatementKind.ALTER,
+    "alter_add_constraint": StatementKind.CHECKED_ALTER,
+    "alter_change_column": StatementKind.ALTER,
+    "alter_cluster_by": StatementKind.CLUSTER_BY,
+    "alter_drop_columns": StatementKind.ALTER,
+    "alter_drop_constraint": StatementKind.ALTER,
+    "alter_drop_feature": StatementKind.CHECKED_ALTER,
+    "alter_rename_column": StatementKind.ALTER,
+    "append": StatementKind.INSERT,
+    "clone": StatementKind.REPLACE,
+    "create": StatementKind.REPLACE,
+    "delete": StatementKind.DELETE,
+    "merge": StatementKind.MERGE,
+    "optimize": StatementKind.OPTIMIZE,
+    "overwrite": StatementKind.OVERWRITE,
+    "reorg": StatementKind.PURGE,
+    "restore": StatementKind.RESTORE,
+    "set_properties": StatementKind.ALTER,
+    "stream": StatementKind.STREAM,
+    "truncate": StatementKind.TRUNCATE,
+    "unset_properties": StatementKind.ALTER,
+    "update": StatementKind.UPDATE,
+    "vacuum": StatementKind.VACUUM,
+}
+
+
+def test_every_command_is_a_statement_that_can_be_forecast():
+    """A command that is new must say here what it is to others; a script is what its steps are."""
+    assert STATEMENTS.keys() == COMMANDS.keys() - {"script"}
+    for kind, statement in STATEMENTS.items():
+        assert KIND_OF.get(COMMANDS[kind], StatementKind.ALTER) is statement, kind

@@ -1,0 +1,318 @@
+"""How often writes met, what was reordered, and what other settings would make of it."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from engine.actions.files import AddFile, RemoveFile
+from engine.conflicts.isolation import IsolationLevel
+from engine.schema.types import INTEGER, StructField, StructType
+from engine.table import DeltaTable
+from lakeui.catalog.models import Commit, Table
+from lakeui.catalog.registration import register_table
+from lakeui.conflicts.assessment import setting_of
+from lakeui.conflicts.isolation.effect import effect_of
+from lakeui.conflicts.isolation.met_rows import met_rows
+from lakeui.conflicts.isolation.observed import observed_pairs
+from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, overlaps_of
+from lakeui.conflicts.isolation.pairs import table_matrix
+from lakeui.conflicts.isolation.proposal import (
+    LEVEL,
+    VECTORS,
+    Proposal,
+    committed,
+    proposal_of,
+    setting_under,
+)
+from lakeui.conflicts.isolation.reordered import reordered_versions, told
+from lakeui.conflicts.isolation.settings_history import settings_history
+from lakeui.conflicts.statements.kinds import statement_kind
+from tests.engine.made_tables import stage
+from tests.lakeui.conflicts.histories import replayable
+from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table
+from tests.lakeui.people import make_table as small_table
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def table():
+    """v10 is a MERGE that read v6: it met a blind append, another MERGE and a ZORDER."""
+    made = make_table(version=12)
+    now = timezone.now()
+    for version, operation, read in (
+        (6, "WRITE", 5),
+        (7, "STREAMING UPDATE", 6),
+        (8, "MERGE", 7),
+        (9, "OPTIMIZE", 8),
+        (10, "MERGE", 6),
+        (11, "WRITE", None),
+        (12, "WRITE", 11),
+    ):
+        zorder = {"zOrderBy": '["a"]'} if operation == "OPTIMIZE" else {"mode": "Append"}
+        make_commit(
+            made, version, operation, read_version=read, operation_parameters=zorder,
+            committed_at=now - timedelta(hours=20 - version), rows_added=7,
+        )  # fmt: skip
+    return made
+
+
+@pytest.mark.parametrize(
+    ("operation", "how", "kind"),
+    [
+        ("WRITE", {}, "INSERT"),
+        ("WRITE", {"is_blind_append": False}, "other"),
+        ("STREAMING UPDATE", {"is_blind_append": True}, "INSERT"),
+        ("OPTIMIZE", {"z_order": "[]"}, "OPTIMIZE"),
+        ("OPTIMIZE", {"z_order": '["a"]'}, "OPTIMIZE ZORDER BY"),
+        ("SET TBLPROPERTIES", {}, "ALTER, SET"),
+        ("RESTORE", {}, "other"),
+        ("", {}, "other"),
+    ],
+)
+def test_an_operation_is_of_one_kind(operation, how, kind):
+    assert statement_kind(operation, **how) == kind
+
+
+def test_a_commit_met_what_landed_between_its_read_and_itself(table):
+    met = overlaps_of(table)
+    assert met.counts == {
+        ("MERGE", "INSERT"): 1,
+        ("MERGE", "MERGE"): 1,
+        ("MERGE", "OPTIMIZE ZORDER BY"): 1,
+    }
+    assert (met.total, met.commits, met.first, met.last) == (3, 7, 6, 12)
+
+
+def test_a_commit_that_does_not_say_what_it_read_is_counted_apart(table):
+    assert overlaps_of(table).unrecorded == 1
+
+
+def test_an_attempt_that_lost_met_its_winner_and_what_came_before_it(table):
+    make_conflict(table, read_version=8, winning_version=10)
+    met = overlaps_of(table)
+    assert met.counts["UPDATE", "OPTIMIZE ZORDER BY"] == 1
+    assert met.counts["UPDATE", "MERGE"] == 1
+
+
+def test_what_is_older_than_the_window_is_not_counted(table):
+    Commit.objects.filter(table=table).update(committed_at=timezone.now() - timedelta(days=31))
+    assert overlaps_of(table).total == 0
+
+
+def test_overlaps_cost_two_queries_however_many_there_are(table):
+    now = timezone.now()
+    Commit.objects.filter(table=table).delete()
+    Commit.objects.bulk_create(
+        Commit(
+            table=table, version=n, operation=("MERGE", "WRITE")[n % 2], read_version=max(n - 500, 0),
+            is_blind_append=bool(n % 2), changes_data=True, committed_at=now, files_added=1,
+        )
+        for n in range(MAX_VERSIONS + 10)
+    )  # fmt: skip
+    with CaptureQueriesContext(connection) as asked:
+        met = overlaps_of(table)
+    assert len(asked) == 2
+    assert (met.is_capped, met.commits) == (True, MAX_VERSIONS)
+    assert met.counts["MERGE", "INSERT"] > 500_000
+
+
+def test_a_overlap_says_how_it_ended(table):
+    job = make_job(table, "merge", committed_version=10)
+    make_conflict(table, job=job, kind="absorbed", winning_version=8, current_operation="MERGE",
+                  row_count=5)  # fmt: skip
+    lost = make_conflict(table, read_version=9, winning_version=10, winner_operation="MERGE")
+    met = overlaps_of(table)
+    [merge] = met_rows(table, list(met.between("MERGE", "MERGE")))
+    assert (merge.verdict, merge.version, merge.winning_version) == ("resolved", 10, 8)
+    [append] = met_rows(table, list(met.between("MERGE", "INSERT")))
+    assert (append.verdict, append.winner_operation) == ("passes", "STREAMING UPDATE")
+    [loser] = met_rows(table, list(met.between("UPDATE", "MERGE")))
+    assert (loser.verdict, loser.version, loser.conflict_id) == ("conflict", None, lost.pk)
+
+
+def test_a_recorded_conflict_is_a_overlap_even_where_no_commit_of_it_is_mirrored(table):
+    make_conflict(table, winning_version=99, read_version=98, winner_operation="DELETE")
+    cells = table_matrix(table, setting_of(table), overlaps_of(table), observed_pairs(table))
+    [cell] = [each for each in cells if (each.current, each.winner) == ("UPDATE", "DELETE")]
+    assert (cell.met, cell.escaped, cell.verdict) == (1, 1, "same row")
+
+
+@pytest.mark.parametrize(("tracking", "verdict"), [(True, "never"), (False, "same file set")])
+def test_the_matrix_of_a_clustered_table_asks_for_row_tracking(tracking, verdict):
+    table = make_table(partition_columns=[], clustering_columns=["a"], deletion_vectors=True)
+    unclustered = setting_under(table, Proposal(clustering=()))
+    table.row_tracking = tracking
+    cells = table_matrix(table, unclustered, overlaps_of(table), ())
+    [cell] = [each for each in cells if (each.current, each.winner) == ("DELETE", "OPTIMIZE")]
+    assert (cell.verdict, cell.preview) == (verdict, None if tracking else "never")
+
+
+def test_a_merge_may_have_passed_an_append_over_that_it_did_not_see(table):
+    [pair] = reordered_versions(table, overlaps_of(table)).found
+    assert (pair.version, pair.later, pair.last, pair.is_known) == (7, 10, 9, False)
+    [row] = told(table, [pair])
+    assert (row.append.operation, row.later.operation) == ("STREAMING UPDATE", "MERGE")
+    assert row.rows_at_most == 7
+
+
+def in_window(table):
+    """The replayable history of `histories`, with the columns that a mirror writes beside it."""
+    table.commits.update(committed_at=timezone.now(), changes_data=True)
+    table.commits.filter(version=1).update(is_blind_append=True, files_added=1, read_version=0)
+    table.commits.filter(version=2).update(read_version=0)
+    return table
+
+
+def test_a_delete_of_another_partition_passed_nothing_over():
+    near = in_window(replayable(small_table()))
+    far = in_window(replayable(small_table("other"), part="b"))
+    assert [each.is_known for each in reordered_versions(near, overlaps_of(near)).found] == [True]
+    assert reordered_versions(far, overlaps_of(far)).found == ()
+
+
+def test_a_commit_that_is_not_kept_whole_is_said_not_to_be_looked_at():
+    table = in_window(replayable(small_table()))
+    table.commits.filter(version=1).update(raw_bytes=10**6)
+    found = reordered_versions(table, overlaps_of(table))
+    assert (found.found, found.unread) == ((), 1)
+
+
+def test_at_serializable_nothing_was_reordered(table):
+    table.commits.filter(version=10).update(isolation_level="Serializable")
+    assert reordered_versions(table, overlaps_of(table)).found == ()
+
+
+def foretold(table, properties):
+    met = overlaps_of(table)
+    proposal = proposal_of(table, properties)
+    return effect_of(table, proposal, met, observed_pairs(table), reordered_versions(table, met))
+
+
+def test_a_stricter_level_counts_what_passed_an_append_over():
+    table = in_window(replayable(small_table()))
+    found = foretold(table, {LEVEL: "Serializable"})
+    assert (found.more, found.now, found.then, found.open) == ({"DELETE": 1}, 0, 1, 0)
+    assert (found.appends_met, found.reordered) == (1, 1)
+
+
+def test_what_a_merge_read_is_not_guessed(table):
+    found = foretold(table, {LEVEL: "Serializable"})
+    assert (found.added, [(each.kind, each.count) for each in found.undecided]) == (
+        0,
+        [("MERGE", 1)],
+    )
+
+
+def test_without_vectors_what_rows_absorbed_would_lose(table):
+    make_conflict(table, kind="absorbed", current_operation="MERGE", winning_version=8)
+    found = foretold(table, {VECTORS: "false"})
+    assert (found.more, found.then) == ({"MERGE": 1}, 1)
+
+
+def test_a_write_is_counted_once_however_often_it_would_lose():
+    table = in_window(replayable(small_table(row_level_eligible=True, deletion_vectors=True)))
+    Table.objects.update(
+        partition_columns=[], properties={VECTORS: "true"},
+        reader_features=["deletionVectors"], writer_features=["deletionVectors"],
+    )  # fmt: skip
+    table.refresh_from_db()
+    job = make_job(table, "delete", committed_version=2)
+    for winner in (0, 1):
+        make_conflict(
+            table, job=job, kind="absorbed", current_operation="DELETE", winning_version=winner
+        )
+    found = foretold(table, {LEVEL: "Serializable", VECTORS: "false"})
+    assert (found.more, found.open) == ({"DELETE": 1}, 0)
+
+
+def test_a_setting_that_is_in_force_already_is_no_change(table):
+    assert not proposal_of(table, {LEVEL: "WriteSerializable", VECTORS: "true"}, ("order_date", "customer_id"))  # fmt: skip
+    assert foretold(table, {}) is None
+
+
+def test_what_would_be_committed_is_told_line_by_line():
+    table = make_table(
+        min_reader_version=1, min_writer_version=2, reader_features=[], writer_features=[],
+        deletion_vectors=False, properties={VECTORS: "false"}, clustering_columns=[],
+    )  # fmt: skip
+    protocol, properties, domain = committed(
+        table, proposal_of(table, {VECTORS: "true"}, ("order_date",))
+    )
+    lines = [f"{line.sign} {line.text}" for line in protocol.lines]
+    assert "- minReaderVersion = 1" in lines
+    assert "+ readerFeatures: deletionVectors" in lines
+    assert "+ writerFeatures: clustering" in lines
+    assert [f"{line.sign} {line.text}" for line in properties.lines] == [
+        f"- {VECTORS} = false",
+        f"+ {VECTORS} = true",
+    ]
+    assert [line.text for line in domain.lines] == ["clusteringColumns = order_date"]
+
+
+def test_two_commits_are_one_script():
+    kind, parameters = Proposal({LEVEL: "Serializable"}, ("a",)).job
+    assert (kind, [step["kind"] for step in parameters["steps"]]) == (
+        "script",
+        ["set_properties", "alter_cluster_by"],
+    )
+    assert setting_of(make_table()).level == IsolationLevel.WRITE_SERIALIZABLE
+
+
+def test_a_relaxed_level_spares_what_lost_to_blind_appends(table):
+    Table.objects.update(isolation_level="Serializable")
+    table.refresh_from_db()
+    for blind in (True, False, None):
+        facts = {"winner": {"is_blind_append": blind}} if blind is not None else {}
+        make_conflict(table, rule="data_added", isolation_level="Serializable", facts=facts)
+    found = foretold(table, {LEVEL: "WriteSerializable"})
+    assert (found.fewer, found.then, [each.count for each in found.undecided]) == (1, 2, [1])
+
+
+def test_with_vectors_what_lost_by_files_is_open():
+    table = make_table(
+        deletion_vectors=False, row_level_eligible=False, properties={}, clustering_columns=[],
+        reader_features=[], writer_features=[], min_reader_version=1, min_writer_version=2,
+    )  # fmt: skip
+    make_conflict(table, rule="read_file_removed")
+    make_conflict(table, rule="metadata_changed")
+    found = foretold(table, {VECTORS: "true"})
+    assert [(each.kind, each.count) for each in found.undecided] == [("UPDATE", 1)]
+
+
+def test_a_change_of_clustering_can_be_taken_back(table):
+    make_commit(
+        table, 13, "CLUSTER BY", files_added=0, committed_at=timezone.now(),
+        operation_parameters={"oldClusteringColumns": "status", "newClusteringColumns": "order_date,customer_id"},
+    )  # fmt: skip
+    [change] = settings_history(table, overlaps_of(table), 8)
+    assert (change.changes[0].old, change.is_in_force) == ("status", True)
+    [command] = change.revert
+    assert (command.kind, command.parameters) == ("alter_cluster_by", {"columns": ["status"]})
+
+
+def test_a_real_log_is_counted_from_what_its_writers_recorded(tmp_path, settings):
+    settings.TABLE_ROOTS = [str(tmp_path)]
+    log = DeltaTable.create(str(tmp_path / "t"), StructType((StructField("id", INTEGER),)))
+    files = [
+        AddFile(path=path, partition_values={}, size=10, modification_time=1, data_change=True,
+                stats='{"numRecords":5,"minValues":{"id":1},"maxValues":{"id":9}}')
+        for path in ("first", "second", "third")
+    ]  # fmt: skip
+    append = log.start_transaction()
+    stage(append, files[0])
+    append.commit(operation="WRITE", parameters={"mode": "Append"})
+    delete, blind = (DeltaTable.open(log.uri).start_transaction() for _ in range(2))
+    delete.read_where("id = 5")
+    stage(blind, files[1])
+    blind.commit(operation="WRITE", parameters={"mode": "Append"})
+    gone = RemoveFile(path="first", deletion_timestamp=1, data_change=True, partition_values={})
+    stage(delete, gone, files[2])
+    delete.commit(operation="DELETE", parameters={"predicate": '["id = 5"]'})
+    met = overlaps_of(mirrored := register_table(log.uri, "a.t"))
+    assert met.counts == {("DELETE", "INSERT"): 1}
+    [pair] = reordered_versions(mirrored, met).found
+    assert (pair.version, pair.later, pair.is_known) == (2, 3, True)

@@ -1,0 +1,79 @@
+"""Rules, levels, verdicts and states of jobs have one home: elsewhere they are named, not spelled."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.conflict_facts import Rule
+from engine.protocol.properties import IsolationLevel
+from lakeui.jobs.models import Job, JobAttempt
+from lakeui.pages.templatetags.lake import WORDS
+
+ROOT = Path(__file__).parents[2]
+HOMES = {"engine/conflict_facts.py", "engine/protocol/properties.py"}
+SPELLED = {*Rule, *IsolationLevel}
+ASKED = re.compile(r'\|is:"([^"]*)"')
+COMPARED = re.compile(
+    r"\b(?:(?:job|after|attempt|bar)\.(?:state|outcome)|\w+\.(?:rule|isolation_level)) [!=]= \""
+)
+STATE = re.compile(r"(?:^|_)(?:state|outcome)(?:__in)?$")
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+
+
+def _sources():
+    for house in ("engine", "lakeui", "workers"):
+        for path in (ROOT / house).rglob("*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            if "migrations" not in path.parts and name not in HOMES:
+                yield name, ast.parse(path.read_text("utf-8"))
+
+
+def test_no_rule_and_no_level_is_spelled_out_where_its_enum_could_be_named():
+    """A rule or level that is renamed then fails the type check, and no page compares with the old."""
+    found = [
+        f"{name}:{node.lineno} {node.value}"
+        for name, tree in _sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in SPELLED
+    ]
+    assert not found
+
+
+def _names_a_state(node: ast.AST) -> list[ast.expr]:
+    """What a query's `state` or `outcome` is asked to be, and what such an attribute is compared to."""
+    if isinstance(node, ast.keyword) and STATE.search(node.arg or ""):
+        return [node.value, *getattr(node.value, "elts", ())]
+    if isinstance(node, ast.Compare) and STATE.search(getattr(node.left, "attr", "")):
+        return [part for given in node.comparators for part in (given, *getattr(given, "elts", ()))]
+    return []
+
+
+def test_no_state_of_a_job_is_spelled_out():
+    states = {*Job.State.values, *JobAttempt.Outcome.values}
+    found = [
+        f"{name}:{part.lineno} {part.value}"
+        for name, tree in _sources()
+        for node in ast.walk(tree)
+        for part in _names_a_state(node)
+        if isinstance(part, ast.Constant) and part.value in states
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "name", sorted({name for path in TEMPLATES for name in ASKED.findall(path.read_text("utf-8"))})
+)
+def test_what_a_template_asks_for_by_name_is_there(name: str):
+    kind, _, member = name.partition(".")
+    assert member in WORDS[kind].__members__
+
+
+def test_no_template_compares_a_rule_a_level_a_verdict_or_a_state_with_a_text():
+    found = [
+        f"{path.name}: {match}"
+        for path in TEMPLATES
+        for match in COMPARED.findall(path.read_text("utf-8"))
+    ]
+    assert not found

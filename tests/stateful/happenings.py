@@ -1,0 +1,166 @@
+"""What goes on around the commands of a history: time passes, others read, and keep the log and the
+directory tidy at any moment. Nothing of it changes a row.
+"""
+
+from dataclasses import dataclass, field
+
+from engine.commands.model import Vacuum
+from engine.errors import EngineError, LogGapError, VersionNotFoundError
+from engine.log.compaction import write_compaction
+from engine.operations.run import run
+from engine.snapshot.post_commit import checkpoint
+from engine.snapshot.snapshot import Snapshot
+from engine.table import DeltaTable
+from tests.stateful.commands import Command
+from tests.stateful.record import Record, Version, check_state, missing_files
+from tests.stateful.weather import FakeClock
+
+HOUR_MS = 3_600_000
+_SLACK_MS = 60_000  # a commit's own time and that of its file differ by some looks at the clock
+_HANDLES = 2
+
+
+@dataclass
+class Scene:
+    """A table in the middle of a history.
+
+    `handles` live as long as it does, `read` are the snapshots that commands read, `noted` the
+    versions that VACUUM committed, `foreign` those of another engine.
+    """
+
+    table: DeltaTable
+    clock: FakeClock
+    record: Record
+    handles: list[DeltaTable] = field(default_factory=list)
+    read: dict[int, Snapshot] = field(default_factory=dict)
+    noted: set[int] = field(default_factory=set)
+    foreign: dict[int, Command] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: DeltaTable, clock: FakeClock) -> "Scene":
+        handles = [DeltaTable(table.store, clock=clock) for _ in range(_HANDLES)]
+        return cls(table, clock, Record(table.store), handles)
+
+    def is_whole(self, version: Version) -> bool:
+        """Whether every file of a version is still there."""
+        return not missing_files(self.table.store, version.data_files)
+
+    @property
+    def tombstones_since_ms(self) -> int:
+        """Before when the table may have forgotten what was removed."""
+        retention_ms = self.table.snapshot().properties.deleted_file_retention_ms
+        return self.clock.now_ms() - retention_ms
+
+
+@dataclass(frozen=True)
+class Happening:
+    """Something that goes on around a history."""
+
+    def happen(self, scene: Scene) -> None:
+        """Have it happen now."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Wait(Happening):
+    """Hours pass."""
+
+    hours: int
+
+    def happen(self, scene: Scene) -> None:
+        scene.clock.skip(self.hours * HOUR_MS)
+
+
+@dataclass(frozen=True)
+class Look(Happening):
+    """A handle that has lived for some versions reads the newest, or one so far back."""
+
+    handle: int
+    back: int = 0
+
+    def happen(self, scene: Scene) -> None:
+        handle, record = scene.handles[self.handle], scene.record
+        record.follow()
+        wanted = max(0, record.newest.number - self.back)
+        try:
+            found = handle.snapshot(version=wanted) if self.back else handle.snapshot()
+        except (VersionNotFoundError, LogGapError):
+            assert self.back, "the newest version was not found"
+            return
+        check_state(
+            found.state,
+            record.versions[wanted],
+            tombstones_since_ms=scene.tombstones_since_ms,
+        )
+
+
+@dataclass(frozen=True)
+class Checkpoint(Happening):
+    """A slow writer checkpoints the version that a command read, however old that is by now."""
+
+    of: int
+
+    def happen(self, scene: Scene) -> None:
+        snapshot = scene.read.get(self.of) or scene.table.snapshot()
+        checkpoint(snapshot, scene.clock.now_ms())
+
+
+@dataclass(frozen=True)
+class Compact(Happening):
+    """Somebody compacts the last commits up to the newest version, or to one before it."""
+
+    commits: int
+    back: int = 0
+
+    def happen(self, scene: Scene) -> None:
+        end = scene.table.version() - self.back
+        if end > 0:
+            write_compaction(scene.table.store, end, self.commits)
+
+
+@dataclass(frozen=True)
+class VacuumElsewhere(Happening):
+    """Another process vacuums, which knows nothing of the commands that are running here."""
+
+    hours: float
+    lite: bool = False
+
+    def happen(self, scene: Scene) -> None:
+        store, record = scene.table.store, scene.record
+        record.follow()
+        since_ms = scene.clock.now_ms() - self.hours * HOUR_MS
+        kept_from = _oldest_in_force(record, since_ms + _SLACK_MS)
+        in_force = record.versions[kept_from:]
+        kept = {path for each in in_force if scene.is_whole(each) for path in each.data_files}
+        recent = (each for each in record.versions if each.landed_ms >= since_ms + _SLACK_MS)
+        told = {path for each in recent for path in each.changes}
+        kept |= told - set(missing_files(store, told))
+        command = Vacuum(retention_hours=self.hours, lite=self.lite, override_retention=True)
+        try:
+            result = run(command, DeltaTable(store, clock=scene.clock), None)
+            scene.noted.update(result.versions)
+        finally:
+            record.follow()
+        lost = missing_files(store, kept)
+        assert not lost, (
+            f"VACUUM RETAIN {self.hours} HOURS took {lost} of versions from {kept_from} on"
+        )
+
+
+def _oldest_in_force(record: Record, since_ms: float) -> int:
+    """The oldest version that was the newest at a time or later."""
+    for version in record.versions[1:]:
+        if version.landed_ms >= since_ms:
+            return version.number - 1
+    return record.newest.number
+
+
+def happen_all(happenings: tuple[Happening, ...], scene: Scene) -> None:
+    """Have things happen in turn; what the log no longer allows is refused."""
+    for each in happenings:
+        try:
+            each.happen(scene)
+        except EngineError as error:
+            if not isinstance(each, Checkpoint | Compact):
+                what = f"{each}: {error!r}"
+                raise AssertionError(what) from error

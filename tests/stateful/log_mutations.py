@@ -1,0 +1,192 @@
+"""The rules of checkpoints, compactions, the log and its cleaning, the change feed and clocks, each with
+the change of text that breaks it.
+"""
+
+from tests.stateful.mutation import Mutation
+
+CHECKPOINT, COMPACTION = "log/checkpoint_writer.py", "log/compaction.py"
+SEGMENT, REPLAY, CLEANUP = "log/segment.py", "log/replay.py", "log/cleanup.py"
+FEED = "snapshot/change_feed.py"
+LOG_RULES = (
+    Mutation(
+        "a checkpoint forgets tombstones that are young",
+        CHECKPOINT,
+        "pc.greater(deleted, now_ms - properties.deleted_file_retention_ms)",
+        "pc.greater(deleted, now_ms)",
+    ),
+    Mutation(
+        "a checkpoint loses deletion vectors",
+        CHECKPOINT,
+        "names=names, mask=array.is_null())",
+        "names=names, mask=pa.array([True] * len(array), pa.bool_()))",
+    ),
+    Mutation(
+        "a checkpoint loses row ids",
+        CHECKPOINT,
+        '        if each.name == "dv_id":\n',
+        '        if each.name in {"dv_id", "base_row_id"}:\n',
+    ),
+    Mutation(
+        "a checkpoint loses partition values",
+        CHECKPOINT,
+        "array = _one_array(rows.column(each.name))",
+        "array = _one_array(rows.column(each.name))\n"
+        '        if each.name == "partition_values":\n'
+        "            array = pa.array([[]] * len(array), array.type)",
+    ),
+    Mutation(
+        "a classic checkpoint loses metadata domains",
+        CHECKPOINT,
+        '"domainMetadata": pa.array(domains, _DOMAIN)',
+        '"domainMetadata": pa.array(domains[:0], _DOMAIN)',
+    ),
+    Mutation(
+        "a v2 checkpoint loses metadata domains",
+        CHECKPOINT,
+        "        *state.set_transactions.values(),\n        *state.domains.values(),\n",
+        "        *state.set_transactions.values(),\n",
+    ),
+    Mutation(
+        "a checkpoint has statistics as structs alone whatever the table wants",
+        CHECKPOINT,
+        "    if not properties.write_stats_as_json:\n",
+        '    if "stats" in columns:\n',
+    ),
+    Mutation(
+        "statistics as structs are not read",
+        "log/checkpoint_reader.py",
+        'leaves["stats"] = stats_as_json(parsed["stats_parsed"])',
+        'leaves["stats"] = pa.nulls(len(leaves["path"]), pa.string())',
+    ),
+    Mutation(
+        "what commits touched stays as the checkpoint has it",
+        REPLAY,
+        "        base = _without(base, touched)\n",
+        "        base = base.slice(0)\n",
+    ),
+    Mutation(
+        "a checkpoint of a later version is read",
+        SEGMENT,
+        "usable = [each for each in complete if each.version < limit]",
+        "usable = complete",
+    ),
+    Mutation(
+        "some parts of a checkpoint are all of it",
+        SEGMENT,
+        "if count == len(present) and set(present) == set(range(1, count + 1)):",
+        "if present:",
+    ),
+    Mutation(
+        "a compaction keeps the oldest action of a file",
+        COMPACTION,
+        "        newest.pop(subject, None)  # the newest also comes last\n        newest[subject] = action\n",
+        "        newest.setdefault(subject, action)\n",
+    ),
+    Mutation(
+        "a compaction forgets removals",
+        COMPACTION,
+        "if isinstance(action, CommitInfo | AddCDCFile):",
+        "if isinstance(action, CommitInfo | AddCDCFile | RemoveFile):",
+    ),
+    Mutation(
+        "a compaction forgets domains",
+        COMPACTION,
+        "if isinstance(action, CommitInfo | AddCDCFile):",
+        "if isinstance(action, CommitInfo | AddCDCFile | DomainMetadata):",
+    ),
+    Mutation(
+        "a compaction is read for a version inside it",
+        SEGMENT,
+        "        and after < each.version <= each.name.end_version <= until\n",
+        "        and after < each.version <= until\n",
+    ),
+    Mutation(
+        "a snapshot is brought up to date over a gap",
+        SEGMENT,
+        "    if newest < version or any(v not in commits for v in range(version + 1, newest + 1)):\n"
+        "        return None\n"
+        "    later = tuple(commits[v] for v in range(version + 1, newest + 1))\n",
+        "    if newest < version:\n"
+        "        return None\n"
+        "    later = tuple(commits[v] for v in range(version + 1, newest + 1) if v in commits)\n",
+    ),
+    Mutation(
+        "the log is cleaned up to a checkpoint that cannot be read",
+        CLEANUP,
+        "if not expired or _is_whole(store, checkpoint):",
+        "if checkpoint is not None:",
+    ),
+    Mutation(
+        "the log is cleaned before its retention ends",
+        CLEANUP,
+        "if times[each.version] < cutoff_ms)",
+        "if times[each.version] is not None)",
+    ),
+    Mutation(
+        "the log is cleaned from the newest version on",
+        CLEANUP,
+        "        key=lambda each: (each.version, each.path),\n",
+        "        key=lambda each: (-each.version, each.path),\n",
+    ),
+    Mutation(
+        "sidecars of checkpoints that stay are cleaned",
+        CLEANUP,
+        "if each.name not in named and each.modified_ms < cutoff_ms",
+        "if each.modified_ms < cutoff_ms",
+    ),
+    Mutation(
+        "a version with change files also tells its changed files",
+        FEED,
+        "        yield from (read_physical(snapshot, each, schema) for each in told)\n        return\n",
+        "        yield from (read_physical(snapshot, each, schema) for each in told)\n",
+    ),
+    Mutation(
+        "files that moved without a change of data are in the change feed",
+        FEED,
+        "        elif isinstance(action, AddFile) and action.data_change:\n",
+        "        elif isinstance(action, AddFile):\n",
+    ),
+    Mutation(
+        "rows that were deleted before are deleted again in the change feed",
+        FEED,
+        "before = _live(snapshot, change.removed, rows.num_rows)",
+        "before = np.full(rows.num_rows, change.removed is not None)",
+    ),
+    Mutation(
+        "rows that a smaller vector brings back are not in the change feed",
+        FEED,
+        "    after = _live(snapshot, change.added, rows.num_rows)\n",
+        "    after = _live(snapshot, change.added, rows.num_rows)\n"
+        "    after = after & before if change.removed else after\n",
+    ),
+    Mutation(
+        "times of versions need not rise",
+        SEGMENT,
+        "return file_ms if before_ms is None else max(file_ms, before_ms + 1)",
+        "return file_ms",
+    ),
+    Mutation(
+        "a file is removed at no time",
+        "transaction/reconciliation.py",
+        "return msgspec.structs.replace(action, deletion_timestamp=timestamp_ms)",
+        "return action",
+    ),
+    Mutation(
+        "bounds of times are exact",
+        "snapshot/data_skipping.py",
+        "return _moved(found, _MILLISECOND)",
+        "return found",
+    ),
+    Mutation(
+        "bounds of decimals are exact",
+        "snapshot/decimal_bounds.py",
+        "moved = _DIGITS.add(value, lost * side)",
+        "moved = value",
+    ),
+    Mutation(
+        "a text that was cut is its own bound",
+        "snapshot/text_bounds.py",
+        "    if not may_be_cut(maximum):\n",
+        "    if maximum:\n",
+    ),
+)

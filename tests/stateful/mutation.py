@@ -1,0 +1,13 @@
+"""A rule of the engine, and the change of text that breaks it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A rule, the file that holds it, and the text that goes and comes."""
+
+    rule: str
+    path: str
+    old: str
+    new: str

@@ -1,0 +1,59 @@
+"""What nobody needs any more goes in the hourly turn; what is on record nowhere else stays."""
+
+from datetime import timedelta
+
+import pytest
+from auditlog.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends.db import SessionStore
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from lakeui.api.models import IdempotentAnswer
+from lakeui.conflicts.models import Conflict
+from lakeui.jobs.models import Job
+from tests.lakeui.people import make_conflict, make_job, make_table
+from workers import retention
+from workers.maintenance import tidy_uploads
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def old(settings, tmp_path):
+    """Everything of a year ago, and a session and an answer of today."""
+    settings.UPLOAD_HOME = tmp_path
+    table = make_table()
+    make_conflict(table, make_job(table))
+    then = timezone.now() - timedelta(days=365)
+    for fresh in (False, True):
+        session = SessionStore()
+        session["a"] = 1
+        session.save()
+        if not fresh:
+            Session.objects.update(expire_date=then)
+    user = User.objects.create_user("ann")
+    for key, at in (("old", then), ("new", timezone.now())):
+        IdempotentAnswer.objects.create(user=user, key=key, digest="", created_at=at)
+    LogEntry.objects.update(timestamp=then)
+    Job.objects.update(created_at=then)
+    Conflict.objects.update(occurred_at=then)
+
+
+def test_spent_sessions_and_answers_go_and_what_is_on_record_nowhere_else_stays(old, monkeypatch):
+    monkeypatch.setattr(retention, "BATCH", 1)
+    entries = LogEntry.objects.count()
+    tidy_uploads()
+    assert Session.objects.count() == 1
+    assert [each.key for each in IdempotentAnswer.objects.all()] == ["new"]
+    assert (Job.objects.count(), Conflict.objects.count()) == (1, 1)
+    assert LogEntry.objects.count() == entries > 0
+
+
+def test_the_audit_trail_is_kept_as_long_as_it_is_said(old, settings):
+    settings.AUDIT_KEEP_DAYS = 366
+    tidy_uploads()
+    assert LogEntry.objects.exists()
+    settings.AUDIT_KEEP_DAYS = 364
+    tidy_uploads()
+    assert not LogEntry.objects.exists()

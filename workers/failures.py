@@ -1,0 +1,62 @@
+"""What the row of a job says of the error that ended it: bounded, and without secrets.
+
+The log of the worker has all of it.
+"""
+
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from engine.errors import EngineError
+from lakeui.catalog.log_values import json_value, text
+from lakeui.monitoring.log_lines import redacted
+
+INTERNAL = "LAKE_INTERNAL"
+_MAX_MESSAGE = 4_000
+_MAX_FACT = 2_000
+_MAX_CAUSES = 20
+
+
+def told_of(error: EngineError) -> dict[str, Any]:
+    """The fields of a job that an error of the engine ended: its code, its words and its facts."""
+    return {
+        "error_code": error.code,
+        "error_message": _words(error, _MAX_MESSAGE),
+        "error_facts": _bounded(json_value(error.facts())),
+    }
+
+
+def told_of_fault(error: Exception) -> dict[str, Any]:
+    """The fields of a job that a fault of this software ended, its chain of causes in the facts."""
+    lines = "".join(traceback.format_exception_only(error)).strip()
+    causes = [_words(each, _MAX_FACT) for each in _chain(error)]
+    return {
+        "error_code": INTERNAL,
+        "error_message": _words(f"An internal error ended the job: {lines}", _MAX_MESSAGE),
+        "error_facts": {"code": INTERNAL, "causes": causes},
+    }
+
+
+def _chain(error: BaseException | None) -> Iterator[str]:
+    for _ in range(_MAX_CAUSES):
+        if error is None:
+            return
+        yield f"{type(error).__name__}: {error}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _bounded(value: object) -> Any:  # noqa: ANN401 - JSON
+    match value:
+        case dict():
+            return {key: _bounded(inner) for key, inner in value.items()}
+        case list():
+            return [_bounded(inner) for inner in value]
+        case str():
+            return _words(value, _MAX_FACT)
+        case _:
+            return value
+
+
+def _words(value: object, limit: int) -> str:
+    whole = text(redacted(text(value)))
+    return whole if len(whole) <= limit else f"{whole[:limit]}…"

@@ -1,0 +1,79 @@
+"""What fails an attempt and is not the job's fault: Spark is gone, or the database cannot be reached.
+
+Such a job is handed back: it is queued again, and recognises whatever it has committed.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, close_old_connections
+
+from engine.clock import Clock, SystemClock
+from engine.errors import EngineError
+from engine.operations.script import ScriptError
+from engine.spark.failures import SparkJobError, SparkLostError
+from lakeui.catalog.log_values import text
+from lakeui.jobs import leases
+from lakeui.jobs.delivery import send_job
+from lakeui.jobs.errors import LeaseLostError
+from workers import spark_session
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+DATABASE_AWAY = (OperationalError, InterfaceError)
+"""A lock that another writer holds for long, or a server that is not there."""
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+
+
+def outage_behind(error: BaseException) -> str | None:
+    """In words, the outage that ended an attempt; None where the job itself is at fault."""
+    cause = error.cause if isinstance(error, ScriptError) else error
+    if isinstance(cause, DATABASE_AWAY):
+        return f"The database could not be reached: {text(cause, 500)}"
+    if isinstance(cause, SparkLostError):
+        return text(cause, 1000)
+    told = isinstance(cause, EngineError) and not isinstance(cause, SparkJobError)
+    if not told and spark_session.has_died():
+        return "Spark ended while it worked."
+    return None
+
+
+def patiently(act: Callable[[], T], clock: Clock | None = None) -> T:
+    """Do something in the database, again and again while it is away, for a bounded time.
+
+    Raises:
+        OperationalError, InterfaceError: after `DATABASE_PATIENCE_SECONDS` it still is.
+    """
+    clock = clock or SystemClock()
+    until, pause_s = clock.monotonic_s() + settings.DATABASE_PATIENCE_SECONDS, _FIRST_PAUSE_S
+    while True:
+        try:
+            return act()
+        except DATABASE_AWAY as error:
+            if clock.monotonic_s() >= until:
+                raise
+            logger.warning("The database is away, what was to be done is tried again: %s", error)
+            close_old_connections()
+            clock.pause(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def hand_back(lease: leases.Lease, outage: str) -> None:
+    """Queue a job again, and have it sent, unless this worker is to end: then the sweeper sends it.
+
+    Where even that cannot be written, the lease runs out, and the sweeper queues it.
+    """
+    logger.warning("Job %s is handed back: %s", lease.job_id, outage)
+    try:
+        if patiently(partial(leases.give_up, lease, outage)) and not spark_session.has_died():
+            patiently(partial(send_job, lease.job_id))
+    except LeaseLostError:
+        logger.warning("The lease of job %s went to another worker", lease.job_id)
+    except DATABASE_AWAY:
+        logger.exception("Job %s could not be handed back: its lease runs out", lease.job_id)
