@@ -11,7 +11,7 @@ LOG_RULES = (
     Mutation(
         "a checkpoint forgets tombstones that are young",
         CHECKPOINT,
-        "pc.greater(deleted, now_ms - properties.deleted_file_retention_ms)",
+        "pc.greater(deleted, now_ms - surely_ms(properties.deleted_file_retention_ms))",
         "pc.greater(deleted, now_ms)",
     ),
     Mutation(
