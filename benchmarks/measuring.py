@@ -45,7 +45,7 @@ def side_by_side(
 ) -> tuple[float, float]:
     """The shortest of several runs of each, in seconds; they alternate, so that load meets both."""
     pairs = [(seconds(ours), seconds(other)) for _ in range(times)]
-    return min(each[0] for each in pairs), min(each[1] for each in pairs)
+    return min(pair[0] for pair in pairs), min(pair[1] for pair in pairs)
 
 
 def seconds(action: Callable[[], Any]) -> float:
@@ -75,7 +75,7 @@ def report_usage(action: Callable[[], Any]) -> None:
 
 def show(comparisons: Iterable[Comparison]) -> None:
     """Write a table to standard output."""
-    sys.stdout.write("\n".join([HEAD, *(each.row() for each in comparisons)]) + "\n")
+    sys.stdout.write("\n".join([HEAD, *(comparison.row() for comparison in comparisons)]) + "\n")
 
 
 def _peak_mb() -> float:

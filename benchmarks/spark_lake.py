@@ -38,7 +38,7 @@ def table_of_small_files(
         first = number * rows
         ids = np.arange(first, first + rows)
         data = pa.table(
-            {"id": ids, "name": pa.array([f"name {each % 977}" for each in ids]), "value": values}
+            {"id": ids, "name": pa.array([f"name {id_ % 977}" for id_ in ids]), "value": values}
         )
         name = f"part-{number:05}.parquet"
         pq.write_table(data, place / name)

@@ -223,7 +223,7 @@ def main() -> int:
     hunt = [part for part in parts() if options.only in part.name]
     left = run_parts(hunt, state, until=until, jobs=options.jobs)
     _say(f"\n{summary(state, len(left))}")
-    failed = [each for each in state.results.values() if each.status == _FAILED]
+    failed = [result for result in state.results.values() if result.status == _FAILED]
     for each in failed:
         _say(f"\n{each.name} failed:\n{each.output[-4000:]}")
     return 1 if failed else 3 if left else 0

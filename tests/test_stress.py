@@ -22,14 +22,14 @@ def test_a_hunt_goes_on_with_the_parts_that_have_not_passed(tmp_path: Path):
     first = State.load(path, resume=False)
     assert run_parts(hunt, first, until=_never(), jobs=2) == []
     again = State.load(path, resume=True)
-    assert {each.name: each.status for each in again.results.values()} == {
+    assert {result.name: result.status for result in again.results.values()} == {
         "good": "passed",
         "bad": "failed",
         "alone": "passed",
     }
     mended = [_part("good", BROKEN), _part("bad", DONE), _part("alone", BROKEN, alone=True)]
     assert run_parts(mended, again, until=_never(), jobs=2) == []
-    assert {each.status for each in again.results.values()} == {"passed"}
+    assert {result.status for result in again.results.values()} == {"passed"}
     assert "| a group | 3 | 0 |" in summary(again, 0)
 
 

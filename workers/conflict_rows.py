@@ -48,7 +48,7 @@ def _read(found: ConflictRows, uri: str, version: int) -> None:
     table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
     snapshot = table.snapshot(version=version)
     fields = snapshot.schema.fields[:PREVIEW_COLUMNS]
-    rows = read_rows_at(snapshot, found.path, found.positions, [each.name for each in fields])
+    rows = read_rows_at(snapshot, found.path, found.positions, [field.name for field in fields])
     found.positions = rows.column(ROW_INDEX).to_pylist()
     found.columns = column_texts(fields)
     found.rows = row_texts(rows.drop_columns([ROW_INDEX]))

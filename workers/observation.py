@@ -197,5 +197,7 @@ def _staged_bytes(txn: ObservedTransaction) -> int:
 def _new_files(txn: ObservedTransaction) -> list[AddFile]:
     """The data files that the transaction wrote; a new vector is no new file."""
     actions = txn.actions if isinstance(txn, OptimisticTransaction) else ()
-    before = {each.path for each in actions if isinstance(each, RemoveFile)}
-    return [each for each in actions if isinstance(each, AddFile) and each.path not in before]
+    before = {action.path for action in actions if isinstance(action, RemoveFile)}
+    return [
+        action for action in actions if isinstance(action, AddFile) and action.path not in before
+    ]

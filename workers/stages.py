@@ -118,7 +118,7 @@ class Stages:
     def take_changed(self) -> list[Stage]:
         """Steps with something new since they were last taken."""
         with self._lock:
-            changed = [each for each in self._stages if each.changed]
+            changed = [stage for stage in self._stages if stage.changed]
             for each in changed:
                 each.changed = False
             return changed
@@ -150,4 +150,4 @@ class Stages:
         return next((each for each in self._of(self._attempt) if each.name == name), None)
 
     def _of(self, attempt: int) -> Iterator[Stage]:
-        return (each for each in self._stages if each.attempt == attempt)
+        return (stage for stage in self._stages if stage.attempt == attempt)

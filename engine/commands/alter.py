@@ -56,7 +56,7 @@ class AddColumns(_Alter):
             what = "FIRST and AFTER exclude one another."
             raise RequestError(what, "Choose one.", field="first")
         check_new_columns(self.columns, "columns")
-        if self.parent and any(TEXT_TYPE in each.metadata for each in self.columns):
+        if self.parent and any(TEXT_TYPE in column.metadata for column in self.columns):
             what = f"A field of {self.parent} cannot be CHAR or VARCHAR once the column is there."
             raise RequestError(what, "Make it STRING.", field="columns")
         if schema is not None and self.parent:
@@ -64,7 +64,7 @@ class AddColumns(_Alter):
 
     def _change(self) -> str:
         prefix = f"{self.parent}." if self.parent else ""
-        shown = [prefix + column_sql(each) for each in self.columns]
+        shown = [prefix + column_sql(column) for column in self.columns]
         shown[-1] += _place(self.after, first=self.first)
         return f"ADD COLUMNS ({', '.join(shown)})"
 

@@ -34,7 +34,7 @@ def type_sql(data_type: DataType) -> str:
     """A type with the nullability and comments of the fields inside it."""
     match data_type:
         case StructType(fields):
-            return f"STRUCT<{', '.join(_nested(each) for each in fields)}>"
+            return f"STRUCT<{', '.join(_nested(field) for field in fields)}>"
         case ArrayType(element):
             return f"ARRAY<{type_sql(element)}>"
         case MapType(key, value):

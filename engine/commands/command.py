@@ -112,7 +112,7 @@ class Command(ABC):
     def scope(self, schema: StructType) -> Scope:
         """What its conditions may name: the table's columns, after its name or alias too."""
         names = (getattr(self, "alias", ""), self.table.rpartition(".")[2])
-        return Scope((Relation(schema, "", tuple(each for each in names if each)),))
+        return Scope((Relation(schema, "", tuple(name for name in names if name)),))
 
 
 def check_source(source: Source | None) -> None:
@@ -132,13 +132,15 @@ def check_new_columns(columns: StructType, field: str) -> None:
         RequestError: which one; `field` is the parameter.
     """
     seen: set[str] = set()
-    for each in columns:
-        if not each.name or each.name.lower() in seen:
+    for column in columns:
+        if not column.name or column.name.lower() in seen:
             what = (
-                f"The column {each.name!r} comes twice." if each.name else "A column has no name."
+                f"The column {column.name!r} comes twice."
+                if column.name
+                else "A column has no name."
             )
             raise RequestError(what, "Give each a name of its own.", field=field)
-        seen.add(each.name.lower())
+        seen.add(column.name.lower())
 
 
 def check_columns(columns: tuple[str, ...], schema: StructType | None, field: str) -> None:
@@ -147,13 +149,13 @@ def check_columns(columns: tuple[str, ...], schema: StructType | None, field: st
     Raises:
         RequestError: which one; `field` is the parameter.
     """
-    lowered = [each.lower() for each in columns]
+    lowered = [column.lower() for column in columns]
     if len(set(lowered)) < len(lowered):
         what = f"A column is named twice in {', '.join(columns)}."
         raise RequestError(what, "Name each once.", field=field)
     if schema is not None:
-        for each in columns:
-            Scope.of(schema).resolve(column_path(each))
+        for column in columns:
+            Scope.of(schema).resolve(column_path(column))
 
 
 def column_path(text: str) -> tuple[str, ...]:

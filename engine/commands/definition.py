@@ -75,7 +75,7 @@ class Create(Command):
             parts.append(f"TBLPROPERTIES {properties_sql(self.properties)}")
         if self.source is not None:
             parts.append(f"AS {self.source.sql()}")
-        return "".join(f" {each}" for each in parts)
+        return "".join(f" {part}" for part in parts)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class UnsetProperties(Command):
     def statement(self) -> str:
         """As `Command.statement`."""
         guard = " IF EXISTS" if self.if_exists else ""
-        keys = column_list(tuple(quote_string(each) for each in self.keys))
+        keys = column_list(tuple(quote_string(key) for key in self.keys))
         return f"ALTER TABLE {table_sql(self.table)} UNSET TBLPROPERTIES{guard} {keys}"
 
 

@@ -188,7 +188,7 @@ def _expression(value: Any) -> str:  # noqa: ANN401 - JSON
 
 
 def _expressions(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - JSON
-    return tuple(_expression(each) for each in _texts(value))
+    return tuple(_expression(text) for text in _texts(value))
 
 
 def _assignments(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON

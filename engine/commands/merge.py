@@ -123,8 +123,8 @@ class Merge(Command):
         if not self.clauses:
             what = "MERGE has no WHEN."
             raise RequestError(what, "Give at least one clause.", field="clauses")
-        for each in self.clauses:
-            each.validate()
+        for clause in self.clauses:
+            clause.validate()
         _check_order(self.clauses)
         if self.target_alias.lower() == self.source_alias.lower():
             what = f"Target and source are both called {self.target_alias}."
@@ -134,8 +134,8 @@ class Merge(Command):
         """As `Command.tables_read`, with the subqueries of its clauses."""
         texts = (
             text
-            for each in self.clauses
-            for text in (each.condition, *each.assignments.values())
+            for clause in self.clauses
+            for text in (clause.condition, *clause.assignments.values())
             if text and isinstance(text, str)
         )
         inner = (name for text in texts for name in tables_in_condition(text))
@@ -157,13 +157,13 @@ class Merge(Command):
         sides = _Sides(self, target, source, now_ms, tables)
         return AnalysedMerge(
             condition_of(self.on, sides.scope(MATCHED), now_ms=now_ms),
-            tuple(sides.clause(each) for each in self.clauses),
+            tuple(sides.clause(clause) for clause in self.clauses),
         )
 
     def statement(self) -> str:
         """As `Command.statement`."""
         evolution = " WITH SCHEMA EVOLUTION" if self.schema_evolution else ""
-        clauses = " ".join(each.sql() for each in self.clauses)
+        clauses = " ".join(clause.sql() for clause in self.clauses)
         options = options_sql({OPTION: choice_option(self.auto_compact)})
         return (
             f"MERGE{evolution} INTO {table_sql(self.table)} AS {name_sql(self.target_alias)} "
@@ -210,18 +210,18 @@ class AnalysedMerge:
     @property
     def reads_whole_target(self) -> bool:
         """Whether NOT MATCHED BY SOURCE makes every target row count."""
-        return any(each.when == BY_SOURCE for each in self.clauses)
+        return any(clause.when == BY_SOURCE for clause in self.clauses)
 
     def reached_without_source(self) -> tuple[Expression, ...] | None:
         """The conditions of NOT MATCHED BY SOURCE; None where a clause without one reaches every row."""
-        conditions = [each.condition for each in self.clauses if each.when == BY_SOURCE]
-        stated = tuple(each for each in conditions if each is not None)
+        conditions = [clause.condition for clause in self.clauses if clause.when == BY_SOURCE]
+        stated = tuple(condition for condition in conditions if condition is not None)
         return stated if len(stated) == len(conditions) else None
 
     @property
     def inserts_only(self) -> bool:
         """Whether no clause changes rows that are there; the target is read all the same."""
-        return all(each.when == NOT_MATCHED for each in self.clauses)
+        return all(clause.when == NOT_MATCHED for clause in self.clauses)
 
     def target_condition(self) -> Expression:
         """What a target row must satisfy to be read: over the table's own columns.
@@ -232,21 +232,22 @@ class AnalysedMerge:
         if self.reads_whole_target:
             return TRUE
         parts = split_conjuncts(self.on)
-        return conjunction(without_relation(each) for each in parts if _of_target_alone(each))
+        return conjunction(without_relation(part) for part in parts if _of_target_alone(part))
 
     def conditions(self) -> tuple[Expression, ...]:
         """ON, and what its clauses ask."""
-        asked = (each.condition for each in self.clauses)
+        asked = (clause.condition for clause in self.clauses)
         return (self.on, *(condition for condition in asked if condition is not None))
 
     def values(self) -> tuple[Expression, ...]:
         """What its clauses set."""
-        return tuple(value for each in self.clauses for value in each.assignments.values())
+        return tuple(value for clause in self.clauses for value in clause.assignments.values())
 
     def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
         """The same with every tree changed that a source row has a part in."""
         clauses = (
-            each if each.when == BY_SOURCE else each.rewritten(change) for each in self.clauses
+            clause if clause.when == BY_SOURCE else clause.rewritten(change)
+            for clause in self.clauses
         )
         return AnalysedMerge(change(self.on), tuple(clauses))
 
@@ -274,7 +275,7 @@ class _Sides:
         names = tuple(n for n in (merge.target_alias, merge.table.rpartition(".")[2]) if n)
         named = merge.source.table if isinstance(merge.source, TableSource) else ""
         named = named.rpartition(".")[2]
-        if named.lower() in {each.lower() for each in names}:
+        if named.lower() in {name.lower() for name in names}:
             named = ""  # of a table that is merged into itself the target has the name
         self._target = Relation(target, "target", names)
         self._source = Relation(source, "source", (merge.source_alias, named))
@@ -328,7 +329,7 @@ class _Sides:
 
 def _check_order(clauses: tuple[MergeClause, ...]) -> None:
     for when in _ACTIONS:
-        own = [each for each in clauses if each.when == when]
+        own = [clause for clause in clauses if clause.when == when]
         if any(each.condition is None for each in own[:-1]):
             what = f"A WHEN {_WHEN_SQL[when]} without condition hides those after it."
             raise RequestError(what, "Only the last of its kind may lack one.", field="clauses")

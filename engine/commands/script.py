@@ -34,7 +34,7 @@ class Script(Command):
 
     def parameters(self) -> dict[str, Any]:
         """As `Command.parameters`."""
-        steps = [{"kind": each.kind, "parameters": each.parameters()} for each in self.steps]
+        steps = [{"kind": step.kind, "parameters": step.parameters()} for step in self.steps]
         return {"table": self.table, "steps": steps}
 
     def validate(self, schema: StructType | None) -> None:  # noqa: ARG002 - steps have their own
@@ -42,24 +42,24 @@ class Script(Command):
         if not 1 <= len(self.steps) <= MAX_STEPS:
             what = f"The script has {len(self.steps)} steps."
             raise RequestError(what, f"Give 1 to {MAX_STEPS}.", field="steps")
-        for each in self.steps:
-            if each.kind in _ALONE:
-                what = f"{each.label} cannot be a step of a script."
+        for step in self.steps:
+            if step.kind in _ALONE:
+                what = f"{step.label} cannot be a step of a script."
                 raise RequestError(what, "Send it by itself.", field="steps")
-            each.validate(None)
+            step.validate(None)
 
     def tables_read(self) -> tuple[str, ...]:
         """As `Command.tables_read`, of all steps."""
-        return tuple(dict.fromkeys(name for each in self.steps for name in each.tables_read()))
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.tables_read()))
 
     def tables_changed(self) -> tuple[str, ...]:
         """The tables its steps name, "" for the one the job names, in order."""
-        return tuple(named(each) for each in self.steps)
+        return tuple(named(step) for step in self.steps)
 
     def statement(self) -> str:
         """As `Command.statement`."""
-        steps = (each if named(each) else replace(each, table=self.table) for each in self.steps)
-        return ";\n".join(each.statement() for each in steps)
+        steps = (step if named(step) else replace(step, table=self.table) for step in self.steps)
+        return ";\n".join(step.statement() for step in steps)
 
 
 def makes_table(step: Command) -> bool:

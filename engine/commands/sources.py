@@ -182,7 +182,7 @@ class QuerySource(_AsJson):
             RequestError: a column is named twice.
         """
         read_query_text(self.query)
-        lowered = [each.lower() for each in self.columns]
+        lowered = [column.lower() for column in self.columns]
         if len(set(lowered)) < len(lowered):
             what = f"A column is named twice in {', '.join(self.columns)}."
             raise RequestError(what, "Name each once.", field="source.columns")

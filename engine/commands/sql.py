@@ -228,11 +228,11 @@ def parse_request(text: str) -> tuple[Command, bool]:
 def _statements(cursor: StatementCursor) -> list[list[Token]]:
     """The tokens of each statement; a semicolon is part of no statement."""
     parts: list[list[Token]] = [[]]
-    for each in cursor.tokens:
-        if each.kind == "symbol" and each.value == ";":
+    for token in cursor.tokens:
+        if token.kind == "symbol" and token.value == ";":
             parts.append([])
         else:
-            parts[-1].append(each)
+            parts[-1].append(token)
     return [part for part in parts if part]
 
 

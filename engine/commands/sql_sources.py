@@ -87,17 +87,17 @@ def _of_one_table(
     if isinstance(table.version, str):
         return None
     whole = len(body.items) == 1 and body.items[0] == ItemSyntax((), star=True)
-    texts = (body.where, *(each.tokens for each in body.items))
-    if not (whole or all(each.tokens for each in body.items)) or not all(map(_is_plain, texts)):
+    texts = (body.where, *(item.tokens for item in body.items))
+    if not (whole or all(item.tokens for item in body.items)) or not all(map(_is_plain, texts)):
         return None
-    columns = () if whole else tuple(_item(cursor, each) for each in body.items)
+    columns = () if whole else tuple(_item(cursor, item) for item in body.items)
     where = _text(cursor, body.where) if body.where else None
     return TableSource(table.name, columns, where, table.alias, table.version, by_position)
 
 
 def _is_plain(tokens: Tokens) -> bool:
     """Whether an expression is over one row, without subqueries."""
-    words = [each.value if each.kind in {"word", "symbol"} else "" for each in tokens]
+    words = [token.value if token.kind in {"word", "symbol"} else "" for token in tokens]
     return not any(
         word in BEGINNINGS or (after == "(" and find_window_function(word.lower()) is not None)
         for word, after in pairwise((*words, ""))

@@ -112,7 +112,7 @@ def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Cand
         yield from _added_by(winner)
         return
     removed = winner.removed_paths
-    ours = {each.path: each.key for each in current.removes}
+    ours = {remove.path: remove.key for remove in current.removes}
     for found in _added_by(winner):
         add = found.add
         same = ours.get(add.path, add.key) == add.key

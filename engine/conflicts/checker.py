@@ -57,7 +57,7 @@ def domain_written(overlap: Overlap) -> Finding | None:
 
     What sets the whole state of the table sets every domain, those that it leaves alone too.
     """
-    theirs = {each.domain for each in overlap.winner.domains} - {ROW_TRACKING_DOMAIN}
+    theirs = {domain.domain for domain in overlap.winner.domains} - {ROW_TRACKING_DOMAIN}
     shared = theirs if overlap.current.replaces_state else overlap.current.domains & theirs
     return Finding(names=tuple(sorted(shared))) if shared else None
 
@@ -73,9 +73,10 @@ def data_added(overlap: Overlap) -> Finding | None:
     current, evidence = overlap.current, overlap.evidence
     candidates = added_candidates(current, overlap.winner, overlap.exempted)
     unread = [
-        each
-        for each in candidates
-        if each.add.key not in evidence.cleared_adds and _should_be_read(overlap, each.add)
+        candidate
+        for candidate in candidates
+        if candidate.add.key not in evidence.cleared_adds
+        and _should_be_read(overlap, candidate.add)
     ]
     return Finding(added=tuple(unread)) if unread else None
 
@@ -85,15 +86,17 @@ def read_file_removed(overlap: Overlap) -> Finding | None:
     current = overlap.current
     reads_all = current.read_whole_table or current.replaces_state
     removed = [
-        each for each in overlap.unresolved_removes if reads_all or each.path in current.read_files
+        remove
+        for remove in overlap.unresolved_removes
+        if reads_all or remove.path in current.read_files
     ]
     return Finding(removed=tuple(removed)) if removed else None
 
 
 def removed_file_removed(overlap: Overlap) -> Finding | None:
     """Both removed one file."""
-    ours = {each.path for each in overlap.current.removes}
-    removed = [each for each in overlap.unresolved_removes if each.path in ours]
+    ours = {remove.path for remove in overlap.current.removes}
+    removed = [remove for remove in overlap.unresolved_removes if remove.path in ours]
     return Finding(removed=tuple(removed)) if removed else None
 
 

@@ -32,7 +32,7 @@ def decision_of(
     `vectors` are the deletion vectors that current is still to write.
     """
     current, winner = overlap.current, overlap.winner
-    found = {each.path for each in facts.files}
+    found = {file.path for file in facts.files}
     theirs: list[AddFile | RemoveFile] = [*winner.removes, *winner.adds]
     shared = tuple({each.path: each for each in theirs if each.path in found}.values())
     layout = current.layout

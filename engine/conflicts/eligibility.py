@@ -39,7 +39,7 @@ class Eligibility:
     @property
     def eligible(self) -> bool:
         """Whether every condition holds."""
-        return all(each.holds for each in self.conditions)
+        return all(condition.holds for condition in self.conditions)
 
     @property
     def traces_optimize(self) -> bool:
@@ -49,7 +49,9 @@ class Eligibility:
     @property
     def obstacle(self) -> str | None:
         """The first thing that stands in the way, None if nothing does."""
-        return next((each.evidence for each in self.conditions if not each.holds), None)
+        return next(
+            (condition.evidence for condition in self.conditions if not condition.holds), None
+        )
 
 
 def table_eligibility(

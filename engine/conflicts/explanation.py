@@ -167,7 +167,7 @@ def _removed_words(overlap: Overlap, finding: Finding) -> str:
 def _where(facts: ConflictFacts) -> str:
     """The partitions, or the rows where they are what the two sides meet at."""
     if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
-        met = next((each for each in facts.files if each.row_count), None)
+        met = next((file for file in facts.files if file.row_count), None)
         if met is not None:
             rows = _listed(tuple(map(str, met.rows)))
             return f" ({'row' if len(met.rows) == 1 else 'rows'} {rows} of {met.path})"

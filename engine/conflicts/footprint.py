@@ -29,11 +29,11 @@ def changes_of(actions: Iterable[Action]) -> dict[str, Change]:
     """The file actions of a commit by path."""
     removes: dict[str, RemoveFile] = {}
     adds: dict[str, AddFile] = {}
-    for each in actions:
-        if isinstance(each, RemoveFile):
-            removes[each.path] = each
-        elif isinstance(each, AddFile):
-            adds[each.path] = each
+    for action in actions:
+        if isinstance(action, RemoveFile):
+            removes[action.path] = action
+        elif isinstance(action, AddFile):
+            adds[action.path] = action
     return {path: Change(path, removes.get(path), adds.get(path)) for path in {**removes, **adds}}
 
 
@@ -52,8 +52,8 @@ def may_hold_copies(winner: WinningCommit) -> bool:
     file, or says that it copied no row, holds no copies.
     """
     changes = changes_of(winner.actions).values()
-    removed = any(each.add is None for each in changes)
-    added = any(each.remove is None for each in changes)
+    removed = any(change.add is None for change in changes)
+    added = any(change.remove is None for change in changes)
     if not (removed and added):
         return False
     metrics = winner.info.operation_metrics or {}

@@ -267,8 +267,8 @@ def _proof(current: Operation, winner: Operation, table: RecordedTable | None) -
         return None
     if table is not None and winner.actions is not None:
         mine = _conditioned(table, current.conditions)
-        files = (each for each in winner.actions if isinstance(each, AddFile | RemoveFile))
-        if not any(_may_hold(mine, each, table) for each in files):
+        files = (action for action in winner.actions if isinstance(action, AddFile | RemoveFile))
+        if not any(_may_hold(mine, file, table) for file in files):
             why = "no file that it added or removed can hold a row of the condition"
             return _Proof(why, is_of_files=True)
     partition_columns = table.partition_columns if table is not None else ()

@@ -53,6 +53,13 @@ def _cell(current: str, winner: str, setting: Setting) -> Cell:
     return Cell(
         current,
         winner,
-        next((each for each in reversed(MATRIX_VERDICTS) if each in verdicts), Verdict.NEVER),
+        next(
+            (
+                matrix_verdict
+                for matrix_verdict in reversed(MATRIX_VERDICTS)
+                if matrix_verdict in verdicts
+            ),
+            Verdict.NEVER,
+        ),
         tuple(sorted(set(names))),
     )

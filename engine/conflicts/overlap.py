@@ -50,4 +50,4 @@ class Overlap:
     def unresolved_removes(self) -> tuple[RemoveFile, ...]:
         """The winner's removes that rows did not settle."""
         settled = self.evidence.resolved_removes
-        return tuple(each for each in self.winner.removes if each.path not in settled)
+        return tuple(remove for remove in self.winner.removes if remove.path not in settled)

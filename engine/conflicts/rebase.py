@@ -34,9 +34,9 @@ def restage(
     """Current as it is to be staged on the state after a winner that rows let it pass."""
     anew = row_resolution.restaged
     kept = tuple(
-        each
-        for each in current.actions
-        if not (isinstance(each, AddFile | RemoveFile) and each.path in anew)
+        action
+        for action in current.actions
+        if not (isinstance(action, AddFile | RemoveFile) and action.path in anew)
     )
     fresh = (file for each in anew.values() for file in (each.remove, each.add) if file)
     vectors = {path: rows for path, rows in pending.vectors.items() if path not in anew}
@@ -101,10 +101,10 @@ def refreshed(current: CurrentTransaction, winner: WinningCommit) -> CurrentTran
     touching a row.
     """
     latest = {add.path: add for add in winner.adds}
-    staged = {add.path for add in current.adds} | {each.path for each in current.removes}
+    staged = {add.path for add in current.adds} | {remove.path for remove in current.removes}
     if staged.isdisjoint(latest):
         return current
-    actions = tuple(_refreshed(each, latest) for each in current.actions)
+    actions = tuple(_refreshed(action, latest) for action in current.actions)
     return replace(current, actions=actions)
 
 

@@ -83,7 +83,7 @@ def unexplained_snapshots(
     commits: Sequence[WinningCommit], table: RecordedTable
 ) -> Iterator[UnexplainedSnapshot]:
     """The snapshots of a WriteSerializable history that never existed in its serial order."""
-    ordered = sorted(commits, key=lambda each: each.version)
+    ordered = sorted(commits, key=lambda commit: commit.version)
     for position, append in enumerate(ordered):
         if not append.is_blind_append:
             continue
@@ -110,7 +110,7 @@ def as_current(
         operation=commit.operation,
         partition_columns=table.partition_columns,
         reads=reads,
-        read_files=frozenset(each.path for each in commit.removes) if reads else frozenset(),
+        read_files=frozenset(remove.path for remove in commit.removes) if reads else frozenset(),
         actions=commit.actions,
         txn_id=commit.info.txn_id,
     )

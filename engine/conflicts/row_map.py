@@ -122,7 +122,7 @@ def _by_row_ids(
     removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess
 ) -> RowMap | None:
     """The map by row ids, None unless the live rows before and after are the same ones."""
-    before = _numbered((file_of(each) for each in removes), rows)
+    before = _numbered((file_of(remove) for remove in removes), rows)
     after = _numbered(adds, rows)
     if before is None or after is None:
         return None
@@ -140,7 +140,7 @@ def _by_row_ids(
             chosen = own & (new_path_of[places] == target)
             parts.append(Segment(new_paths[target], row_of[chosen], new_row_of[places[chosen]]))
         segments[path] = tuple(parts)
-    return RowMap(segments, {each.path: each for each in adds}, "row ids")
+    return RowMap(segments, {add.path: add for add in adds}, "row ids")
 
 
 def _numbered(

@@ -136,6 +136,6 @@ def _spread(rows: BitMap64) -> tuple[int, ...]:
 def union(parts: Iterable[BitMap64]) -> BitMap64:
     """All rows of several sets."""
     rows = BitMap64()
-    for each in parts:
-        rows |= each
+    for part in parts:
+        rows |= part
     return rows

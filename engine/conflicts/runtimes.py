@@ -56,7 +56,7 @@ RUNTIMES = (
 
 def runtime_verdicts(table: Eligibility, *, clustered: bool) -> tuple[RuntimeVerdict, ...]:
     """For every runtime, whether a table takes part in row-level concurrency there."""
-    return tuple(_verdict(each, table, clustered=clustered) for each in RUNTIMES)
+    return tuple(_verdict(runtime, table, clustered=clustered) for runtime in RUNTIMES)
 
 
 def _verdict(runtime: Runtime, table: Eligibility, *, clustered: bool) -> RuntimeVerdict:

@@ -21,8 +21,8 @@ def changes_made(
 ) -> SideChanges:
     """What the actions change and add. `vectors` are those that are not written yet, by path."""
     changes = changes_of(actions).values()
-    there = [each for each in changes if each.remove is not None]
-    added = [each.add for each in changes if each.remove is None and each.add is not None]
+    there = [change for change in changes if change.remove is not None]
+    added = [change.add for change in changes if change.remove is None and change.add is not None]
     return SideChanges(
         files_changed=len(there),
         files_masked=sum(each.add is not None for each in there),
@@ -64,7 +64,7 @@ def files_touched(
     """
     changes = changes_of(actions)
     wanted = {each.path for each in shared}
-    touched = [_side_file(each, layout, vectors) for each in changes.values()]
+    touched = [_side_file(change, layout, vectors) for change in changes.values()]
     met = [each for each in touched if each.path in wanted]
     met += [
         SideFile(file.path, _seen(file.path in read_files), *layout.bounds(file))
@@ -118,8 +118,8 @@ def _in_order(file: SideFile) -> tuple[int, float, str, str]:
 
 def _total(counts: Iterable[int | None]) -> int | None:
     total = 0
-    for each in counts:
-        if each is None:
+    for count in counts:
+        if count is None:
             return None
-        total += each
+        total += count
     return total

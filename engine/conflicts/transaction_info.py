@@ -108,7 +108,7 @@ class CurrentTransaction:
     @cached_property
     def changes_terms(self) -> bool:
         """Whether it stages a `metaData` or a `protocol` action."""
-        return any(isinstance(each, Metadata | Protocol) for each in self.actions)
+        return any(isinstance(action, Metadata | Protocol) for action in self.actions)
 
     @cached_property
     def reads_nothing(self) -> bool:
@@ -143,7 +143,7 @@ class CurrentTransaction:
         """Its reads as SQL, None where it read nothing."""
         if self.read_whole_table:
             return "the whole table"
-        return " OR ".join(each.text for each in self.reads) or None
+        return " OR ".join(read.text for read in self.reads) or None
 
     @property
     def side(self) -> ConflictSide:
@@ -190,7 +190,7 @@ class WinningCommit:
     @cached_property
     def removed_paths(self) -> frozenset[str]:
         """The paths of the files it removed, those it added again among them."""
-        return frozenset(each.path for each in self.removes)
+        return frozenset(remove.path for remove in self.removes)
 
     @cached_property
     def protocol(self) -> Protocol | None:
@@ -229,7 +229,7 @@ class WinningCommit:
         files: tuple[AddFile | RemoveFile, ...] = (*self.adds, *self.removes)
         if self.info.operation in DATA_CHANGING_OPERATIONS:
             return bool(files)
-        return any(each.data_change for each in files)
+        return any(file.data_change for file in files)
 
     @property
     def operation(self) -> str:
@@ -256,10 +256,10 @@ class WinningCommit:
 def adds_files_only(actions: Iterable[Action]) -> bool:
     """Whether the file actions are new whole files alone, with no change of metadata beside them."""
     kinds = tuple(actions)
-    if any(isinstance(each, RemoveFile | AddCDCFile | Metadata | Protocol) for each in kinds):
+    if any(isinstance(kind, RemoveFile | AddCDCFile | Metadata | Protocol) for kind in kinds):
         return False
     adds = _of_kind(AddFile, kinds)
-    return bool(adds) and all(each.deletion_vector is None for each in adds)
+    return bool(adds) and all(add.deletion_vector is None for add in adds)
 
 
 def _recorded_predicate(info: CommitInfo) -> str | None:
@@ -268,4 +268,4 @@ def _recorded_predicate(info: CommitInfo) -> str | None:
 
 
 def _of_kind(kind: type[Kind], actions: Iterable[Action]) -> tuple[Kind, ...]:
-    return tuple(each for each in actions if isinstance(each, kind))
+    return tuple(action for action in actions if isinstance(action, kind))

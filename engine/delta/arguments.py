@@ -79,7 +79,7 @@ def refuse(what: str, objects: Iterable[object]) -> NoReturn:
     Raises:
         TypeError: always.
     """
-    shown = "".join(f" Found {each} with type {type(each)}" for each in objects)
+    shown = "".join(f" Found {object_} with type {type(object_)}" for object_ in objects)
     raise TypeError(what + shown)
 
 

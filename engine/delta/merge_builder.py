@@ -136,7 +136,7 @@ class DeltaMergeBuilder:
             RequestError: target and source have each other's names in the engine.
         """
         names = aliases_of(self._source)
-        if self._handle.alias.lower() == SOURCE or TARGET in {each.lower() for each in names}:
+        if self._handle.alias.lower() == SOURCE or TARGET in {name.lower() for name in names}:
             what = "The target cannot be called source, nor the source target."
             raise RequestError(what, "Choose other aliases.", field="alias")
         return names

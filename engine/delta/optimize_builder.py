@@ -76,13 +76,13 @@ class DeltaOptimizeBuilder:
         return optimize_frame(handle.spark, before.table_uri, metrics, result)
 
     def _condition(self, snapshot: Snapshot, columns: Sequence[str]) -> Expression | None:
-        partitions = [each.lower() for each in snapshot.partition_columns]
-        for each in columns:
-            if each.lower() in partitions:
-                what = f"{each} is a partition column."
+        partitions = [column.lower() for column in snapshot.partition_columns]
+        for column in columns:
+            if column.lower() in partitions:
+                what = f"{column} is a partition column."
                 raise ZOrderError(what, "Z-Ordering can only be performed on data columns")
-            if snapshot.schema.get(each) is None and "." not in each:
-                what = f"Z-Ordering column {each} does not exist in data schema."
+            if snapshot.schema.get(column) is None and "." not in column:
+                what = f"Z-Ordering column {column} does not exist in data schema."
                 raise ZOrderError(what, "Name one that is there.")
         if not self._where:
             return None
@@ -101,9 +101,9 @@ def _metrics(
 ) -> dict[str, Any]:
     """What the commits of an OPTIMIZE did, under delta-spark's names."""
     store = handle.table.store
-    actions = [each for v in result.versions for each in read_commit(store, v).actions]
-    added = [each for each in actions if isinstance(each, AddFile)]
-    removed = [each for each in actions if isinstance(each, RemoveFile)]
+    actions = [action for v in result.versions for action in read_commit(store, v).actions]
+    added = [action for action in actions if isinstance(action, AddFile)]
+    removed = [action for action in actions if isinstance(action, RemoveFile)]
     sizes = {add.path: add for add in considered}
     gone = [sizes[each.path] for each in removed if each.path in sizes]
     partitions = {tuple(sorted((each.partition_values or {}).items())) for each in added}
@@ -125,7 +125,7 @@ def _metrics(
         "totalScheduledTasks": 0,
         "deletionVectorStats": {
             "numDeletionVectorsRemoved": len(vectors),
-            "numDeletionVectorRowsRemoved": sum(each.cardinality for each in vectors),
+            "numDeletionVectorRowsRemoved": sum(vector.cardinality for vector in vectors),
         },
     }
     if ordered and added:

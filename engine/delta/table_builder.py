@@ -94,9 +94,9 @@ class DeltaTableBuilder(Generic[_Table]):
     ) -> "DeltaTableBuilder[_Table]":
         """The columns of a schema."""
         if isinstance(cols, list):
-            for each in cols:
-                if type(each) is not T.StructField:
-                    refuse("Column in existing schema must be StructField.", [each])
+            for col in cols:
+                if type(col) is not T.StructField:
+                    refuse("Column in existing schema must be StructField.", [col])
             cols = T.StructType(cols)
         if type(cols) is not T.StructType:
             refuse("Schema must be StructType or a list of StructField.", [cols])

@@ -80,7 +80,7 @@ def arrow_type(data_type: DataType) -> pa.DataType:  # noqa: RET503
         case MapType(key, value):
             return pa.map_(arrow_type(key), arrow_type(value))
         case StructType(fields):
-            return pa.struct([pa.field(each.name, arrow_type(each.type)) for each in fields])
+            return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in fields])
         case _ if data_type in _ARROW:
             return _ARROW[data_type]
         case _:
@@ -227,13 +227,13 @@ _CONVERSIONS: tuple[tuple[_Applies, Callable[[Value, DataType, DataType], Value]
 
 def rowwise(function: Callable[..., Any], arguments: list[Value], target: pa.DataType) -> Value:
     """A Python function over values, null where an argument is null."""
-    if all(isinstance(each, pa.Scalar) for each in arguments):
-        values = [each.as_py() for each in arguments]
+    if all(isinstance(argument, pa.Scalar) for argument in arguments):
+        values = [argument.as_py() for argument in arguments]
         return pa.scalar(None if None in values else function(*values), target)
-    length = next(len(each) for each in arguments if not isinstance(each, pa.Scalar))
+    length = next(len(argument) for argument in arguments if not isinstance(argument, pa.Scalar))
     columns = [
-        [each.as_py()] * length if isinstance(each, pa.Scalar) else each.to_pylist()
-        for each in arguments
+        [argument.as_py()] * length if isinstance(argument, pa.Scalar) else argument.to_pylist()
+        for argument in arguments
     ]
     return pa.array(
         [None if None in row else function(*row) for row in zip(*columns, strict=True)], target

@@ -27,16 +27,16 @@ def together(values: list[Value], types: list[DataType]) -> tuple[list[Value], D
     if isinstance(common, DecimalType):
         if _overflows(types):
             inexact("a comparison of decimals beyond 38 digits")
-        return [pc.cast(each, _EXACT) for each in values], common
+        return [pc.cast(value, _EXACT) for value in values], common
     return [convert(v, t, common) for v, t in zip(values, types, strict=True)], common
 
 
 def _overflows(types: list[DataType]) -> bool:
-    decimals = [each for each in types if isinstance(each, DecimalType)]
-    whole = max(each.precision - each.scale for each in decimals)
-    if any(each in INTEGRALS for each in types):
+    decimals = [type_ for type_ in types if isinstance(type_, DecimalType)]
+    whole = max(decimal.precision - decimal.scale for decimal in decimals)
+    if any(type_ in INTEGRALS for type_ in types):
         whole = max(whole, 20)
-    return whole + max(each.scale for each in decimals) > 38
+    return whole + max(decimal.scale for decimal in decimals) > 38
 
 
 def equal(left: Value, right: Value, data_type: DataType) -> Value:
@@ -66,7 +66,7 @@ def _compare(test: Callable[[Value, Value, DataType], Value]) -> Operator:
 
 
 def _nulls_like(values: list[Value]) -> Value:
-    arrays = [each for each in values if not isinstance(each, pa.Scalar)]
+    arrays = [value for value in values if not isinstance(value, pa.Scalar)]
     return pa.nulls(len(arrays[0]), pa.bool_()) if arrays else pa.scalar(None, pa.bool_())
 
 
@@ -86,11 +86,11 @@ def _in(values: list[Value], types: list[DataType], _: DataType) -> Value:
         return _nulls_like(values)
     if len(options) > 8 and common not in FLOATS and all(isinstance(o, pa.Scalar) for o in options):
         return _in_set(operand, options)
-    return reduce(pc.or_kleene, [equal(operand, each, common) for each in options])
+    return reduce(pc.or_kleene, [equal(operand, option, common) for option in options])
 
 
 def _in_set(operand: Value, options: list[Value]) -> Value:
-    known = [each for each in options if each.is_valid]
+    known = [option for option in options if option.is_valid]
     found = pc.is_in(operand, value_set=pa.array([each.as_py() for each in known], operand.type))
     unknown = pc.is_null(operand)
     if len(known) < len(options):
@@ -128,8 +128,8 @@ def _decimal_arithmetic(
     types: list[DataType],
     result: DecimalType,
 ) -> Value:
-    scales = [each.scale if isinstance(each, DecimalType) else 0 for each in types]
-    digits = [each.precision if isinstance(each, DecimalType) else 20 for each in types]
+    scales = [type_.scale if isinstance(type_, DecimalType) else 0 for type_ in types]
+    digits = [type_.precision if isinstance(type_, DecimalType) else 20 for type_ in types]
     if sum(digits) > 37 or result.precision == 38:
         inexact("decimal arithmetic near 38 digits")
     wide = [
@@ -188,7 +188,7 @@ def _like(*, ignore_case: bool) -> Operator:
     def run(values: list[Value], types: list[DataType], _: DataType) -> Value:
         if VOID in types:
             return _nulls_like(values)
-        if not all(isinstance(each, pa.Scalar) for each in values[1:]):
+        if not all(isinstance(value, pa.Scalar) for value in values[1:]):
             inexact("LIKE with a pattern that is not a literal")
         escape = values[2].as_py() if len(values) == 3 else "\\"
         if values[1].as_py() is None:

@@ -32,7 +32,7 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
     if function is None:
         what = f"The function {name[:100]} is not allowed in an expression."
         raise ExpressionError(what, remedy_for(name), position=position)
-    if function.name in {"and", "or"} and all(_is_boolean(each) for each in arguments):
+    if function.name in {"and", "or"} and all(_is_boolean(argument) for argument in arguments):
         return conjunction(arguments) if function.name == "and" else disjunction(arguments)
     if function.name in {"+", "-"} and _moves_a_date(arguments):
         return call("date_add" if function.name == "+" else "date_sub", arguments, position)
@@ -41,14 +41,14 @@ def call(name: str, arguments: Sequence[Expression], position: int | None = None
         raise ExpressionError(what, "Check its arguments.", position=position)
     if function.name in _COMPARISONS:
         arguments = _padded(arguments)
-    types = [each.type for each in arguments]
+    types = [argument.type for argument in arguments]
     mismatch = function.mismatch(types)
     if mismatch:
         raise _type_error(function.name, types[mismatch[0]], mismatch[1], position)
     _check_cost(function.name, arguments, position)
     result = function.result(_narrowed(function.name, arguments, types))
     if result is None:
-        shown = ", ".join(sql_name(each) for each in types[:5])
+        shown = ", ".join(sql_name(type_) for type_ in types[:5])
         what = f"{function.name} cannot bring {shown} together."
         raise ExpressionError(what, "Cast one side to the type of the other.", position=position)
     return Call(function.name, tuple(arguments), result)
@@ -66,9 +66,9 @@ def cast(
 
 def _padded(arguments: Sequence[Expression]) -> Sequence[Expression]:
     """Beside a CHAR column, literals and shorter CHAR columns are filled up with spaces, as in Spark."""
-    lengths = [each.char_length for each in arguments if isinstance(each, Column)]
+    lengths = [argument.char_length for argument in arguments if isinstance(argument, Column)]
     length = max(lengths, default=0)
-    return [_filled_up(each, length) for each in arguments] if length else arguments
+    return [_filled_up(argument, length) for argument in arguments] if length else arguments
 
 
 def _filled_up(argument: Expression, length: int) -> Expression:
@@ -94,9 +94,9 @@ def _narrowed(
     name: str, arguments: Sequence[Expression], types: Sequence[DataType]
 ) -> Sequence[DataType]:
     """Beside a decimal an integer literal has as many digits as are written, as in Spark."""
-    if name not in ARITHMETIC or not any(isinstance(each, DecimalType) for each in types):
+    if name not in ARITHMETIC or not any(isinstance(type_, DecimalType) for type_ in types):
         return types
-    return [_digits(each) for each in arguments]
+    return [_digits(argument) for argument in arguments]
 
 
 def _digits(argument: Expression) -> DataType:
@@ -123,12 +123,12 @@ def _check_growth(name: str, arguments: Sequence[Expression], position: int | No
             raise ExpressionError(what, remedy, position=position)
     if name in GROWING and any(
         isinstance(node, Call) and node.function in GROWING
-        for each in arguments
-        for node in walk(each)
+        for argument in arguments
+        for node in walk(argument)
     ):
         what = f"{name} inside {name} can grow without bound."
         raise ExpressionError(what, "Use it once.", position=position)
-    if name in GROWING and any(_is_long(each) for each in arguments):
+    if name in GROWING and any(_is_long(argument) for argument in arguments):
         what = f"A text in {name} is longer than {MAX_REPLACEMENT} characters."
         raise ExpressionError(what, remedy, position=position)
 

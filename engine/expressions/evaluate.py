@@ -37,7 +37,7 @@ def evaluate_arrow(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
     """
     target = arrow_type(expression.type)
     batches = table.to_batches() or [_empty_batch(table.schema)]
-    chunks = [_rows(_attempt(expression, each), each.num_rows, target) for each in batches]
+    chunks = [_rows(_attempt(expression, batch), batch.num_rows, target) for batch in batches]
     return pa.chunked_array(chunks, target)
 
 
@@ -49,7 +49,7 @@ def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> boo
     """
     columns = {each.path[0]: each for each in walk(expression) if isinstance(each, Column)}
     missing = [name for name in columns if name not in values]
-    if missing or any(len(each.path) > 1 for each in columns.values()):
+    if missing or any(len(column.path) > 1 for column in columns.values()):
         inexact("a condition over other columns than the partition's")
     arrays = {
         name: pa.array([values[name]], arrow_type(each.type)) for name, each in columns.items()
@@ -79,8 +79,8 @@ def _value(expression: Expression, batch: pa.RecordBatch) -> Value:  # noqa: RET
         case Column():
             return _column(expression, batch)
         case Call(function, arguments, data_type):
-            values = [_value(each, batch) for each in arguments]
-            return _apply(function, values, [each.type for each in arguments], data_type)
+            values = [_value(argument, batch) for argument in arguments]
+            return _apply(function, values, [argument.type for argument in arguments], data_type)
         case Subquery():
             inexact("a subquery")
         case SparkExpression(text=text):

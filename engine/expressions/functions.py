@@ -127,7 +127,7 @@ def _divided(types: Sequence[DataType]) -> DataType | None:
 
 def _decimal(types: Sequence[DataType], operator: str) -> DataType | None:
     """Spark's result type of decimal arithmetic; None where it is not decimal arithmetic."""
-    if not any(isinstance(each, DecimalType) for each in types):
+    if not any(isinstance(type_, DecimalType) for type_ in types):
         return None
     one, other = as_decimal(types[0]), as_decimal(types[1])
     if one is None or other is None:
@@ -182,7 +182,7 @@ def _branches(types: Sequence[DataType]) -> DataType | None:
 
 def _case(types: Sequence[DataType]) -> DataType | None:
     pairs = len(types) // 2 * 2
-    if any(each not in {BOOLEAN, VOID} for each in types[0:pairs:2]):
+    if any(type_ not in {BOOLEAN, VOID} for type_ in types[0:pairs:2]):
         return None
     return common_type([*types[1:pairs:2], *types[pairs:]])
 

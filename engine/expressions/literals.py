@@ -123,7 +123,7 @@ def parse_date(text: str) -> date | None:
     if rest and rest[0] not in "T ":
         return None
     try:
-        return date(*(int(each) for each in found.groups()))
+        return date(*(int(group) for group in found.groups()))
     except ValueError:
         return None
 
@@ -146,7 +146,7 @@ def _moment(day: re.Match[str], rest: str, *, zone: bool) -> datetime | None:
     time = _TIME.match(rest)
     hour, minute, second, fraction = time.groups() if time else ("0", "0", "0", None)
     micros = int((fraction or "0").ljust(6, "0")[:6])
-    year, month, number = (int(each) for each in day.groups())
+    year, month, number = (int(group) for group in day.groups())
     naive = datetime(year, month, number, int(hour), int(minute), int(second or 0), micros)  # noqa: DTZ001
     zone_text = rest[time.end() :].strip() if time else rest
     if not zone:

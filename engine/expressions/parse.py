@@ -63,7 +63,7 @@ def parse_expression(
     if not tokens:
         what = "The expression is empty."
         raise ExpressionError(what, "Write one.", position=0)
-    if any(each.after_comment for each in tokens):
+    if any(token.after_comment for token in tokens):
         what = "A comment is not allowed in an expression."
         raise ExpressionError(what, "Remove it.", position=_comment_at(text))
     grammar = Grammar(tokens, Scope.of(schema), moments(now_ms), nested)

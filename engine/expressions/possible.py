@@ -95,14 +95,14 @@ def _guarded(test: Test) -> Test:
         try:
             return test(files)
         except _ERRORS:
-            return [ANY] if len(files) == 1 else [run([each])[0] for each in files]
+            return [ANY] if len(files) == 1 else [run([file])[0] for file in files]
 
     return run
 
 
 def _all(parts: Sequence[Test]) -> Test:
     def run(files: Files) -> Sequence[Outcomes]:
-        found = [each(files) for each in parts]
+        found = [part(files) for part in parts]
         return [reduce(_and, row) for row in zip(*found, strict=True)]
 
     return run
@@ -132,10 +132,10 @@ def _as_range(found: Outcomes) -> Range:
 
 def _operands(arguments: Sequence[Expression], columns: Columns) -> list[Read] | None:
     """Readers of the operands in the type they are compared in; None where there is no order."""
-    target = common_type([each.type for each in arguments])
+    target = common_type([argument.type for argument in arguments])
     if target is None or is_complex(target):
         return None
-    return [_cast(each, target, columns) for each in arguments]
+    return [_cast(argument, target, columns) for argument in arguments]
 
 
 def _cast(argument: Expression, target: DataType, columns: Columns) -> Read:
@@ -220,20 +220,20 @@ def _null_safe_equal(arguments: Sequence[Expression], columns: Columns) -> Test:
 def _in(arguments: Sequence[Expression], columns: Columns) -> Test:
     """Any of the equalities, where each would be compared in the type all of them are."""
     operand, *options = arguments
-    together = common_type([each.type for each in arguments])
-    pairwise = all(common_type([operand.type, each.type]) == together for each in options)
+    together = common_type([argument.type for argument in arguments])
+    pairwise = all(common_type([operand.type, option.type]) == together for option in options)
     if (
         together is None
         or not pairwise
         or not options
-        or any(isinstance(each, Subquery) for each in options)
+        or any(isinstance(option, Subquery) for option in options)
     ):
         return _any
-    if all(isinstance(each, Literal) for each in options):
-        constants = [_cast(each, together, columns)([None])[0] for each in options]
+    if all(isinstance(option, Literal) for option in options):
+        constants = [_cast(option, together, columns)([None])[0] for option in options]
         if all(each.known and not each.nan for each in constants):
             return _in_constants(_cast(operand, together, columns), constants)
-    return _inverse(_all([_inverse(_TESTS["="]((operand, each), columns)) for each in options]))
+    return _inverse(_all([_inverse(_TESTS["="]((operand, option), columns)) for option in options]))
 
 
 def _in_constants(value: Read, constants: Sequence[Range]) -> Test:
@@ -307,12 +307,14 @@ _BOOLEAN_CALLS = frozenset({*_TESTS, "and", "or", "not"})
 
 def _call(call: Call, columns: Columns) -> Read:
     readers = [
-        None if isinstance(each, Literal) else compiled_value(each, columns)
-        for each in call.arguments
+        None if isinstance(argument, Literal) else compiled_value(argument, columns)
+        for argument in call.arguments
     ]
 
     def run(files: Files) -> Sequence[Range]:
-        columns_of_ranges = [repeat(None) if each is None else each(files) for each in readers]
+        columns_of_ranges = [
+            repeat(None) if reader is None else reader(files) for reader in readers
+        ]
         rows = [row for _, *row in zip(files, *columns_of_ranges, strict=False)]
         return evaluated_calls(call, rows)
 

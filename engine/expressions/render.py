@@ -90,12 +90,12 @@ def _character(each: str) -> str:
 
 def _column(column: Column) -> str:
     parts = (column.relation, *column.path) if column.relation else column.path
-    return ".".join(quote_name(each) for each in parts)
+    return ".".join(quote_name(part) for part in parts)
 
 
 def _call(call: Call) -> str:
     name, arguments = call.function, call.arguments
-    operands = [_operand(each) for each in arguments]
+    operands = [_operand(argument) for argument in arguments]
     if name in {"and", "or"}:
         return f" {name.upper()} ".join(operands)
     if name in _INFIX and len(operands) == 2:
@@ -103,7 +103,7 @@ def _call(call: Call) -> str:
     special = _special(call, operands)
     if special is not None:
         return special
-    return f"{name}({', '.join(to_sql(each) for each in arguments)})"
+    return f"{name}({', '.join(to_sql(argument) for argument in arguments)})"
 
 
 def _special(call: Call, operands: list[str]) -> str | None:  # noqa: C901, PLR0911, PLR0912
@@ -144,11 +144,11 @@ def _in_list(call: Call) -> str:
     first = call.arguments[1]
     if isinstance(first, Subquery):
         return to_sql(first)
-    return f"({', '.join(to_sql(each) for each in call.arguments[1:])})"
+    return f"({', '.join(to_sql(argument) for argument in call.arguments[1:])})"
 
 
 def _case(call: Call) -> str:
-    parts = [to_sql(each) for each in call.arguments]
+    parts = [to_sql(argument) for argument in call.arguments]
     pairs = len(parts) // 2 * 2
     whens = [f"WHEN {parts[i]} THEN {parts[i + 1]}" for i in range(0, pairs, 2)]
     ending = [f"ELSE {parts[-1]}"] if len(parts) > pairs else []

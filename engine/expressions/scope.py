@@ -67,18 +67,19 @@ class Scope:
         if len(path) < 2:
             return []
         hits = [
-            _column(each, path[1:])
-            for each in self.relations
-            if path[0].lower() in {name.lower() for name in (*each.names, each.side) if name}
+            _column(relation, path[1:])
+            for relation in self.relations
+            if path[0].lower()
+            in {name.lower() for name in (*relation.names, relation.side) if name}
         ]
         return [each for each in hits if each]
 
     def _unqualified(self, path: Sequence[str]) -> list[Column]:
-        hits = [_column(each, path) for each in self.relations]
+        hits = [_column(relation, path) for relation in self.relations]
         return [each for each in hits if each]
 
     def _unknown(self, path: Sequence[str], position: int | None) -> UnknownColumnError:
-        names = [name for each in self.relations for name in each.schema.names]
+        names = [name for relation in self.relations for name in relation.schema.names]
         close = get_close_matches(path[-1], _likely(path[-1], names), n=1, cutoff=0.6)
         shown = ", ".join(names[:20]) + (" …" if len(names) > 20 else "")
         hint = f"Did you mean {close[0]}?" if close else f"The columns are {shown}."

@@ -77,7 +77,7 @@ def relations_of(expression: Expression) -> set[str]:
 def replaced(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """The expression with `change` of each of its leaves in their place."""
     if isinstance(expression, Call):
-        arguments = tuple(replaced(each, change) for each in expression.arguments)
+        arguments = tuple(replaced(argument, change) for argument in expression.arguments)
         return Call(expression.function, arguments, expression.type)
     return change(expression)
 
@@ -92,7 +92,9 @@ def without_relation(expression: Expression) -> Expression:
 def split_conjuncts(expression: Expression) -> tuple[Expression, ...]:
     """The parts that top-level ANDs join."""
     if isinstance(expression, Call) and expression.function == "and":
-        return tuple(part for each in expression.arguments for part in split_conjuncts(each))
+        return tuple(
+            part for argument in expression.arguments for part in split_conjuncts(argument)
+        )
     return (expression,)
 
 
@@ -108,9 +110,9 @@ def disjunction(parts: Iterable[Expression]) -> Expression:
 
 def _joined(operator: str, parts: Iterable[Expression]) -> Expression:
     flat: list[Expression] = []
-    for each in parts:
-        same = isinstance(each, Call) and each.function == operator
-        flat.extend(each.arguments if isinstance(each, Call) and same else (each,))
+    for part in parts:
+        same = isinstance(part, Call) and part.function == operator
+        flat.extend(part.arguments if isinstance(part, Call) and same else (part,))
     if not flat:
         return TRUE
     return flat[0] if len(flat) == 1 else Call(operator, tuple(flat), BOOLEAN)

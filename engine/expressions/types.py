@@ -85,8 +85,8 @@ def adjusted(precision: int, scale: int) -> DecimalType:
 def common_type(types: Iterable[DataType]) -> DataType | None:
     """The type that values of all these types are compared in; None where there is none."""
     result: DataType = VOID
-    for each in types:
-        found = _common(result, each)
+    for type_ in types:
+        found = _common(result, type_)
         if found is None:
             return None
         result = found

@@ -150,21 +150,21 @@ def _partitions(metadata: TableMetadata) -> list[tuple[int, str]]:
     """What manifests hold of each file's partition; they cannot be carried over to another layout."""
     schema = metadata.schema()
     fields = metadata.spec().fields
-    return [(each.source_id, str(schema.find_type(each.source_id))) for each in fields]
+    return [(field.source_id, str(schema.find_type(field.source_id))) for field in fields]
 
 
 def _evolved(base: TableMetadata, source: _Source) -> TableMetadata:
     """The metadata under the table's schema of now, without the snapshots that are no longer kept."""
     updates: list[TableUpdate] = []
     wanted = iceberg_schema(source.schema)
-    known = [each for each in base.schemas if each.as_struct() == wanted.as_struct()]
+    known = [schema for schema in base.schemas if schema.as_struct() == wanted.as_struct()]
     if known and known[-1].schema_id != base.current_schema_id:
         updates.append(_current(known[-1].schema_id))
     elif not known:
-        number = max(each.schema_id for each in base.schemas) + 1
+        number = max(schema.schema_id for schema in base.schemas) + 1
         new = iceberg_schema(source.schema, number)
         updates += [AddSchemaUpdate(schema=new), _current(-1)]
-    old = [each.snapshot_id for each in base.snapshots[:-KEPT_SNAPSHOTS]]
+    old = [snapshot.snapshot_id for snapshot in base.snapshots[:-KEPT_SNAPSHOTS]]
     if old:
         updates.append(RemoveSnapshotsUpdate.model_validate({"snapshot-ids": old}))
     spec = partition_spec(source.schema, source.state.metadata.partition_columns)

@@ -85,7 +85,9 @@ def data_file(add: AddFile, shape: FileShape) -> DataFile:
         content=DataFileContent.DATA,
         file_path=shape.uri(add.path),
         file_format=FileFormat.PARQUET,
-        partition=Record(*(_partition(add.partition_values, each) for each in shape.partitions)),
+        partition=Record(
+            *(_partition(add.partition_values, partition) for partition in shape.partitions)
+        ),
         record_count=rows,
         file_size_in_bytes=add.size,
         value_counts=dict.fromkeys(nulls, rows),

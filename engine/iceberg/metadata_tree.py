@@ -122,7 +122,7 @@ def _path(number: int) -> str:
 
 def by_path(files: Iterable[DataFile]) -> dict[str, Any]:
     """Data files by where they are."""
-    return {each.file_path: each for each in files}
+    return {file.file_path: file for file in files}
 
 
 class StoreIO(FileIO):

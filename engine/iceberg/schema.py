@@ -126,7 +126,7 @@ def _type(data_type: DataType, ids: Mapping[str, int], path: str) -> IcebergType
         case PrimitiveType() | DecimalType():
             return _plain_type(data_type)
         case StructType(fields):
-            return IcebergStruct(*(_field(each) for each in fields))
+            return IcebergStruct(*(_field(field) for field in fields))
         case ArrayType(element, contains_null):
             return ListType(
                 element_id=_below(ids, f"{path}.element"),

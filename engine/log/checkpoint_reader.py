@@ -78,10 +78,12 @@ def read_checkpoint(store: Store, checkpoint: Checkpoint) -> CheckpointContent:
             of one subject.
     """
     content = _Part()
-    paths = [each.path for each in checkpoint.files]
+    paths = [file.path for file in checkpoint.files]
     for part in _read_all(store, paths):
         _extend(content, part)
-    sidecars = [_sidecar_path(store, each) for each in content.actions if isinstance(each, Sidecar)]
+    sidecars = [
+        _sidecar_path(store, action) for action in content.actions if isinstance(action, Sidecar)
+    ]
     for part in _read_all(store, list(dict.fromkeys(sidecars))):
         _extend(content, part)
     return _reconciled(content, paths[0])

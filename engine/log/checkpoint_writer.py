@@ -150,7 +150,7 @@ def _write_v2(
         *state.set_transactions.values(),
         *state.domains.values(),
     ]
-    data = "".join(f"{encode(each)}\n" for each in actions).encode()
+    data = "".join(f"{encode(action)}\n" for action in actions).encode()
     path = v2_checkpoint_path(state.version, "json")
     store.put_if_absent(path, data)
     count = len(actions) + rows.num_rows
@@ -221,8 +221,8 @@ def _small_columns(state: TableState) -> dict[str, pa.Array]:
     metadata = {**_fields(state.metadata), "format": _fields(state.metadata.format)}
     metadata["configuration"] = list(state.metadata.configuration.items())
     metadata["format"]["options"] = list(state.metadata.format.options.items())
-    transactions = [_fields(each) for each in state.set_transactions.values()]
-    domains = [_fields(each) for each in state.domains.values()]
+    transactions = [_fields(set_transaction) for set_transaction in state.set_transactions.values()]
+    domains = [_fields(domain) for domain in state.domains.values()]
     return {
         "protocol": pa.array([_fields(state.protocol)], _PROTOCOL),
         "metaData": pa.array([metadata], _METADATA),

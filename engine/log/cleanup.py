@@ -49,7 +49,7 @@ def clean_log(
         store.delete(each.path)
     if not expired:
         return []
-    left = [each for each in files if each not in expired]
+    left = [file for file in files if file not in expired]
     sidecars = _unused_sidecars(store, left, min(cutoff_ms, now_ms - surely_ms(DAY_MS)))
     for path in sidecars:
         store.delete(path)
@@ -77,7 +77,7 @@ def _before(files: Sequence[LogFile], keep_from: int, protected_before: int = 0)
     if keep_from < protected_before:
         return []
     return sorted(
-        (each for each in files if each.version < keep_from),
+        (file for file in files if file.version < keep_from),
         key=lambda each: (each.version, each.path),
     )
 
@@ -87,7 +87,7 @@ def _is_whole(store: Store, checkpoint: Checkpoint) -> bool:
         actions = read_checkpoint(store, checkpoint).actions
     except EngineError:
         return False
-    kinds = {type(each) for each in actions}
+    kinds = {type(action) for action in actions}
     return {Protocol, Metadata} <= kinds
 
 
@@ -116,7 +116,7 @@ def _unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> 
 
 
 def _sidecar_names(store: Store, checkpoint: Checkpoint) -> list[str]:
-    if all(each.name.kind is LogFileKind.CHECKPOINT_PART for each in checkpoint.files):
+    if all(file.name.kind is LogFileKind.CHECKPOINT_PART for file in checkpoint.files):
         return []
-    actions = [action for each in checkpoint.files for action in read_manifest(store, each.path)]
+    actions = [action for file in checkpoint.files for action in read_manifest(store, file.path)]
     return [each.path.rpartition("/")[2] for each in actions if isinstance(each, Sidecar)]

@@ -50,7 +50,7 @@ def read_commit(store: Store, version: int) -> Commit:
         msg = f"The log of {store.root} has no commit {version}."
         raise FileMissingError(msg)
     actions = tuple(iter_actions(store, path, status.size_bytes))
-    info = next((each for each in actions if isinstance(each, CommitInfo)), None)
+    info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     in_commit = info.in_commit_timestamp if info else None
     timestamp_ms = status.modified_ms if in_commit is None else in_commit
     return Commit(version, actions, info, timestamp_ms, status)
@@ -140,4 +140,4 @@ def _commit_info(line: bytes) -> CommitInfo | None:
 def list_versions(store: Store, from_version: int = 0) -> list[int]:
     """The versions whose commits the log holds, ascending."""
     files = list_log_files(store, from_version)
-    return [each.version for each in files if each.name.kind is LogFileKind.COMMIT]
+    return [file.version for file in files if file.name.kind is LogFileKind.COMMIT]

@@ -66,9 +66,9 @@ def reconciled(actions: Iterable[Action]) -> list[Action] | None:
 
 def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:
     """The commits up to a version, after the newest checkpoint and after any gap."""
-    checkpoints = [each.version for each in complete_checkpoints(files)]
-    after = max((each for each in checkpoints if each <= end_version), default=-1)
-    commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}
+    checkpoints = [checkpoint.version for checkpoint in complete_checkpoints(files)]
+    after = max((checkpoint for checkpoint in checkpoints if checkpoint <= end_version), default=-1)
+    commits = {file.version: file for file in files if file.name.kind is LogFileKind.COMMIT}
     window: list[LogFile] = []
     version = end_version
     while version > after and version in commits:

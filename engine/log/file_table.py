@@ -86,8 +86,8 @@ def _table(actions: Sequence[AddFile | RemoveFile], schema: pa.Schema) -> pa.Tab
 
 def _column(actions: Iterable[AddFile | RemoveFile], name: str) -> list[Any]:
     if name == "dv_id":
-        return [each.key[1] for each in actions]
-    values = [getattr(each, name) for each in actions]
+        return [action.key[1] for action in actions]
+    values = [getattr(action, name) for action in actions]
     if name in _MAPS:
         return [None if value is None else list(value.items()) for value in values]
     if name == "deletion_vector":

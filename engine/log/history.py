@@ -79,7 +79,7 @@ def _list_commits(store: Store, from_version: int) -> list[LogFile]:
     if not files and from_version <= 0:
         msg = f"There is no Delta table at {store.root}."
         raise TableNotFoundError(msg, "Check the location, or create the table.")
-    return [each for each in files if each.name.kind is LogFileKind.COMMIT]
+    return [file for file in files if file.name.kind is LogFileKind.COMMIT]
 
 
 def commit_timestamp_ms(store: Store, state: TableState) -> int:
@@ -146,7 +146,7 @@ def file_times(files: Sequence[LogFile]) -> dict[int, int]:
     )
     raw: dict[int, int] = {}
     for kind in reversed(kinds):
-        raw |= {each.version: each.status.modified_ms for each in files if each.name.kind is kind}
+        raw |= {file.version: file.status.modified_ms for file in files if file.name.kind is kind}
     times: dict[int, int] = {}
     latest: int | None = None
     for version in sorted(raw):

@@ -46,7 +46,7 @@ def parsed_statistics(
     The number of rows is in it where no column has any, too: deletion vectors and row ids ask for it.
     """
     columns = indexed_columns(metadata, properties)
-    batches = [_statistics(each.to_pylist(), columns) for each in _iter_batches(stats)]
+    batches = [_statistics(batch.to_pylist(), columns) for batch in _iter_batches(stats)]
     return pa.concat_arrays(batches) if batches else _statistics([], columns)
 
 
@@ -55,10 +55,10 @@ def parsed_partition_values(values: pa.ChunkedArray, metadata: Metadata) -> pa.A
     mode = mapping_mode(metadata.configuration)
     schema = parse_schema(metadata.schema_string)
     fields = [each for name in metadata.partition_columns if (each := schema.get(name))]
-    fields = [each for each in fields if _is_plain(each.type)]
+    fields = [field for field in fields if _is_plain(field.type)]
     if not fields:
         return None
-    names = [physical_name(each, mode) for each in fields]
+    names = [physical_name(field, mode) for field in fields]
     columns = [
         _partition_column(values, name, each.type) for name, each in zip(names, fields, strict=True)
     ]
@@ -77,7 +77,7 @@ def indexed_columns(metadata: Metadata, properties: TableProperties) -> StructTy
     choice = _Choice(mode, wanted, left if left >= 0 else 2**31)
     partitions = {name.lower() for name in metadata.partition_columns}
     fields = parse_schema(metadata.schema_string)
-    return choice.of([each for each in fields if each.name.lower() not in partitions])
+    return choice.of([field for field in fields if field.name.lower() not in partitions])
 
 
 class _Choice:
@@ -90,16 +90,16 @@ class _Choice:
         return StructType(tuple(self._iter_kept(fields, inside)))
 
     def _iter_kept(self, fields: Sequence[StructField], inside: Path) -> Iterator[StructField]:
-        for each in fields:
-            path = (*inside, each.name)
-            kind: DataType = each.type
+        for field in fields:
+            path = (*inside, field.name)
+            kind: DataType = field.type
             if isinstance(kind, StructType):
                 kind = self.of(kind.fields, path)
                 if not kind.fields:
                     continue
             elif not self._takes(path):
                 continue
-            yield StructField(physical_name(each, self._mode), kind)
+            yield StructField(physical_name(field, self._mode), kind)
 
     def _takes(self, path: Path) -> bool:
         if self._wanted is not None:
@@ -109,8 +109,8 @@ class _Choice:
 
 
 def _parts(dotted: str) -> Iterator[str]:
-    for each in dotted.split("."):
-        yield from split_column_list(each)
+    for part in dotted.split("."):
+        yield from split_column_list(part)
 
 
 # --- statistics ---
@@ -159,12 +159,12 @@ def _under(rows: Sequence[Any], name: str) -> list[Any]:
 
 def _struct(rows: Sequence[Any], columns: StructType) -> pa.StructArray:
     arrays = []
-    for each in columns:
-        values = _under(rows, each.name)
-        if isinstance(each.type, StructType):
-            arrays.append(_struct(values, each.type))
+    for column in columns:
+        values = _under(rows, column.name)
+        if isinstance(column.type, StructType):
+            arrays.append(_struct(values, column.type))
         else:
-            arrays.append(_leaf(values, each.type))
+            arrays.append(_leaf(values, column.type))
     return pa.StructArray.from_arrays(arrays, names=list(columns.names))
 
 
@@ -174,7 +174,7 @@ def _leaf(values: Sequence[Any], data_type: DataType) -> pa.Array:
     if found is not None:
         return found
     clean = _decimal if isinstance(data_type, DecimalType) else _CLEANED[_name(data_type)]
-    return _typed([_cleaned(each, clean) for each in values], data_type)
+    return _typed([_cleaned(value, clean) for value in values], data_type)
 
 
 def _taken_whole(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
@@ -197,7 +197,7 @@ def _typed(values: Sequence[Any], data_type: DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
     except _FAILURES:
-        return pa.array([each if _fits(each, kind) else None for each in values], kind)
+        return pa.array([value if _fits(value, kind) else None for value in values], kind)
 
 
 def _fits(value: Any, kind: pa.DataType) -> bool:  # noqa: ANN401 - any value
@@ -229,11 +229,11 @@ def _counted(columns: StructType) -> StructType:
 
 def _mapped(columns: StructType, change: Callable[[DataType], DataType | None]) -> StructType:
     fields = []
-    for each in columns:
-        inner = each.type
+    for column in columns:
+        inner = column.type
         kind = _mapped(inner, change) if isinstance(inner, StructType) else change(inner)
         if kind is not None and (not isinstance(kind, StructType) or kind.fields):
-            fields.append(StructField(each.name, kind))
+            fields.append(StructField(column.name, kind))
     return StructType(tuple(fields))
 
 
@@ -302,7 +302,7 @@ def _is_plain(data_type: DataType) -> bool:
 
 def _partition_column(values: pa.ChunkedArray, name: str, data_type: DataType) -> pa.Array:
     """One partition column; each distinct text is parsed once."""
-    chunks = [pc.map_lookup(each, name, "first") for each in values.chunks]
+    chunks = [pc.map_lookup(chunk, name, "first") for chunk in values.chunks]
     encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
     distinct = [_parsed(text, data_type) for text in encoded.dictionary.to_pylist()]
     return partition_array(distinct, data_type).take(encoded.indices)

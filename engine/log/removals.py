@@ -34,7 +34,7 @@ def iter_removals(store: Store) -> Iterator[Removal]:
     """
     files = list_log_files(store)
     times = file_times(files)
-    commits = [each for each in files if each.name.kind is LogFileKind.COMMIT]
+    commits = [file for file in files if file.name.kind is LogFileKind.COMMIT]
     read = partial(_removals, store, times)
     with ThreadPoolExecutor(_READERS) as pool:
         for start in range(0, len(commits), _WINDOW):
@@ -48,12 +48,12 @@ def _removals(store: Store, times: Mapping[int, int], commit: LogFile) -> Sequen
         actions = list(iter_actions(store, commit.path, size_bytes, passed_over=_ADD))
     except FileMissingError:
         return ()  # cleaned away since it was listed
-    stamps = [each.in_commit_timestamp for each in actions if isinstance(each, CommitInfo)]
-    time_ms = next((each for each in stamps if each is not None), times[commit.version])
+    stamps = [action.in_commit_timestamp for action in actions if isinstance(action, CommitInfo)]
+    time_ms = next((stamp for stamp in stamps if stamp is not None), times[commit.version])
     return [
-        (each, max(_said_ms(each), time_ms))
-        for each in actions
-        if isinstance(each, RemoveFile | AddCDCFile)
+        (action, max(_said_ms(action), time_ms))
+        for action in actions
+        if isinstance(action, RemoveFile | AddCDCFile)
     ]
 
 

@@ -77,14 +77,18 @@ class LogSegment:
 
     def since(self, version: int) -> "LogSegment":
         """The segment without the commits up to a version that is known, and without its checkpoint."""
-        later = tuple(each for each in self.commits if each.version > version)
-        compactions = tuple(each for each in self.compactions if each.version > version)
+        later = tuple(commit for commit in self.commits if commit.version > version)
+        compactions = tuple(
+            compaction for compaction in self.compactions if compaction.version > version
+        )
         return LogSegment(self.version, None, later, compactions)
 
     def until(self, version: int) -> "LogSegment":
         """The segment of an earlier version, one that is not before the checkpoint."""
-        commits = tuple(each for each in self.commits if each.version <= version)
-        compactions = tuple(each for each in self.compactions if each.name.end_version <= version)
+        commits = tuple(commit for commit in self.commits if commit.version <= version)
+        compactions = tuple(
+            compaction for compaction in self.compactions if compaction.name.end_version <= version
+        )
         return LogSegment(version, self.checkpoint, commits, compactions)
 
 
@@ -143,7 +147,7 @@ def _listed(store: Store, version: int | None, checkpoint_before: int | None) ->
     hint = read_hint(store) if checkpoint_before is None else None
     if hint is not None and (version is None or hint <= version):
         files = list_log_files(store, hint)
-        if any(each.version == hint for each in complete_checkpoints(files)):
+        if any(checkpoint.version == hint for checkpoint in complete_checkpoints(files)):
             return _segment(store, files, version, None)
     files = list_log_files(store)
     if not files:
@@ -156,8 +160,8 @@ def newer_segment(files: Sequence[LogFile], version: int) -> LogSegment | None:
 
     None if they do not follow it without a gap: then only `list_segment` can tell.
     """
-    commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}
-    newest = max((each.version for each in files if each.name.kind in STATES), default=-1)
+    commits = {file.version: file for file in files if file.name.kind is LogFileKind.COMMIT}
+    newest = max((file.version for file in files if file.name.kind in STATES), default=-1)
     if newest < version or any(v not in commits for v in range(version + 1, newest + 1)):
         return None
     later = tuple(commits[v] for v in range(version + 1, newest + 1))
@@ -180,31 +184,31 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
     """The complete checkpoints; of several for one version, a classic one first."""
     kinds = (LogFileKind.CHECKPOINT, LogFileKind.CHECKPOINT_V2)
     found = {
-        each.version: Checkpoint(each.version, (each,))
-        for each in files
-        if each.name.kind is kinds[1]
+        file.version: Checkpoint(file.version, (file,))
+        for file in files
+        if file.name.kind is kinds[1]
     }
     parts: dict[tuple[int, int], dict[int, LogFile]] = {}
-    for each in files:
-        if each.name.kind is LogFileKind.CHECKPOINT_PART:
-            parts.setdefault((each.version, each.name.parts), {})[each.name.part] = each
+    for file in files:
+        if file.name.kind is LogFileKind.CHECKPOINT_PART:
+            parts.setdefault((file.version, file.name.parts), {})[file.name.part] = file
     for (version, count), present in parts.items():
         if count == len(present) and set(present) == set(range(1, count + 1)):
             found[version] = Checkpoint(version, tuple(present[n] for n in sorted(present)))
     found |= {
-        each.version: Checkpoint(each.version, (each,))
-        for each in files
-        if each.name.kind is kinds[0]
+        file.version: Checkpoint(file.version, (file,))
+        for file in files
+        if file.name.kind is kinds[0]
     }
     return list(found.values())
 
 
 def earliest_version(files: Sequence[LogFile]) -> int | None:
     """The first version that these files can rebuild: commit 0, or the first complete checkpoint."""
-    commits = [each.version for each in files if each.name.kind is LogFileKind.COMMIT]
+    commits = [file.version for file in files if file.name.kind is LogFileKind.COMMIT]
     if commits and commits[0] == 0:
         return 0
-    return min((each.version for each in complete_checkpoints(files)), default=None)
+    return min((checkpoint.version for checkpoint in complete_checkpoints(files)), default=None)
 
 
 def read_hint(store: Store) -> int | None:
@@ -221,7 +225,7 @@ def read_hint(store: Store) -> int | None:
 def _segment(
     store: Store, files: list[LogFile], version: int | None, checkpoint_before: int | None
 ) -> LogSegment:
-    newest = max((each.version for each in files if _makes_version(each)), default=-1)
+    newest = max((file.version for file in files if _makes_version(file)), default=-1)
     complete = complete_checkpoints(files)
     newest = max([newest, *(each.version for each in complete)])
     if newest < 0:
@@ -234,7 +238,7 @@ def _segment(
     usable = [each for each in complete if each.version < limit]
     checkpoint = max(usable, key=lambda each: each.version, default=None)
     first = 0 if checkpoint is None else checkpoint.version + 1
-    commits = {each.version: each for each in files if each.name.kind is LogFileKind.COMMIT}
+    commits = {file.version: file for file in files if file.name.kind is LogFileKind.COMMIT}
     needed = range(first, wanted + 1)
     if any(each not in commits for each in needed):
         if version is not None and checkpoint is None and 0 not in commits and complete:
@@ -249,16 +253,16 @@ def _segment(
     return LogSegment(wanted, checkpoint, chosen, compactions, commits.get(wanted))
 
 
-def _makes_version(each: LogFile) -> bool:
-    return each.name.kind is LogFileKind.COMMIT
+def _makes_version(file: LogFile) -> bool:
+    return file.name.kind is LogFileKind.COMMIT
 
 
 def _compactions(files: Iterable[LogFile], after: int, until: int) -> tuple[LogFile, ...]:
     return tuple(
-        each
-        for each in files
-        if each.name.kind is LogFileKind.COMPACTED
-        and after < each.version <= each.name.end_version <= until
+        file
+        for file in files
+        if file.name.kind is LogFileKind.COMPACTED
+        and after < file.version <= file.name.end_version <= until
     )
 
 

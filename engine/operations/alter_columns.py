@@ -211,8 +211,8 @@ def _with_moved(configuration: Mapping[str, str], moved: Mapping[str, str]) -> d
 def _moved(names: Sequence[str], moved: Mapping[str, str]) -> list[str]:
     """The names as they are now, those that are gone left out."""
     for old, new in moved.items():
-        names = [_renamed(each, old, new) for each in names]
-    return [each for each in names if each]
+        names = [_renamed(name, old, new) for name in names]
+    return [name for name in names if name]
 
 
 def _renamed(name: str, old: str, new: str) -> str:

@@ -150,11 +150,11 @@ def _written_to(execution: Execution, versions: Iterable[int]) -> set[Partition]
     found: set[Partition] = set()
     for version in versions:
         actions = read_commit(execution.table.store, version).actions
-        old = {each.path for each in actions if isinstance(each, RemoveFile)}
+        old = {action.path for action in actions if isinstance(action, RemoveFile)}
         found.update(
-            _partition(each.partition_values)
-            for each in actions
-            if isinstance(each, AddFile) and each.path not in old
+            _partition(action.partition_values)
+            for action in actions
+            if isinstance(action, AddFile) and action.path not in old
         )
     return found
 
@@ -167,7 +167,7 @@ def _condition(snapshot: Snapshot, partitions: Collection[Partition]) -> str | N
     """These partitions as a condition; None, which is all, where they take too many words."""
     if not snapshot.partition_columns:
         return None
-    trees = [_conjunction(snapshot, dict(each)) for each in partitions]
+    trees = [_conjunction(snapshot, dict(partition)) for partition in partitions]
     text = to_sql(call("or", trees) if len(trees) > 1 else trees[0])
     return text if len(text) <= _MAX_CHARACTERS else None
 

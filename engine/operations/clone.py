@@ -66,7 +66,7 @@ class _Change:
     @property
     def copied(self) -> list[AddFile]:
         """The files that come whose data is copied: a new deletion vector alone is not."""
-        paths = {quote(each.path, safe=PATH_SAFE) for each in self.copies}
+        paths = {quote(copy.path, safe=PATH_SAFE) for copy in self.copies}
         return [add for add in self.added if add.path in paths]
 
 
@@ -150,7 +150,7 @@ def _change(source: Snapshot, current: Snapshot | None, now_ms: int, *, deep: bo
         files = [copied_file(source, add) for add in source.add_files()]
     else:
         files = [CopiedFile(shared_file(source, add), ()) for add in source.add_files()]
-    adds = [each.add for each in files]
+    adds = [file.add for file in files]
     change = _replacing(source, current, adds) if current else _new(source, adds, now_ms)
     return replace(change, copies=_needed(files, change.added, current)) if deep else change
 
@@ -164,7 +164,7 @@ def _needed(
         root = current.table_uri
         known.update(path for add in current.add_files() for path in paths_of(root, add))
     coming = {add.key for add in added}
-    wanted = {copy.path: copy for each in files if each.add.key in coming for copy in each.copies}
+    wanted = {copy.path: copy for file in files if file.add.key in coming for copy in file.copies}
     return [copy for path, copy in wanted.items() if path not in known]
 
 
@@ -240,7 +240,11 @@ def _configuration(source: Snapshot, own: Mapping[str, str]) -> dict[str, str]:
 
 def _without_protection(protocol: Protocol) -> Protocol:
     """Checkpoints that may not go are those of the source's history."""
-    features = [each for each in protocol.writer_features or () if each != _PROTECTION]
+    features = [
+        writer_feature
+        for writer_feature in protocol.writer_features or ()
+        if writer_feature != _PROTECTION
+    ]
     if protocol.writer_features is None:
         return protocol
     return msgspec.structs.replace(protocol, writer_features=features)

@@ -103,7 +103,7 @@ def _write(
         if len(columns) > 1:
             frame = along_zorder(frame, columns, rows)
             columns = [column(CURVE)]
-        partitions = [column(each.name) for each in table.partition_fields]
+        partitions = [column(partition_field.name) for partition_field in table.partition_fields]
         ordered = frame.repartitionByRange(pieces, *partitions, *columns)
         ordered = ordered.sortWithinPartitions(*partitions, *columns)
         written = write(ordered, table, data_change=False, keep_row_ids=kept, ordered=True)

@@ -75,7 +75,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
     schema = _schema(execution.spark, store, files, conversion.partitions)
     names = conversion.partitions.names
     actions = first_actions(schema, names, (), conversion.properties, now_ms=execution.now_ms)
-    metadata = next(each for each in actions if isinstance(each, Metadata))
+    metadata = next(action for action in actions if isinstance(action, Metadata))
     table = TableFiles(
         store.root,
         parse_schema(metadata.schema_string),
@@ -85,7 +85,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
     with ThreadPoolExecutor(_THREADS) as pool:
         adds = list(pool.map(lambda file: _add(store, table, file, conversion.partitions), files))
     txn = OptimisticTransaction(execution.table, None, clock=execution.table.clock)
-    txn.stage(*(each for each in actions if not isinstance(each, CommitInfo)), *adds)
+    txn.stage(*(action for action in actions if not isinstance(action, CommitInfo)), *adds)
     parameters = {
         "numFiles": len(adds),
         "partitionedBy": list(names),
@@ -109,11 +109,13 @@ def _schema(
     check_file_system(spark, store.root)
     reader = spark.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
     frame = reader.option("__globPaths__", "false").parquet(
-        *[spark_path(store.root, each.path) for each in files]
+        *[spark_path(store.root, file.path) for file in files]
     )
     own = {name.lower() for name in partitions.names}
     columns = from_spark_schema(frame.schema)
-    return StructType((*(each for each in columns if each.name.lower() not in own), *partitions))
+    return StructType(
+        (*(column for column in columns if column.name.lower() not in own), *partitions)
+    )
 
 
 def _add(store: Store, table: TableFiles, file: FileStatus, partitions: StructType) -> AddFile:

@@ -85,7 +85,7 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
         rows, terms = numbered(execution, _terms(actions), rows)
         written = write_rows(execution, terms, rows)
         actions = [terms.metadata if isinstance(a, Metadata) else a for a in actions]
-    txn.stage(*[each for each in actions if each != snapshot.protocol])
+    txn.stage(*[action for action in actions if action != snapshot.protocol])
     if snapshot.clustering_columns and not command.clustering_columns:
         domain = snapshot.domains[CLUSTERING_DOMAIN]
         txn.stage(msgspec.structs.replace(domain, removed=True))
@@ -129,15 +129,15 @@ def _first(command: Create, execution: Execution, rows: SourceRows | None) -> li
     for each in schema or ():
         check_default_type(each)
     described = [
-        msgspec.structs.replace(each, description=command.description)
-        if isinstance(each, Metadata) and command.description
-        else each
-        for each in actions
+        msgspec.structs.replace(action, description=command.description)
+        if isinstance(action, Metadata) and command.description
+        else action
+        for action in actions
     ]
     return [each for each in described if not isinstance(each, CommitInfo)]
 
 
 def _terms(actions: list[Action]) -> Terms:
-    metadata = next(each for each in actions if isinstance(each, Metadata))
-    protocol = next(each for each in actions if isinstance(each, Protocol))
+    metadata = next(action for action in actions if isinstance(action, Metadata))
+    protocol = next(action for action in actions if isinstance(action, Protocol))
     return Terms(metadata, protocol)

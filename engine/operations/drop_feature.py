@@ -129,7 +129,11 @@ def _vector_tombstones(snapshot: Snapshot) -> Iterator[RemoveFile]:
     """
     known = set(snapshot.state.tombstones.column("path").to_pylist())
     for place in sorted(
-        {place for each in _with_vectors(snapshot) for place in _file_of(each, snapshot)}
+        {
+            place
+            for with_vector in _with_vectors(snapshot)
+            for place in _file_of(with_vector, snapshot)
+        }
     ):
         if place not in known:
             yield RemoveFile(path=place, data_change=False)
@@ -189,7 +193,7 @@ def _last_trace(snapshot: Snapshot, name: str) -> int | None:
     first = earliest_version(files) or 0
     versions = list_versions(store, first)
     if name == "v2Checkpoint":
-        own = [each.version for each in files if each.name.kind is LogFileKind.CHECKPOINT_V2]
+        own = [file.version for file in files if file.name.kind is LogFileKind.CHECKPOINT_V2]
         return max(own, default=None)
     if name == _PROTECTION:
         guarded = [each for each in versions if each < protected_before(snapshot)]
@@ -197,7 +201,7 @@ def _last_trace(snapshot: Snapshot, name: str) -> int | None:
     for version in reversed(versions):
         if version > first or first == 0:
             actions = read_commit(store, version).actions
-            if any(speaks_of(each, name) for each in actions):
+            if any(speaks_of(action, name) for action in actions):
                 return version
     return first if use_of(load_snapshot(store, first), name) is not None else None
 

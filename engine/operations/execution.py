@@ -202,12 +202,14 @@ class Execution:
     def wrote(self, files: Iterable[AddFile | AddCDCFile]) -> None:
         """Data files that this run wrote: they go if it fails."""
         root = self.table.store.root
-        self._fresh.extend(resolve_log_path(root, each.path).path for each in files)
+        self._fresh.extend(resolve_log_path(root, file.path).path for file in files)
 
     def wrote_vectors(self, vectors: Iterable[DeletionVectorDescriptor | None]) -> None:
         """Deletion vectors that this run wrote: their files go if it fails."""
         root = self.table.store.root
-        kept = {locate(root, each).path for each in vectors if each and each.storage_type == "u"}
+        kept = {
+            locate(root, vector).path for vector in vectors if vector and vector.storage_type == "u"
+        }
         self._fresh.extend(sorted(kept))
 
     def commit(
@@ -301,9 +303,9 @@ class Execution:
         root = self.table.store.root
         named = {
             path
-            for each in actions
-            if isinstance(each, AddFile | AddCDCFile)
-            for path in paths_of(root, each)
+            for action in actions
+            if isinstance(action, AddFile | AddCDCFile)
+            for path in paths_of(root, action)
         }
         self._fresh = [path for path in self._fresh if path not in named]
         self._remove_staged()

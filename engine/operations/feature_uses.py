@@ -53,7 +53,7 @@ def _metadata_needs(metadata: Metadata, feature: str) -> bool:
         schema = parse_schema(metadata.schema_string) if metadata.schema_string else StructType()
     except InvalidSchemaError:
         return True
-    if feature in _WIDENING and any(TYPE_CHANGES in each.metadata for each in _fields(schema)):
+    if feature in _WIDENING and any(TYPE_CHANGES in field.metadata for field in _fields(schema)):
         return True
     return feature in required_features(schema, metadata.configuration)
 
@@ -87,9 +87,9 @@ def _constraints(snapshot: Snapshot) -> Use | None:
 
 def _invariants(snapshot: Snapshot) -> Use | None:
     names = [
-        each.name
-        for each in _fields(snapshot.schema)
-        if not each.nullable or "delta.invariants" in each.metadata
+        field.name
+        for field in _fields(snapshot.schema)
+        if not field.nullable or "delta.invariants" in field.metadata
     ]
     what = f"there are columns with NOT NULL or another invariant: {_few(names)}"
     return Use(what, "Let them be null first.") if names else None
@@ -158,7 +158,7 @@ def _v2_checkpoints(snapshot: Snapshot) -> Use | None:
 def _widening(snapshot: Snapshot) -> Use | None:
     if snapshot.properties.enable_type_widening:
         return _property_use("delta.enableTypeWidening")
-    names = [each.name for each in _fields(snapshot.schema) if TYPE_CHANGES in each.metadata]
+    names = [field.name for field in _fields(snapshot.schema) if TYPE_CHANGES in field.metadata]
     what = f"columns were widened, and files may hold their narrower types: {_few(names)}"
     return Use(what, "Load the rows into a new table.") if names else None
 
@@ -172,9 +172,9 @@ def _column_use(snapshot: Snapshot, feature: str) -> Use | None:
     if feature not in required_features(snapshot.schema, {}):
         return None
     names = [
-        each.name
-        for each in _fields(snapshot.schema)
-        if feature in required_features(StructType((each,)), {})
+        field.name
+        for field in _fields(snapshot.schema)
+        if feature in required_features(StructType((field,)), {})
     ]
     return Use(f"columns need it: {_few(names)}", "Drop these columns first.")
 

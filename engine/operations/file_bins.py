@@ -81,7 +81,7 @@ def has_many_deleted(add: AddFile) -> bool:
 def _bins(files: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
     group: list[tuple[int, AddFile]] = []
     total = 0
-    for order, add in sorted(files, key=lambda each: (each[1].size, each[0])):
+    for order, add in sorted(files, key=lambda file: (file[1].size, file[0])):
         if group and total + add.size > rule.target_size_bytes:
             yield from _worth(group, rule)
             group, total = [], 0

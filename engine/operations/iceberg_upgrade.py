@@ -48,12 +48,12 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
     results = [_set(execution, "upgrade", wanted, "REORG TABLE UPGRADE UNIFORM")]
     results += _rewritten(execution)
     results.append(_set(execution, "uniform", {_FORMATS_KEY: "iceberg"}, "SET TBLPROPERTIES"))
-    done = [each for each in results if each.versions]
+    done = [result for result in results if result.versions]
     newest = execution.table.snapshot()
     refresh_iceberg(newest.store, newest.state, execution.now_ms, newest.allowed_roots)
     if not done:
         return OperationResult(message="Iceberg clients can read the table already.")
-    rewritten = [each for each in results[1:-1] if each.versions]
+    rewritten = [result for result in results[1:-1] if result.versions]
     return combined(done, dict(rewritten[-1].metrics) if rewritten else {})
 
 

@@ -158,8 +158,8 @@ def _begin(
     analysed = command.analysed(
         terms.schema, incoming.schema, now_ms=execution.now_ms, tables=tables.schema
     )
-    for each in analysed.clauses:
-        _check_clause(each, terms.schema)
+    for clause in analysed.clauses:
+        _check_clause(clause, terms.schema)
     analysed, frame = with_computed_source(analysed, incoming.frame)
     numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
     source = numbered.localCheckpoint(eager=True)
@@ -188,10 +188,10 @@ def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
 
 def _taken(command: Merge, source: StructType) -> StructType:
     """The source's columns that the target is to have: all where `*` is set, else those set by name."""
-    if any(each.action in {UPDATE_ALL, INSERT_ALL} for each in command.clauses):
+    if any(clause.action in {UPDATE_ALL, INSERT_ALL} for clause in command.clauses):
         return source
     alias = command.target_alias.lower()
-    paths = (column_path(key.lower()) for each in command.clauses for key in each.assignments)
+    paths = (column_path(key.lower()) for clause in command.clauses for key in clause.assignments)
     names = {path[-1] for path in paths if path[:-1] in {(), (alias,)}}
     return StructType(tuple(each for each in source if each.name.lower() in names))
 
@@ -336,10 +336,10 @@ def merge_parameters(merge: AnalysedMerge) -> dict[str, object]:
 
     def predicates(when: str) -> list[dict[str, str]]:
         found = []
-        for each in merge.clauses:
-            if each.when == when:
-                action = {"actionType": each.action.removesuffix("_all")}
-                condition = {"predicate": to_sql(each.condition)} if each.condition else {}
+        for clause in merge.clauses:
+            if clause.when == when:
+                action = {"actionType": clause.action.removesuffix("_all")}
+                condition = {"predicate": to_sql(clause.condition)} if clause.condition else {}
                 found.append({**condition, **action})
         return found
 

@@ -71,9 +71,9 @@ class MergeRows:
         """Whether a value of a row that is there is asked once: `with_values` computes it."""
         return any(
             is_asked_once(value)
-            for each in self.merge.clauses
-            if each.when != NOT_MATCHED
-            for value in each.assignments.values()
+            for clause in self.merge.clauses
+            if clause.when != NOT_MATCHED
+            for value in clause.assignments.values()
         )
 
     def clauses(self, when: str) -> list[tuple[int, AnalysedClause]]:
@@ -199,7 +199,7 @@ class MergeRows:
         values = list(clause.assignments.values())
         chosen = self.tables.prepared(chosen, values, column(CLAUSE) == number)
         fields = {path[0]: self.schema.get(path[0]) for path in clause.assignments}
-        given = StructType(tuple(each for each in fields.values() if each is not None))
+        given = StructType(tuple(field for field in fields.values() if field is not None))
         columns = [
             reshaped(self.tables.value(value), value.type, each.type).alias(each.name)
             for path, value in clause.assignments.items()

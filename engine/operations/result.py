@@ -48,8 +48,8 @@ class Plan:
             "size_bytes": self.size_bytes,
             "rows": self.rows,
             "files": [
-                {"path": each.path, "size_bytes": each.size_bytes, "reason": each.reason}
-                for each in self.files
+                {"path": file.path, "size_bytes": file.size_bytes, "reason": file.reason}
+                for file in self.files
             ],
             "running_writers": list(self.running_writers),
             **self.facts,
@@ -61,8 +61,8 @@ LISTED_FILES = 1000
 
 def plan_of(summary: str, files: list[PlannedFile], **facts: object) -> Plan:
     """A plan over files: all counted, the first listed."""
-    size = sum(each.size_bytes for each in files)
-    counts = [each.rows for each in files]
+    size = sum(file.size_bytes for file in files)
+    counts = [file.rows for file in files]
     rows = None if None in counts else sum(count or 0 for count in counts)
     return Plan(summary, tuple(files[:LISTED_FILES]), len(files), size, rows, facts=facts)
 

@@ -48,7 +48,7 @@ def inserted(new: Sequence[StructField], *, first: bool, after: str) -> Change:
     """Fields put in front, behind another, or last."""
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
-        names = [each.name.lower() for each in fields]
+        names = [field.name.lower() for field in fields]
         for each in new:
             if each.name.lower() in names:
                 msg = f"There is a column {each.name} already."

@@ -135,10 +135,12 @@ def _plan(plans: Sequence[tuple[StepEnd, Plan]]) -> Plan:
     summary = " ".join(f"Step {end.number}, {end.table}: {plan.summary}" for end, plan in plans)
     return Plan(
         summary,
-        tuple(each for _, plan in plans for each in plan.files)[:LISTED_FILES],
+        tuple(file for _, plan in plans for file in plan.files)[:LISTED_FILES],
         sum(plan.file_count for _, plan in plans),
         sum(plan.size_bytes for _, plan in plans),
         running_writers=tuple(
-            dict.fromkeys(each for _, plan in plans for each in plan.running_writers)
+            dict.fromkeys(
+                running_writer for _, plan in plans for running_writer in plan.running_writers
+            )
         ),
     )

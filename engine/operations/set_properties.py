@@ -253,7 +253,7 @@ def _check_files_fit(snapshot: Snapshot, configuration: Mapping[str, str]) -> No
 def _summary(actions: list[Action]) -> str:
     if not actions:
         return "Nothing would change."
-    upgraded = any(isinstance(each, Protocol) for each in actions)
-    changed = any(isinstance(each, Metadata) for each in actions)
+    upgraded = any(isinstance(action, Protocol) for action in actions)
+    changed = any(isinstance(action, Metadata) for action in actions)
     parts = ["the protocol would be upgraded"] * upgraded + ["the metadata would change"] * changed
     return f"{' and '.join(parts).capitalize()}; concurrent writes would fail."

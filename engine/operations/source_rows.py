@@ -99,8 +99,8 @@ def _of_query(
 
 
 def _check_names(names: Sequence[str]) -> None:
-    lowered = [each.lower() for each in names]
-    repeated = next((each for each in names if lowered.count(each.lower()) > 1), None)
+    lowered = [name.lower() for name in names]
+    repeated = next((name for name in names if lowered.count(name.lower()) > 1), None)
     if repeated is not None:
         msg = f"Two columns of the query are called {repeated}."
         raise RequestError(msg, "Give one another name with AS.", field="source")
@@ -201,7 +201,7 @@ def _typed(name: str, wanted: StructType | None, values: Sequence[Expression]) -
     known = wanted.get(name) if wanted is not None else None
     if known is not None:
         return StructField(known.name, known.type)
-    found = next((each.type for each in values if to_sql(each) != "NULL"), values[0].type)
+    found = next((value.type for value in values if to_sql(value) != "NULL"), values[0].type)
     return StructField(name, found)
 
 

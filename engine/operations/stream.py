@@ -97,7 +97,7 @@ class _Source:
         except (VersionNotFoundError, LogGapError):
             found = self._rebuilt(start.version)
         actions = read_commit(self.table.store, start.version).actions
-        if any(isinstance(each, Metadata) for each in actions):
+        if any(isinstance(action, Metadata) for action in actions):
             raise StreamLogCleanedError(self.table.uri, start.version - 1, start.version)
         return found
 

@@ -106,7 +106,7 @@ def _find(
     store = execution.table.store
     files = list(removed_in_log(store, removals, needs) if command.lite else store.list_all())
     starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]
-    oldest_ms = min((each for each in starts if each is not None), default=None)
+    oldest_ms = min((start for start in starts if start is not None), default=None)
     spare_from_ms = None if oldest_ms is None else oldest_ms - CLOCK_SLACK_MS
     return find_unneeded(files, needs, keep_from_ms, spare_from_ms)
 
@@ -135,9 +135,9 @@ def _delete(execution: Execution, doomed: Sequence[Unneeded], snapshot: Snapshot
 
 
 def _named_by(root: str, commit: Commit) -> Iterator[str]:
-    for each in commit.actions:
-        if isinstance(each, AddFile | AddCDCFile):
-            yield from paths_of(root, each)
+    for action in commit.actions:
+        if isinstance(action, AddFile | AddCDCFile):
+            yield from paths_of(root, action)
 
 
 def _log_start(
@@ -195,8 +195,8 @@ def _versions_lost(execution: Execution, snapshot: Snapshot, doomed: set[str]) -
             actions = read_commit(store, version).actions
         except FileMissingError:
             break
-        added = [each for each in actions if isinstance(each, AddFile)]
-        removed = [each for each in actions if isinstance(each, RemoveFile)]
+        added = [action for action in actions if isinstance(action, AddFile)]
+        removed = [action for action in actions if isinstance(action, RemoveFile)]
         missing -= {path for each in added for path in paths_of(store.root, each)}
         missing |= doomed & {path for each in removed for path in paths_of(store.root, each)}
     return sorted(lost)
@@ -205,9 +205,9 @@ def _versions_lost(execution: Execution, snapshot: Snapshot, doomed: set[str]) -
 def _ranges(versions: Sequence[int]) -> list[list[int]]:
     """[1, 2, 3, 7] as [[1, 3], [7, 7]]."""
     found: list[list[int]] = []
-    for each in versions:
-        if found and found[-1][1] == each - 1:
-            found[-1][1] = each
+    for version in versions:
+        if found and found[-1][1] == version - 1:
+            found[-1][1] = version
         else:
-            found.append([each, each])
+            found.append([version, version])
     return found

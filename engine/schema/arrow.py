@@ -54,7 +54,7 @@ def to_arrow_type(data_type: DataType) -> pa.DataType:
                 to_arrow_type(key), pa.field("value", to_arrow_type(value), value_contains_null)
             )
         case StructType(fields):
-            return pa.struct([_to_arrow_field(each) for each in fields])
+            return pa.struct([_to_arrow_field(field) for field in fields])
 
 
 def from_arrow_schema(schema: pa.Schema) -> StructType:

@@ -84,9 +84,9 @@ def assign_mapping(
 def _ids(data_type: DataType) -> list[int]:
     match data_type:
         case StructType(fields):
-            own = [found for each in fields if (found := field_id(each)) is not None]
-            own += [found for each in fields for found in nested_ids(each).values()]
-            return own + [found for each in fields for found in _ids(each.type)]
+            own = [found for field in fields if (found := field_id(field)) is not None]
+            own += [found for field in fields for found in nested_ids(field).values()]
+            return own + [found for field in fields for found in _ids(field.type)]
         case ArrayType(element, _):
             return _ids(element)
         case MapType(key, value, _):

@@ -128,7 +128,7 @@ def _laid_over(data_type: DataType, declared: DataType) -> DataType:
         case MapType(key, value, nulls), MapType(said_key, said_value):
             return MapType(_laid_over(key, said_key), _laid_over(value, said_value), nulls)
         case StructType(fields), StructType():
-            return StructType(tuple(_field_over(each, declared) for each in fields))
+            return StructType(tuple(_field_over(field, declared) for field in fields))
         case _:
             is_text = data_type == STRING and limit_of(declared)[1]
             return declared if is_text else data_type

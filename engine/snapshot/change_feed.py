@@ -65,9 +65,9 @@ def read_changes(table: ChangeSource, start: int, end: int | None = None) -> pa.
     first = table.snapshot(start)
     _check_columns(last, first.metadata, start)
     for commit in _commits(table, start, last.version, enabled=is_enabled(first)):
-        for each in commit.actions:
-            if isinstance(each, Metadata):
-                _check_columns(last, each, commit.version)
+        for action in commit.actions:
+            if isinstance(action, Metadata):
+                _check_columns(last, action, commit.version)
         parts.extend(_stamped(rows, commit) for rows in _changes(last, commit))
     return pa.concat_tables(parts)
 
@@ -126,7 +126,7 @@ def _enabled_after(action: object, *, before: bool) -> bool:
 
 def _changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:
     """The changed rows of a commit, with `_change_type`."""
-    told = [each for each in commit.actions if isinstance(each, AddCDCFile)]
+    told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if told:
         schema = StructType((*snapshot.schema, StructField(CHANGE_TYPE, STRING)))
         yield from (read_physical(snapshot, each, schema) for each in told)

@@ -38,13 +38,13 @@ def find_field(
     that is the name of another column.
     """
     identity = field_id(wanted)
-    if mode == "id" and identity is not None and any(_id_of(each) is not None for each in fields):
+    if mode == "id" and identity is not None and any(_id_of(field) is not None for field in fields):
         return next((i for i, each in enumerate(fields) if _id_of(each) == identity), None)
     name = physical_name(wanted, mode)
     exact = next((i for i, each in enumerate(fields) if each.name == name), None)
     if exact is not None:
         return exact
-    others = {physical_name(each, mode) for each in columns}
+    others = {physical_name(column, mode) for column in columns}
     return next(
         (
             i

@@ -155,7 +155,7 @@ def _matches(
 ) -> list[bool]:
     keys = [tuple(pairs or ()) for pairs in files["partition_values"].to_pylist()]
     values = {key: dict(key) for key in keys}
-    facts = [FileFacts(each, None) for each in values.values()]
+    facts = [FileFacts(value, None) for value in values.values()]
     by_partition = dict(zip(values, skipper.may_match_each(facts), strict=True))
     kept = [by_partition[key] for key in keys]
     if skipper.looks_at_data:
@@ -207,7 +207,7 @@ def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, An
 
 def deterministic_part(expression: Expression) -> Expression:
     """The condition without the conjuncts that may differ each time they are evaluated."""
-    return conjunction(each for each in split_conjuncts(expression) if is_deterministic(each))
+    return conjunction(part for part in split_conjuncts(expression) if is_deterministic(part))
 
 
 def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:
@@ -224,7 +224,7 @@ def _partition_reader(path: Sequence[str], data_type: DataType) -> Read:
             return [UNKNOWN] * len(files)
         (name,) = path
         values = (file.partition_values for file in files)
-        return [parsed(each[name]) if name in each else UNKNOWN for each in values]
+        return [parsed(value[name]) if name in value else UNKNOWN for value in values]
 
     return read
 

@@ -58,7 +58,7 @@ class LegacyTimes:
         moved, gone = pa.array(offsets - first, pa.int32()), array.is_null()
         if pa.types.is_map(array.type):
             parts = [each.slice(first, count) for each in (array.keys, array.items)]
-            keys, items = (self._corrected(each, int96=int96) for each in parts)
+            keys, items = (self._corrected(part, int96=int96) for part in parts)
             return pa.MapArray.from_arrays(moved, keys, items, type=array.type, mask=gone)
         values = self._corrected(array.values.slice(first, count), int96=int96)
         return pa.ListArray.from_arrays(moved, values, type=array.type, mask=gone)

@@ -27,9 +27,9 @@ def prune_partitions(
     """The files whose partition may match the condition."""
     fields = [each for name in partition_columns if (each := schema.get(name)) is not None]
     touched = {path[0].lower() for path in columns_of(condition)}
-    if files.num_rows == 0 or not touched & {each.name.lower() for each in fields}:
+    if files.num_rows == 0 or not touched & {field.name.lower() for field in fields}:
         return files
-    keys = [physical_name(each, mode) for each in fields]
+    keys = [physical_name(field, mode) for field in fields]
     columns = [_values_of(files.column("partition_values"), key) for key in keys]
     samples, partition_of = _numbered(columns)
     sampled = [column.take(samples).to_pylist() for column in columns]
@@ -50,7 +50,7 @@ def is_on_partitions_alone(condition: Expression, partition_columns: Sequence[st
 
 def _values_of(column: pa.ChunkedArray, key: str) -> pa.ChunkedArray:
     """The value that each map has for a key."""
-    chunks = [_lookup(each, key) for each in column.chunks]
+    chunks = [_lookup(chunk, key) for chunk in column.chunks]
     return pa.chunked_array(chunks, type=column.type.item_type)
 
 

@@ -42,9 +42,9 @@ def prune(table: Scannable, files: pa.Table, condition: Expression | None) -> pa
         files, condition, table.schema, table.partition_columns, table.mapping_mode
     )
     rest = [
-        each
-        for each in split_conjuncts(condition)
-        if not is_on_partitions_alone(each, table.partition_columns)
+        part
+        for part in split_conjuncts(condition)
+        if not is_on_partitions_alone(part, table.partition_columns)
     ]
     return _prune_by_statistics(table, left, rest)
 
@@ -54,10 +54,10 @@ def _prune_by_statistics(
 ) -> pa.Table:
     """Comparisons with constants first, since they are quick; then what is left to ask."""
     simple, others = [], []
-    for each in conjuncts:
-        comparison = as_comparison(each, table.schema, table.mapping_mode)
+    for part in conjuncts:
+        comparison = as_comparison(part, table.schema, table.mapping_mode)
         if comparison is None:
-            others.append(each)
+            others.append(part)
         else:
             simple.append(comparison)
     left = prune_by(files, simple) if simple else files
@@ -132,4 +132,6 @@ def _wanted(schema: StructType, columns: Sequence[str] | None) -> list[str]:
 
 def _empty(schema: StructType, names: list[str]) -> pa.Table:
     fields = [each for name in names if (each := schema.get(name)) is not None]
-    return pa.schema([pa.field(each.name, target_type(each.type)) for each in fields]).empty_table()
+    return pa.schema(
+        [pa.field(field.name, target_type(field.type)) for field in fields]
+    ).empty_table()

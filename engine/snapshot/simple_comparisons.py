@@ -75,9 +75,9 @@ def as_comparison(condition: Expression, schema: StructType, mode: str) -> Compa
 
 def prune_by(files: pa.Table, comparisons: Sequence[Comparison]) -> pa.Table:
     """The files whose statistics leave every comparison possible."""
-    names = list(dict.fromkeys(each.name for each in comparisons))
+    names = list(dict.fromkeys(comparison.name for comparison in comparisons))
     decode = _decoder(names)
-    placed = [(f"f{names.index(each.name)}", each) for each in comparisons]
+    placed = [(f"f{names.index(comparison.name)}", comparison) for comparison in comparisons]
     keep = np.ones(files.num_rows, dtype=bool)
     texts = (text for chunk in files.column("stats").chunks for text in chunk.to_pylist())
     for row, text in enumerate(texts):
@@ -131,8 +131,8 @@ def _compared(
     field = schema.get(column.path[0])
     if field is None or "__COLLATIONS" in field.metadata:
         return None
-    constants = tuple(_constant(each, field.type) for each in values)
-    if not constants or any(each is None for each in constants):
+    constants = tuple(_constant(value, field.type) for value in values)
+    if not constants or any(constant is None for constant in constants):
         return None
     return Comparison(physical_name(field, mode), field.type, operator, constants)
 

@@ -282,7 +282,7 @@ def _logical(path: tuple[str, ...], schema: StructType, mode: str) -> list[str]:
     inside: Any = schema
     for part in path:
         fields: Iterable[StructField] = inside if isinstance(inside, StructType) else ()
-        found = next((each for each in fields if physical_name(each, mode) == part), None)
+        found = next((field for field in fields if physical_name(field, mode) == part), None)
         names.append(part if found is None else found.name)
         inside = None if found is None else found.type
     return names

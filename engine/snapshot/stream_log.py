@@ -217,7 +217,12 @@ class StreamLog:
         before = self._metadata_before(start)
         for version in range(start.version + start.initial, self.terms.version + 1):
             after = next(
-                (each for each in self._commit(version).actions if isinstance(each, Metadata)), None
+                (
+                    action
+                    for action in self._commit(version).actions
+                    if isinstance(action, Metadata)
+                ),
+                None,
             )
             if after is None or not after.schema_string:  # who says none says it later
                 continue
@@ -284,7 +289,7 @@ class StreamLog:
             SourceReplacedError: it is not.
         """
         tips = (each for each in (self.terms.tip, self._last_read) if each is not None)
-        if any(is_replaced(self.store, each) for each in tips):
+        if any(is_replaced(self.store, tip) for tip in tips):
             raise self._replaced()
 
     def _check_reached(self, start: Position) -> None:
@@ -307,11 +312,11 @@ class StreamLog:
 
     def _checked(self, commit: Commit) -> list[AddFile]:
         """The files that a version gives to the stream, once nothing speaks against it."""
-        for each in commit.actions:
-            if isinstance(each, Metadata):
-                self._check_metadata(commit.version, each)
-            elif isinstance(each, Protocol):
-                check_readable(self.store.root, each)
+        for action in commit.actions:
+            if isinstance(action, Metadata):
+                self._check_metadata(commit.version, action)
+            elif isinstance(action, Protocol):
+                check_readable(self.store.root, action)
         adds = [a for a in commit.actions if isinstance(a, AddFile) and a.data_change]
         removed = [a for a in commit.actions if isinstance(a, RemoveFile) and a.data_change]
         if not removed:
@@ -349,7 +354,7 @@ class StreamLog:
     def _changed(
         self, version: int, changes: list[MetadataChange], remedy: str
     ) -> SourceSchemaChangedError:
-        texts = [each.text for each in changes]
+        texts = [change.text for change in changes]
         return SourceSchemaChangedError(self.store.root, version, texts, remedy)
 
     def _cleaned(self, version: int) -> StreamLogCleanedError:

@@ -106,9 +106,9 @@ def operator_call(column: ToColumn, function: str, arguments: tuple[Node, ...]) 
     if function not in {"and", "or"}:
         return Applied(column, function, arguments)
     flat: list[Node] = []
-    for each in arguments:
-        same = isinstance(each, Applied) and each.function == function
-        flat.extend(each.arguments if isinstance(each, Applied) and same else (each,))
+    for argument in arguments:
+        same = isinstance(argument, Applied) and argument.function == function
+        flat.extend(argument.arguments if isinstance(argument, Applied) and same else (argument,))
     return Applied(column, function, tuple(flat))
 
 

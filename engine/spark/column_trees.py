@@ -111,7 +111,7 @@ class _Trees:
         self._moments = moments(now_ms)
         self._hopeless: set[int] = set()
         self._ambiguous = any(
-            ", " in name for each in scope.relations for name in each.schema.names
+            ", " in name for relation in scope.relations for name in relation.schema.names
         )
 
     def of_text(self, text: str) -> Expression:
@@ -136,7 +136,7 @@ class _Trees:
         if isinstance(node, Text):
             node = split_text(node)
         if isinstance(node, Applied) and node.function in _SPLIT:
-            parts = [self._tree(each) for each in node.arguments]
+            parts = [self._tree(argument) for argument in node.arguments]
             parts = self._with_read_texts(node, parts)
             try:
                 return self._checked(build.call(node.function, parts))
@@ -183,7 +183,7 @@ class _Trees:
     def _call(self, node: Applied) -> Expression:
         if not node.arguments and node.function in FOLDED:
             return self._moment(node.function)
-        arguments = [self._strict(each) for each in node.arguments]
+        arguments = [self._strict(argument) for argument in node.arguments]
         if node.function == "get" and isinstance(arguments[1], Literal):
             return self._inside(arguments[0], arguments[1])
         return self._checked(build.call(node.function, arguments))
@@ -217,14 +217,14 @@ class _Trees:
 
     def _checked(self, tree: Expression) -> Expression:
         if not self._frames.has_engine_terms and isinstance(tree, Call):
-            types = [each.type for each in tree.arguments]
+            types = [argument.type for argument in tree.arguments]
             compares = tree.function in COMPARISONS or tree.function == "in"
             if not (tree.function in _PLAIN_FUNCTIONS or (compares and _compare_alike(types))):
                 raise _SparkAloneError
         return tree
 
     def _of_frame(self, node: Attribute) -> Expression:
-        sides = {each.side: each for each in self._scope.relations}
+        sides = {relation.side: relation for relation in self._scope.relations}
         source, target = self._frames.source, self._frames.of_target
         if source is not None and "source" in sides and _has(source, node):
             return Scope((sides["source"],)).resolve([node.name])
@@ -265,19 +265,19 @@ class _Trees:
             if frame is None:
                 raise
             return frozenset({"source"}), frame
-        for some in ((), *((each,) for each in relations if len(relations) > 1)):
+        for some in ((), *((relation,) for relation in relations if len(relations) > 1)):
             try:
                 return frozenset(each.side for each in some), self._over(column, some)
             except AnalysisException:
                 continue
-        return frozenset(each.side for each in relations), whole
+        return frozenset(relation.side for relation in relations), whole
 
     def _over(self, column: Column, relations: Sequence[Relation]) -> DataFrame:
         return _resolved(no_rows(self._frames.session, relations), column)
 
     def _over_source_frame(self, column: Column) -> DataFrame | None:
         """The column over the source as only its own frame knows it; None where it does not."""
-        has_source = any(each.side == "source" for each in self._scope.relations)
+        has_source = any(relation.side == "source" for relation in self._scope.relations)
         if self._frames.source is None or not has_source:
             return None
         try:
@@ -320,7 +320,7 @@ def _evaluated(session: SparkSession, column: Column) -> Literal | None:
 
 def _compare_alike(types: Sequence[DataType]) -> bool:
     """Whether values of these types are compared without a cast that settings decide about."""
-    known = {each for each in types if each != VOID}
+    known = {type_ for type_ in types if type_ != VOID}
     return all(map(is_numeric, known)) or len(known) <= 1
 
 

@@ -178,7 +178,7 @@ def _source_names(job: CompactionJob, file: pa.Schema) -> list[str | None]:
     Columns of row ids go by their names alone: older files have them without an id.
     """
     fields, columns = list(file), job.target.schema
-    modes = ("none" if each.name in job.row_columns else job.mapping_mode for each in columns)
+    modes = ("none" if column.name in job.row_columns else job.mapping_mode for column in columns)
     places = (
         find_field(fields, each, mode, columns) for each, mode in zip(columns, modes, strict=True)
     )

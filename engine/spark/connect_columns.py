@@ -66,7 +66,7 @@ def _node(whole: Column, tree: Any) -> Node:  # noqa: ANN401 - Connect's express
     if read is None:
         return Unknown(column, may_be_random(str(tree)))
     children = getattr(tree, "children", ())
-    return read(column, tree, tuple(_node(whole, each) for each in children))
+    return read(column, tree, tuple(_node(whole, child) for child in children))
 
 
 def _name(column: ToColumn, tree: Any, _children: tuple[Node, ...]) -> Node:  # noqa: ANN401

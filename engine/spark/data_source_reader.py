@@ -94,8 +94,8 @@ class LakeReader(DataSourceReader):
         if self._snapshot is None:
             return []
         kept = self._snapshot.add_files()
-        for each in self._conditions:
-            found = {add.path for add in self._snapshot.add_files(each)}
+        for condition in self._conditions:
+            found = {add.path for add in self._snapshot.add_files(condition)}
             kept = [add for add in kept if add.path in found]
         return partitions_of(kept)
 
@@ -105,11 +105,11 @@ class LakeReader(DataSourceReader):
 
     def _push(self, filters: list[Filter]) -> Iterator[Filter]:
         """Files are pruned by filters, rows are left to Spark: every filter is given back."""
-        for each in filters:
-            condition = to_condition(each, self._shape.schema)
+        for filter_ in filters:
+            condition = to_condition(filter_, self._shape.schema)
             if condition is not None:
                 self._conditions.append(condition)
-            yield each
+            yield filter_
 
 
 class PruningLakeReader(LakeReader):

@@ -111,7 +111,7 @@ class LakeSink(DataSourceStreamArrowWriter):
         """Remove what tasks wrote before another one failed."""
         if has_failed_tasks(messages):
             store = open_store(self._options.uri, self._options.storage_options)
-            discard_write(store, {each.write_id for each in stages_of(messages)})
+            discard_write(store, {stage.write_id for stage in stages_of(messages)})
 
 
 def commit_batch(

@@ -275,7 +275,7 @@ def _engine_errors() -> dict[str, type[EngineError]]:
 
 def _of_row_check(causes: Iterable[Cause]) -> EngineError | None:
     """What `engine.spark.row_checks` found."""
-    report = next((named[1] for each in causes if (named := _ROW_REPORT.search(each.text))), None)
+    report = next((named[1] for cause in causes if (named := _ROW_REPORT.search(cause.text))), None)
     if report is None:
         return None
     try:

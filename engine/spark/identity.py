@@ -33,9 +33,11 @@ def check_explicit(schema: StructType, given: StructType) -> None:
     Raises:
         RequestError: such a column is among the data.
     """
-    for each in identity_columns(schema):
-        if given.get(each.name) is not None and not each.metadata.get(EXPLICIT, False):
-            msg = f"{each.name} is GENERATED ALWAYS AS IDENTITY: the table numbers its rows."
+    for identity_column in identity_columns(schema):
+        if given.get(identity_column.name) is not None and not identity_column.metadata.get(
+            EXPLICIT, False
+        ):
+            msg = f"{identity_column.name} is GENERATED ALWAYS AS IDENTITY: the table numbers its rows."
             raise RequestError(msg, "Leave the column out.", field="source")
 
 
@@ -48,7 +50,11 @@ def number_rows(
     frame: DataFrame, schema: StructType, given: StructType
 ) -> tuple[DataFrame, StructType]:
     """The rows with the identity columns they lack, and the schema with what was given out."""
-    missing = [each for each in identity_columns(schema) if given.get(each.name) is None]
+    missing = [
+        identity_column
+        for identity_column in identity_columns(schema)
+        if given.get(identity_column.name) is None
+    ]
     if not missing:
         return frame, schema
     numbered, count = _numbered(frame)

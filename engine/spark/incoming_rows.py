@@ -242,7 +242,7 @@ def _nested(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def _each_keeps(values: pa.ChunkedArray, held: DataType) -> pa.ChunkedArray:
-    found = [value_keeps(each, held) for each in values.to_pylist()]
+    found = [value_keeps(value, held) for value in values.to_pylist()]
     return pa.chunked_array([pa.array(found, pa.bool_())])
 
 
@@ -252,5 +252,5 @@ def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _empty(data: StructType) -> pa.RecordBatch:
     fields = [pa.field(each.name, target_type(each.type)) for each in data]
-    arrays = [pa.nulls(0, each.type) for each in fields]
+    arrays = [pa.nulls(0, field.type) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

@@ -93,7 +93,7 @@ def causes_of(error: BaseException) -> tuple[Cause, ...]:
 
 def telling(causes: tuple[Cause, ...]) -> tuple[Cause, ...]:
     """The links that say something of their own; all of them where none does."""
-    return tuple(each for each in causes if not each.is_wrapper) or causes
+    return tuple(cause for cause in causes if not cause.is_wrapper) or causes
 
 
 def stack_traces(error: BaseException) -> str:

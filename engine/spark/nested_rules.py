@@ -22,7 +22,7 @@ def is_bounded(data_type: DataType) -> bool:
         case MapType(key, value, nulls):
             return not nulls or _is_bounded_inside(key) or _is_bounded_inside(value)
         case StructType(fields):
-            return any(is_bounded(each.type) or has_limits(each.type) for each in fields)
+            return any(is_bounded(field.type) or has_limits(field.type) for field in fields)
         case _:
             return False
 
@@ -93,10 +93,10 @@ def _held(value: Column, data_type: DataType, *, inside: bool) -> Iterator[Colum
             yield _each(F.map_keys(value), key, nulls=True)
             yield _each(F.map_values(value), held, nulls=nulls)
         case StructType(fields):
-            for each in fields:
-                part = value.getField(each.name)
-                yield keeps(part, each.type, inside=inside)
-                if inside and not each.nullable:
+            for field in fields:
+                part = value.getField(field.name)
+                yield keeps(part, field.type, inside=inside)
+                if inside and not field.nullable:
                     yield part.isNotNull()
         case _:
             return
@@ -125,9 +125,9 @@ def value_keeps(value: Any, data_type: DataType, *, inside: bool = False) -> boo
             )
         case StructType(fields):
             return all(
-                value_keeps(value[each.name], each.type, inside=inside)
-                and not (inside and not each.nullable and value[each.name] is None)
-                for each in fields
+                value_keeps(value[field.name], field.type, inside=inside)
+                and not (inside and not field.nullable and value[field.name] is None)
+                for field in fields
             )
         case _:
             return True

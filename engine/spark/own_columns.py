@@ -86,7 +86,7 @@ def subqueries_of(node: SparkExpression) -> DataFrame | None:
 
 def no_rows(session: SparkSession, relations: Sequence[Relation]) -> DataFrame:
     """A frame without rows, in which a caller's column finds what `with_own_columns` would give it."""
-    frames = [_empty(session, each) for each in relations]
+    frames = [_empty(session, relation) for relation in relations]
     if not frames:
         return session.range(0).select()
     joined = frames[0]

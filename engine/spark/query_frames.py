@@ -85,7 +85,7 @@ class QueryFrames:
                 return self.column(value, columns).isin(self._nested(subquery))
             case Call():
                 call = call_for_spark(tree)
-                return called(call, [self.column(each, columns) for each in call.arguments])
+                return called(call, [self.column(argument, columns) for argument in call.arguments])
             case _:
                 return to_column(tree)
 
@@ -129,7 +129,7 @@ class QueryFrames:
             case SetOperation():
                 return self._combined(plan)
             case Sort(below, keys):
-                return self._step(below).orderBy(*[_ordered(each) for each in keys])
+                return self._step(below).orderBy(*[_ordered(key) for key in keys])
             case Limit(below, count, offset):
                 found = self._step(below)
                 found = found.offset(offset) if offset else found
@@ -249,7 +249,7 @@ def _case(*arguments: SparkColumn) -> SparkColumn:
 
 
 def _one_of(value: SparkColumn, *options: SparkColumn) -> SparkColumn:
-    return reduce(SparkColumn.__or__, [value == each for each in options])
+    return reduce(SparkColumn.__or__, [value == option for option in options])
 
 
 _OPERATORS: dict[str, Callable[..., SparkColumn]] = {
@@ -288,7 +288,7 @@ FRAMES = {
 
 def aggregate_sql(call: AggregateCall) -> str:
     """`function([DISTINCT] arguments) [FILTER (WHERE …)]`."""
-    arguments = ", ".join(_sql(each) for each in call.arguments) or "*"
+    arguments = ", ".join(_sql(argument) for argument in call.arguments) or "*"
     distinct = "DISTINCT " if call.distinct else ""
     condition = f" FILTER (WHERE {_sql(call.condition)})" if call.condition is not None else ""
     return f"{call.function}({distinct}{arguments}){condition}"
@@ -296,7 +296,7 @@ def aggregate_sql(call: AggregateCall) -> str:
 
 def window_sql(call: WindowCall) -> str:
     """`function(arguments) OVER (PARTITION BY … ORDER BY …)`."""
-    arguments = ", ".join(_sql(each) for each in call.arguments)
+    arguments = ", ".join(_sql(argument) for argument in call.arguments)
     if not arguments and call.function == "count":
         arguments = "*"
     parts = []

@@ -212,10 +212,10 @@ def _beside(
             [add.default_row_commit_version for _, add in files], pa.int64()
         ),
     }
-    for each in partitions:
-        name = table.physical_name(each)
+    for partition in partitions:
+        name = table.physical_name(partition)
         texts = [partition_text(add.partition_values, name) for _, add in files]
-        columns[each.name] = partition_array(texts, each.type)
+        columns[partition.name] = partition_array(texts, partition.type)
     return pa.table(columns)
 
 

@@ -145,14 +145,14 @@ class Staging:
     def _in_files(self, batch: pa.RecordBatch) -> pa.Table:
         """The rows as the files have them, then the partition columns."""
         rows = self.rows.apply(batch)
-        partitions = [each.name for each in self.target.partitions]
+        partitions = [partition.name for partition in self.target.partitions]
         data = [name for name in rows.column_names if name not in partitions]
         columns = [
             _under_names(rows.column(name), each.type)
             for name, each in zip(data, self.target.arrow_schema, strict=True)
         ]
         columns += [rows.column(name) for name in partitions]
-        kinds = [each.type for each in columns]
+        kinds = [column.type for column in columns]
         names = [f"c{i}" for i in range(len(columns))]
         schema = pa.schema([pa.field(n, k) for n, k in zip(names, kinds, strict=True)])
         return pa.Table.from_arrays(columns, schema=schema)
@@ -160,7 +160,7 @@ class Staging:
 
 def stages_of(messages: Sequence[object]) -> list[StagedFiles]:
     """The messages of tasks that wrote."""
-    return [each for each in messages if isinstance(each, StagedFiles)]
+    return [message for message in messages if isinstance(message, StagedFiles)]
 
 
 def check_same_table(snapshot: Snapshot, stages: Sequence[StagedFiles]) -> None:
@@ -169,9 +169,9 @@ def check_same_table(snapshot: Snapshot, stages: Sequence[StagedFiles]) -> None:
     Raises:
         TableReplacedError: another one has been made in its place.
     """
-    for each in stages:
-        if each.table_id not in {"", snapshot.metadata.id}:
-            raise TableReplacedError(snapshot.table_uri, each.base_version)
+    for stage in stages:
+        if stage.table_id not in {"", snapshot.metadata.id}:
+            raise TableReplacedError(snapshot.table_uri, stage.base_version)
 
 
 def has_failed_tasks(messages: Sequence[object]) -> bool:
@@ -180,7 +180,7 @@ def has_failed_tasks(messages: Sequence[object]) -> bool:
     Spark aborts after a failed commit too. That commit has removed what it knew not to have landed,
     and what may have landed must stay.
     """
-    return any(each is None for each in messages)
+    return any(message is None for message in messages)
 
 
 def discard(store: Store, stages: Sequence[StagedFiles]) -> None:

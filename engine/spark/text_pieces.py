@@ -107,7 +107,7 @@ def numbered_pieces(
 ) -> list[Piece]:
     """The pieces that tasks read: large files are counted through first, in parallel."""
     by_file = [pieces_of(file, piece_bytes) for file in files]
-    cut = [each for pieces in by_file if len(pieces) > 1 for each in pieces]
+    cut = [piece for pieces in by_file if len(pieces) > 1 for piece in pieces]
     counts = iter(_counted(spark, cut, count) if cut else ())
     return [each for pieces in by_file for each in numbered(pieces, counts)]
 

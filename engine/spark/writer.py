@@ -62,7 +62,9 @@ def write(
     if keep_row_ids:
         target = with_columns(target, table.row_fields)
         sources = {table.row_id_column: ROW_ID, table.row_commit_version_column: ROW_COMMIT_VERSION}
-        kept = [column(sources[each.name]).alias(each.name) for each in table.row_fields]
+        kept = [
+            column(sources[row_field.name]).alias(row_field.name) for row_field in table.row_fields
+        ]
     frame = _physical_frame(frame, table, kept)
     return _run(frame, target, ordered=ordered)
 
@@ -82,7 +84,9 @@ def gathered(frame: DataFrame, table: TableFiles) -> DataFrame:
     Without it each task writes a file for each partition it has a row of. Spark sizes the tasks
     once it has seen the rows: small ones are joined, and a partition too large for one is split.
     """
-    return frame.hint("rebalance", *[column(each.name) for each in table.partition_fields])
+    return frame.hint(
+        "rebalance", *[column(partition_field.name) for partition_field in table.partition_fields]
+    )
 
 
 def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
@@ -137,7 +141,9 @@ def report_batches(written: Iterable[tuple[AddFile, int]]) -> Iterator[pa.Record
 
 def _run(frame: DataFrame, target: FileTarget, *, ordered: bool = False) -> Written:
     if target.partitions and not ordered:
-        frame = frame.sortWithinPartitions(*[column(each.name) for each in target.partitions])
+        frame = frame.sortWithinPartitions(
+            *[column(partition.name) for partition in target.partitions]
+        )
     return collect_actions(frame.mapInArrow(_writing(target), _REPORT))
 
 
@@ -156,7 +162,9 @@ def _physical_frame(frame: DataFrame, table: TableFiles, extra: list[Column]) ->
         column(each.name).cast(to_spark_type(physical.type)).alias(physical.name)
         for each, physical in zip(table.data_fields, table.data_schema, strict=True)
     ]
-    return frame.select(*data, *extra, *[column(each.name) for each in table.partition_fields])
+    return frame.select(
+        *data, *extra, *[column(partition_field.name) for partition_field in table.partition_fields]
+    )
 
 
 def with_columns(target: FileTarget, fields: tuple[StructField, ...]) -> FileTarget:

@@ -188,7 +188,7 @@ class LocalStore:
         prefix = f"{directory}/" if directory else ""
         try:
             with os.scandir(self.locate(directory)) as entries:
-                later = (each for each in entries if each.name >= start)
+                later = (entry for entry in entries if entry.name >= start)
                 known = ((each.name, _regular(each)) for each in later)
                 return [_status(prefix + name, file) for name, file in known if file is not None]
         except (FileNotFoundError, NotADirectoryError):

@@ -140,7 +140,7 @@ class Committer:
 
     def _put(self, attempt: Attempt, before: Tip | None) -> bool:
         """Write the version; False if another took it first."""
-        lines = "".join(f"{encode(each)}\n" for each in attempt.actions)
+        lines = "".join(f"{encode(action)}\n" for action in attempt.actions)
         try:
             self.store.put_if_absent(commit_path(attempt.version), lines.encode())
         except FileExistsAlreadyError:

@@ -23,16 +23,16 @@ def check_iceberg_rules(
         RequestError: the table, or a file, would be nothing that Iceberg clients could read.
     """
     properties = TableProperties.parse(after.metadata.configuration)
-    is_changed = any(isinstance(each, Metadata | Protocol) for each in actions)
+    is_changed = any(isinstance(action, Metadata | Protocol) for action in actions)
     if is_changed:
         _check_formats(after.table, properties)
     if not properties.iceberg_compat_v2:
         return
     if is_changed:
         _check_table(before, after)
-    for each in actions:
-        if isinstance(each, AddFile):
-            _check_file(each, after.table)
+    for action in actions:
+        if isinstance(action, AddFile):
+            _check_file(action, after.table)
 
 
 def _check_formats(table: str, properties: TableProperties) -> None:

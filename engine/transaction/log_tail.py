@@ -126,9 +126,9 @@ def check_landed(store: Store, committed_version: int, before: Tip | None = None
     if version < 0 or file is not None:
         return
     states = _states(store, version)
-    if any(each.version == version for each in states):
+    if any(state.version == version for state in states):
         return
-    newest = max((each.version for each in states), default=-1)
+    newest = max((state.version for state in states), default=-1)
     what = (
         f"Version {committed_version} of {store.root} was written while the log was being cleaned:"
         f" the log goes up to {newest}, and may have held another version {committed_version}."
@@ -138,7 +138,7 @@ def check_landed(store: Store, committed_version: int, before: Tip | None = None
 
 def newest_version(store: Store, from_version: int = 0) -> int:
     """The newest version that a commit or checkpoint of the log names, -1 where there is none."""
-    return max((each.version for each in _states(store, from_version)), default=-1)
+    return max((state.version for state in _states(store, from_version)), default=-1)
 
 
 def _read_ahead(store: Store, version: int) -> Iterator[Commit]:
@@ -200,4 +200,6 @@ def _continued(store: Store, read: TableState, version: int) -> TableState:
 
 
 def _states(store: Store, from_version: int) -> list[LogFile]:
-    return [each for each in list_log_files(store, from_version) if each.name.kind in STATES]
+    return [
+        log_file for log_file in list_log_files(store, from_version) if log_file.name.kind in STATES
+    ]

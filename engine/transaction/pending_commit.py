@@ -77,10 +77,10 @@ def last_row_id(action: Action) -> int:
 
 def high_water_mark(domains: Iterable[DomainMetadata]) -> int:
     """The last row id given out, as the row-tracking domain among these says; -1 without it."""
-    for each in domains:
-        if each.domain == ROW_TRACKING_DOMAIN and not each.removed:
+    for domain in domains:
+        if domain.domain == ROW_TRACKING_DOMAIN and not domain.removed:
             try:
-                return int(json.loads(each.configuration)["rowIdHighWaterMark"])
+                return int(json.loads(domain.configuration)["rowIdHighWaterMark"])
             except (ValueError, KeyError, TypeError):
                 return -1
     return -1

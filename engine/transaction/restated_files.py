@@ -33,7 +33,9 @@ def find_restated_files(
     removes = any(isinstance(each, RemoveFile) for each in staged)
     if live is None or not adds or (reads_nothing and not removes and all(map(_is_new, adds))):
         return {}
-    return {each.path: each for each in live.add_files(paths=[add.path for add in adds])}
+    return {
+        add_file.path: add_file for add_file in live.add_files(paths=[add.path for add in adds])
+    }
 
 
 def with_known_identity(
@@ -41,10 +43,10 @@ def with_known_identity(
 ) -> tuple[Action, ...]:
     """The actions, with the row ids and, where they have none, the statistics of the live files."""
     return tuple(
-        _identified(each, live[each.path])
-        if isinstance(each, AddFile) and each.path in live
-        else each
-        for each in actions
+        _identified(action, live[action.path])
+        if isinstance(action, AddFile) and action.path in live
+        else action
+        for action in actions
     )
 
 

@@ -71,7 +71,7 @@ class SnapshotRowResolver:
             self._store, fresh, prefix_length=self._prefix_length
         )
         named = {path: self._written[key] for path, key in keys.items()}
-        actions = tuple(_with_vector(each, named) for each in pending_commit.current.actions)
+        actions = tuple(_with_vector(action, named) for action in pending_commit.current.actions)
         return replace(pending_commit, current=replace(pending_commit.current, actions=actions))
 
     def _own(self) -> RowMap:

@@ -39,11 +39,11 @@ class TableTerms:
         """
         metadata = before.metadata if before else None
         protocol = before.protocol if before else None
-        for each in actions:
-            if isinstance(each, Metadata):
-                metadata = each
-            elif isinstance(each, Protocol):
-                protocol = each
+        for action in actions:
+            if isinstance(action, Metadata):
+                metadata = action
+            elif isinstance(action, Protocol):
+                protocol = action
         if metadata is None or protocol is None:
             msg = f"The first commit of {table} needs a metaData and a protocol action."
             raise _refused(msg)
@@ -99,26 +99,26 @@ def check_staged(
         if terms is not None:
             _check_append_only(actions, terms)
     partitions, gives_row_ids = after.partition_names, after.gives_row_ids
-    for each in actions:
-        if isinstance(each, AddFile):
-            _check_add(each, after, partitions)
-            _check_count(each, after, gives_row_ids=gives_row_ids)
-        elif isinstance(each, DomainMetadata) and "domainMetadata" not in after.features:
+    for action in actions:
+        if isinstance(action, AddFile):
+            _check_add(action, after, partitions)
+            _check_count(action, after, gives_row_ids=gives_row_ids)
+        elif isinstance(action, DomainMetadata) and "domainMetadata" not in after.features:
             what = f"The protocol of {after.table} does not support metadata domains."
             raise _refused(what, "Add the domainMetadata feature first.")
 
 
 def _check_kinds(actions: Sequence[Action]) -> None:
-    for each in actions:
-        if not isinstance(each, _STAGEABLE):
-            msg = f"A {type(each).__name__} action cannot be staged."
+    for action in actions:
+        if not isinstance(action, _STAGEABLE):
+            msg = f"A {type(action).__name__} action cannot be staged."
             raise _refused(msg)
 
 
 def _check_duplicates(actions: Sequence[Action]) -> None:
     seen: set[object] = set()
-    for each in actions:
-        for name in _names(each):
+    for action in actions:
+        for name in _names(action):
             if name in seen:
                 what = f"One commit cannot hold two actions for {_shown(name)}."
                 raise _refused(what, "Stage it once.")
@@ -150,7 +150,7 @@ def _shown(name: object) -> str:
 
 def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
     """A new `metaData` or `protocol` must leave a table whose features its protocol supports."""
-    if not any(isinstance(each, Metadata | Protocol) for each in actions):
+    if not any(isinstance(action, Metadata | Protocol) for action in actions):
         return
     configuration = after.metadata.configuration
     TableProperties.parse(configuration)
@@ -168,7 +168,7 @@ def _check_table(actions: Sequence[Action], after: TableTerms) -> None:
 def _check_append_only(actions: Sequence[Action], terms: TableTerms) -> None:
     if not TableProperties.parse(terms.metadata.configuration).append_only:
         return
-    if any(isinstance(each, RemoveFile) and each.data_change for each in actions):
+    if any(isinstance(action, RemoveFile) and action.data_change for action in actions):
         what = f"{terms.table} is append-only (delta.appendOnly): its data cannot be removed."
         raise AppendOnlyError(what, "Append only, or set delta.appendOnly to false.")
 

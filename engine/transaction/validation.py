@@ -62,7 +62,7 @@ def validate(
     absorbed = AbsorbedConflict(
         winner=winner.side,
         rule=conflict.conflict.rule,
-        files=tuple(each.path for each in conflict.conflict.files),
+        files=tuple(file.path for file in conflict.conflict.files),
         row_count=settled.row_count,
         how=settled.how,
         duration_ms=resolution.duration_ms,

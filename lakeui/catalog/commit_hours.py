@@ -65,10 +65,10 @@ def growth_since(user: Person, since: datetime) -> int | None:
 def count_in(commits: Iterable[Commit]) -> None:
     """Add commits just written to their hours."""
     found: dict[datetime, Sums] = {}
-    for each in commits:
-        if each.committed_at is not None:
-            hour = _hour(each.committed_at)
-            one = Sums(1, each.bytes_added, each.bytes_removed)
+    for commit in commits:
+        if commit.committed_at is not None:
+            hour = _hour(commit.committed_at)
+            one = Sums(1, commit.bytes_added, commit.bytes_removed)
             found[hour] = found.get(hour, Sums()) + one
     for hour, sums in sorted(found.items()):
         add_to(CommitHour, {"hour": hour}, asdict(sums))

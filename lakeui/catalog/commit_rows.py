@@ -51,11 +51,11 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
         bytes_added=_bytes(files.adds),
         bytes_removed=_bytes(files.removes),
         rows_added=_rows_added(files),
-        vectors_added=sum(each.deletion_vector is not None for each in files.adds),
+        vectors_added=sum(add.deletion_vector is not None for add in files.adds),
         rows_deleted_by_vectors=_rows_deleted_by_vectors(files),
         changes_data=any(each.data_change for each in files.all),
-        changes_metadata=any(isinstance(each, Metadata) for each in commit.actions),
-        changes_protocol=any(isinstance(each, Protocol) for each in commit.actions),
+        changes_metadata=any(isinstance(action, Metadata) for action in commit.actions),
+        changes_protocol=any(isinstance(action, Protocol) for action in commit.actions),
         files_mirrored=min(len(files.all), settings.MIRROR_MAX_FILES_A_COMMIT),
         raw=log_values.text(raw.decode("utf-8", "replace")),
         raw_bytes=commit.size_bytes,
@@ -89,31 +89,31 @@ def _action(each: AddFile | RemoveFile | AddCDCFile) -> CommitFile.Action:
 
 def _files(commit: LogCommit) -> _Files:
     return _Files(
-        [each for each in commit.actions if isinstance(each, AddFile)],
-        [each for each in commit.actions if isinstance(each, RemoveFile)],
-        [each for each in commit.actions if isinstance(each, AddCDCFile)],
+        [action for action in commit.actions if isinstance(action, AddFile)],
+        [action for action in commit.actions if isinstance(action, RemoveFile)],
+        [action for action in commit.actions if isinstance(action, AddCDCFile)],
     )
 
 
 def _bytes(files: list[AddFile] | list[RemoveFile]) -> int:
-    total = sum(log_values.integer(each.size) or 0 for each in files)
+    total = sum(log_values.integer(file.size) or 0 for file in files)
     return log_values.integer(total) or 0
 
 
 def _rows_added(files: _Files) -> int | None:
     """Rows of new files; null where one has no statistics. A file with a new vector is not new."""
-    seen = {each.path for each in files.removes}
-    counts = [log_values.row_count(each.stats) for each in files.adds if each.path not in seen]
+    seen = {remove.path for remove in files.removes}
+    counts = [log_values.row_count(add.stats) for add in files.adds if add.path not in seen]
     known = [count for count in counts if count is not None]
     return log_values.integer(sum(known)) if len(known) == len(counts) else None
 
 
 def _rows_deleted_by_vectors(files: _Files) -> int:
-    before = {each.path: _cardinality(each) for each in files.removes}
+    before = {remove.path: _cardinality(remove) for remove in files.removes}
     rows = sum(
-        max(0, _cardinality(each) - before.get(each.path, 0))
-        for each in files.adds
-        if each.deletion_vector is not None
+        max(0, _cardinality(add) - before.get(add.path, 0))
+        for add in files.adds
+        if add.deletion_vector is not None
     )
     return log_values.integer(rows) or 0
 

@@ -75,8 +75,8 @@ def said_in(commit: Commit) -> tuple[Metadata | None, Protocol | None]:
         actions = list(decode_lines(commit.raw.encode()))
     except EngineError:
         return None, None
-    metadata = next((each for each in actions if isinstance(each, Metadata)), None)
-    return metadata, next((each for each in actions if isinstance(each, Protocol)), None)
+    metadata = next((action for action in actions if isinstance(action, Metadata)), None)
+    return metadata, next((action for action in actions if isinstance(action, Protocol)), None)
 
 
 def clustering_said_in(commit: Commit, metadata: Metadata) -> tuple[str, ...]:
@@ -86,9 +86,9 @@ def clustering_said_in(commit: Commit, metadata: Metadata) -> tuple[str, ...]:
         schema = parse_schema(metadata.schema_string)
         mode = metadata.configuration.get("delta.columnMapping.mode", "none")
         return tuple(
-            f"clustered by {', '.join(clustering_columns_in(each, schema, mode))}"
-            for each in actions
-            if isinstance(each, DomainMetadata) and each.domain == CLUSTERING_DOMAIN
+            f"clustered by {', '.join(clustering_columns_in(action, schema, mode))}"
+            for action in actions
+            if isinstance(action, DomainMetadata) and action.domain == CLUSTERING_DOMAIN
         )
     except EngineError:
         return ()

@@ -90,12 +90,12 @@ def _order(file: ChangedFile) -> tuple[int, int]:
 
 
 def _sums(files: list[ChangedFile]) -> FileSums:
-    ranked = sorted(files, key=lambda each: (-(each.size_bytes or 0), each.path))
-    rows = [each.row_count for each in files]
+    ranked = sorted(files, key=lambda file: (-(file.size_bytes or 0), file.path))
+    rows = [file.row_count for file in files]
     known = [count for count in rows if count is not None]
     return FileSums(
         tuple(ranked[:FILES_SHOWN]),
         len(files),
-        sum(each.size_bytes or 0 for each in files),
+        sum(file.size_bytes or 0 for file in files),
         sum(known) if len(known) == len(rows) else None,
     )

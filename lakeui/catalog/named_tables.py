@@ -27,7 +27,7 @@ def named_tables(command: Command) -> frozenset[str]:
         ExpressionError: (`StatementError`) a query that is not understood.
     """
     steps = command.steps if isinstance(command, Script) else (command,)
-    cloned = (each.source_table for each in steps if isinstance(each, Clone))
+    cloned = (step.source_table for step in steps if isinstance(step, Clone))
     changed = command.tables_changed() if isinstance(command, Script) else ()
     return frozenset({*command.tables_read(), *cloned, *changed}) - {""}
 

@@ -72,7 +72,7 @@ def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Prop
 def _with_revert(
     table: Table, commit: Commit, changes: tuple[PropertyChange, ...]
 ) -> SettingsChange:
-    free = [each for each in changes if each.name not in _ONE_WAY]
+    free = [change for change in changes if change.name not in _ONE_WAY]
     current = [each for each in free if table.properties.get(each.name) != each.old]
     back = {each.name: each.old for each in current if each.old is not None}
     gone = [each.name for each in current if each.old is None]
@@ -81,6 +81,6 @@ def _with_revert(
         commands.append(Command("set_properties", {"properties": back}))
     if gone:
         commands.append(Command("unset_properties", {"keys": gone, "if_exists": True}))
-    obstacles = [_ONE_WAY[each.name] for each in changes if each.name in _ONE_WAY]
-    in_force = all(table.properties.get(each.name) == each.new for each in changes)
+    obstacles = [_ONE_WAY[change.name] for change in changes if change.name in _ONE_WAY]
+    in_force = all(table.properties.get(change.name) == change.new for change in changes)
     return SettingsChange(commit, changes, tuple(commands), "; ".join(obstacles), in_force)

@@ -59,7 +59,7 @@ def _identity(snapshot: Snapshot) -> dict[str, Any]:
         "writer_features": log_values.json_value(protocol.writer_features or []),
         "schema": log_values.json_value(type_to_json(snapshot.schema)),
         "partition_columns": log_values.json_value(metadata.partition_columns),
-        "clustering_columns": [_dotted(each) for each in snapshot.clustering_columns],
+        "clustering_columns": [_dotted(column) for column in snapshot.clustering_columns],
         "properties": log_values.json_value(metadata.configuration),
     }
 

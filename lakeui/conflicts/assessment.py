@@ -80,7 +80,9 @@ def eligibility_of(table: Table) -> TableEligibility:
         eligible=found.eligible if found else None,
         obstacle=(found.obstacle or "") if found else "Its log was not read yet.",
         traces_moves=found.traces_optimize if found else False,
-        conditions=tuple(_step(each, table) for each in found.conditions) if found else (),
+        conditions=tuple(_step(condition, table) for condition in found.conditions)
+        if found
+        else (),
         runtimes=_runtimes(found, table) if found else (),
         locked_out=tuple(_locked_out(table)),
         avoided=avoided["all"],

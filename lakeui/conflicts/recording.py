@@ -110,10 +110,10 @@ def _sides(current: ConflictSide, winner: ConflictSide) -> dict[str, Any]:
 
 
 def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
-    rows = [each.row_count for each in facts.files if each.row_count is not None]
+    rows = [file.row_count for file in facts.files if file.row_count is not None]
     return {
         **_sides(current, facts.winner),
-        **_bounds(facts.decision, [each.path for each in facts.files]),
+        **_bounds(facts.decision, [file.path for file in facts.files]),
         "subclass": log_values.text(facts.subclass, 60),
         "rule": log_values.text(facts.rule, 60),
         "read_version": facts.read_version,

@@ -55,7 +55,7 @@ def statement_of(command: Command, table: Table) -> str:
 def queue_of(command: Command, *, dry_run: bool) -> str:
     """Commands that need no JVM go to the light workers."""
     if isinstance(command, Script):
-        queues = {queue_of(each, dry_run=dry_run) for each in command.steps}
+        queues = {queue_of(step, dry_run=dry_run) for step in command.steps}
         return SPARK_QUEUE if SPARK_QUEUE in queues else LIGHT_QUEUE
     if isinstance(command, Clone) and command.deep and not dry_run:
         return SPARK_QUEUE  # it needs no JVM, but would be in the way of what is quick

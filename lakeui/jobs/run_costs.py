@@ -72,8 +72,8 @@ def _of_attempt(attempt: JobAttempt, now: datetime) -> Cost:
 
 def _sum(costs: list[Cost]) -> Cost:
     def total(name: str) -> int | None:
-        known = [value for each in costs if (value := getattr(each, name)) is not None]
+        known = [value for cost in costs if (value := getattr(cost, name)) is not None]
         return sum(known) if known else None
 
-    names = [each.name for each in fields(Cost) if each.name != "attempts"]
+    names = [field.name for field in fields(Cost) if field.name != "attempts"]
     return Cost(attempts=len(costs), **{name: total(name) for name in names})

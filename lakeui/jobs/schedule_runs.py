@@ -18,7 +18,7 @@ MEETS_WITHIN = timedelta(hours=1)
 def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
     """The last jobs of each schedule, oldest first, by its id: one query of the last days."""
     numbered = Job.objects.filter(
-        schedule__in=[each.pk for each in schedules],
+        schedule__in=[schedule.pk for schedule in schedules],
         created_at__gte=timezone.now() - timedelta(days=DAYS),
     ).annotate(
         place=Window(RowNumber(), partition_by=F("schedule_id"), order_by=F("created_at").desc())
@@ -42,7 +42,9 @@ def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
 
 def neighbours(schedules: Iterable[Schedule]) -> Mapping[int, list[Schedule]]:
     """Other schedules of the same table whose next firing is within the hour: one query."""
-    known = [each for each in schedules if each.enabled and each.next_due_at is not None]
+    known = [
+        schedule for schedule in schedules if schedule.enabled and schedule.next_due_at is not None
+    ]
     others = Schedule.objects.filter(table__in={each.table_id for each in known}, enabled=True)
     by_table: defaultdict[int, list[Schedule]] = defaultdict(list)
     for other in others.order_by("next_due_at", "name"):

@@ -60,15 +60,15 @@ def advance() -> bool:
 
 def _plan_schedules() -> None:
     owner = User.objects.get(username="opt-scheduler")
-    for each in SCHEDULES:
-        table = Table.objects.get(name=each.table)
-        if not Schedule.objects.filter(table=table, name=each.name).exists():
+    for schedule in SCHEDULES:
+        table = Table.objects.get(name=schedule.table)
+        if not Schedule.objects.filter(table=table, name=schedule.name).exists():
             create_schedule(
                 table=table,
-                name=each.name,
-                cron=each.cron,
+                name=schedule.name,
+                cron=schedule.cron,
                 owner=owner,
-                sql=each.sql.format(table=each.table),
+                sql=schedule.sql.format(table=schedule.table),
             )
 
 

@@ -55,7 +55,7 @@ def remember_roots(place: Path, environment: Mapping[str, str]) -> None:
 
 def remembered_roots(place: Path, name: str) -> list[str]:
     """The roots of that variable that the stack was started with last; none where it never was."""
-    return [each.strip() for each in _remembered(place).get(name, "").split(",") if each.strip()]
+    return [part.strip() for part in _remembered(place).get(name, "").split(",") if part.strip()]
 
 
 def remember_url(place: Path, url: str) -> None:

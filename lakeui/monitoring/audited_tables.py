@@ -65,7 +65,7 @@ def tables_in(changes: object) -> set[int]:
     """The tables before and after a change, by number; "None" and what is no number are left out."""
     sides = changes.get("table") if isinstance(changes, dict) else None
     texts = (
-        [each for each in sides if isinstance(each, str)] if isinstance(sides, list | tuple) else []
+        [side for side in sides if isinstance(side, str)] if isinstance(sides, list | tuple) else []
     )
     return {int(text) for text in texts if _is_number(text)}
 

@@ -140,8 +140,8 @@ class Outlook:
             each.commit.operation: each.record for each in self.landed if each.verdict in _OPEN
         }
         return PairRecord(
-            sum(each.lost for each in open_ones.values()),
-            sum(each.absorbed for each in open_ones.values()),
+            sum(open_one.lost for open_one in open_ones.values()),
+            sum(open_one.absorbed for open_one in open_ones.values()),
         )
 
 
@@ -185,7 +185,7 @@ def forecast_of(table: Table, kind: str, parameters: Any) -> JobForecast:  # noq
     usual = usual_run(table, kind)
     ends = usual.end_after(timezone.now()) if usual else None
     mine = JobSide(job)
-    reads = any(each.kind in _READING for each in mine.operations)
+    reads = any(operation.kind in _READING for operation in mine.operations)
     return JobForecast(
         files=table.file_count if reads else 0,
         size_bytes=table.size_bytes if reads else 0,

@@ -72,10 +72,10 @@ class Throughput:
         """All hours together."""
         return Hour(
             self.hours[0].start,
-            sum(each.succeeded for each in self.hours),
-            sum(each.conflicted for each in self.hours),
-            sum(each.failed for each in self.hours),
-            sum(each.cancelled for each in self.hours),
+            sum(hour.succeeded for hour in self.hours),
+            sum(hour.conflicted for hour in self.hours),
+            sum(hour.failed for hour in self.hours),
+            sum(hour.cancelled for hour in self.hours),
         )
 
 
@@ -95,12 +95,12 @@ def worker_states(user: Person) -> tuple[WorkerState, ...]:
         )
         for report in WorkerReport.objects.all()
     )
-    return tuple(sorted(states, key=lambda each: (not each.is_here, each.report.name)))
+    return tuple(sorted(states, key=lambda state: (not state.is_here, state.report.name)))
 
 
 def spark_sum(states: tuple[WorkerState, ...]) -> SparkSum | None:
     """Of the workers that are here."""
-    here = [each.report for each in states if each.is_here and each.report.cores is not None]
+    here = [state.report for state in states if state.is_here and state.report.cores is not None]
     if not here:
         return None
     return SparkSum(

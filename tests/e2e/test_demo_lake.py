@@ -112,7 +112,7 @@ def test_the_demo_lake_is_filled_and_its_conflicts_are_recorded(demo):
 def test_why_a_job_lost_is_found_and_it_passes_when_run_again(keyboard):
     page = keyboard.page
     keyboard.keys("gc")
-    keyboard.follow("Escaped")
+    keyboard.follow("Aborted")
     lost = page.get_by_role("row").filter(has_text="sales.returns")
     keyboard.reach(lost.get_by_role("link", name=re.compile("^c-")).first)
     page.keyboard.press("Enter")

@@ -10,7 +10,7 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 
 def paths(story):
     table = f"/tables/{story.orders.pk}/"
-    items = next(each for each in story.others if each.name == "sales.order_items")
+    items = next(other for other in story.others if other.name == "sales.order_items")
     return [
         "/", "/?heat=partition&show=attention&sort=-size", "/attention/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", "/tables/clone/", table,
         f"{table}schema/", f"{table}concurrency/?span=3000", f"/jobs/new/?table={story.orders.pk}&kind=merge",

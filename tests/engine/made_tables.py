@@ -42,7 +42,7 @@ def remove(path: str, **values: Any) -> RemoveFile:
 
 
 def write_commit(store: Store, version: int, *actions: Action) -> None:
-    write_lines(store, version, *(encode(each) for each in actions))
+    write_lines(store, version, *(encode(action) for action in actions))
 
 
 def write_lines(store: Store, version: int, *lines: str) -> None:

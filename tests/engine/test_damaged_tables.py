@@ -17,7 +17,7 @@ if SHARED is None:
     pytest.skip("the tables of other engines are not beside this checkout", allow_module_level=True)
 
 TABLES = SHARED / "tables"
-NAMES = [each["table"] for each in shared_lines("tables/expected.jsonl")]
+NAMES = [shared_line["table"] for shared_line in shared_lines("tables/expected.jsonl")]
 ODD_VALUES = [
     b"null",
     b"-1",

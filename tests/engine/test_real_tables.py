@@ -85,7 +85,7 @@ def test_a_table_of_another_engine_reads_right(expected):
 
 
 @pytest.mark.parametrize(
-    "expected", [each for each in VERSIONS if each["table"] not in REFUSED], ids=name_of
+    "expected", [version for version in VERSIONS if version["table"] not in REFUSED], ids=name_of
 )
 def test_an_earlier_version_reads_right(expected):
     snapshot = open_table(expected).snapshot(version=expected["version"])

@@ -122,7 +122,9 @@ def arrow_rows(table: pa.Table, schema: StructType | None) -> list[str]:
         logical = schema.get(field.name) if schema is not None else None
         variant = logical is not None and logical.type == PrimitiveType("variant")
         values = column.to_pylist()
-        columns.append([_variant(each) if variant else _plain(each, field.type) for each in values])
+        columns.append(
+            [_variant(value) if variant else _plain(value, field.type) for value in values]
+        )
     return canonical_rows(zip(*columns, strict=True))
 
 

@@ -91,9 +91,9 @@ def _notes(stories: Iterable[Story]) -> str:
     found: list[str] = []
     for story in stories:
         name = f"{story.case.feature}, made by {story.case.first}"
-        found += [f"- {name}: {_plain(each)}" for each in story.disagreements()]
+        found += [f"- {name}: {_plain(disagreement)}" for disagreement in story.disagreements()]
         for side in (ENGINE, DELTA):
-            found += [f"- {name}: {side}: {_plain(each)}" for each in story.errors(side)]
+            found += [f"- {name}: {side}: {_plain(error)}" for error in story.errors(side)]
         for reader, gaps in story.readers().items():
             found += [f"- {name}: {reader}: {_plain(gap)}" for gap in gaps[:1]]
     return "\n## What was refused or differs\n\n" + ("\n".join(found) or "Nothing.") + "\n"

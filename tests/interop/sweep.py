@@ -72,17 +72,21 @@ class Story:
 
     def errors(self, side: str) -> list[str]:
         """The statements that failed on a side."""
-        return [each for turn in self.turns if turn.side == side for each in turn.errors]
+        return [error for turn in self.turns if turn.side == side for error in turn.errors]
 
     def unexpected(self, side: str) -> list[str]:
         """Those that the case does not expect to be refused."""
         expected = self.case.refused.get(side)
-        return [each for each in self.errors(side) if expected is None or expected not in each]
+        return [error for error in self.errors(side) if expected is None or expected not in error]
 
     def faults(self) -> list[str]:
         """The disagreements, a refusal to read that the case expects left out."""
         words = self.case.unreadable
-        return [each for each in self.disagreements() if not words or words not in each]
+        return [
+            disagreement
+            for disagreement in self.disagreements()
+            if not words or words not in disagreement
+        ]
 
     def readers(self) -> dict[str, list[str]]:
         """What other readers found: empty if they read what this engine read, else the difference."""
@@ -124,8 +128,8 @@ def run_sweep(peer: DeltaSpark, cases: Sequence[Case] = CASES, home: Path | None
             command = _commands(peer, scratch)[side]
             greeting, answers = _converse(command, requests, scratch / f"phase-{phase}.log")
             versions.update(greeting)
-            for each in answers:
-                stories[each["case"]].turns.append(Turn(phase, side, each))
+            for answer in answers:
+                stories[answer["case"]].turns.append(Turn(phase, side, answer))
     finally:
         if home is None:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -172,7 +176,7 @@ def _converse(
         "PYSPARK_DRIVER_PYTHON": command[0],
     }
     log.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(each) + "\n" for each in requests)
+    text = "".join(json.dumps(request) + "\n" for request in requests)
     with log.open("w", encoding="utf-8") as errors:
         outcome = subprocess.run(  # noqa: S603 - the two sides of this package
             command,
@@ -185,7 +189,7 @@ def _converse(
             timeout=_PHASE_TIMEOUT_S,
             check=False,
         )
-    lines = [json.loads(each) for each in outcome.stdout.splitlines()]
+    lines = [json.loads(line) for line in outcome.stdout.splitlines()]
     if outcome.returncode or not lines:
         msg = f"{command[2]} ended with {outcome.returncode}:\n{log.read_text('utf-8')[-3000:]}"
         raise RuntimeError(msg)

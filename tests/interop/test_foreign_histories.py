@@ -106,7 +106,9 @@ def test_histories_with_commits_of_delta_spark_have_an_order_that_their_level_al
         foreign = played.scene.foreign
         landed.update(type(command).__name__ for command in foreign.values())
         winners = [getattr(error, "conflict", None) for error in played.lost.values()]
-        lost_to_it += sum(each is not None and each.winner.version in foreign for each in winners)
+        lost_to_it += sum(
+            winner is not None and winner.winner.version in foreign for winner in winners
+        )
     assert {"Append", "Delete", "Update", "Merge", "Optimize"} <= set(landed), elsewhere.refused
     assert lost_to_it >= COUNT // 10
     assert sum(elsewhere.refused.values()) < sum(landed.values()) // 4, elsewhere.refused

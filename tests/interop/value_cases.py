@@ -50,7 +50,10 @@ _PARTITION_TYPES = {
 def partition_values() -> tuple[Case, Case]:
     """A table partitioned by a column of every type, with nulls and an empty string."""
     kinds = [f"{name} {kind}" for name, (kind, *_) in _PARTITION_TYPES.items()]
-    one, two = (", ".join(each[place] for each in _PARTITION_TYPES.values()) for place in (1, 2))
+    one, two = (
+        ", ".join(partition_type[place] for partition_type in _PARTITION_TYPES.values())
+        for place in (1, 2)
+    )
     nulls = ", ".join("NULL" for _ in _PARTITION_TYPES)
     empty = "''" + nulls[4:]
     same = " AND ".join(

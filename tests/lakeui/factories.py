@@ -289,7 +289,7 @@ class Story:
         self.others = self._others()
         self.running = self._jobs()
         self.conflict = self._conflicts()
-        tell_items(next(each for each in self.others if each.name.endswith("items")), self.now)
+        tell_items(next(other for other in self.others if other.name.endswith("items")), self.now)
         loader = make_user("etl-nightly", Role.OPERATOR)
         tell_losses(self.orders, self.conflict, self.running, loader)
         tell_tokens(self.owner)

@@ -313,11 +313,11 @@ class _Work(Files):
         if command.what == "add":
             fields = (*fields, StructField(command.column, INTEGER))
         elif command.what == "drop":
-            fields = tuple(each for each in fields if each.name != extra)
+            fields = tuple(field for field in fields if field.name != extra)
         else:
             fields = tuple(
-                replace(each, name=command.column) if each.name == extra else each
-                for each in fields
+                replace(field, name=command.column) if field.name == extra else field
+                for field in fields
             )
         properties, schema = {}, StructType(fields)
         if self.snapshot.mapping_mode != "none":

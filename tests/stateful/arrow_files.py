@@ -141,7 +141,7 @@ class Files:
 
     def _rewritten(self, rows: Rows, part: str | None) -> AddFile:
         ids = [self.ids.get(key) for key in rows]
-        kept = ids if any(each is not None for each in ids) else None
+        kept = ids if any(id_ is not None for id_ in ids) else None
         return self._file(self._table(rows), part, data_change=True, row_ids=kept)
 
     def row_ids(self, add: AddFile) -> np.ndarray:

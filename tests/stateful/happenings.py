@@ -132,7 +132,9 @@ class VacuumElsewhere(Happening):
         kept_from = _oldest_in_force(record, since_ms + _SLACK_MS)
         in_force = record.versions[kept_from:]
         kept = {path for each in in_force if scene.is_whole(each) for path in each.data_files}
-        recent = (each for each in record.versions if each.landed_ms >= since_ms + _SLACK_MS)
+        recent = (
+            version for version in record.versions if version.landed_ms >= since_ms + _SLACK_MS
+        )
         told = {path for each in recent for path in each.changes}
         kept |= told - set(missing_files(store, told))
         command = Vacuum(retention_hours=self.hours, lite=self.lite, override_retention=True)
@@ -157,10 +159,10 @@ def _oldest_in_force(record: Record, since_ms: float) -> int:
 
 def happen_all(happenings: tuple[Happening, ...], scene: Scene) -> None:
     """Have things happen in turn; what the log no longer allows is refused."""
-    for each in happenings:
+    for happening in happenings:
         try:
-            each.happen(scene)
+            happening.happen(scene)
         except EngineError as error:
-            if not isinstance(each, Checkpoint | Compact):
-                what = f"{each}: {error!r}"
+            if not isinstance(happening, Checkpoint | Compact):
+                what = f"{happening}: {error!r}"
                 raise AssertionError(what) from error

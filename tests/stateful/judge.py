@@ -83,8 +83,8 @@ def _check_traces(played: Played) -> None:
     """A loser is not in the log: no version of it, not its id, none of its files."""
     versions = played.scene.record.versions[played.base_version + 1 :]
     landed = sorted({*played.landed, *played.scene.noted, *played.scene.foreign})
-    assert [each.number for each in versions] == landed, "a loser left a version in the log"
-    log = b"".join(each.text for each in versions)
+    assert [version.number for version in versions] == landed, "a loser left a version in the log"
+    log = b"".join(version.text for version in versions)
     for loser in played.losers.values():
         names = {loser.txn.txn_id} | _new_files(loser)
         found = [name for name in names if name.encode() in log]
@@ -192,7 +192,7 @@ def _check_row_ids(played: Played) -> None:
         assert not moved, f"version {version} gave rows other ids: {moved}"
         known |= found
     reached = -1
-    for add in sorted(newest.add_files(), key=lambda each: each.base_row_id or 0):
+    for add in sorted(newest.add_files(), key=lambda add_file: add_file.base_row_id or 0):
         assert add.base_row_id is not None, f"{add.path} has no row ids"
         assert add.base_row_id > reached, f"{add.path} shares row ids with another file"
         reached = add.base_row_id + (physical_rows(add) or 0) - 1

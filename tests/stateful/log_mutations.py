@@ -97,8 +97,8 @@ LOG_RULES = (
     Mutation(
         "a compaction is read for a version inside it",
         SEGMENT,
-        "        and after < each.version <= each.name.end_version <= until\n",
-        "        and after < each.version <= until\n",
+        "        and after < file.version <= file.name.end_version <= until\n",
+        "        and after < file.version <= until\n",
     ),
     Mutation(
         "a snapshot is brought up to date over a gap",

@@ -66,9 +66,13 @@ class Versions:
     def numbers(self) -> range:
         files = list_log_files(self.store)
         last = self._scene.record.newest.number
-        commits = {each.version for each in files if each.name.kind is LogFileKind.COMMIT}
+        commits = {file.version for file in files if file.name.kind is LogFileKind.COMMIT}
         first = next((n + 1 for n in range(last, -1, -1) if n not in commits), 0)
-        starts = [each.version for each in complete_checkpoints(files) if each.version >= first - 1]
+        starts = [
+            checkpoint.version
+            for checkpoint in complete_checkpoints(files)
+            if checkpoint.version >= first - 1
+        ]
         return range(min(starts) if first else 0, last + 1)
 
     @cached_property

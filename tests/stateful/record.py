@@ -152,7 +152,11 @@ def _state_of(action: Fields) -> Fields:
     said = {name: value for name, value in action.items() if name not in _NO_STATE}
     stats = json.loads(action.get("stats") or "null") or {}
     bounds = [stats.get(kind) or {} for kind in ("minValues", "maxValues", "nullCount")]
-    return {**said, "numRecords": stats.get("numRecords"), "x": [each.get("x") for each in bounds]}
+    return {
+        **said,
+        "numRecords": stats.get("numRecords"),
+        "x": [bound.get("x") for bound in bounds],
+    }
 
 
 def _without_stats(tombstone: Fields) -> Fields:

@@ -91,4 +91,6 @@ def _tidying(dice: random.Random, begun: list[int]) -> Happening:
 
 def _gentle(happenings: tuple[Happening, ...]) -> tuple[Happening, ...]:
     """Without what nobody could commit through: files going between a last look and the put."""
-    return tuple(each for each in happenings if not isinstance(each, VacuumElsewhere))
+    return tuple(
+        happening for happening in happenings if not isinstance(happening, VacuumElsewhere)
+    )

@@ -62,7 +62,7 @@ def test_histories_meet_every_way_to_absorb_and_to_lose():
         lost.update(type(error).__name__ for error in played.lost.values())
         forget(played)
     assert {"row map", "row ids", "rows read", "deletion vectors merged"} <= set(absorbed)
-    assert {each.__name__ for each in c.Command.__subclasses__()} == set(landed)
+    assert {subclass.__name__ for subclass in c.Command.__subclasses__()} == set(landed)
     assert {
         "ConcurrentAppendException",
         "ConcurrentDeleteReadException",
@@ -97,5 +97,7 @@ def test_histories_have_all_kinds_of_surroundings():
 
 def _means(played: Played) -> list[str]:
     outcomes = [each.txn.outcome for each in played.landed.values()]
-    found = [conflict for each in outcomes if each is not None for conflict in each.absorbed]
+    found = [
+        conflict for outcome in outcomes if outcome is not None for conflict in outcome.absorbed
+    ]
     return [means for each in found for means in each.how.split(", ")]

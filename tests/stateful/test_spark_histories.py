@@ -79,7 +79,7 @@ def _done_alike(history: History) -> History:
     constraint loses on Spark.
     """
     setup = replace(history.setup, stats=True, clustered=False)
-    return History(setup, tuple(_step(each) for each in history.steps))
+    return History(setup, tuple(_step(step) for step in history.steps))
 
 
 def _step(step: Step) -> Step:
@@ -98,7 +98,7 @@ def _step(step: Step) -> Step:
 def _outcome(played: Played) -> dict[int, str]:
     """The version's place among changes of data, or the exception, by the command's number."""
     changes = [played.landed[v] for v in sorted(played.landed)]
-    landed = [each for each in changes if not isinstance(each.command, c.Optimize | c.Reorg)]
+    landed = [change for change in changes if not isinstance(change.command, c.Optimize | c.Reorg)]
     found = {each.command.number: f"landed {i}" for i, each in enumerate(landed)}
     lost = {number: error for number, error in played.lost.items() if not _idle(played, number)}
     return found | {number: type(error).__name__ for number, error in lost.items()}

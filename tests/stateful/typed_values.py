@@ -92,7 +92,7 @@ def _number(value: float) -> float | str:
 
 def _double_bounds(values: list[float], style: int) -> tuple[Any, Any]:
     """NaN is left out of the bounds, or there are none."""
-    known = [each for each in values if not math.isnan(each)]
+    known = [value for value in values if not math.isnan(value)]
     if not known or (style and len(known) < len(values)):
         return None, None
     return _number(min(known)), _number(max(known))

@@ -63,7 +63,7 @@ def test_a_deep_clone_tells_how_many_files_it_copied_and_outlives_its_source(ord
     job.refresh_from_db()
     assert (job.state, job.error_message, job.queue) == (Job.State.SUCCEEDED, "", "spark")
     assert job.metrics["numCopiedFiles"] == 1
-    steps = {each.name: each for each in job.attempt_rows.get().stages.all()}
+    steps = {stage.name: stage for stage in job.attempt_rows.get().stages.all()}
     assert (steps["copy files"].done, steps["copy files"].unit) == (1, "files")
     assert steps["copy files"].found == "1 of 1 files were to be copied"
     shutil.rmtree(orders.uri)

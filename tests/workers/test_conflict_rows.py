@@ -59,7 +59,7 @@ def _read(conflict: Conflict) -> ConflictRows:
 def test_rows_are_those_that_the_loser_read(lost, broker):
     found = _read(lost)
     assert (found.error_code, found.path, found.version) == ("", "a.parquet", 1)
-    assert [each["name"] for each in found.columns] == ["n", "twice"]
+    assert [column["name"] for column in found.columns] == ["n", "twice"]
     assert (found.positions, found.rows) == ([2, 7], [["2", "4"], ["7", "14"]])
 
 

@@ -45,7 +45,7 @@ def test_spent_sessions_and_answers_go_and_what_is_on_record_nowhere_else_stays(
     entries = LogEntry.objects.count()
     tidy_uploads()
     assert Session.objects.count() == 1
-    assert [each.key for each in IdempotentAnswer.objects.all()] == ["new"]
+    assert [answer.key for answer in IdempotentAnswer.objects.all()] == ["new"]
     assert (Job.objects.count(), Conflict.objects.count()) == (1, 1)
     assert LogEntry.objects.count() == entries > 0
 

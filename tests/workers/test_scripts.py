@@ -40,7 +40,7 @@ def _run(job):
 
 
 def _versions(tables):
-    return [DeltaTable.open(each.uri).version() for each in tables]
+    return [DeltaTable.open(table.uri).version() for table in tables]
 
 
 def _script(tables, *statements, by=None):
@@ -61,9 +61,9 @@ def test_each_step_commits_at_its_own_table(tables):
     assert message.startswith(
         "Step 1 committed version 1 of sales.orders; step 2 committed version 1"
     )
-    for each in tables:
-        each.refresh_from_db()
-        assert each.version == 1
+    for table in tables:
+        table.refresh_from_db()
+        assert table.version == 1
     assert job.statement.endswith("TRUNCATE TABLE sales.orders")
 
 
@@ -172,8 +172,8 @@ def test_what_is_only_looked_at_makes_no_row(tables):
 
 def test_tables_are_made_only_by_those_who_may_make_any(tables):
     person = User.objects.create_user("ines")
-    for each in tables:
-        TableGrant.objects.create(user=person, table=each, role=Role.ADMIN)
+    for table in tables:
+        TableGrant.objects.create(user=person, table=table, role=Role.ADMIN)
     with pytest.raises(NotPermittedError, match="new tables"):
         _script(tables, *MAKES, by=person)
     replaced = f"CREATE OR REPLACE TABLE {tables[1].name} (id BIGINT)"

@@ -81,23 +81,23 @@ def compared(conflict: Conflict) -> list[tuple[int, int, int, int]]:
     """Of each file that both touched: the rows of either side, those gone before, those of both."""
     names = ("current_count", "winner_count", "gone_before_count", "common_count")
     files = conflict.facts["decision"]["shared_files"]
-    return [tuple(each[name] for name in names) for each in files]
+    return [tuple(file[name] for name in names) for file in files]
 
 
 def its_steps_and_cost_are_recorded(job: Job) -> None:
     """Of a DELETE: each step once, in order, with what Spark counted of its tasks."""
     attempt = job.attempt_rows.get()
-    steps = {each.name: each for each in attempt.stages.all()}
+    steps = {stage.name: stage for stage in attempt.stages.all()}
     assert list(steps) == ["read the table", "find rows", "check", "commit"]
     assert steps["read the table"].found == "1 of 1 files"
     found = steps["find rows"]
     assert (found.found, found.unit, found.running) == ("1 file holds a match", "tasks", 0)
     assert 0 < found.done == found.total
     assert found.slowest_ms is not None
-    assert all(each.finished_at for each in steps.values())
+    assert all(step.finished_at for step in steps.values())
     assert attempt.core_ms == found.core_ms > 0
     assert attempt.bytes_read == found.bytes_read > 0
-    took = sum(each.took_ms for each in steps.values())
+    took = sum(step.took_ms for step in steps.values())
     assert 0 < took <= (job.finished_at - job.started_at).total_seconds() * 1000
     assert job.events.filter(message__startswith="Find rows: 1 file holds a match").exists()
 

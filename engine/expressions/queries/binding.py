@@ -143,11 +143,11 @@ class Binder(ABC):
             what = f"{len(names)} names are given to {len(found.columns)} columns."
             raise ExpressionError(what, "Give each column one name.", position=position)
         seen: set[str] = set()
-        for each in names:
-            if each.lower() in seen:
-                what = f"A query in FROM has two columns called {each}."
+        for name in names:
+            if name.lower() in seen:
+                what = f"A query in FROM has two columns called {name}."
                 raise ExpressionError(what, "Give one another name with AS.", position=position)
-            seen.add(each.lower())
+            seen.add(name.lower())
         trees = tuple(column for _, column in found.columns)
         fields = (StructField(n, c.type) for n, c in zip(names, trees, strict=True))
         return StructType(tuple(fields)), trees

@@ -200,7 +200,7 @@ def _check_call(function: Function, arguments: tuple[Expression, ...], token: To
     if not function.accepts_count(len(arguments)):
         what = f"{function.name} at {token.position} does not take {len(arguments)} arguments."
         raise ExpressionError(what, "Check its arguments.", position=token.position)
-    mismatch = function.mismatch([each.type for each in arguments])
+    mismatch = function.mismatch([argument.type for argument in arguments])
     if mismatch:
         found = sql_name(arguments[mismatch[0]].type)
         what = f"{function.name} at {token.position} takes a {mismatch[1]}, not {found}."
@@ -208,7 +208,7 @@ def _check_call(function: Function, arguments: tuple[Expression, ...], token: To
 
 
 def _result(function: Function, arguments: tuple[Expression, ...], token: Token) -> DataType:
-    types = [each.type for each in arguments]
+    types = [argument.type for argument in arguments]
     result = function.result(types)
     unordered = function.name in {"min", "max"} and isinstance(types[0], MapType)
     if result is None or unordered:

@@ -42,7 +42,9 @@ class Groups:
                 return self._column(tree, position)
             case Call(function, arguments, data_type):
                 return Call(
-                    function, tuple(self.over(each, position) for each in arguments), data_type
+                    function,
+                    tuple(self.over(argument, position) for argument in arguments),
+                    data_type,
                 )
             case _:
                 return tree
@@ -69,7 +71,7 @@ class Groups:
         )
         return replace(
             call,
-            arguments=tuple(self.over(each, position) for each in call.arguments),
+            arguments=tuple(self.over(argument, position) for argument in call.arguments),
             partition=tuple(self.over(each, position) for each in call.partition),
             order=order,
         )

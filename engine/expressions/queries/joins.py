@@ -101,9 +101,11 @@ def _using(binder: Binder, source: JoinSyntax, left: Joined, right: Joined) -> J
     merged = binder.relation(StructType(fields), (), source.position)
     relations = (*left.relations, *right.relations)
     columns = [
-        planned(Column((f.name,), f.type, each.side)) for each in relations for f in each.schema
+        planned(Column((f.name,), f.type, relation.side))
+        for relation in relations
+        for f in relation.schema
     ]
-    kept: list[tuple[str, Expression]] = [(each.path[0], each) for each in columns]
+    kept: list[tuple[str, Expression]] = [(column.path[0], column) for column in columns]
     new = [(f"{merged.side}.{name}", tree) for name, tree in items]
     return Joined(
         Project(plan, (*kept, *new)),

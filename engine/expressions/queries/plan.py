@@ -169,11 +169,11 @@ class Query:
 
     def expressions(self) -> tuple[Expression, ...]:
         """Every expression in it."""
-        return tuple(each for step in steps(self.plan) for each in expressions_of(step))
+        return tuple(expression for step in steps(self.plan) for expression in expressions_of(step))
 
     def scans(self) -> tuple[Scan, ...]:
         """The tables it reads outside of subqueries."""
-        return tuple(each for each in steps(self.plan) if isinstance(each, Scan))
+        return tuple(step for step in steps(self.plan) if isinstance(step, Scan))
 
 
 def inputs(plan: Plan) -> tuple[Plan, ...]:
@@ -190,8 +190,8 @@ def inputs(plan: Plan) -> tuple[Plan, ...]:
 def steps(plan: Plan) -> Iterator[Plan]:
     """Every step, upper ones first."""
     yield plan
-    for each in inputs(plan):
-        yield from steps(each)
+    for input_ in inputs(plan):
+        yield from steps(input_)
 
 
 def columns_of_plan(plan: Plan) -> frozenset[str]:  # noqa: PLR0911 - one form a step
@@ -239,7 +239,7 @@ def expressions_of(plan: Plan) -> tuple[Expression, ...]:  # noqa: PLR0911 - one
 
 def _of_aggregates(calls: tuple[tuple[str, AggregateCall], ...]) -> tuple[Expression, ...]:
     conditions = (call.condition for _, call in calls if call.condition is not None)
-    return (*(each for _, call in calls for each in call.arguments), *conditions)
+    return (*(argument for _, call in calls for argument in call.arguments), *conditions)
 
 
 def _of_window(call: WindowCall) -> tuple[Expression, ...]:

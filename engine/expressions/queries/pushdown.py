@@ -41,32 +41,32 @@ def conditions_of_scans(plan: Plan) -> dict[str, Expression]:
 def _sink(plan: Plan, parts: Sequence[Expression], found: dict[str, Expression]) -> None:
     match plan:
         case Scan(side=side):
-            own = [_unplanned(each, side) for each in parts]
+            own = [_unplanned(part, side) for part in parts]
             if own:
                 found[side] = conjunction(own)
         case Filter(below, condition):
             names = columns_of_plan(below)  # others are of the query around
             fresh = [
-                each
-                for each in split_conjuncts(condition)
-                if _sinks(each) and _has_only(each, names)
+                part
+                for part in split_conjuncts(condition)
+                if _sinks(part) and _has_only(part, names)
             ]
             _sink(below, [*parts, *fresh], found)
         case Sort(below):
             _sink(below, parts, found)
         case Project(below, items):
             plain = {name: tree for name, tree in items if isinstance(tree, Column)}
-            known = [each for each in parts if all(c.path[0] in plain for c in _columns(each))]
+            known = [part for part in parts if all(c.path[0] in plain for c in _columns(part))]
             _sink(below, [_replaced(each, plain) for each in known], found)
         case Join():
             _sink_into_join(plan, parts, found)
         case _:
-            for each in inputs(plan):
-                _sink(each, (), found)
+            for input_ in inputs(plan):
+                _sink(input_, (), found)
 
 
 def _sink_into_join(plan: Join, parts: Sequence[Expression], found: dict[str, Expression]) -> None:
-    on = [] if plan.on is None else [each for each in split_conjuncts(plan.on) if _sinks(each)]
+    on = [] if plan.on is None else [part for part in split_conjuncts(plan.on) if _sinks(part)]
     left, right = columns_of_plan(plan.left), columns_of_plan(plan.right)
     on_left = on if plan.how in {"inner", "right", "left_semi"} else []
     on_right = on if plan.how in {"inner", "left", "left_semi", "left_anti"} else []
@@ -89,7 +89,7 @@ def _is_over(part: Expression, names: frozenset[str]) -> bool:
 
 
 def _has_only(part: Expression, names: frozenset[str]) -> bool:
-    return all(not each.relation and each.path[0] in names for each in _columns(part))
+    return all(not column.relation and column.path[0] in names for column in _columns(part))
 
 
 def _replaced(tree: Expression, plain: Mapping[str, Column]) -> Expression:
@@ -97,7 +97,9 @@ def _replaced(tree: Expression, plain: Mapping[str, Column]) -> Expression:
         case Column(path, data_type):
             return Column((*plain[path[0]].path, *path[1:]), data_type)
         case Call(function, arguments, data_type):
-            return Call(function, tuple(_replaced(each, plain) for each in arguments), data_type)
+            return Call(
+                function, tuple(_replaced(argument, plain) for argument in arguments), data_type
+            )
         case _:
             return tree
 
@@ -107,6 +109,8 @@ def _unplanned(tree: Expression, side: str) -> Expression:
         case Column(path, data_type):
             return Column((path[0].removeprefix(f"{side}."), *path[1:]), data_type)
         case Call(function, arguments, data_type):
-            return Call(function, tuple(_unplanned(each, side) for each in arguments), data_type)
+            return Call(
+                function, tuple(_unplanned(argument, side) for argument in arguments), data_type
+            )
         case _:
             return tree

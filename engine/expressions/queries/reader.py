@@ -217,7 +217,7 @@ class QueryReader(FromReader):
 
 def order_key(tokens: Tokens) -> OrderSyntax:
     """A key of ORDER BY: expression [ASC | DESC] [NULLS FIRST | LAST]."""
-    words = [each.value if each.kind == "word" else "" for each in tokens]
+    words = [token.value if token.kind == "word" else "" for token in tokens]
     nulls: bool | None = None
     if words[-2:] in (["NULLS", "FIRST"], ["NULLS", "LAST"]):
         nulls = words[-1] == "FIRST"

@@ -42,8 +42,12 @@ class QueryScope(Scope):
 
     def columns(self, qualifier: str = "") -> Iterator[tuple[str, Column]]:
         """The columns that `*` stands for, or `qualifier.*`."""
-        hidden = {n.lower() for each in self._merged_relations() for n in each.schema.names}
-        own = [each for each in self.relations if self._is_called(each, qualifier)]
+        hidden = {
+            n.lower()
+            for merged_relation in self._merged_relations()
+            for n in merged_relation.schema.names
+        }
+        own = [relation for relation in self.relations if self._is_called(relation, qualifier)]
         for each in [*self._merged_relations(), *own] if not qualifier else own:
             for field in each.schema:
                 is_hidden = not qualifier and each.side not in self.merged
@@ -59,11 +63,11 @@ class QueryScope(Scope):
         """Later joins first: their column stands for those of earlier ones."""
         found: list[Relation] = []
         seen: set[str] = set()
-        for each in reversed(self.relations):
-            fresh = [f for f in each.schema if f.name.lower() not in seen]
-            if each.side in self.merged and fresh:
+        for relation in reversed(self.relations):
+            fresh = [f for f in relation.schema if f.name.lower() not in seen]
+            if relation.side in self.merged and fresh:
                 seen |= {f.name.lower() for f in fresh}
-                found.append(Relation(StructType(tuple(fresh)), each.side, each.names))
+                found.append(Relation(StructType(tuple(fresh)), relation.side, relation.names))
         return found[::-1]
 
     def _preferred(self, found: list[Column]) -> list[Column]:

@@ -34,7 +34,9 @@ def with_not_pushed(tree: Expression, *, negated: bool = False) -> Expression:
         case Call("and" | "or" as operator, arguments) if has_subquery(tree):
             other = {"and": "or", "or": "and"}[operator] if negated else operator
             return Call(
-                other, tuple(with_not_pushed(each, negated=negated) for each in arguments), BOOLEAN
+                other,
+                tuple(with_not_pushed(argument, negated=negated) for argument in arguments),
+                BOOLEAN,
             )
         case _:
             _check_place(tree)
@@ -48,7 +50,7 @@ def _check_place(tree: Expression) -> None:
 
 def refuse_in(tree: Expression) -> None:
     """IN with a subquery may be null, which Spark tells apart from false in conditions alone."""
-    if any(_is_in(each) for each in _outside_queries(tree)):
+    if any(_is_in(outside_query) for outside_query in _outside_queries(tree)):
         what = "IN (SELECT …) can only be joined by AND, OR and NOT, in a condition."
         raise ExpressionError(what, "Use EXISTS, or a join.")
 
@@ -87,11 +89,12 @@ def _whole_clause(step: Plan) -> str:
 
 
 def _names_around(step: Plan) -> bool:
-    known = frozenset[str]().union(*(columns_of_plan(each) for each in inputs(step)))
+    known = frozenset[str]().union(*(columns_of_plan(input_) for input_ in inputs(step)))
     return any(
-        isinstance(each, Column) and (each.relation or each.path[0] not in known)
+        isinstance(outside_query, Column)
+        and (outside_query.relation or outside_query.path[0] not in known)
         for tree in expressions_of(step)
-        for each in _outside_queries(tree)
+        for outside_query in _outside_queries(tree)
     )
 
 
@@ -105,5 +108,5 @@ def _outside_queries(tree: Expression) -> Iterator[Expression]:
     """Every node that is not inside a subquery."""
     yield tree
     if isinstance(tree, Call):
-        for each in tree.arguments:
-            yield from _outside_queries(each)
+        for argument in tree.arguments:
+            yield from _outside_queries(argument)

@@ -132,11 +132,11 @@ def text_of(tokens: Tokens) -> str:
     """Tokens as text, blanks between them as there were, comments left out."""
     parts: list[str] = []
     end = None
-    for each in tokens:
-        if end is not None and each.position > end:
+    for token in tokens:
+        if end is not None and token.position > end:
             parts.append(" ")
-        parts.append(each.text)
-        end = each.end
+        parts.append(token.text)
+        end = token.end
     return "".join(parts)
 
 

@@ -69,7 +69,7 @@ def _of_body(body: BodySyntax, around: _Around) -> Iterator[str]:
 def _of_select(select: SelectSyntax, around: _Around) -> Iterator[str]:
     if select.source is not None:
         yield from _of_source(select.source, around)
-    items = (each.tokens for each in select.items)
+    items = (item.tokens for item in select.items)
     for tokens in (*items, select.where, *select.group_by, select.having, select.qualify):
         yield from _of_tokens(tokens, around)
 

@@ -41,13 +41,13 @@ class AttentionView(GenericAPIView[Any]):
         found = attention(user, now, day_of(user, now), muted(mutes), _MOST)
         checks = [
             {
-                "name": each.check.value,
-                "looks_for": each.check.label,
-                "tells": each.tells,
-                "set_by": each.set_by,
-                "count": found.counts.get(each.check, 0),
+                "name": threshold.check.value,
+                "looks_for": threshold.check.label,
+                "tells": threshold.tells,
+                "set_by": threshold.set_by,
+                "count": found.counts.get(threshold.check, 0),
             }
-            for each in thresholds()
+            for threshold in thresholds()
         ]
         body = {
             "count": found.count,

@@ -179,7 +179,7 @@ class JobDetailSerializer(JobSerializer):
     def get_outlook(self, job: Job) -> dict[str, Any] | None:
         """Null of a job that has ended, is cancelling, or changes nothing."""
         attempts = list(job.attempt_rows.all())
-        latest = max(attempts, key=lambda each: each.number, default=None)
+        latest = max(attempts, key=lambda attempt: attempt.number, default=None)
         found: Outlook | None = outlook_of(job, latest)
         return dict(OutlookSerializer(found).data) if found else None
 

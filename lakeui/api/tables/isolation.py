@@ -168,7 +168,7 @@ def _columns(settings: dict[str, Any]) -> tuple[str, ...] | None:
     text = settings.get("clustering_columns")
     if text is None:
         return None
-    return tuple(name for name in (each.strip() for each in text.split(",")) if name)
+    return tuple(name for name in (part.strip() for part in text.split(",")) if name)
 
 
 def _word(setting: bool | None) -> str | None:

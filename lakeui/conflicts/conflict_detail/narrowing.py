@@ -104,9 +104,9 @@ def _literal(conflict: Conflict, bound: str) -> str | None:
 def _type_of(conflict: Conflict, column: str) -> str | None:
     schema: Any = conflict.table.schema if conflict.table else None
     fields = schema.get("fields") if isinstance(schema, dict) else None
-    for each in fields or ():
-        if isinstance(each, dict) and each.get("name") == column:
-            return each["type"] if isinstance(each.get("type"), str) else None
+    for field in fields or ():
+        if isinstance(field, dict) and field.get("name") == column:
+            return field["type"] if isinstance(field.get("type"), str) else None
     return None
 
 

@@ -40,16 +40,16 @@ class RowVerdicts:
 
     def of(self, verdict: Verdict) -> list[LossVerdict]:
         """Those that would have ended so."""
-        return [each for each in self.losses if each.verdict == verdict]
+        return [loss for loss in self.losses if loss.verdict == verdict]
 
     def of_pair(self, current: str, winner: str) -> "RowVerdicts":
         """Those of two operations; an empty name stands for any."""
         return RowVerdicts(
             tuple(
-                each
-                for each in self.losses
-                if (not current or each.current_operation == current)
-                and (not winner or each.winner_operation == winner)
+                loss
+                for loss in self.losses
+                if (not current or loss.current_operation == current)
+                and (not winner or loss.winner_operation == winner)
             )
         )
 

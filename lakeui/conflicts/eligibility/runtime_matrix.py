@@ -83,7 +83,7 @@ def runtime_columns(
 
 def mended(found: Eligibility) -> Eligibility:
     """The table as it would be once every condition is met."""
-    conditions = tuple(replace(each, holds=True) for each in found.conditions)
+    conditions = tuple(replace(condition, holds=True) for condition in found.conditions)
     return replace(found, conditions=conditions, traces_moves=True)
 
 
@@ -106,7 +106,7 @@ def _cells(
         for name in (LAYOUT, VECTORS, IDENTITY, CONDITIONS, TARGETS):
             yield RuntimeCell(name, NOT_OFFERED, NOT_OFFERED)
         return
-    layout, supported, enabled, identity = (each.holds for each in found.conditions)
+    layout, supported, enabled, identity = (condition.holds for condition in found.conditions)
     yield _layout(runtime, layout, clustered=clustered)
     yield _plain(VECTORS, supported and enabled)
     yield _plain(IDENTITY, identity)

@@ -65,7 +65,7 @@ def _layout(table: Table, holds: bool, speed: Speed | None, impact: Impact) -> C
     columns, named = table.partition_columns, "partitionColumns"
     if table.clustering_columns:
         columns, named = table.clustering_columns, "clusteringColumns"
-    listed = ", ".join(f'"{each}"' for each in columns)
+    listed = ", ".join(f'"{column}"' for column in columns)
     line = ConditionLine(
         name="unpartitioned or liquid-clustered", state=HOLDS, raw=f"{named} = [{listed}]"
     )
@@ -121,7 +121,7 @@ def _rewrite(table: Table) -> str:
 
 
 def _supported(table: Table, holds: bool, writes: RecentWrites) -> ConditionLine:
-    features = ", ".join(f'"{each}"' for each in table.reader_features)
+    features = ", ".join(f'"{reader_feature}"' for reader_feature in table.reader_features)
     line = ConditionLine(
         name="deletion vectors supported",
         state=_state(holds),

@@ -90,12 +90,12 @@ class Impact:
     @property
     def stopped(self) -> tuple[SeenStream, ...]:
         """Streams that read, and would stop."""
-        return tuple(each for each in self.streams if each.reads)
+        return tuple(stream for stream in self.streams if stream.reads)
 
     @property
     def losing_streams(self) -> tuple[SeenStream, ...]:
         """Streams that write, and may lose the batch that is open."""
-        return tuple(each for each in self.streams if not each.reads)
+        return tuple(stream for stream in self.streams if not stream.reads)
 
 
 def impact_of(

@@ -123,7 +123,7 @@ def undone_by(table: Table, proposal: Proposal) -> tuple[str, ...]:
         commands.append(UnsetProperties(table=table.name, keys=gone))
     if proposal.clustering is not None:
         commands.append(ClusterBy(table=table.name, columns=tuple(table.clustering_columns)))
-    return tuple(each.statement() for each in commands)
+    return tuple(command.statement() for command in commands)
 
 
 def _in_force(table: Table, name: str) -> str:

@@ -102,12 +102,12 @@ def reordered_versions(table: Table, overlaps: Overlaps) -> ReorderedVersions:
 
 def told(table: Table, pairs: Sequence[Reordered]) -> list[Told]:
     """The pairs with their commits, in one query."""
-    versions = {each.version for each in pairs} | {each.later for each in pairs}
+    versions = {pair.version for pair in pairs} | {pair.later for pair in pairs}
     rows = table.commits.filter(version__in=versions).only(
         "table", "version", "operation", "predicate", "user_name", "committed_at", "rows_added"
     )
     commits = {row.version: row for row in rows}
-    return [Told(each, commits.get(each.version), commits.get(each.later)) for each in pairs]
+    return [Told(pair, commits.get(pair.version), commits.get(pair.later)) for pair in pairs]
 
 
 def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:

@@ -41,4 +41,4 @@ def _of_clustering(table: Table, commit: Commit) -> SettingsChange:
 def _columns(commit: Commit, which: str) -> Iterator[str]:
     parameters: dict[str, Any] = commit.operation_parameters or {}
     text = str(parameters.get(f"{which}ClusteringColumns") or "")
-    yield from (name for name in (each.strip() for each in text.split(",")) if name)
+    yield from (name for name in (part.strip() for part in text.split(",")) if name)

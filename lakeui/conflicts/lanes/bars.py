@@ -213,5 +213,5 @@ def _attempt_began(conflict: Conflict) -> datetime | None:
     if conflict.job is None:
         return None
     rows = conflict.job.attempt_rows.all()
-    began = next((each.started_at for each in rows if each.number == conflict.attempt), None)
+    began = next((row.started_at for row in rows if row.number == conflict.attempt), None)
     return began or (conflict.job.started_at if conflict.attempt == 1 else None)

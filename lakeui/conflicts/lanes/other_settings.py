@@ -56,8 +56,10 @@ def _answer(
 
 
 def _weighed(name: str, answer: Answer) -> OtherSetting:
-    landed = [each.verdict for each in answer.commits]
-    lost = [each.verdict for each in answer.conflicts if each.kind != Conflict.Kind.ABSORBED]
+    landed = [commit.verdict for commit in answer.commits]
+    lost = [
+        conflict.verdict for conflict in answer.conflicts if conflict.kind != Conflict.Kind.ABSORBED
+    ]
     return OtherSetting(
         name=name,
         level=answer.level,

@@ -174,7 +174,11 @@ def _after(conflict: Conflict | None) -> NextAttempt | None:
     job = conflict.job if conflict is not None else None
     if conflict is None or job is None:
         return None
-    later = [each for each in job.attempt_rows.all() if each.number > conflict.attempt]
+    later = [
+        attempt_row
+        for attempt_row in job.attempt_rows.all()
+        if attempt_row.number > conflict.attempt
+    ]
     last = max(later, key=lambda each: each.number, default=None)
     committed = job.committed_version
     if last is None and committed is None:

@@ -116,8 +116,8 @@ def lane_sums(
         last=last,
         lanes=tuple(_lane(name, of_lane, grid) for name, of_lane in inside.items()),
         all=_lane("all", events, grid),
-        wasted_ms=sum(each.wasted_ms for each in events),
-        wasted_bytes=sum(each.wasted_bytes for each in events),
+        wasted_ms=sum(event.wasted_ms for event in events),
+        wasted_bytes=sum(event.wasted_bytes for event in events),
         began_at=grid.moments.get(first),
         ended_at=grid.moments.get(last),
     )
@@ -158,9 +158,9 @@ def _by_lane(events: Sequence[_Event], *, by_operation: bool) -> Mapping[str, Se
 
 
 def _lane(name: str, events: Sequence[_Event], grid: _Grid) -> Lane:
-    landed = Counter(each.place for each in events if not each.is_lost)
-    lost = Counter(each.place for each in events if each.is_lost)
-    usual = Counter(each.operation for each in events).most_common(1)
+    landed = Counter(event.place for event in events if not event.is_lost)
+    lost = Counter(event.place for event in events if event.is_lost)
+    usual = Counter(event.operation for event in events).most_common(1)
     buckets = tuple(
         Bucket(
             first=start,

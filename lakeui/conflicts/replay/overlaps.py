@@ -112,7 +112,7 @@ class Replay:
     def asked(self) -> Totals:
         """The sums under the setting asked for."""
         wanted = self.answer.level, self.answer.row_level
-        return next(each for each in self.totals if (each.level, each.row_level) == wanted)
+        return next(total for total in self.totals if (total.level, total.row_level) == wanted)
 
 
 def replay(
@@ -137,7 +137,7 @@ def replay(
     return Replay(
         answer=asked,
         overlaps=tuple(sorted(all_of_them[level, row_level], key=_worst_first)),
-        lost_now=sum(each.kind != Conflict.Kind.ABSORBED for each in met.conflicts),
+        lost_now=sum(conflict.kind != Conflict.Kind.ABSORBED for conflict in met.conflicts),
         totals=tuple(_totals(*setting, each) for setting, each in all_of_them.items()),
     )
 
@@ -147,11 +147,11 @@ def pair_changes(overlaps: Iterable[Overlap]) -> list[PairChange]:
     now: Counter[tuple[str, str]] = Counter()
     then: Counter[tuple[str, str]] = Counter()
     unsure: Counter[tuple[str, str]] = Counter()
-    for each in overlaps:
-        pair = each.operation, each.winner_operation
-        now[pair] += each.was == Was.LOST
-        then[pair] += each.verdict == Verdict.CONFLICT
-        unsure[pair] += each.verdict == Verdict.UNDECIDABLE
+    for overlap in overlaps:
+        pair = overlap.operation, overlap.winner_operation
+        now[pair] += overlap.was == Was.LOST
+        then[pair] += overlap.verdict == Verdict.CONFLICT
+        unsure[pair] += overlap.verdict == Verdict.UNDECIDABLE
     found = [PairChange(*pair, now[pair], then[pair], unsure[pair]) for pair in now]
     kept = (each for each in found if each.now or each.then or each.open)
     return sorted(kept, key=lambda each: (-abs(each.then - each.now), -each.open, -each.now))
@@ -177,8 +177,8 @@ class _Sides:
         self._took = _job_times(table, first, last)
 
     def overlaps(self, answer: Answer) -> Iterator[Overlap]:
-        for each in answer.commits:
-            yield self._landed(each)
+        for commit in answer.commits:
+            yield self._landed(commit)
         for verdict in answer.conflicts:
             conflict = self._lost.get(verdict.conflict_id)
             if conflict is not None:
@@ -244,8 +244,8 @@ def _job_times(table: Table, first: int, last: int) -> Mapping[int, int]:
 
 
 def _totals(level: IsolationLevel, row_level: bool, overlaps: Sequence[Overlap]) -> Totals:
-    verdicts = Counter(each.verdict for each in overlaps)
-    changed = [each for each in overlaps if each.change]
+    verdicts = Counter(overlap.verdict for overlap in overlaps)
+    changed = [overlap for overlap in overlaps if overlap.change]
     return Totals(
         level=str(level),
         row_level=row_level,

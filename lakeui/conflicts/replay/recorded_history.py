@@ -94,5 +94,5 @@ def decoded_text(version: int, raw: str, raw_bytes: int) -> WinningCommit | None
         actions = tuple(decode_lines(text))
     except EngineError:
         return None
-    info = next((each for each in actions if isinstance(each, CommitInfo)), None)
+    info = next((action for action in actions if isinstance(action, CommitInfo)), None)
     return WinningCommit(version=version, actions=actions, info=info or CommitInfo())

@@ -41,10 +41,10 @@ def to_judge(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
 def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, RecordedConflict]:
     """The records of a table's conflicts by number, in one query."""
     target = Target.of(table)
-    winners = _winners(table, target, (each.winning_version for each in conflicts))
+    winners = _winners(table, target, (conflict.winning_version for conflict in conflicts))
     return {
-        each.pk: _record(each, winners.get(each.winning_version or -1), target)
-        for each in conflicts
+        conflict.pk: _record(conflict, winners.get(conflict.winning_version or -1), target)
+        for conflict in conflicts
     }
 
 

@@ -171,10 +171,10 @@ def _unseen(commit: WinningCommit, history: History) -> bool:
 def _resolved_by(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
     """The versions that a version absorbed a conflict with."""
     found: dict[int, list[int]] = {}
-    for each in conflicts:
-        version = became(each)
-        if version is not None and each.winning_version is not None:
-            found.setdefault(version, []).append(each.winning_version)
+    for conflict in conflicts:
+        version = became(conflict)
+        if version is not None and conflict.winning_version is not None:
+            found.setdefault(version, []).append(conflict.winning_version)
     return found
 
 

@@ -40,8 +40,8 @@ def pair_history(linked: LinkedReport) -> PairHistory | None:
         current_operation=current,
         winner_operation=found.winner_operation,
         lost=len(pair.losses),
-        lost_lately=sum(each.occurred_at >= since for each in pair.losses),
+        lost_lately=sum(loss.occurred_at >= since for loss in pair.losses),
         passes=len(pair.of(Verdict.PASSES)),
         undecidable=len(pair.of(Verdict.UNDECIDABLE)),
-        wasted_ms=sum(each.wasted_ms for each in pair.losses),
+        wasted_ms=sum(loss.wasted_ms for loss in pair.losses),
     )

@@ -111,7 +111,7 @@ def parse_report(text: str) -> Report:
 
 def _report(plain: PlainText, signs: list[_Sign]) -> Report:
     first, flat = signs[0], plain.text
-    later = (each.start for each in signs if each.start > first.start and each.kind != first.kind)
+    later = (sign.start for sign in signs if sign.start > first.start and sign.kind != first.kind)
     end = next(later, first.start + _SPAN)
     message, around = flat[first.start : end], flat[max(0, first.start - 300) : end]
     conflict = _conflict(first.kind, message, around)
@@ -126,7 +126,7 @@ def _report(plain: PlainText, signs: list[_Sign]) -> Report:
 def _signs(flat: str) -> Iterator[_Sign]:
     for kind in KINDS:
         names = rf"\b{kind.code}\b" + (rf"|\b{kind.exception}\b" if kind.exception else "")
-        sentences = "|".join(f"(?i:{each})" for each in kind.sentences)
+        sentences = "|".join(f"(?i:{sentence})" for sentence in kind.sentences)
         for match in re.finditer(f"({names})|{sentences}", flat):
             yield _Sign(match.start(), match.end(), kind, is_name=match[1] is not None)
 
@@ -134,7 +134,7 @@ def _signs(flat: str) -> Iterator[_Sign]:
 def _places(signs: list[_Sign], found: ReportedConflict, message: str) -> Iterator[Place]:
     """Where the facts of the first conflict stand in the plain text."""
     first = signs[0]
-    here = (each for each in signs if each.kind == first.kind and each.start - first.start < _SPAN)
+    here = (sign for sign in signs if sign.kind == first.kind and sign.start - first.start < _SPAN)
     named = next((each for each in here if each.is_name), first)
     yield Place("exception", named.start, named.end)
     if found.subclass:

@@ -40,17 +40,17 @@ class Strip:
 
 def draw_strip(found: Navigator, first_at: datetime | None, last_at: datetime | None) -> Strip:
     """`first_at` and `last_at` are when the first and the last version shown landed."""
-    highest = max((each.commits for each in found.passages), default=0) or 1
+    highest = max((passage.commits for passage in found.passages), default=0) or 1
     ticks = []
-    for each in found.passages:
-        x = _x(each.start, found)
-        height = max(_HEIGHT * each.commits / highest, _LEAST) if each.commits else 0.0
-        until = each.start + found.width
-        span = f"{_clock(each.start, found)} to {_clock(until, found)}"
-        lost = f", {each.lost} lost" if each.lost else ""
-        title = f"{span}: {each.commits} landed{lost}"
-        cross = x + _STEP / 2 if each.lost else None
-        ticks.append(Tick(x, _BASE - height, height, each.last, title, cross))
+    for passage in found.passages:
+        x = _x(passage.start, found)
+        height = max(_HEIGHT * passage.commits / highest, _LEAST) if passage.commits else 0.0
+        until = passage.start + found.width
+        span = f"{_clock(passage.start, found)} to {_clock(until, found)}"
+        lost = f", {passage.lost} lost" if passage.lost else ""
+        title = f"{span}: {passage.commits} landed{lost}"
+        cross = x + _STEP / 2 if passage.lost else None
+        ticks.append(Tick(x, _BASE - height, height, passage.last, title, cross))
     left = None if first_at is None else min(_x(first_at, found), 100 - _STEP)
     right = 100.0 if last_at is None else _x(last_at, found)
     return Strip(

@@ -98,7 +98,7 @@ def draw_overlap(decision: Decision, met: Iterable[str]) -> OverlapChart | None:
 
 def first_shared(files: Sequence[SharedFile]) -> SharedFile | None:
     """The first file with rows of both, or else the first that was compared."""
-    return next((each for each in files if each.common_count), files[0] if files else None)
+    return next((file for file in files if file.common_count), files[0] if files else None)
 
 
 def draw_known_rows(file: Mapping[str, Any], row_count: int | None) -> Strip | None:

@@ -54,12 +54,12 @@ def draw_partition_heat(costs: Sequence[PartitionCost]) -> PartitionHeat | None:
     pairs: Counter[tuple[str, str]] = Counter()
     cells: Counter[tuple[tuple[int | None, str, str], tuple[str, str]]] = Counter()
     times: Counter[tuple[tuple[int | None, str, str], tuple[str, str]]] = Counter()
-    for each in costs:
-        place, pair = (each.table_id, each.table, each.partition), (each.loser, each.winner)
-        rows[place] += each.wasted_ms
-        pairs[pair] += each.wasted_ms
-        cells[place, pair] += each.wasted_ms
-        times[place, pair] += each.times
+    for cost in costs:
+        place, pair = (cost.table_id, cost.table, cost.partition), (cost.loser, cost.winner)
+        rows[place] += cost.wasted_ms
+        pairs[pair] += cost.wasted_ms
+        cells[place, pair] += cost.wasted_ms
+        times[place, pair] += cost.times
     if not rows:
         return None
     shown = tuple(pair for pair, _ in pairs.most_common(_MOST_PAIRS))

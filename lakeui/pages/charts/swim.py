@@ -53,7 +53,7 @@ def draw_swim_lane(
     placed += [_place_running(each, axis, data) for each in data.running]
     name = _by_operation if by_operation else _by_writer(placed)
     lanes, tracks, hidden = _lanes(placed, name, data, by_operation=by_operation)
-    at = {each.name: each for each in lanes}
+    at = {lane.name: lane for lane in lanes}
     drawn = [
         _drawn(each, at[name(each.bar)], tracks[each.key]) for each in placed if each.key in tracks
     ]
@@ -158,7 +158,7 @@ def _lane_height(tracks: int) -> int:
 
 
 def _usual_family(bars: Iterable[_Placed]) -> str:
-    return Counter(family_of(each.bar.operation) for each in bars).most_common(1)[0][0]
+    return Counter(family_of(bar.bar.operation) for bar in bars).most_common(1)[0][0]
 
 
 def _engines(lane: str, data: SwimLane) -> str:
@@ -166,12 +166,12 @@ def _engines(lane: str, data: SwimLane) -> str:
     engines = data.engines.get(lane, frozenset())
     if lane in engines:
         return "writer not recorded"
-    names = sorted({engine_name(each) for each in engines})
+    names = sorted({engine_name(engine) for engine in engines})
     return ", ".join(names) or f"engine {NOT_RECORDED}"
 
 
 def _writers(bars: Iterable[_Placed]) -> str:
-    names = sorted({each.bar.lane for each in bars})
+    names = sorted({bar.bar.lane for bar in bars})
     return names[0] if len(names) == 1 else f"{len(names)} writers"
 
 

@@ -85,7 +85,7 @@ def _chosen(
     """The first column, then those of the conditions, what is set and the layout, then the others."""
     asked = f"{sides.winner.predicate} {sides.current.predicate} {conflict.order_column}"
     words = [*_words(asked), *_assignments(conflict)]
-    names = [str(each.get("name", "")) for each in columns]
+    names = [str(column.get("name", "")) for column in columns]
     first = [0, *(n for n, name in enumerate(names) if name in words)]
     kept = list(dict.fromkeys([*first, *range(len(names))]))[:_COLUMNS]
     return tuple(sorted(n for n in kept if n < len(names)))
@@ -94,7 +94,7 @@ def _chosen(
 def _rows(
     read: ConflictRows, chosen: Sequence[int], conflict: Conflict, sides: BothSides
 ) -> list[MetRow]:
-    names = [str(each.get("name", "")) for each in read.columns]
+    names = [str(column.get("name", "")) for column in read.columns]
     found = []
     for position, values in zip(read.positions, read.rows, strict=False):
         row = dict(zip(names, values, strict=False))

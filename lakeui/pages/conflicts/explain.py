@@ -102,7 +102,7 @@ def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[Advice]:
     if found is None:
         return []
     on_already = table is not None and table.row_level_eligible
-    ranked = sorted(found.remedies, key=lambda each: on_already and each == VECTORS)
+    ranked = sorted(found.remedies, key=lambda remedy: on_already and remedy == VECTORS)
     return [_advised(each, linked, pair) for each in ranked]
 
 

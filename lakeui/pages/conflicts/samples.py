@@ -96,7 +96,7 @@ def sample_text(key: str, person: Person) -> str:
     """The text of a sample; empty where there is none of that key."""
     if key == HERE:
         return _of_this_lake(person)
-    return next((each.text for each in SAMPLES if each.key == key), "")
+    return next((sample.text for sample in SAMPLES if sample.key == key), "")
 
 
 def _of_this_lake(person: Person) -> str:

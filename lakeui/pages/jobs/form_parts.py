@@ -162,7 +162,10 @@ def part_of(model: type, declared: Parameter, repeats: int) -> Part:
     return Repeat(
         declared,
         tuple(
-            tuple(Single(each, f"{declared.name}.{n}.{each.name}") for each in parameters_of(item))
+            tuple(
+                Single(parameter, f"{declared.name}.{n}.{parameter.name}")
+                for parameter in parameters_of(item)
+            )
             for n in range(count)
         ),
     )
@@ -179,12 +182,12 @@ def _item_of(model: type, name: str) -> type | None:
 
 def _options(name: str) -> Iterator[Option]:
     for kind, model in SOURCES.items():
-        parts = (each for each in parameters_of(model) if each.name not in _HIDDEN)
+        parts = (parameter for parameter in parameters_of(model) if parameter.name not in _HIDDEN)
         yield Option(
             kind,
             kind.replace("_", " ").capitalize(),
             (model.__doc__ or "").partition("\n")[0],
-            tuple(Single(each, f"{name}.{kind}.{each.name}") for each in parts),
+            tuple(Single(part, f"{name}.{kind}.{part.name}") for part in parts),
             f"{name}.{kind}.file" if model is FileSource else "",
         )
 

@@ -88,7 +88,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "follow_ups": sorted(
                 job.follow_ups.order_by()[:_RERUNS], key=lambda each: each.created_at
             ),
-            "reruns": sorted(job.reruns.order_by()[:_RERUNS], key=lambda each: each.created_at),
+            "reruns": sorted(job.reruns.order_by()[:_RERUNS], key=lambda rerun: rerun.created_at),
             "now": timezone.now(),
             "twin": f"/api/v1/jobs/{job.pk}/",
         }
@@ -100,7 +100,7 @@ def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt 
     wanted = request.GET.get("attempt", "")
     if not wanted:
         return attempts[0] if attempts else None
-    found = [each for each in attempts if str(each.number) == wanted]
+    found = [attempt for attempt in attempts if str(attempt.number) == wanted]
     if not found:
         msg = "There is no such attempt."
         raise Http404(msg)
@@ -197,9 +197,9 @@ def _left_behind(job: Job, attempts: Sequence[JobAttempt]) -> LeftBehind | None:
     if not thrown.bytes_written:
         return None
     silent = [
-        each.finished_at
-        for each in attempts
-        if each.outcome == JobAttempt.Outcome.LOST and each.finished_at is not None
+        attempt.finished_at
+        for attempt in attempts
+        if attempt.outcome == JobAttempt.Outcome.LOST and attempt.finished_at is not None
     ]
     kept = _retention(job)
     return LeftBehind(thrown, max(silent) + kept if silent and kept else None)

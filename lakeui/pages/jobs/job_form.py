@@ -295,7 +295,7 @@ def _of_rows(table: Table) -> Iterator[str]:
         return
     key, value = columns[0]
     yield f"DELETE FROM {name} WHERE {key} = {value}"  # noqa: S608 - shown
-    changed = next((each for each in columns[1:] if each[0] not in _laid_out_by(table)), None)
+    changed = next((column for column in columns[1:] if column[0] not in _laid_out_by(table)), None)
     if changed:
         yield f"UPDATE {name} SET {changed[0]} = {changed[1]} WHERE {key} = {value}"  # noqa: S608 - shown
     yield (

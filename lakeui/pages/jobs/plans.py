@@ -32,7 +32,7 @@ def plan_view(plan: object) -> PlanView | None:
     return PlanView(
         str(plan.get("summary") or ""),
         list(_facts(plan)),
-        [str(each) for each in writers] if isinstance(writers, list) else [],
+        [str(writer) for writer in writers] if isinstance(writers, list) else [],
         files[:_SHOWN_FILES],
         plan["file_count"] if isinstance(plan.get("file_count"), int) else len(files),
     )
@@ -82,7 +82,7 @@ def _number(name: str, value: float) -> str:
 
 def _listed(name: str, values: list[Any]) -> str:
     if name == "versions_lost":
-        spans = [_span(each) for each in values if _is_list(each)]
+        spans = [_span(value) for value in values if _is_list(value)]
         more = f" and {format_count(len(spans) - _LONG)} spans more" if len(spans) > _LONG else ""
         return ", ".join(spans[:_LONG]) + more
     short = all(isinstance(item, str | int) for item in values) and len(values) <= _LONG

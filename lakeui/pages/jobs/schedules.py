@@ -83,7 +83,7 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
     )
     reader = Reader(request.user)
     if "export" in request.GET and listing.is_valid:
-        rows = (shown_schedule(each, reader) for each in listing.rows.iterator(chunk_size=CHUNK))
+        rows = (shown_schedule(row, reader) for row in listing.rows.iterator(chunk_size=CHUNK))
         return export(rows, COLUMNS, request.GET["export"], "schedules")
     context = {
         "listing": listing,

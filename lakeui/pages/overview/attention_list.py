@@ -32,7 +32,10 @@ _MOST = 20  # of each check
 def attention_list(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     found, context = told(request, now, day_of(request.user, now), _MOST)
-    checks = [{"each": each, "count": found.counts.get(each.check, 0)} for each in thresholds()]
+    checks = [
+        {"each": threshold, "count": found.counts.get(threshold.check, 0)}
+        for threshold in thresholds()
+    ]
     context |= {
         "checks": checks,
         "lake": lake_of(request.user),

@@ -102,7 +102,7 @@ def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None
     """The columns to cluster by, None where nothing is said of them; and what is wrong with them."""
     if "clustering" not in request.GET:
         return None, ""
-    names = tuple(n for n in (each.strip() for each in request.GET["clustering"].split(",")) if n)
+    names = tuple(n for n in (part.strip() for part in request.GET["clustering"].split(",")) if n)
     known = top_names(table)
     unknown = [name for name in names if name not in known]
     if unknown:

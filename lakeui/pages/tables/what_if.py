@@ -87,9 +87,9 @@ def _context(
         "pair_count": len(pairs),
         "page": _page(request, rows),
         "total": len(rows),
-        "verdicts": Counter(str(each.verdict) for each in found.overlaps),
-        "changes": sum(each.change != 0 for each in found.overlaps),
-        "endings": Counter(str(each.was) for each in found.overlaps),
+        "verdicts": Counter(str(overlap.verdict) for overlap in found.overlaps),
+        "changes": sum(overlap.change != 0 for overlap in found.overlaps),
+        "endings": Counter(str(overlap.was) for overlap in found.overlaps),
         "max_conflicts": MAX_CONFLICTS,
         "twin": f"/api/v1/tables/{table.pk}/what-if/?level={level}&row_level={words}"
         f"&first={found.answer.first}&last={found.answer.last}",
@@ -102,7 +102,7 @@ def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap
     if verdict not in ("", CHANGES, *JUDGED) or was not in ("", *Was):
         msg = "There is no such filter."
         raise Http404(msg)
-    kept = [each for each in overlaps if was in ("", each.was)]
+    kept = [overlap for overlap in overlaps if was in ("", overlap.was)]
     if verdict == CHANGES:
         kept = [each for each in kept if each.change]
     elif verdict:
@@ -112,9 +112,9 @@ def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap
 
 
 def _bars(pairs: Sequence[PairChange]) -> list[Bar]:
-    longest = max((max(each.now, each.then + each.open) for each in pairs), default=0) or 1
+    longest = max((max(pair.now, pair.then + pair.open) for pair in pairs), default=0) or 1
     share = 100 / longest
-    return [Bar(each, each.now * share, each.then * share, each.open * share) for each in pairs]
+    return [Bar(pair, pair.now * share, pair.then * share, pair.open * share) for pair in pairs]
 
 
 def _page(request: HttpRequest, rows: Sequence[Overlap]) -> Any:  # noqa: ANN401 - Django's page

@@ -41,7 +41,7 @@ def task_cells(field: TaskField) -> SafeString:
     return format_html_join(
         "",
         '<rect class="task-{}" x="{}%" y="{}" width="{}%" height="10"/>',
-        ((each.state, f"{each.x:.2f}", each.y, field.width) for each in field.cells),
+        ((cell.state, f"{cell.x:.2f}", cell.y, field.width) for cell in field.cells),
     )
 
 

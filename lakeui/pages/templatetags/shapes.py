@@ -108,7 +108,7 @@ def _heat_cell(cell: Cell) -> str:
 @register.simple_tag
 def swim_bars(chart: SwimChart, pick: str, picked_key: str) -> SafeString:
     """A bar each transaction, the way to its own path; then their ends, which lie over all bars."""
-    bars = (_bar(each, escape(pick), is_picked=each.key == picked_key) for each in chart.bars)
+    bars = (_bar(bar, escape(pick), is_picked=bar.key == picked_key) for bar in chart.bars)
     return SafeString("".join((*bars, *map(_end, chart.bars))))
 
 

@@ -89,7 +89,7 @@ def test_clauses_see_the_sides_they_may():
         "WHEN NOT MATCHED AND op = 'i' THEN INSERT (id, v) VALUES (id, v) "
         "WHEN NOT MATCHED BY SOURCE AND v = 'x' THEN UPDATE SET v = 'y'"
     )
-    conditions = [to_sql(each.condition) for each in merge.clauses]
+    conditions = [to_sql(clause.condition) for clause in merge.clauses]
     assert conditions == [
         "`target`.`v` <> `source`.`v`",
         "`source`.`op` = 'i'",

@@ -61,7 +61,9 @@ def test_every_command_says_what_a_form_needs(kind):
 
 def test_every_source_says_what_a_form_needs():
     for model in SOURCES.values():
-        assert all(each.label and each.kind in _KINDS for each in parameters_of(model))
+        assert all(
+            parameter.label and parameter.kind in _KINDS for parameter in parameters_of(model)
+        )
 
 
 _BAD = [

@@ -17,7 +17,7 @@ GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "sql.md").read_text("utf
 
 def test_every_statement_in_the_guide_is_understood():
     blocks = re.findall(r"```sql\n(.*?)\n```", GUIDE, re.DOTALL)
-    statements = [each for block in blocks for each in block.split(";\n")]
+    statements = [part for block in blocks for part in block.split(";\n")]
     assert len(statements) > 30
     for statement in statements:
         assert parse_statement(statement).statement()

@@ -129,7 +129,7 @@ def _write_by_hand(table: DeltaTable, winner: dict[str, Any]) -> None:
             action = msgspec.structs.replace(action, default_row_commit_version=version)
         lines.append(encode(action))
     decode(lines[0])
-    table.store.put_if_absent(commit_path(version), "".join(f"{each}\n" for each in lines).encode())
+    table.store.put_if_absent(commit_path(version), "".join(f"{line}\n" for line in lines).encode())
 
 
 def _read(txn: OptimisticTransaction, reads: list[dict[str, Any]]) -> None:
@@ -143,13 +143,13 @@ def _read(txn: OptimisticTransaction, reads: list[dict[str, Any]]) -> None:
 
 
 def _operation(actions: list[dict[str, Any]]) -> str:
-    changes = any(each.get("dataChange") for each in actions)
+    changes = any(action.get("dataChange") for action in actions)
     return "WRITE" if changes else "Manual Update"
 
 
 def _actions(actions: list[dict[str, Any]], snapshot: Snapshot | None) -> list[Action]:
     assert snapshot is not None
-    return [_action(each, snapshot) for each in actions]
+    return [_action(action, snapshot) for action in actions]
 
 
 def _action(each: dict[str, Any], snapshot: Snapshot) -> Action:  # noqa: PLR0911 - one a kind
@@ -225,4 +225,4 @@ def _stats(each: dict[str, Any]) -> str | None:
 
 def _log(table: DeltaTable) -> dict[int, bytes]:
     versions = list_versions(table.store)
-    return {each: table.store.read(commit_path(each)) for each in versions}
+    return {version: table.store.read(commit_path(version)) for version in versions}

@@ -19,12 +19,12 @@ def check_effect(played: Played, effect: dict[str, Any]) -> None:
 
 
 def _base_row_ids(played: Played, wanted: dict[str, int]) -> None:
-    live = {each.path: each.base_row_id for each in played.table.snapshot().add_files()}
+    live = {add_file.path: add_file.base_row_id for add_file in played.table.snapshot().add_files()}
     assert {path: live[path] for path in wanted} == wanted
 
 
 def _row_versions(played: Played, wanted: dict[str, Any]) -> None:
-    live = {each.path: each for each in played.table.snapshot().add_files()}
+    live = {add_file.path: add_file for add_file in played.table.snapshot().add_files()}
     for path, version in wanted.items():
         expected = played.committed_version if version == "commit" else version
         assert live[path].default_row_commit_version == expected
@@ -51,16 +51,16 @@ def _row_ids_unchanged(played: Played, paths: list[str]) -> None:
             path = getattr(action, "path", None)
             if path in paths:
                 first.setdefault(path, action.base_row_id)
-    live = {each.path: each.base_row_id for each in played.table.snapshot().add_files()}
+    live = {add_file.path: add_file.base_row_id for add_file in played.table.snapshot().add_files()}
     assert {path: live[path] for path in paths} == first
 
 
 def _timestamps_increase(played: Played, _: bool) -> None:
     commits = [read_commit(played.table.store, each) for each in log_of(played.table)]
     times = [
-        each.commit_info.in_commit_timestamp
-        for each in commits
-        if each.commit_info and each.commit_info.in_commit_timestamp is not None
+        commit.commit_info.in_commit_timestamp
+        for commit in commits
+        if commit.commit_info and commit.commit_info.in_commit_timestamp is not None
     ]
     assert len(times) >= 2
     assert times == sorted(set(times))

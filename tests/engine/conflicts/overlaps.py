@@ -55,7 +55,7 @@ def current(
         "level": IsolationLevel(level),
         "operation": "UPDATE",
         "partition_columns": ("part",),
-        "reads": tuple(where(each) for each in reads),
+        "reads": tuple(where(read) for read in reads),
         "actions": actions,
     }
     return CurrentTransaction(**(values | rest))

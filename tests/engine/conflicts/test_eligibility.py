@@ -73,14 +73,17 @@ def test_row_tracking_follows_rows_that_were_ordered_anew():
 
 def test_every_condition_that_fails_says_what_was_seen_and_how_to_mend_it():
     table = _eligibility(partitions=("x",), supported=False, setting=None, schema=IDENTITY)
-    failing = [each for each in table.conditions if not each.holds]
+    failing = [condition for condition in table.conditions if not condition.holds]
     assert len(failing) == 4
     assert all(each.evidence and each.fix for each in failing)
     assert table.obstacle == "the table is partitioned by x"
 
 
 def _takes_part(table: Eligibility, *, clustered: bool) -> list[bool]:
-    return [each.takes_part for each in runtime_verdicts(table, clustered=clustered)]
+    return [
+        runtime_verdict.takes_part
+        for runtime_verdict in runtime_verdicts(table, clustered=clustered)
+    ]
 
 
 def test_runtimes_differ_by_what_they_ask():
@@ -95,4 +98,4 @@ def test_runtimes_differ_by_what_they_ask():
 def test_the_preview_setting_is_named_where_it_is_needed():
     verdicts = runtime_verdicts(_eligibility(), clustered=False)
     assert PREVIEW_SETTING in verdicts[3].reason
-    assert all(each.reason for each in verdicts)
+    assert all(verdict.reason for verdict in verdicts)

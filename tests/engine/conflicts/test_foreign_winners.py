@@ -85,8 +85,8 @@ def met(
 ) -> type[ConflictError] | None:
     table = table_of(level, **properties)
     txn = DeltaTable.open(table.uri).start_transaction()
-    for each in winners:
-        foreign(table, *each)
+    for winner in winners:
+        foreign(table, *winner)
     current(txn)
     try:
         txn.commit(operation)

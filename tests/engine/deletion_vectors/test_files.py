@@ -55,7 +55,7 @@ def test_several_vectors_share_a_file(tmp_path):
     assert len(directory) == 4
     assert directory.isalnum()
     assert len(list(store.list_all(directory))) == 1
-    assert {each.path_or_inline_dv for each in descriptors.values()} == {
+    assert {descriptor.path_or_inline_dv for descriptor in descriptors.values()} == {
         descriptors["a"].path_or_inline_dv
     }
     for name, expected in rows.items():

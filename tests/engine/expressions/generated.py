@@ -119,7 +119,7 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
     "s": st.sampled_from(_TEXTS),
     "t": st.sampled_from(_TEXTS),
     "day": st.sampled_from(_DAYS),
-    "ts": st.sampled_from([each.replace(tzinfo=dt.UTC) for each in _MOMENTS]),
+    "ts": st.sampled_from([moment.replace(tzinfo=dt.UTC) for moment in _MOMENTS]),
     "wall": st.sampled_from(_MOMENTS),
     "ok": st.booleans(),
     "odd ` name": _integers(8),

@@ -44,9 +44,9 @@ def escaped_by(escape: str, pattern: str) -> str:
 
 def _tokens(pattern: str, escape: str) -> list[tuple[str, bool]]:
     found, characters = [], iter(pattern)
-    for each in characters:
-        if each == escape:
+    for character in characters:
+        if character == escape:
             found.append((next(characters), False))
         else:
-            found.append((each, each in "%_"))
+            found.append((character, character in "%_"))
     return found

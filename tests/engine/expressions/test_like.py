@@ -26,7 +26,7 @@ def test_arrow_matches_what_the_model_matches(escape):
     for pattern in patterns(120):
         written = escaped_by(escape, pattern)
         text = f"s LIKE {quote_string(written)} ESCAPE {quote_string(escape)}"
-        expected = [None if each is None else matches(each, pattern) for each in values]
+        expected = [None if value is None else matches(value, pattern) for value in values]
         assert evaluate_arrow(_condition(text), table).to_pylist() == expected, text
 
 

@@ -165,5 +165,5 @@ def test_a_name_with_dots_is_one_column_in_backticks():
 
 def test_time_is_folded_once():
     first = parse_condition("ts = now() AND now() = current_timestamp()", SCHEMA)
-    moments = {each.value for each in first.arguments[1].arguments}
+    moments = {argument.value for argument in first.arguments[1].arguments}
     assert len(moments) == 1

@@ -18,8 +18,8 @@ def _around(table: pa.Table):
     def bounds(column):
         values = table.column(column.path[0]).to_pylist()
         for name in column.path[1:]:
-            values = [None if each is None else each[name] for each in values]
-        present = [each for each in values if each is not None]
+            values = [None if value is None else value[name] for value in values]
+        present = [value for value in values if value is not None]
         ordered = [each for each in present if each == each and not isinstance(each, dict)]
         return Range(
             min(ordered, default=None),

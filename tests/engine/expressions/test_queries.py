@@ -50,7 +50,7 @@ def bound(text):
 
 
 def shape(query):
-    return [type(each).__name__ for each in steps(query.plan)]
+    return [type(step).__name__ for step in steps(query.plan)]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_clauses_become_steps_in_sqls_order():
 
 def test_two_readings_of_one_table_share_no_column():
     query = bound("SELECT x.id, y.id FROM a x JOIN a y ON x.id = y.id")
-    (join,) = [each for each in steps(query.plan) if isinstance(each, Join)]
+    (join,) = [step for step in steps(query.plan) if isinstance(step, Join)]
     assert to_sql(join.on) == "`__lake_q1.id` = `__lake_q2.id`"
 
 
@@ -198,7 +198,9 @@ def test_hostile_queries_are_refused(text):
     ],
 )  # fmt: skip
 def test_conditions_sink_only_where_no_result_can_change(text, sunk):
-    assert [to_sql(each) for each in conditions_of_scans(bound(text).plan).values()] == sunk
+    assert [
+        to_sql(condition) for condition in conditions_of_scans(bound(text).plan).values()
+    ] == sunk
 
 
 def test_tables_are_known_without_their_schemas():
@@ -214,7 +216,7 @@ def test_tables_are_known_without_their_schemas():
 def test_a_common_table_hides_a_table_of_its_name_after_itself_alone():
     text = "WITH b AS (SELECT * FROM b) SELECT * FROM b"
     assert tables_in_query(read_query_text(text)) == ("b",)
-    assert [each.table for each in bound(text).scans()] == ["b"]
+    assert [scan.table for scan in bound(text).scans()] == ["b"]
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

@@ -98,7 +98,7 @@ def test_an_outer_column_keeps_its_own_name_and_an_inner_one_gets_the_plans():
         for each in walk(_tree("EXISTS (SELECT 1 FROM other WHERE i = l)"))
         if isinstance(each, Subquery)
     ]
-    names = {each.path[0] for tree in subquery.query.expressions() for each in columns(tree)}
+    names = {column.path[0] for tree in subquery.query.expressions() for column in columns(tree)}
     assert names == {"l", "__lake_q1.i"}
 
 

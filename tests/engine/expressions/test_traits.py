@@ -47,7 +47,7 @@ def test_columns_are_named_as_the_schema_names_them():
 
 
 def test_a_mixed_predicate_splits_only_across_and():
-    assert [to_sql(each) for each in split_conjuncts(_tree("i = 1 AND (s = 'a' OR l = 2)"))] == [
+    assert [to_sql(part) for part in split_conjuncts(_tree("i = 1 AND (s = 'a' OR l = 2)"))] == [
         "`i` = 1",
         "(`s` = 'a') OR (`l` = 2)",
     ]

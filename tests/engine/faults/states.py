@@ -31,7 +31,9 @@ def state_of(snapshot: Snapshot) -> str:
             sorted(protocol.reader_features or ()),
             sorted(protocol.writer_features or ()),
         ],
-        "domains": sorted((each.domain, each.configuration) for each in snapshot.domains.values()),
+        "domains": sorted(
+            (domain.domain, domain.configuration) for domain in snapshot.domains.values()
+        ),
         "applications": sorted((a.app_id, a.version) for a in snapshot.set_transactions.values()),
     }
     text = _UUID.sub("*", json.dumps(said, sort_keys=True, default=str))

@@ -215,7 +215,7 @@ def _check_vacuum(command: Vacuum, made: Store, fail_at: int, mode: str) -> Engi
     parameters = DeltaTable(table).history(1)[0].operation_parameters
     assert parameters is not None
     assert "COMPLETED" in parameters["status"]
-    kept = {each.path for each in DeltaTable(table).snapshot().add_files()}
+    kept = {add_file.path for add_file in DeltaTable(table).snapshot().add_files()}
     there = {each.path for each in table.list_all() if not each.path.startswith("_delta")}
     assert there == kept | ({STRAY} if command.lite else set())
     return error

@@ -134,5 +134,5 @@ def test_a_disk_that_is_full_at_any_write_leaves_the_old_state_or_the_new(
         if not landed:
             _commit(table, FakeClock(), "mine", 4)
         assert state_of(DeltaTable.open(table.root).snapshot()) == after
-    assert any("EFBIG" in each for each in outcomes)
+    assert any("EFBIG" in outcome for outcome in outcomes)
     assert "landed" in outcomes

@@ -77,10 +77,10 @@ def _named(store: LocalStore) -> set[str]:
     """Every file that the log names, change files and tombstones among them."""
     state = DeltaTable(store).snapshot().state
     files = [*DeltaTable(store).snapshot().add_files(), *removes_of(state.tombstones)]
-    named = {path for each in files for path in paths_of(store.root, each)}
+    named = {path for file in files for path in paths_of(store.root, file)}
     for version in list_versions(store):
         changes = (a for a in read_commit(store, version).actions if isinstance(a, AddCDCFile))
-        named |= {path for each in changes for path in paths_of(store.root, each)}
+        named |= {path for change in changes for path in paths_of(store.root, change)}
     return named
 
 

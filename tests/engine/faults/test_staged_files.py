@@ -151,4 +151,4 @@ def test_files_of_a_committed_batch_stay_when_the_job_of_the_next_one_fails():
     execution = Execution(table)
     with pytest.raises(StorageError), execution.cleaning_up():
         _two_batches(execution, files)
-    assert [table.store.stat(each) is not None for each in files] == [True, False]
+    assert [table.store.stat(file) is not None for file in files] == [True, False]

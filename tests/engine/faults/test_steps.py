@@ -36,7 +36,7 @@ MADE = _made()
 
 
 def _has_row_ids(snapshot: Snapshot) -> bool:
-    starts = {each.path: each.base_row_id for each in snapshot.add_files()}
+    starts = {add_file.path: add_file.base_row_id for add_file in snapshot.add_files()}
     return snapshot.properties.row_tracking and abs(starts["f1"] - starts["f2"]) in (3, 5)
 
 
@@ -65,7 +65,7 @@ def test_a_rerun_completes_what_a_failure_left_between_two_commits(mode, stateme
         table = DeltaTable(store.inner)
         snapshot = table.snapshot()
         assert is_done(snapshot) or error is not None
-        assert {each.path for each in snapshot.add_files()} == {"f1", "f2"}
+        assert {add_file.path for add_file in snapshot.add_files()} == {"f1", "f2"}
         assert snapshot.row_count == 8
         if not is_done(snapshot):
             run(command, table, None)

@@ -79,7 +79,7 @@ def append(table, *, remove=(), **columns):
     partitions = tuple(snapshot.partition_columns)
     files = TableFiles(table.uri, snapshot.schema, partitions, snapshot.properties)
     target = file_target(files)
-    stored = [each.name for each in files.data_fields]
+    stored = [data_field.name for data_field in files.data_fields]
     kinds = {name: target.arrow_schema.field(i).type for i, name in enumerate(stored)}
     arrays = {name: pa.array(columns[name], kinds[name]) for name in stored}
     arrays |= {name: pa.array(columns[name]) for name in partitions}
@@ -165,7 +165,7 @@ def test_files_that_go_and_files_that_come_are_followed(tmp_path):
     assert [row["id"] for row in seen_similar(table)] == [3, 4]
     known = static_table(table.uri).metadata
     assert known.properties["delta-version"] == str(table.version())
-    assert [each.summary["delta-version"] for each in known.snapshots] == ["1", "2", "3"]
+    assert [snapshot.summary["delta-version"] for snapshot in known.snapshots] == ["1", "2", "3"]
     assert str(known.table_uuid) == table.snapshot().metadata.id
     txn = table.start_transaction()
     txn.stage(*map(removal, table.snapshot().add_files()))

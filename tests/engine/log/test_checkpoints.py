@@ -185,7 +185,7 @@ def test_cleaning_keeps_everything_from_the_last_expired_checkpoint_on():
     before = state_of(store)
     deleted = clean_log(store, retention_ms=15 * DAY, now_ms=40 * DAY)
     assert deleted == sorted(deleted)
-    assert min(each.version for each in list_log_files(store)) == 20
+    assert min(log_file.version for log_file in list_log_files(store)) == 20
     assert state_of(store) == before
     assert state_of(store, 20).version == 20
 

@@ -82,7 +82,7 @@ ACTIONS = st.one_of(
     st.just(AddCDCFile(path="c", partition_values={}, size=1)),
 )
 COMMITS = st.lists(
-    st.lists(ACTIONS, max_size=4, unique_by=lambda each: (type(each), str(each))),
+    st.lists(ACTIONS, max_size=4, unique_by=lambda action: (type(action), str(action))),
     min_size=3,
     max_size=7,
 )

@@ -93,5 +93,5 @@ def test_deltalake_reads_the_same_files(data: Any):
         found = sorted(
             str(Path(uri).relative_to(Path(folder).resolve())) for uri in theirs.file_uris()
         )
-        assert found == sorted(unquote(each.path) for each in ours.add_files())
-        assert sorted(each.path for each in ours.add_files()) == sorted(writer.live)
+        assert found == sorted(unquote(add_file.path) for add_file in ours.add_files())
+        assert sorted(add_file.path for add_file in ours.add_files()) == sorted(writer.live)

@@ -48,7 +48,7 @@ NAMES = {"delta.columnMapping.mode": "name"}
 
 def parsed(data_type: DataType, *values: Any) -> list[Any]:
     """What the lower bound of a column becomes."""
-    texts = [json.dumps({"numRecords": 1, "minValues": {"c": each}}) for each in values]
+    texts = [json.dumps({"numRecords": 1, "minValues": {"c": value}}) for value in values]
     schema = StructType((StructField("c", data_type),))
     found = parsed_statistics(
         pa.chunked_array([texts], pa.string()), metadata(schema), TableProperties()
@@ -295,5 +295,5 @@ def test_rows_are_counted_where_no_column_has_statistics(tmp_path):
     store.delete(commit_path(0))
     snapshot = load_snapshot(store)
     assert snapshot.state.checkpoint_version == 1
-    assert [json.loads(each.stats)["numRecords"] for each in snapshot.add_files()] == [2]
+    assert [json.loads(add_file.stats)["numRecords"] for add_file in snapshot.add_files()] == [2]
     assert len(OtherTable(str(tmp_path)).file_uris()) == 1

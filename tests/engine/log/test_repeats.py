@@ -32,8 +32,8 @@ KEYS = st.tuples(LONG | st.text("ab", max_size=3), st.none() | st.sampled_from("
 @given(st.lists(st.lists(KEYS, max_size=6), min_size=1, max_size=3), st.integers(0, 3))
 def test_every_file_is_kept_once_as_it_stood_last(chunks, skipped):
     parts = [
-        pa.table({"path": [k[0] for k in each], "dv_id": [k[1] for k in each]}, _schema())
-        for each in chunks
+        pa.table({"path": [k[0] for k in chunk], "dv_id": [k[1] for k in chunk]}, _schema())
+        for chunk in chunks
     ]
     rows = pa.concat_tables(parts).slice(skipped)
     rows = rows.append_column("place", pa.array(range(len(rows)), pa.int64()))

@@ -27,7 +27,7 @@ def make(store: Store, commits: range | list[int], checkpoints: list[int] | None
 def versions(store: Store, version: int | None = None) -> tuple[int | None, list[int]]:
     segment = list_segment(store, version)
     checkpoint = segment.checkpoint.version if segment.checkpoint else None
-    return checkpoint, [each.version for each in segment.commits]
+    return checkpoint, [commit.version for commit in segment.commits]
 
 
 def test_without_a_checkpoint_every_commit_is_needed(store: Store):
@@ -76,7 +76,7 @@ def test_a_multi_part_checkpoint_counts_only_when_whole(store: Store):
     store.put(part.format(2), b"")
     segment = list_segment(store)
     assert segment.checkpoint is not None
-    assert [each.name.part for each in segment.checkpoint.files] == [1, 2]
+    assert [file.name.part for file in segment.checkpoint.files] == [1, 2]
 
 
 def test_a_gap_is_an_error(store: Store):
@@ -119,7 +119,7 @@ def test_what_came_after_a_known_version_is_listed_alone(store: Store):
     make(store, range(13), [10])
     newer = newer_segment(list_log_files(store, 11), 11)
     assert newer is not None
-    assert (newer.version, [each.version for each in newer.commits]) == (12, [12])
+    assert (newer.version, [commit.version for commit in newer.commits]) == (12, [12])
     nothing = newer_segment(list_log_files(store, 12), 12)
     assert nothing is not None
     assert nothing.commits == ()
@@ -134,7 +134,7 @@ def test_compactions_inside_the_segment_are_found(store: Store):
     make(store, range(8))
     for start, end in ((1, 3), (2, 9)):
         store.put(compacted_path(start, end), b"")
-    assert [each.version for each in list_segment(store).compactions] == [1]
+    assert [compaction.version for compaction in list_segment(store).compactions] == [1]
 
 
 @given(
@@ -151,7 +151,7 @@ def test_a_segment_keeps_its_promises_or_is_refused(
     except (TableNotFoundError, VersionNotFoundError, LogGapError):
         return
     first = 0 if segment.checkpoint is None else segment.checkpoint.version + 1
-    assert [each.version for each in segment.commits] == list(range(first, segment.version + 1))
+    assert [commit.version for commit in segment.commits] == list(range(first, segment.version + 1))
     assert version is None or segment.version == version
 
 

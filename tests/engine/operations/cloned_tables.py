@@ -39,7 +39,7 @@ def append(table, ids):
     files = TableFiles(
         table.uri, snapshot.schema, tuple(snapshot.partition_columns), snapshot.properties
     )
-    batch = pa.RecordBatch.from_pydict({"id": ids, "p": [f"p{each}" for each in ids]})
+    batch = pa.RecordBatch.from_pydict({"id": ids, "p": [f"p{id_}" for id_ in ids]})
     txn = table.start_transaction()
     txn.stage(*[add for add, _ in write_files([batch], file_target(files), 0)])
     return txn.commit("WRITE")
@@ -47,7 +47,9 @@ def append(table, ids):
 
 def delete_first_row(table):
     (add,) = [
-        each for each in table.snapshot().add_files() if json.loads(each.stats)["numRecords"] > 1
+        add_file
+        for add_file in table.snapshot().add_files()
+        if json.loads(add_file.stats)["numRecords"] > 1
     ]
     vector = write_deletion_vector(table.store, [0], inline_below_bytes=0, prefix_length=2)
     txn = table.start_transaction()

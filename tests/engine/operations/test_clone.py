@@ -338,7 +338,7 @@ def test_a_name_is_opened_by_whoever_asks(source, target):
 def test_a_dry_run_says_what_would_be_shared(source, target):
     plan = _clone(target, source, dry_run=True).plan
     assert plan.file_count == 2
-    assert {each.reason for each in plan.files} == {"shared"}
+    assert {file.reason for file in plan.files} == {"shared"}
     assert not Path(target.uri).exists()
 
 

@@ -112,7 +112,7 @@ def test_a_run_that_broke_off_is_taken_up_where_it_stopped(source, tmp_path):
     broken = watched(tmp_path, fail_at=3)
     with pytest.raises(StorageError):
         clone(broken, source)
-    there = {Path(each).name for each in files(broken)}
+    there = {Path(file).name for file in files(broken)}
     target = watched(tmp_path)
     clone(target, source)
     assert ids(target) == [2, 3, 4]
@@ -125,9 +125,9 @@ def test_copies_that_a_vacuum_might_be_removing_are_made_again(source, tmp_path)
     with pytest.raises(StorageError):
         clone(watched(tmp_path, fail_at=3), source)
     target = watched(tmp_path)
-    for each in files(target):
-        old_s = Path(each).stat().st_mtime - TRUSTED_MS / 1000 - 60
-        os.utime(each, (old_s, old_s))
+    for file in files(target):
+        old_s = Path(file).stat().st_mtime - TRUSTED_MS / 1000 - 60
+        os.utime(file, (old_s, old_s))
     clone(target, source)
     assert len(target.store.copied) == 3
 
@@ -216,7 +216,7 @@ def test_a_clone_goes_from_one_store_to_another(source):
 
 def test_a_dry_run_says_what_would_be_copied(source, target):
     plan = clone(target, source, dry_run=True).plan
-    assert {each.reason for each in plan.files} == {"copied"}
+    assert {file.reason for file in plan.files} == {"copied"}
     assert "copy 2 files of version 3" in plan.summary
     assert not Path(target.uri).exists()
 

@@ -48,7 +48,7 @@ def test_a_second_delete_extends_the_vector(do, empty_table):
     result = do("DELETE FROM t WHERE id = 2")
     assert result.metrics["numDeletionVectorsUpdated"] == 1
     vectors = [add.deletion_vector for add in empty_table.snapshot().add_files()]
-    assert [each.cardinality for each in vectors if each] == [2]
+    assert [vector.cardinality for vector in vectors if vector] == [2]
     assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == [3, 4, 5, 6, 7]
 
 

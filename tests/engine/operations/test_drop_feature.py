@@ -91,11 +91,11 @@ def test_deletion_vectors_go_once_no_file_has_one(do_lightly, table, rows_elsewh
     assert snapshot.properties.checkpoint_protection_version == result.version
     assert _checkpoints(table) == [version + 1, version + 2], "one stands before the feature"
     tombstones = [
-        each
-        for each in read_commit(table.store, version + 1).actions
-        if isinstance(each, RemoveFile)
+        action
+        for action in read_commit(table.store, version + 1).actions
+        if isinstance(action, RemoveFile)
     ]
-    assert [each.path.endswith(".bin") for each in tombstones] == [True]
+    assert [tombstone.path.endswith(".bin") for tombstone in tombstones] == [True]
     assert table.history(1)[0].operation_parameters == {
         "featureName": "deletionVectors",
         "truncateHistory": False,

@@ -93,10 +93,10 @@ def test_a_dry_run_counts_files_rows_and_bytes_and_leaves_no_trace(
 def test_a_restore_says_what_would_come_back_and_what_would_go(do_lightly, table):
     plan = do_lightly("RESTORE TABLE t TO VERSION AS OF 1", dry_run=True).plan
     assert (plan.file_count, plan.rows) == (2, 2)
-    assert [each.reason for each in plan.files] == ["removed", "removed"]
+    assert [file.reason for file in plan.files] == ["removed", "removed"]
     assert plan.facts["version"] == 1
     back = do_lightly("RESTORE TABLE t TO VERSION AS OF 2", dry_run=True).plan
-    assert [each.reason for each in back.files] == ["removed", "removed", "brought back"]
+    assert [file.reason for file in back.files] == ["removed", "removed", "brought back"]
 
 
 def test_a_vacuum_says_which_files_would_go_and_which_versions_with_them(do_lightly, table):

@@ -76,14 +76,14 @@ def test_a_write_stopped_before_its_commit_leaves_nothing(do, empty_table, tmp_p
             "REORG TABLE t APPLY (PURGE)",
             "CREATE OR REPLACE TABLE t USING DELTA AS SELECT * FROM delta.`{uri}`",
         ]
-    for each in statements:
+    for statement in statements:
         stop = _Stop()
         stop.root = Path(empty_table.uri)
-        text = each.format(uri=empty_table.uri) if isinstance(each, str) else each
+        text = statement.format(uri=empty_table.uri) if isinstance(statement, str) else statement
         with pytest.raises(OperationCancelledError):
             do(text, observer=stop)
         assert stop.listings[0] >= before, "it had got as far as its commit"
-        assert _listing(empty_table.uri) == before, each
+        assert _listing(empty_table.uri) == before, statement
     assert empty_table.version() == version
 
 

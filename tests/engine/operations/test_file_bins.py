@@ -55,7 +55,7 @@ def test_what_one_run_leaves_no_later_run_joins(sizes, target):
 def test_batches_hold_about_the_size_and_lose_nothing():
     bins = [(_add(str(i), 40),) for i in range(5)]
     groups = list(batches(bins, 100))
-    assert [len(each) for each in groups] == [2, 2, 1]
+    assert [len(group) for group in groups] == [2, 2, 1]
 
 
 def test_the_digest_is_of_the_sources_whatever_their_order():

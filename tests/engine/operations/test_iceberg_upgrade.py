@@ -27,7 +27,7 @@ def test_an_upgraded_table_is_read_and_written_as_before(do, empty_table, tmp_pa
     do(Append(FileSource(str(_rows(tmp_path)), "json")))
     do("DELETE FROM t WHERE id = 2")
     before = empty_table.snapshot()
-    assert any(each.deletion_vector for each in before.add_files())
+    assert any(add_file.deletion_vector for add_file in before.add_files())
     rows = before.to_arrow().to_pylist()
     assert do(UPGRADE, dry_run=True).plan.file_count == 3
 
@@ -43,11 +43,11 @@ def test_an_upgraded_table_is_read_and_written_as_before(do, empty_table, tmp_pa
     assert not after.properties.enable_deletion_vectors
     assert {"icebergCompatV2", "columnMapping"} <= set(after.protocol.writer_features)
     assert seen_similar(empty_table) == sorted(rows, key=lambda row: row["id"])
-    assert min(each.base_row_id for each in after.add_files()) >= 4
-    for each in after.add_files():
-        assert each.tags == {"ICEBERG_COMPAT_VERSION": "2"}
-        assert each.deletion_vector is None
-        assert json.loads(each.stats)["numRecords"] == 1
+    assert min(add_file.base_row_id for add_file in after.add_files()) >= 4
+    for add_file in after.add_files():
+        assert add_file.tags == {"ICEBERG_COMPAT_VERSION": "2"}
+        assert add_file.deletion_vector is None
+        assert json.loads(add_file.stats)["numRecords"] == 1
     _check_file(empty_table, after.add_files()[0])
     assert do(UPGRADE).version is None
 
@@ -68,7 +68,7 @@ def _rows(directory):
         {"id": 4, "l": [4]},
     )
     place = directory / "rows.json"
-    place.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    place.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return place
 
 
@@ -83,7 +83,7 @@ def _check_file(table, file):
     names = parquet.schema_arrow.names
     assert names[-1] == "p"
     leaves = [parquet.schema.column(i) for i in range(len(parquet.schema))]
-    assert "INT96" not in {each.physical_type for each in leaves}
+    assert "INT96" not in {leaf.physical_type for leaf in leaves}
     assert all(b"PARQUET:field_id" in each.metadata for each in parquet.schema_arrow)
     assert b"PARQUET:field_id" in parquet.schema_arrow.field("l").type.value_field.metadata
 

@@ -42,13 +42,13 @@ def test_every_removed_file_says_where_its_rows_went(do, empty_table):
     do("DELETE FROM t WHERE id = 2")
     version = do("OPTIMIZE t").version
     actions = read_commit(empty_table.store, version).actions
-    removes = [each for each in actions if isinstance(each, RemoveFile)]
-    infos = sorted((CompactionInfo.of(each) for each in removes), key=lambda info: info.offset)
+    removes = [action for action in actions if isinstance(action, RemoveFile)]
+    infos = sorted((CompactionInfo.of(remove) for remove in removes), key=lambda info: info.offset)
     assert [info.offset for info in infos] == [
         sum(each.live_count for each in infos[:i]) for i in range(len(infos))
     ]
     assert sum(info.live_count for info in infos) == 7
-    assert not any(each.data_change for each in removes)
+    assert not any(remove.data_change for remove in removes)
 
 
 def test_rows_keep_their_order(do, empty_table):

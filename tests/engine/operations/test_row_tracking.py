@@ -52,7 +52,9 @@ def _replace_first(table):
     """A DELETE that rewrites the first file."""
     txn = table.start_transaction()
     txn.read_where("id = 1")
-    first = next(each for each in table.snapshot().add_files() if '"id":1}' in (each.stats or ""))
+    first = next(
+        add_file for add_file in table.snapshot().add_files() if '"id":1}' in (add_file.stats or "")
+    )
     txn.stage(removal(first), _written(table, [2, 3]))
     txn.commit("DELETE")
 
@@ -61,10 +63,10 @@ def _check_ids(table):
     """Every live row has an id of its own, below the mark."""
     snapshot = table.snapshot()
     given = []
-    for each in snapshot.add_files():
-        count = json.loads(each.stats)["numRecords"]
-        given += range(each.base_row_id, each.base_row_id + count)
-        assert each.default_row_commit_version is not None
+    for add_file in snapshot.add_files():
+        count = json.loads(add_file.stats)["numRecords"]
+        given += range(add_file.base_row_id, add_file.base_row_id + count)
+        assert add_file.default_row_commit_version is not None
     assert len(set(given)) == len(given) == snapshot.row_count
     mark = json.loads(snapshot.domains["delta.rowTracking"].configuration)["rowIdHighWaterMark"]
     assert mark >= max(given)
@@ -82,8 +84,10 @@ def test_rows_that_are_there_get_ids_before_row_tracking_is_enabled(
     assert names == ["SET TBLPROPERTIES", "ROW TRACKING BACKFILL", "UPGRADE PROTOCOL"]
     assert (result.version, result.versions) == (7, (5, 6, 7))
     _check_ids(table)
-    assert {each.default_row_commit_version for each in table.snapshot().add_files()} == {6}
-    stated = [each for each in read_commit(table.store, 6).actions if isinstance(each, AddFile)]
+    assert {add_file.default_row_commit_version for add_file in table.snapshot().add_files()} == {6}
+    stated = [
+        action for action in read_commit(table.store, 6).actions if isinstance(action, AddFile)
+    ]
     assert [each.data_change for each in stated] == [False] * 4
     assert table.history(2)[1].isolation_level == "SnapshotIsolation"
     properties = table.snapshot().properties
@@ -100,7 +104,7 @@ def test_rows_that_are_there_get_ids_before_row_tracking_is_enabled(
 def test_files_are_stated_some_at_a_time(table):
     assert give_row_ids(Execution(table), files_at_once=2) == (5, 6, 7)
     batches = [each.operation_parameters for each in table.history(2)]
-    assert [each["batchId"] for each in batches] == [1, 0]
+    assert [batch["batchId"] for batch in batches] == [1, 0]
     _check_ids(table)
 
 
@@ -127,14 +131,16 @@ def test_a_delete_does_not_mind_that_ids_are_filled_in_meanwhile(do_lightly, tab
     do_lightly("ALTER TABLE t SET TBLPROPERTIES ('delta.feature.rowTracking' = 'supported')")
     txn = table.start_transaction()
     txn.read_where("id < 4")
-    first = next(each for each in table.snapshot().add_files() if each.base_row_id is None)
+    first = next(
+        add_file for add_file in table.snapshot().add_files() if add_file.base_row_id is None
+    )
     give_row_ids(Execution(DeltaTable(table.store)))
     txn.stage(removal(first), _written(table, [2, 3]))
     version = txn.commit("DELETE")
     removed = next(
-        each
-        for each in read_commit(table.store, version).actions
-        if hasattr(each, "deletion_timestamp")
+        action
+        for action in read_commit(table.store, version).actions
+        if hasattr(action, "deletion_timestamp")
     )
     assert removed.base_row_id is not None
     assert _ids(table) == list(range(2, 11))

@@ -51,7 +51,7 @@ def test_a_step_that_fails_lists_what_has_committed(tables):
 
 
 def test_a_rerun_of_the_same_job_commits_no_step_twice(tables):
-    bases = {each.uri: each.version() for each in tables.values()}
+    bases = {table.uri: table.version() for table in tables.values()}
     for _ in range(2):
         result = _run(tables, FIRST, SECOND, txn_id="job", since_versions=bases)
         assert _versions(tables) == {"a": 1, "b": 1, "t": 0}

@@ -92,9 +92,9 @@ def _check_feed(table):
     rows = {row["id"]: row for row in table.snapshot().to_arrow().to_pylist()}
     changes = read_changes(table, table.version())
     made = [
-        each
-        for each in changes.to_pylist()
-        if each["_change_type"] in {"insert", "update_postimage"}
+        change
+        for change in changes.to_pylist()
+        if change["_change_type"] in {"insert", "update_postimage"}
     ]
     assert len(made) == 3
     for each in made:

@@ -229,8 +229,8 @@ def test_a_table_put_back_while_its_files_are_deleted_keeps_them(
     backup = DeltaTable(LocalStore(tmp_path / "backup"))
     for path in (commit_path(2), commit_path(2).replace(".json", ".crc")):
         backup.store.delete(path)
-    for each in range(later_versions):
-        backup.start_transaction().commit(f"NOTE {each}", even_if_empty=True)
+    for number in range(later_versions):
+        backup.start_transaction().commit(f"NOTE {number}", even_if_empty=True)
 
     def put_back(progress):
         if progress.stage == "delete files":

@@ -35,9 +35,9 @@ def every_field(schema: StructType) -> list[StructField]:
 def test_every_field_gets_an_id_and_a_physical_name_of_its_own():
     mapped, highest = assign_mapping(NESTED, max_id=10)
     fields = every_field(mapped)
-    assert len({field_id(each) for each in fields}) == len(fields) == 8
-    assert highest == max(field_id(each) or 0 for each in fields) == 18
-    assert len({each.metadata[PHYSICAL_NAME_KEY] for each in fields}) == 8
+    assert len({field_id(field) for field in fields}) == len(fields) == 8
+    assert highest == max(field_id(field) or 0 for field in fields) == 18
+    assert len({field.metadata[PHYSICAL_NAME_KEY] for field in fields}) == 8
 
 
 def test_what_is_mapped_already_stays():

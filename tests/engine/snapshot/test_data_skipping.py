@@ -68,10 +68,10 @@ def _statistic(value: Any, *, upper: bool, habit: dict[str, Any]) -> Any:  # noq
 
 
 def _bounds(values: list[Any], habit: dict[str, Any]) -> tuple[Any, Any]:
-    numbers = [each for each in values if each is not None and each == each]
+    numbers = [value for value in values if value is not None and value == value]
     low = _statistic(min(numbers), upper=False, habit=habit) if numbers else None
     high = _statistic(max(numbers), upper=True, habit=habit) if numbers else None
-    nan = any(each is not None and each != each for each in values)
+    nan = any(value is not None and value != value for value in values)
     return low, "NaN" if nan and habit["nan_is_maximum"] else high
 
 
@@ -144,9 +144,9 @@ def test_many_files_are_judged_as_each_alone(tables, text, habit):
         tree = parse_condition(text, SCHEMA, now_ms=0)
     except ExpressionError:
         return
-    texts = [*(stats_of(each, SCHEMA, habit) for each in tables), None, "{", '{"minValues": 7}']
+    texts = [*(stats_of(table, SCHEMA, habit) for table in tables), None, "{", '{"minValues": 7}']
     adds = [_named(number, each) for number, each in enumerate(texts)]
-    alone = [add_may_match(tree, each, SCHEMA, ()) for each in adds]
+    alone = [add_may_match(tree, add, SCHEMA, ()) for add in adds]
     assert prune(files_table(adds), tree, SCHEMA, ()).to_pylist() == alone
 
 
@@ -157,16 +157,16 @@ def test_a_file_on_which_a_function_fails_does_not_change_what_is_known_of_other
         json.dumps(
             {
                 "numRecords": 1,
-                "minValues": {"id": each},
-                "maxValues": {"id": each},
+                "minValues": {"id": bound},
+                "maxValues": {"id": bound},
                 "nullCount": {"id": 0},
             }
         )
-        for each in bounds
+        for bound in bounds
     ]
     tree = parse_condition(text, TABLE)
     adds = [_named(number, each) for number, each in enumerate(stats)]
-    alone = [add_may_match(tree, each, TABLE, ()) for each in adds]
+    alone = [add_may_match(tree, add, TABLE, ()) for add in adds]
     assert prune(files_table(adds), tree, TABLE, ()).to_pylist() == alone
     assert not all(alone)
 

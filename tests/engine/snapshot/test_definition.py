@@ -14,8 +14,8 @@ FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
 
 def made(name: str, *statements: str) -> DeltaTable:
     table = DeltaTable(MemoryStore(f"memory://definitions/{name}"))
-    for each in statements:
-        run(parse_statement(each), table, None)
+    for statement in statements:
+        run(parse_statement(statement), table, None)
     return table
 
 

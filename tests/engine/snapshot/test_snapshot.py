@@ -113,8 +113,8 @@ def test_statistics_rule_files_out(store: Store):
     ]
     write_commit(store, 1, *(add(str(i), stats=text) for i, text in enumerate(stats)), add("none"))
     assert load_snapshot(store).files("id = 15").column("path").to_pylist() == ["1", "none"]
-    assert [each.path for each in load_snapshot(store).add_files("id < 5")] == ["0", "none"]
-    assert [each.path for each in load_snapshot(store).add_files(paths=["2", "x"])] == ["2"]
+    assert [add_file.path for add_file in load_snapshot(store).add_files("id < 5")] == ["0", "none"]
+    assert [add_file.path for add_file in load_snapshot(store).add_files(paths=["2", "x"])] == ["2"]
 
 
 def test_deleted_rows_are_left_out(store: Store):
@@ -245,8 +245,8 @@ def test_an_update_reads_only_what_came_after(store: Store):
     write_commit(store, 2, remove("a"), add("b"))
     second = first.update()
     assert (first.version, second.version) == (1, 2)
-    assert [each.path for each in second.add_files()] == ["b"]
-    assert [each.path for each in first.add_files()] == ["a"]
+    assert [add_file.path for add_file in second.add_files()] == ["b"]
+    assert [add_file.path for add_file in first.add_files()] == ["a"]
     assert second.set_transactions["app"].version == 1
 
 
@@ -264,9 +264,9 @@ def test_a_table_that_was_made_anew_is_not_read_on_from_the_old_one(tmp_path, co
     known = load_snapshot(make(["old1", "old2"], 1_700_000_000_000))
     assert known.update() is known
     shutil.rmtree(tmp_path / "t")
-    make([f"new{each}" for each in range(commits)], 1_700_000_001_000)
+    make([f"new{number}" for number in range(commits)], 1_700_000_001_000)
     assert set(known.update().files()["path"].to_pylist()) == {
-        f"new{each}" for each in range(commits)
+        f"new{number}" for number in range(commits)
     }
 
 

@@ -57,7 +57,7 @@ def table(tmp_path):
 
 def commit(table, *actions, operation="WRITE"):
     txn = table.start_transaction()
-    if any(isinstance(each, RemoveFile) for each in actions):
+    if any(isinstance(action, RemoveFile) for action in actions):
         txn.read_whole_table()
     stage(txn, *actions)
     return txn.commit(operation)
@@ -84,7 +84,7 @@ def batches(log, start, last_version, **limits):
         end = log.batch_end(start, StreamLimits(**limits), last_version)
         if end == start:
             return found, end
-        found.append([each.path for each in log.files(start, end)])
+        found.append([file.path for file in log.files(start, end)])
         start = end
 
 
@@ -121,7 +121,7 @@ def test_any_end_of_a_batch_may_be_the_beginning_of_another_stream(table):
     ends = [Position(2, i, initial=i < 4) for i in range(4)] + [Position(3)]
     paths = ["a", "b", "c", "d"]
     for (i, start), (j, end) in itertools.combinations(enumerate(ends), 2):
-        assert [each.path for each in log_of(table).files(start, end)] == paths[i:j]
+        assert [file.path for file in log_of(table).files(start, end)] == paths[i:j]
 
 
 @settings(max_examples=40, deadline=None)
@@ -197,7 +197,7 @@ def test_a_schema_change_after_the_beginning_stops_the_stream(table):
     changed(table, *SCHEMA, StructField("more", STRING))
     commit(table, add("b"))
     end = log.batch_end(Position(0), StreamLimits(), 3)
-    assert [each.path for each in log.files(Position(0), end)] == ["a"]
+    assert [file.path for file in log.files(Position(0), end)] == ["a"]
     with pytest.raises(SourceSchemaChangedError, match="column more was added") as stopped:
         log.batch_end(end, StreamLimits(), 3)
     assert stopped.value.version == 2
@@ -267,7 +267,7 @@ def test_positions_keep_their_order_and_themselves_as_numbers():
     numbers = [each.to_number() for each in ordered]
     assert numbers == sorted(numbers)
     assert numbers[-1] < 2**63
-    assert [Position.from_number(each) for each in numbers] == ordered
+    assert [Position.from_number(number) for number in numbers] == ordered
     assert [Position.from_json(each.to_json("t")) for each in ordered] == ordered
 
 
@@ -299,7 +299,10 @@ def test_changes_of_metadata_are_told_by_what_a_column_is_not_by_its_name():
         partition_columns=["b"],
         configuration={"k": "v"},
     )
-    assert [(each.text, each.additive) for each in schema_changes(before, after)] == [
+    assert [
+        (schema_change.text, schema_change.additive)
+        for schema_change in schema_changes(before, after)
+    ] == [
         ("column a was renamed to b", False),
         ("column s may be null now", True),
         ("column s.x changed from long to string", False),
@@ -308,7 +311,9 @@ def test_changes_of_metadata_are_told_by_what_a_column_is_not_by_its_name():
     ]
     marked = metadata(column("a"), column("s", inside, 2, nullable=False))
     assert schema_changes(before, marked) == []
-    assert "the property k changed" in [each.text for each in property_changes(before, after)]
+    assert "the property k changed" in [
+        property_change.text for property_change in property_changes(before, after)
+    ]
 
 
 def _replaced(table, tmp_path, *paths):

@@ -93,7 +93,7 @@ def test_days_that_older_sparks_counted_keep_their_names(tmp_path):
 
 def test_columns_are_found_as_readers_find_them(tmp_path):
     ids = ({"delta.columnMapping.id": n, "delta.columnMapping.physicalName": p} for n, p in MAPPED)
-    schema = StructType(tuple(StructField(each[PHYSICAL], LONG, metadata=each) for each in ids))
+    schema = StructType(tuple(StructField(id_[PHYSICAL], LONG, metadata=id_) for id_ in ids))
     numbered = pa.schema(
         [pa.field(name, pa.int64(), metadata={"PARQUET:field_id": n}) for name, n in FOREIGN]
     )

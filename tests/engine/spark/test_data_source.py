@@ -368,11 +368,13 @@ def test_a_first_batch_is_repeated_as_it_was_though_the_table_moved_on(ddl, sour
     stream = lake_source(source, maxFilesPerTrigger="2").streamReader(schema)
     first = stream.initialOffset()
     end = stream.latestOffset(first, stream.getDefaultReadLimit())
-    planned = [each.value for each in stream.partitions(first, end)]
+    planned = [partition.value for partition in stream.partitions(first, end)]
     append(source, (7, "c", None))
     later = lake_source(source, maxFilesPerTrigger="2").streamReader(schema)
     assert later.initialOffset() != first
-    assert [each.value for each in later.partitions(later.initialOffset(), end)] == planned
+    assert [
+        partition.value for partition in later.partitions(later.initialOffset(), end)
+    ] == planned
 
 
 def test_a_running_stream_stops_at_any_change_of_the_metadata(ddl, source):

@@ -75,7 +75,7 @@ def test_the_chain_of_causes_is_walked_from_the_outermost_to_the_root(raised):
         ("java.io.IOException", "middle"),
         ("java.lang.IllegalStateException", "root"),
     )
-    assert [str(each) for each in causes_of(error)][1:] == [
+    assert [str(cause) for cause in causes_of(error)][1:] == [
         "java.lang.RuntimeException: outer",
         "java.io.IOException: middle",
         "java.lang.IllegalStateException: root",
@@ -115,7 +115,7 @@ def test_a_cause_that_nobody_knows_survives_into_the_message(raised):
     assert type(failure) is SparkJobError
     assert "the query failed. Caused by: xxx" in str(failure)
     assert len(str(failure)) < 1500
-    assert all(len(each) <= 1000 for each in failure.facts()["causes"])
+    assert all(len(fact) <= 1000 for fact in failure.facts()["causes"])
 
 
 @pytest.mark.parametrize(

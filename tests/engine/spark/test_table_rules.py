@@ -49,7 +49,8 @@ TABLE = pa.table(
 
 def rules(schema: StructType = SCHEMA) -> dict[str, Rule]:
     return {
-        each.name: each for each in table_rules("t", schema, Metadata(id="m", schema_string=""))
+        table_rule.name: table_rule
+        for table_rule in table_rules("t", schema, Metadata(id="m", schema_string=""))
     }
 
 

@@ -35,9 +35,9 @@ def _pieces(file, piece_bytes, count):
 
 
 def _read(pieces, read):
-    for each in pieces:
-        text = None if each.is_whole else read_piece(each)
-        yield from read(each.file, text, each.before)
+    for piece in pieces:
+        text = None if piece.is_whole else read_piece(piece)
+        yield from read(piece.file, text, piece.before)
 
 
 def _csv(dialect):

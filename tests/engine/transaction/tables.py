@@ -38,7 +38,7 @@ def append(table: DeltaTable, *paths: str, txn_id: str | None = None) -> int:
 
 
 def paths_of(table: DeltaTable) -> set[str]:
-    return {each.path for each in DeltaTable.open(table.uri).snapshot().add_files()}
+    return {add_file.path for add_file in DeltaTable.open(table.uri).snapshot().add_files()}
 
 
 @dataclass

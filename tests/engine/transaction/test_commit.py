@@ -257,7 +257,7 @@ def test_two_who_create_one_table_meet_with_a_hint():
     first = new_table()
     second = OptimisticTransaction(first, None)
     actions = first_actions(SCHEMA, (), (), {}, now_ms=1)
-    stage(second, *(each for each in actions if not isinstance(each, CommitInfo)))
+    stage(second, *(action for action in actions if not isinstance(action, CommitInfo)))
     with pytest.raises(ProtocolChangedException, match="created the table") as raised:
         second.commit("CREATE TABLE")
     assert not raised.value.conflict.can_retry

@@ -74,8 +74,8 @@ def test_only_one_file_keeps_positions_the_first_with_rows_of_both():
     stage(both.txn, *second.staged)
     both.txn.commit("DELETE")
     files = _lost(running).shared_files
-    assert sorted(each.common_count for each in files) == [0, 1]
-    assert [bool(each.common_rows) for each in files] == [each.common_count > 0 for each in files]
+    assert sorted(file.common_count for file in files) == [0, 1]
+    assert [bool(file.common_rows) for file in files] == [file.common_count > 0 for file in files]
 
 
 def test_every_winner_has_the_verdict_of_every_check():
@@ -86,18 +86,18 @@ def test_every_winner_has_the_verdict_of_every_check():
     _do(table, c.Delete(5, c.Range(4, 5)))
     _do(table, c.Delete(6, c.Range(1, 3)))
     decision = _lost(running)
-    assert [each.version for each in decision.winners] == [2, 3, 4, 5]
-    assert [tuple(each.verdicts) for each in decision.winners] == [
+    assert [winner.version for winner in decision.winners] == [2, 3, 4, 5]
+    assert [tuple(winner.verdicts) for winner in decision.winners] == [
         tuple(k.rule for k in CHECKS)
     ] * 4
-    said = [list(each.verdicts.values())[4:] for each in decision.winners]
+    said = [list(winner.verdicts.values())[4:] for winner in decision.winners]
     assert said == [
         ["exempt", "none", "none"],
         ["resolved", "resolved", "resolved"],
         ["resolved", "resolved", "resolved"],
         ["resolved", "conflict", "not reached"],
     ]
-    assert [each.how for each in decision.winners] == [
+    assert [winner.how for winner in decision.winners] == [
         "",
         "row map",
         "deletion vectors merged, rows read",
@@ -158,9 +158,13 @@ def test_files_of_both_sides_stand_in_the_order_of_the_layout(
     running = run(c.Delete(3, c.Range(1, 12), rewrite=True), table, stats=True)
     _do(table, c.Delete(4, c.Range(10, 11), rewrite=True))
     decision = _lost(running)
-    found = [each.low for each in decision.current_files if each.did == "changed"]
+    found = [
+        current_file.low for current_file in decision.current_files if current_file.did == "changed"
+    ]
     assert (decision.order_column, found) == (column, ours)
-    assert [each.low for each in decision.winner_files if each.did == "changed"] == theirs
+    assert [
+        winner_file.low for winner_file in decision.winner_files if winner_file.did == "changed"
+    ] == theirs
     assert decision.table_files == 2
 
 

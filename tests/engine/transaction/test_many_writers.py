@@ -81,7 +81,7 @@ def test_other_engines_read_the_same_rows(commands: tuple[c.Command, ...], tmp_p
     for number in (1, 2):
         running = run(c.Append(number, tuple(("a", x) for x in range(6))), table, stats=True)
         running.txn.commit("WRITE")
-    started = [run(each, table, stats=True) for each in commands]
+    started = [run(command, table, stats=True) for command in commands]
     for each in reversed(started):
         each.txn.commit(each.operation)
     assert any(each.txn.outcome and each.txn.outcome.absorbed for each in started)

@@ -35,11 +35,11 @@ def _do(table: DeltaTable, command: c.Command) -> None:
 def _staged(running: Running) -> dict[str, int | str]:
     """What an operation counts before it commits."""
     changes = changes_of(running.staged).values()
-    whole = [each.remove for each in changes if each.remove and not each.add]
+    whole = [change.remove for change in changes if change.remove and not change.add]
     return {
         "numRemovedFiles": len(whole),
         "numRemovedBytes": sum(each.size or 0 for each in whole),
-        "numDeletionVectorsAdded": sum(bool(each.remove and each.add) for each in changes),
+        "numDeletionVectorsAdded": sum(bool(change.remove and change.add) for change in changes),
         "numDeletionVectorsUpdated": 0,
         "numDeletedRows": 3,
         "note": "1",
@@ -80,7 +80,9 @@ def test_the_sizes_of_an_optimize_are_those_of_the_files_that_were_left_of_it():
     running = run(c.Optimize(7, (0,)), table, stats=True)
     other = run(c.Optimize(8, (1,)), table, stats=True)
     stage(running.txn, *other.staged)
-    sizes = {each.path: each.size for each in running.txn.actions if isinstance(each, AddFile)}
+    sizes = {
+        action.path: action.size for action in running.txn.actions if isinstance(action, AddFile)
+    }
     metrics = {"numAddedFiles": 2, "minFileSize": 1, "p50FileSize": 1, "maxFileSize": 10**9}
     _do(table, c.Delete(9, c.Range(0, 3)))
     running.txn.commit("OPTIMIZE", {}, metrics)

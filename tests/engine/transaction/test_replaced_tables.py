@@ -38,7 +38,7 @@ def test_a_commit_never_lands_in_a_table_that_was_made_anew(tmp_path, commits, h
     txn = DeltaTable.open(place).start_transaction()
     stage(txn, data_file("mine"))
     shutil.rmtree(place)
-    new = [f"new{each}" for each in range(commits)]
+    new = [f"new{number}" for number in range(commits)]
     _made(place, *new, later_ms=5)
     with pytest.raises(TableReplacedError, match="Nothing was written"):
         txn.commit("WRITE")
@@ -118,7 +118,7 @@ def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_table_made_anew(tmp_
     known = DeltaTable.open(place)
     shutil.rmtree(place)
     _made(place, "new1", "new2", "new3", later_ms=5)
-    assert {each.path for each in known.snapshot().add_files()} == {"new1", "new2", "new3"}
+    assert {add_file.path for add_file in known.snapshot().add_files()} == {"new1", "new2", "new3"}
 
 
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 8])
@@ -127,21 +127,21 @@ def test_a_handle_reads_nothing_on_into_a_table_made_anew(tmp_path, shift_ms, co
     """Whether its files are older or newer than those that were read."""
     handle = _made(str(tmp_path / "t"), "old1", "old2")
     assert handle.snapshot().version == 2
-    new = [f"new{each}" for each in range(commits)]
+    new = [f"new{number}" for number in range(commits)]
     _replace(handle, _made(str(tmp_path / "other"), *new, later_ms=shift_ms))
     with suppress(VersionNotFoundError):
-        assert {each.path for each in handle.snapshot(2).add_files()} == set(new[:2])
+        assert {add_file.path for add_file in handle.snapshot(2).add_files()} == set(new[:2])
     assert [each.version for each in handle.iter_history(2)] == [commits, commits - 1][
         : commits + 1
     ]
-    assert {each.path for each in handle.snapshot().add_files()} == set(new)
+    assert {add_file.path for add_file in handle.snapshot().add_files()} == set(new)
 
 
 @pytest.mark.parametrize("shift_ms", [-HOUR_MS, HOUR_MS])
 def test_a_table_made_anew_stays_readable_after_commits_of_an_older_handle(tmp_path, shift_ms):
     handle = _made(str(tmp_path / "t"), "old1", "old2")
     handle.snapshot()
-    new = [f"new{each}" for each in range(8)]
+    new = [f"new{number}" for number in range(8)]
     _replace(handle, _made(str(tmp_path / "other"), *new, later_ms=shift_ms))
     append(handle, "x")
     append(handle, "y")  # the tenth version writes a checkpoint
@@ -154,7 +154,9 @@ def test_a_commit_meets_no_winner_of_a_table_with_older_or_newer_files(tmp_path,
     handle = _made(str(tmp_path / "t"), "old1", "old2")
     txn = handle.start_transaction()
     stage(txn, data_file("mine"))
-    other = _made(str(tmp_path / "other"), *(f"new{each}" for each in range(8)), later_ms=shift_ms)
+    other = _made(
+        str(tmp_path / "other"), *(f"new{number}" for number in range(8)), later_ms=shift_ms
+    )
     _replace(handle, other)
     with pytest.raises(TableReplacedError, match="Nothing was written"):
         txn.commit("WRITE")
@@ -198,8 +200,8 @@ def test_a_version_whose_commit_was_cleaned_is_known_by_its_files(tmp_path, winn
     handle = _made(str(tmp_path / "t"), "a")
     txn = handle.start_transaction()
     stage(txn, data_file("mine"))
-    for each in range(winners):
-        append(DeltaTable.open(handle.uri), f"winner{each}")
+    for number in range(winners):
+        append(DeltaTable.open(handle.uri), f"winner{number}")
     checkpoint(DeltaTable.open(handle.uri).snapshot(2 if winners else 1), now_ms=0)
     handle.store.delete(commit_path(1))
     assert txn.commit("WRITE") == 2 + winners
@@ -210,7 +212,7 @@ def test_another_table_whose_log_was_cleaned_is_known_by_its_files(tmp_path, win
     handle = _made(str(tmp_path / "t"), "a")
     txn = handle.start_transaction()
     stage(txn, data_file("mine"))
-    other = _made(str(tmp_path / "other"), "b", *(f"c{each}" for each in range(winners)))
+    other = _made(str(tmp_path / "other"), "b", *(f"c{number}" for number in range(winners)))
     checkpoint(other.snapshot(min(winners, 1) + 1), now_ms=0)
     other.store.delete(commit_path(1))
     other.store.delete(commit_path(0))
@@ -266,7 +268,7 @@ def test_a_checkpoint_written_while_the_table_is_replaced_goes_again(tmp_path):
 
 
 def test_a_compaction_of_the_commits_of_two_tables_goes_again(tmp_path):
-    other = _made(str(tmp_path / "other"), *(f"new{each}" for each in range(6)))
+    other = _made(str(tmp_path / "other"), *(f"new{number}" for number in range(6)))
 
     class Replacing(LocalStore):
         def put_if_absent(self, path, data):
@@ -278,14 +280,14 @@ def test_a_compaction_of_the_commits_of_two_tables_goes_again(tmp_path):
     handle = DeltaTable(Replacing(tmp_path / "t"))
     append(handle, "c")
     assert not [each for each in handle.store.list_all("_delta_log") if "compact" in each.name]
-    assert paths_of(handle) == {f"new{each}" for each in range(6)}
+    assert paths_of(handle) == {f"new{number}" for number in range(6)}
 
 
 def test_a_history_tells_of_one_table_alone(tmp_path):
-    handle = _made(str(tmp_path / "t"), *(f"old{each}" for each in range(40)))
+    handle = _made(str(tmp_path / "t"), *(f"old{number}" for number in range(40)))
     history = handle.iter_history()
     ids = [next(history).txn_id]
-    _replace(handle, _made(str(tmp_path / "other"), *(f"new{each}" for each in range(40))))
+    _replace(handle, _made(str(tmp_path / "other"), *(f"new{number}" for number in range(40))))
     with pytest.raises(TableReplacedError):
         ids += [each.txn_id for each in history]
     new = {each.txn_id for each in DeltaTable.open(handle.uri).iter_history()}
@@ -300,7 +302,7 @@ def test_a_table_whose_files_were_all_touched_is_read_on(tmp_path):
     assert handle.snapshot() is known
     assert handle.snapshot(1) is known
     append(DeltaTable.open(handle.uri), "b")
-    assert {each.path for each in handle.snapshot().add_files()} == {"a", "b"}
+    assert {add_file.path for add_file in handle.snapshot().add_files()} == {"a", "b"}
 
 
 class Before(TransactionObserver):
@@ -328,8 +330,8 @@ def _made(
     place: str, *names: str, later_ms: int = 0, properties: Mapping[str, str] | None = None
 ) -> DeltaTable:
     table = DeltaTable.create(place, SCHEMA, properties=properties)
-    for each in names:
-        append(table, each)
+    for name in names:
+        append(table, name)
     _shift_times(place, later_ms)
     return table
 

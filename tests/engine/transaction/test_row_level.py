@@ -143,7 +143,9 @@ def test_a_command_may_fall_back_for_a_reason_of_its_own():
     _do(table, c.Delete(3, c.Range(4, 5)))
     conflict = _raised(running).conflict
     assert conflict.row_level == "its source reads the target"
-    assert not any("deletion vectors" in each.action for each in conflict.remedies), "it has them"
+    assert not any("deletion vectors" in remedy.action for remedy in conflict.remedies), (
+        "it has them"
+    )
 
 
 def test_a_fallback_still_follows_what_optimize_moved():

@@ -51,8 +51,8 @@ def test_of_changes_to_one_state_at_once_one_is_taken():
             path, {"description": f"by {number}"}, format="json", headers=seen
         ),
     )
-    assert sorted(each.status_code for each in answers) == [200, 412, 412, 412]
-    [taken] = [each for each in answers if each.status_code == 200]
+    assert sorted(answer.status_code for answer in answers) == [200, 412, 412, 412]
+    [taken] = [answer for answer in answers if answer.status_code == 200]
     assert client.get(path).json()["description"] == taken.json()["description"]
 
 
@@ -64,8 +64,8 @@ def test_the_same_request_with_one_key_at_once_makes_one_job():
             path, {"kind": "optimize"}, format="json", headers={"Idempotency-Key": "k"}
         ),
     )
-    assert {each.status_code for each in answers} == {202}
-    assert {each.json()["id"] for each in answers} == {str(Job.objects.get().pk)}
+    assert {answer.status_code for answer in answers} == {202}
+    assert {answer.json()["id"] for answer in answers} == {str(Job.objects.get().pk)}
 
 
 def test_pages_miss_no_row_and_repeat_none_while_others_come():

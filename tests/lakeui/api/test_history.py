@@ -76,7 +76,7 @@ def test_a_difference_tells_files_that_came_went_and_were_marked(as_, table, api
         CommitFile.objects.create(commit=commit, action=action, path=path, size_bytes=7)
     files = as_("viewer").get(f"{api}/diff/0...2/").json()["files"]
     said = {
-        fate: [each["path"] for each in files[fate]["files"]]
+        fate: [file["path"] for file in files[fate]["files"]]
         for fate in ("came", "gone", "changed")
     }
     assert said == {"came": ["f1", "f2"], "gone": ["old"], "changed": ["marked"]}

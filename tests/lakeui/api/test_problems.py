@@ -90,7 +90,7 @@ def test_an_unforeseen_error_tells_nothing_of_itself(caplog):
     response = handle_exception(ZeroDivisionError("secret"), {"request": request})
     assert response.status_code == 500
     assert b"secret" not in response.content
-    [logged] = [each for each in caplog.records if each.exc_info]  # however Spark formats it
+    [logged] = [record for record in caplog.records if record.exc_info]  # however Spark formats it
     assert repr(logged.exc_info[1]) == "ZeroDivisionError('secret')"
 
 

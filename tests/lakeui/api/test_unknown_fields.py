@@ -36,7 +36,7 @@ def test_the_document_says_that_no_other_field_is_taken(as_):
     schemas = as_("anonymous").get("/api/v1/schema/").json()["components"]["schemas"]
     bodies = {name: each for name, each in schemas.items() if name.endswith("Request")}
     assert len(bodies) > 10
-    assert all(each["additionalProperties"] is False for each in bodies.values())
+    assert all(body["additionalProperties"] is False for body in bodies.values())
 
 
 def test_a_schedules_statement_carries_its_own_parameters(as_, table):

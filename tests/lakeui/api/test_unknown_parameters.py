@@ -36,4 +36,4 @@ def test_a_parameter_that_means_nothing_is_refused(as_, table, job, conflict, sc
         problem(answer, answer.status_code)
         return
     faults = problem(answer, 422)["errors"]
-    assert "nonsense" in {each["field"] for each in faults}
+    assert "nonsense" in {fault["field"] for fault in faults}

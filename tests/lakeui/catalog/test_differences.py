@@ -50,7 +50,7 @@ def test_a_dropped_column_breaks_queries_that_name_it(table):
     defined(table, 2, properties={}, schema=fewer)
     defined(table, 3, properties={}, schema=SCHEMA)
     assert "Queries that name channel fail from then on." in difference(table, 1, 2).effects
-    assert any("hold null in channel" in each for each in difference(table, 2, 3).effects)
+    assert any("hold null in channel" in effect for effect in difference(table, 2, 3).effects)
 
 
 def test_a_property_that_matters_is_explained_and_open_writes_are_warned_of(table):
@@ -58,8 +58,8 @@ def test_a_property_that_matters_is_explained_and_open_writes_are_warned_of(tabl
     defined(table, 2, properties={"delta.appendOnly": "true", "colour": "mauve"})
     defined(table, 3, properties={})
     effects = difference(table, 1, 2).effects
-    assert any("DELETE, UPDATE and MERGE are refused" in each for each in effects)
-    assert any("Writes that were open across v2" in each for each in effects)
+    assert any("DELETE, UPDATE and MERGE are refused" in effect for effect in effects)
+    assert any("Writes that were open across v2" in effect for effect in effects)
 
 
 def test_a_span_that_changed_no_definition_has_no_effects(table):

@@ -131,9 +131,9 @@ def test_other_writers_other_tables_and_older_losses_are_not_alike(lost):
     _before(lost, 1, current_user_name="somebody-else")
     _before(lost, 1, kind=Conflict.Kind.ABSORBED)
     make_conflict(make_table("crm.customers"), occurred_at=lost.occurred_at)
-    assert [each.pk for each in similar_conflicts(Conflict.objects.all(), lost).conflicts] == [
-        lost.pk
-    ]
+    assert [
+        conflict.pk for conflict in similar_conflicts(Conflict.objects.all(), lost).conflicts
+    ] == [lost.pk]
 
 
 def test_the_neighbours_are_of_the_same_kind_and_table(lost):

@@ -64,8 +64,8 @@ def test_a_table_that_was_never_read_is_not_judged():
 )
 def test_each_runtime_is_told_as_published(fields, takes_part):
     runtimes = eligibility_of(make_table(**fields)).runtimes
-    assert [each.takes_part for each in runtimes] == takes_part
-    assert all(each.reason for each in runtimes)
+    assert [runtime.takes_part for runtime in runtimes] == takes_part
+    assert all(runtime.reason for runtime in runtimes)
 
 
 def test_conflicts_that_rows_resolved_are_counted():

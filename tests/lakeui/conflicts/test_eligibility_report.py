@@ -281,4 +281,4 @@ def test_clustered_tables_called_eligible_before_are_so_no_longer(table):
     import_module(migration).not_eligible(apps, None)
     table.refresh_from_db()
     assert not table.row_level_eligible
-    assert [each["holds"] for each in table.row_level_conditions] == [False, False, True]
+    assert [condition["holds"] for condition in table.row_level_conditions] == [False, False, True]

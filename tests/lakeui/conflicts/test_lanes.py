@@ -127,8 +127,12 @@ def test_the_strip_is_a_day_where_that_holds_what_is_shown(table):
     found = navigator(table, NOON, now)
     assert found.is_day
     assert found.end - found.start == DAY
-    assert [(each.first, each.commits) for each in found.passages] == [(0, 1), (1, 1), (2, 1)]
-    assert [each.lost for each in found.passages] == [0, 0, 1]
+    assert [(passage.first, passage.commits) for passage in found.passages] == [
+        (0, 1),
+        (1, 1),
+        (2, 1),
+    ]
+    assert [passage.lost for passage in found.passages] == [0, 0, 1]
 
 
 def test_the_strip_is_all_that_is_recorded_where_it_is_older(table):

@@ -137,7 +137,7 @@ def test_what_if_says_conflict_only_where_the_matrix_has_one(level, operation):
     """Version 2 did not see version 1, a blind append."""
     table = replayable(small_table(deletion_vectors=False), operation=operation)
     answer = what_if(table, level, row_level=False)
-    said = {each.verdict for each in answer.commits}
+    said = {commit.verdict for commit in answer.commits}
     setting = setting_of(table, level)
     [cell] = [c for c in conflict_matrix(setting) if (c.current, c.winner) == (CHANGE, INSERT)]
     assert (said == {Verdict.PASSES}) == (cell.verdict is Verdict.NEVER)

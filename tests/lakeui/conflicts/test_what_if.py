@@ -23,7 +23,7 @@ def table():
 
 def verdict(table, level, *, row_level=False, version=2):
     answer = what_if(table, level, row_level=row_level)
-    return next(each for each in answer.commits if each.version == version)
+    return next(commit for commit in answer.commits if commit.version == version)
 
 
 def test_a_delete_that_passed_an_append_would_have_lost_at_serializable(table):
@@ -52,7 +52,7 @@ def test_a_commit_that_is_not_kept_whole_is_named_and_decides_nothing(table):
     Commit.objects.filter(version=1).update(raw_bytes=10**6)
     answer = what_if(table, STRICT, row_level=False)
     assert answer.not_replayed == (1,)
-    assert [(each.version, each.verdict) for each in answer.commits] == [(2, "undecidable")]
+    assert [(commit.version, commit.verdict) for commit in answer.commits] == [(2, "undecidable")]
 
 
 @pytest.mark.parametrize("raw", ["", "not a log line", '{"add": 5}'])
@@ -157,9 +157,9 @@ def test_by_files_a_commit_that_rows_kept_apart_loses(table):
     made = make_conflict(table, job=job, kind="absorbed", winning_version=1)
     answer = what_if(table, RELAXED, row_level=False)
     assert answer.conflicts[0].version == 2
-    assert [(each.version, each.verdict, each.winning_version) for each in answer.commits] == [
-        (2, Verdict.CONFLICT, 1)
-    ]
+    assert [
+        (commit.version, commit.verdict, commit.winning_version) for commit in answer.commits
+    ] == [(2, Verdict.CONFLICT, 1)]
     [one] = replay(table, RELAXED, row_level=False, versions=(0, 2)).overlaps
     assert (one.conflict_id, one.was, one.change) == (made.pk, Was.ABSORBED, 1)
 
@@ -169,7 +169,7 @@ def test_the_four_settings_are_summed_with_what_they_would_cost(table):
         bytes_added=4096, operation_metrics={"executionTimeMs": "7000"}
     )
     found = replay(table, STRICT, row_level=False, versions=(0, 2))
-    sums = {(each.level, each.row_level): each for each in found.totals}
+    sums = {(total.level, total.row_level): total for total in found.totals}
     assert (found.asked.added, found.asked.ms, found.asked.size_bytes) == (1, 7000, 4096)
     assert sums["WriteSerializable", False].added == 0
     assert (sums["Serializable", True].added, sums["Serializable", True].open) == (0, 1)

@@ -130,7 +130,7 @@ def test_old_uploads_go_unless_a_job_to_come_names_them(home, operator):
     assert remove_unused(now + timedelta(days=8)) == 2
     kept = {name for name, place in places.items() if Path(place).is_file()}
     assert kept == {"waiting", "failed"}
-    assert {each.pk.hex for each in Upload.objects.all()} == {
+    assert {upload.pk.hex for upload in Upload.objects.all()} == {
         Path(places[name]).parent.name for name in kept
     }
     assert (home / "not-ours").is_dir()

@@ -74,7 +74,7 @@ def test_vacuum_spares_since_the_script_began(tables):
     Job.objects.filter(pk=job.pk).update(started_at=job.created_at)
     since = int(job.created_at.timestamp() * 1000)
     vacuums = [Job(table=table, kind="vacuum") for table in tables]
-    assert [oldest_other_start_ms(each) for each in vacuums] == [since, since, None]
+    assert [oldest_other_start_ms(vacuum) for vacuum in vacuums] == [since, since, None]
     assert oldest_other_start_ms(job) is None
 
 

@@ -42,7 +42,7 @@ def test_a_worker_that_fell_silent_comes_last_and_counts_no_core(viewer, table):
     report("light@c")
     make_job(table, state=Job.State.RUNNING, worker="spark@b/17", started_at=timezone.now())
     states = worker_states(viewer)
-    found = [(each.report.name, each.is_here, each.busy, len(each.jobs)) for each in states]
+    found = [(state.report.name, state.is_here, state.busy, len(state.jobs)) for state in states]
     assert found == [
         ("light@c", True, 0, 0),
         ("spark@b", True, 1, 1),
@@ -79,7 +79,7 @@ def test_jobs_are_counted_in_the_hour_they_ended_in(viewer, table):
             created_at=began - timedelta(seconds=waited),
         )  # fmt: skip
     found = throughput(viewer, now)
-    assert [(each.succeeded, each.lost) for each in found.hours[-2:]] == [(0, 2), (1, 0)]
+    assert [(hour.succeeded, hour.lost) for hour in found.hours[-2:]] == [(0, 2), (1, 0)]
     assert (found.total.ended, found.mean_wait_ms, found.longest_wait_ms) == (3, 3000, 5000)
     chart = draw_outcomes(found.hours)
     assert chart.highest == 2

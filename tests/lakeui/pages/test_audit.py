@@ -41,7 +41,7 @@ def test_a_token_made_is_on_the_trail_with_its_maker(as_):
 def test_a_role_is_told_by_its_name_and_an_expiry_without_fractions(as_):
     as_("operator").post("/tokens/", {"name": "nightly", "role": 20, "expires_in_days": 7})
     rows = as_("owner").get("/audit/?thing=apitoken&act=0").context["rows"]
-    said = {each.field: each.new for each in rows[0].changes}
+    said = {change.field: change.new for change in rows[0].changes}
     assert said["role"] == "operator"
     assert said["expiry"].endswith(" UTC")
     assert "." not in said["expiry"]
@@ -99,14 +99,14 @@ def test_entries_of_before_are_found_under_their_tables_as_well(as_, lake, peopl
 def test_people_are_named_and_not_numbered(as_, lake, people):
     grant(people["stranger"], lake.table, Role.VIEWER)
     rows = as_("owner").get("/audit/?thing=tablegrant").context["rows"]
-    assert ("user", "stranger") in {(each.field, each.new) for each in rows[0].changes}
+    assert ("user", "stranger") in {(change.field, change.new) for change in rows[0].changes}
 
 
 def test_what_was_made_off_is_left_out_and_what_was_made_on_needs_no_value(as_, lake):
     make_job(lake.table, dry_run=True)
     rows = as_("owner").get("/audit/?thing=job").context["rows"]
-    flags = [each for row in rows for each in row.changes if each.field == "dry run"]
-    assert [each.is_flag for each in flags] == [True]
+    flags = [change for row in rows for change in row.changes if change.field == "dry run"]
+    assert [flag.is_flag for flag in flags] == [True]
 
 
 def test_acts_are_chosen_by_a_link(as_, lake):

@@ -131,7 +131,10 @@ def test_the_twin_has_what_the_page_shows(as_, told):
 
 def test_an_absorbed_conflict_is_drawn_with_joints(as_, lake):
     decision = story_decision()
-    passed = tuple(replace(each, common_count=0, common_rows=()) for each in decision.shared_files)
+    passed = tuple(
+        replace(shared_file, common_count=0, common_rows=())
+        for shared_file in decision.shared_files
+    )
     facts = {"decision": asdict(replace(decision, shared_files=passed)), "files": [FILE]}
     absorbed = make_conflict(
         lake.table, kind=Conflict.Kind.ABSORBED, winning_version=3, row_count=212, facts=facts

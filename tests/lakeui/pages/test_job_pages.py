@@ -569,7 +569,10 @@ def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
 
 def test_metrics_are_named_in_words_with_units():
     metrics = {"numTargetRowsUpdated": "694502", "numAddedBytes": 3 * 1024**2, "scanTimeMs": 61000}
-    found = {each.label: each.value for each in readable_metrics(metrics | {"numCopiedRows": 0})}
+    found = {
+        readable_metric.label: readable_metric.value
+        for readable_metric in readable_metrics(metrics | {"numCopiedRows": 0})
+    }
     assert found == {
         "Matched, updated": "694,502",
         "Added bytes": "3 MiB",
@@ -629,7 +632,7 @@ def test_a_run_whose_worker_recorded_no_steps_says_so(lake):
 
 def test_a_job_cancelled_in_the_queue_got_no_further(lake):
     job = make_job(lake.table, state=Job.State.CANCELLED)
-    assert [(each.name, each.state) for each in steps_of(job, None, [], [])] == [
+    assert [(step.name, step.state) for step in steps_of(job, None, [], [])] == [
         ("Queue", "stopped")
     ]
 

@@ -77,7 +77,7 @@ def test_costs_by_partition_name_table_partition_and_pair(as_):
     assert "sales.items event_date=2026-11-20 2 2" in body
     assert "sales.plain no partition named 1 1" in body
     costs = as_("viewer").get("/api/v1/overview/").json()["cost_by_partition"]
-    assert [(each["partition"], each["times"]) for each in costs] == [
+    assert [(cost["partition"], cost["times"]) for cost in costs] == [
         ("event_date=2026-11-19", 2), ("event_date=2026-11-20", 1), (None, 1),
     ]  # fmt: skip
 

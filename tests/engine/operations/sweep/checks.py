@@ -161,7 +161,7 @@ def _as(model: Model, row: Row) -> Shown:
     """A row under the columns of now."""
     values = dict(row.values)
     if values.get("s") is not None and "s" in model.types:
-        values["s"] = {each.name: values["s"].get(each.name) for each in model.types["s"]}
+        values["s"] = {type_.name: values["s"].get(type_.name) for type_ in model.types["s"]}
     return _hashable(tuple(values.get(name) for name in model.names))
 
 

@@ -26,7 +26,7 @@ class Layout:
 
     def __str__(self) -> str:
         words = [self.placing, self.mapping, self.checkpoint]
-        words += [each.name for each in fields(self) if getattr(self, each.name) is True]
+        words += [field.name for field in fields(self) if getattr(self, field.name) is True]
         return "-".join(words)
 
     def create(self) -> str:
@@ -101,7 +101,7 @@ def covering_layouts(seed: int = 4, tries: int = 60) -> tuple[Layout, ...]:
     left = all_pairs()
     while left:
         candidates = [_one_for(rng, min(left, key=str)) for _ in range(tries)]
-        best = max(candidates, key=lambda each: len(pairs_of(each) & left))
+        best = max(candidates, key=lambda candidate: len(pairs_of(candidate) & left))
         found.append(best)
         left -= pairs_of(best)
     return tuple(found)

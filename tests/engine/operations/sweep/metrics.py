@@ -104,8 +104,8 @@ def _counted(actions: Iterable[Action], *, as_pairs: bool) -> dict[str, int]:
         "bytes added": sum(each.size for each in new),
         "bytes removed": sum(each.size or 0 for each in gone),
         "change files": sum(isinstance(each, AddCDCFile) for each in listed),
-        "vectors added": sum(each.deletion_vector is not None for each in adds.values()),
-        "vectors removed": sum(each.deletion_vector is not None for each in removes.values()),
+        "vectors added": sum(add.deletion_vector is not None for add in adds.values()),
+        "vectors removed": sum(remove.deletion_vector is not None for remove in removes.values()),
         "smallest": min((each.size for each in new), default=0),
         "largest": max((each.size for each in new), default=0),
     }

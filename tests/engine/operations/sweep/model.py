@@ -170,7 +170,7 @@ class Model:
 
     def _inner(self, n: int) -> Values:
         fields = {"a": n, "b": None if n % 2 else f"'{n}", "c": n / 4}
-        return {each.name: fields[each.name] for each in self.types.get("s", ())}
+        return {type_.name: fields[type_.name] for type_ in self.types.get("s", ())}
 
     def _whole(self, values: Values) -> Values:
         """With the column that is generated."""

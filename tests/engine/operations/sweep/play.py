@@ -53,7 +53,7 @@ class Played:
                 self.do(plan.commands[0])
             assert self.table.version() == version
             return
-        results = [self.do(each) for each in plan.commands]
+        results = [self.do(command) for command in plan.commands]
         if plan.effect is not None:
             plan.effect()
         if plan.rows is not None:

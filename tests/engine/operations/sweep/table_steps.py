@@ -39,7 +39,7 @@ def reorg(_bench: Bench) -> Plan:
 def restore(bench: Bench) -> Plan:
     """Two or three steps back, never before what VACUUM left."""
     model = bench.model
-    versions = [each for each in sorted(model.versions) if each >= model.oldest]
+    versions = [version for version in sorted(model.versions) if version >= model.oldest]
     wanted = versions[-min(len(versions), 3 + model.step % 2)]
     return Plan([Restore(version=wanted)], effect=lambda: model.restored(wanted))
 
