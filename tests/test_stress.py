@@ -47,12 +47,15 @@ def test_no_part_is_begun_when_the_time_is_over(tmp_path: Path):
 
 
 def test_a_part_of_pytest_tells_what_it_counted(tmp_path: Path):
+    """Where a warning is an error, as in this repository."""
+    strict = tmp_path / "pytest.ini"
+    strict.write_text("[pytest]\nfilterwarnings = error\n", "utf-8")
     test = tmp_path / "test_counted.py"
     test.write_text(
         "def test_it(record_property):\n    record_property('moments', 1200)\n    assert True\n",
         "utf-8",
     )
-    part = Part("tests", "counted", (str(test), "--rootdir", str(tmp_path), "-c", "/dev/null"))
+    part = Part("tests", "counted", (str(test), "--rootdir", str(tmp_path), "-c", str(strict)))
     state = State.load(tmp_path / "stress.json", resume=False)
     run_parts([part], state, until=_never(), jobs=1)
     assert state.results["counted"].counts == {"tests passed": 1, "moments": 1200}
