@@ -14,7 +14,14 @@ from engine import errors
 from engine.spark.failures import InvalidValueError
 
 
-class DeltaConcurrentModificationException(PySparkException):
+class _WithDefaults(PySparkException):
+    """An exception of PySpark that has a text even before `__init__` ran."""
+
+    _errorClass: str | None = None  # noqa: N815 - PySpark's
+    _message: str = ""
+
+
+class DeltaConcurrentModificationException(_WithDefaults):
     """Another commit won, and this write would not be serializable after it."""
 
 
@@ -113,5 +120,5 @@ def _class_of(kind: type[errors.EngineError]) -> type[errors.EngineError]:
     if kind not in _made:
         base = next((of for known, of in _KINDS if issubclass(kind, known)), PySparkException)
         body = {"__doc__": kind.__doc__, "getSqlState": lambda self: self.sqlstate}
-        _made[kind] = type(kind.__name__, (kind, base), body)
+        _made[kind] = type(kind.__name__, (kind, _WithDefaults, base), body)
     return _made[kind]

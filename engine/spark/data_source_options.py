@@ -92,11 +92,11 @@ class LakeOptions:
 def _table_uri(path: str, roots: Iterable[str]) -> str:
     if not path:
         msg = (
-            "The data source was told of no table's place. Spark tells none to sources written in"
-            " Python where a name of its catalogue is read."
+            "The data source has no path to the table. Spark passes no path to a Python data source"
+            " when a table of its catalog is read by name."
         )
         remedy = (
-            "Give the place to load(…) or start(…), or read the name by"
+            "Give the path to load(…) or start(…), or read the table with"
             " engine.delta.tables.DeltaTable.forName(spark, name).toDF()."
         )
         raise RequestError(msg, remedy, field="path")

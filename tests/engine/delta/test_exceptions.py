@@ -73,3 +73,8 @@ def test_what_spark_says_of_a_condition_is_raised_as_it_is():
     with pytest.raises(AnalysisException) as caught, delta_errors():
         raise failed from told
     assert caught.value is told
+
+
+def test_an_error_without_its_facts_can_still_be_shown():
+    kinds = [type(_left(errors.RequestError("No."))), exceptions.ConcurrentAppendException]
+    assert [str(kind.__new__(kind)) for kind in kinds] == ["", ""]

@@ -232,7 +232,7 @@ def test_columns_are_generated_and_defaulted_as_the_table_says(ddl):
 
 
 OPTIONS = [
-    ({}, "needs the place"),
+    ({}, "no path to the table"),
     ({"path": "memory://m/t"}, "another process's memory"),
     ({"path": "/t", "replaceWhere": "id = 1"}, "does not know the option replacewhere"),
     ({"path": "/t", "mergeSchema": "true"}, "does not know the option mergeschema"),
