@@ -43,8 +43,7 @@ def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, Reco
     target = Target.of(table)
     winners = _winners(table, target, (conflict.winning_version for conflict in conflicts))
     return {
-        conflict.pk: _record(conflict, winners.get(conflict.winning_version or -1), target)
-        for conflict in conflicts
+        conflict.pk: _record(conflict, _winner(conflict, winners), target) for conflict in conflicts
     }
 
 
@@ -59,6 +58,24 @@ def _winners(
     known = {version for version in versions if version is not None}
     rows = table.commits.filter(version__in=known).only(*_OF_A_WINNER)
     return {row.version: operation_of_commit(row, target) for row in rows}
+
+
+def _winner(conflict: Conflict, winners: Mapping[int, Operation]) -> Operation | None:
+    """The winning commit of the mirror; where that is not kept, as far as its operation's name tells.
+
+    A write that is not known to be blind may have overwritten anything. Whether a compaction says
+    where its rows went, or ordered them anew, is not known either.
+    """
+    version = conflict.winning_version
+    if version is not None and version in winners:
+        return winners[version]
+    kind = logged_kind(conflict.winner_operation)
+    is_blind = getattr(conflict, "winner_is_blind", None)
+    if kind in (StatementKind.INSERT, StatementKind.STREAM) and not is_blind:
+        return None
+    if kind is StatementKind.OPTIMIZE:
+        kind = StatementKind.ZORDER
+    return Operation(kind=kind, traced=False) if kind is not None else None
 
 
 def _record(conflict: Conflict, winner: Operation | None, target: Target) -> RecordedConflict:

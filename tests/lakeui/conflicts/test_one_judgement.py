@@ -163,6 +163,20 @@ def test_losses_are_said_to_pass_by_rows_only_where_the_matrix_does(clustered, t
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(("blind", "verdict"), [(True, "passes"), (None, "undecidable")])
+def test_a_winner_that_the_mirror_does_not_keep_is_known_by_its_name(blind, verdict):
+    """A write that is not known to be blind may have overwritten anything."""
+    table = make_table(deletion_vectors=False, row_level_eligible=False)
+    make_conflict(
+        table, winning_version=4000, winner_operation="WRITE", current_operation="DELETE",
+        rule="data_added", subclass="", row_count=None, isolation_level="",
+        facts={"winner": {"is_blind_append": blind}},
+    )  # fmt: skip
+    [loss] = row_verdicts(table).losses
+    assert loss.verdict == verdict
+
+
+@pytest.mark.django_db
 def test_the_outlook_the_sql_box_and_the_swim_lane_say_the_same_of_one_version():
     fields = fields_of("clustered", IsolationLevel.WRITE_SERIALIZABLE)
     table = make_table(version=5, **fields)
