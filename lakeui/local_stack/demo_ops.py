@@ -94,7 +94,7 @@ VISITS_STEPS = (
         VISITS_TABLE,
         VISITS,
         account="lake-admin",
-        properties={"delta.deletedFileRetentionDuration": "interval 10 seconds"},
+        properties={"delta.deletedFileRetentionDuration": "interval 0 seconds"},
         source=files("visits-1.parquet"),
     ),
     *(
