@@ -63,7 +63,15 @@ def test_no_state_of_a_job_is_spelled_out():
 
 
 @pytest.mark.parametrize(
-    "name", sorted({name for path in TEMPLATES for name in ASKED.findall(path.read_text("utf-8"))})
+    "name",
+    sorted(
+        {
+            name
+            for path in TEMPLATES
+            for names in ASKED.findall(path.read_text("utf-8"))
+            for name in names.split()
+        }
+    ),
 )
 def test_what_a_template_asks_for_by_name_is_there(name: str):
     kind, _, member = name.partition(".")
@@ -77,3 +85,12 @@ def test_no_template_compares_a_rule_a_level_a_verdict_or_a_state_with_a_text():
         for match in COMPARED.findall(path.read_text("utf-8"))
     ]
     assert not found
+
+
+def test_no_line_of_a_template_is_longer_than_120_characters():
+    assert not [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in TEMPLATES
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(line) > 120
+    ]

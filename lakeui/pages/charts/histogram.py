@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from lakeui.catalog.file_layout import SizeBin, size_bins
 from lakeui.pages.units import format_bytes
@@ -29,9 +30,12 @@ class Bin:
         return f"{low} to {format_bytes(self.high_bytes)}"
 
     @property
-    def last_byte(self) -> int | None:
-        """The largest size inside; None where it has no end."""
-        return None if self.high_bytes is None else self.high_bytes - 1
+    def query(self) -> str:
+        """What filters the files to these sizes; both bounds are included."""
+        bounds = {"min_size": self.low_bytes}
+        if self.high_bytes is not None:
+            bounds["max_size"] = self.high_bytes - 1
+        return f"?{urlencode(bounds)}"
 
     @property
     def middle(self) -> float:

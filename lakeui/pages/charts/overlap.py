@@ -77,6 +77,16 @@ class OverlapChart:
     lines: tuple[FileLine, ...]
     shared_count: int
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a side has more rows than are drawn."""
+        if self.rows is None or self.file is None:
+            return False
+        file = self.file
+        return file.current_count > len(file.current_rows) or file.winner_count > len(
+            file.winner_rows
+        )
+
 
 def draw_overlap(decision: Decision, met: Iterable[str]) -> OverlapChart | None:
     """`met` are the paths at which the rule fired; None where no file was recorded."""

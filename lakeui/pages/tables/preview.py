@@ -20,6 +20,16 @@ from lakeui.pages.exports import Columns, export
 from lakeui.pages.jobs.job_list import STOP_POLLING
 from lakeui.pages.table_head import table_head, visible_table
 
+VERSION_IS_GONE = frozenset(
+    {
+        "DELTA_VERSION_NOT_FOUND",
+        "DELTA_VERSIONS_NOT_CONTIGUOUS",
+        "LAKE_FILE_MISSING",
+        "LAKE_LOG_CLEANED",
+    }
+)
+"""Errors of a version that can no longer be read."""
+
 
 @never_cache
 @login_required
@@ -41,6 +51,7 @@ def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
         "version": version,
         "preview": found,
         "waits": waits,
+        "is_gone": found is not None and found.error_code in VERSION_IS_GONE,
         "row_limit": PREVIEW_ROWS,
     } | _sheet(found)
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware

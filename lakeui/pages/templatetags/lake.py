@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 from django import template
 from django.db.models import TextChoices
@@ -49,18 +50,46 @@ WORDS: Mapping[str, type[StrEnum] | type[TextChoices]] = {
     "Was": Was,
 }
 """The words that templates may ask for by name: see `is_word`."""
+SIGNS: Mapping[str, str] = {
+    # of a job or an attempt
+    Job.State.QUEUED: "ring",
+    "active": "run",
+    Job.State.RUNNING: "run",
+    Job.State.COMMITTING: "run",
+    Job.State.CANCELLING: "run",
+    Job.State.SUCCEEDED: "ok",
+    Job.State.FAILED: "x",
+    Job.State.CONFLICTED: "x",
+    JobAttempt.Outcome.COMMITTED: "ok",
+    JobAttempt.Outcome.LOST: "x",
+    # of a step of a run
+    "waiting": "ring",
+    "now": "run",
+    "done": "ok",
+    "stopped": "x",
+    # of a condition
+    "holds": "ok",
+    "some": "warn",
+    "some fall back": "warn",
+    "fails": "x",
+    "not known": "what",
+    # of a suggested fix
+    "passes": "ok",
+    "may pass": "half",
+}
+"""The mark that stands before a state."""
 _NAME_SHOWN, _DIRECTORY_SHOWN = 22, 24
 _KEPT = 512  # marks and operations are drawn by the hundred, and always alike
 
 
 @register.filter("is")
-def is_word(value: object, name: str) -> bool:
-    """Whether a value is a word of the code: `{% if job.state|is:"State.RUNNING" %}`.
+def is_word(value: object, names: str) -> bool:
+    """Whether a value is one of the code's words: `job.state|is:"State.RUNNING State.COMMITTING"`.
 
     A template that compares with the word's text would go on to say what the code no longer means.
     """
-    kind, _, member = name.partition(".")
-    return value == WORDS[kind][member]
+    words = (name.partition(".") for name in names.split())
+    return any(value == WORDS[kind][member] for kind, _, member in words)
 
 
 @register.simple_tag
@@ -89,6 +118,18 @@ def mark(name: str, label: str = "") -> SafeString:
         static("icons.svg"),
         name,
     )
+
+
+@register.simple_tag
+def sign(state: str, label: str = "") -> SafeString:
+    """The mark of a state, see `SIGNS`; one that is not listed has a dash."""
+    return mark(SIGNS.get(state, "none"), label)
+
+
+@register.simple_tag
+def link(name: str, *args: object, **parameters: object) -> str:
+    """The address of a page, with its parameters behind it."""
+    return f"{reverse(name, args=args)}?{urlencode(parameters)}"
 
 
 @register.simple_tag

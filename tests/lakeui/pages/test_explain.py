@@ -35,7 +35,7 @@ def explained(client, text, **more):
 
 def test_facts_are_marked_in_the_text_and_listed_under_the_same_numbers(as_, text):
     body = explained(as_("viewer"), text)
-    marked = re.findall(r"<mark>(.*?)</mark><sup>(\d+)</sup>", body)
+    marked = re.findall(r"<mark>(.*?)</mark><sup\s*>(\d+)</sup>", body)
     assert marked[0] == ("ConcurrentAppendException", "1")
     assert ("order_date=2026-11-19", "2") in marked
     listed = body[body.index('<ol class="found">') :]
