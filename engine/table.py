@@ -155,9 +155,9 @@ class DeltaTable:
             version = version_at(self.store, self._latest().metadata, timestamp_to_ms(timestamp))
         if version is None:
             return self._latest()
-        known = self._newest
-        if known is not None and known.version == version and known.is_in_place():
-            return known
+        newest = self._newest
+        if newest is not None and newest.version == version and newest.is_in_place():
+            return newest
         return load_snapshot(self.store, version, self._allowed_roots)
 
     def start_transaction(
@@ -195,8 +195,8 @@ class DeltaTable:
 
     def iter_history(self, limit: int | None = None) -> Iterator[CommitInfo]:
         """The commits that the log still holds, latest first, read as they are asked for."""
-        known = None if self._newest is None else self._newest.version
-        return iter_history(self.store, limit, known_version=known)
+        newest_version = None if self._newest is None else self._newest.version
+        return iter_history(self.store, limit, known_version=newest_version)
 
     def _latest(self) -> Snapshot:
         self._newest = (

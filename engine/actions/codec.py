@@ -91,12 +91,12 @@ def encode(action: Action) -> str:
 
 def _decode(line: str | bytes) -> Action:
     present = [(name, raw) for name, raw in _ENVELOPE.decode(line).items() if bytes(raw) != b"null"]
-    known = [(name, raw) for name, raw in present if name in _DECODERS]
-    if len(known) > 1 or not present:
-        names = ", ".join(name for name, _ in known) or "none"
+    recognized = [(name, raw) for name, raw in present if name in _DECODERS]
+    if len(recognized) > 1 or not present:
+        names = ", ".join(name for name, _ in recognized) or "none"
         msg = f"one action expected, found {names}"
         raise ValueError(msg)
-    name, raw = (known or present)[0]
+    name, raw = (recognized or present)[0]
     decoder = _DECODERS.get(name)
     if decoder is None:
         return UnknownAction(name=name, json=bytes(raw).decode())
@@ -129,15 +129,15 @@ def _commit_info(fields: object) -> CommitInfo:
     """Any JSON is a valid commitInfo: what does not fit a known field is kept in `extra`."""
     if not isinstance(fields, dict):
         return CommitInfo(extra={"value": fields})
-    known: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for name, value in fields.items():
         attribute = _COMMIT_INFO_FIELDS.get(name)
         if attribute is None or not _fits(value, attribute):
             extra[name] = value
         elif value is not None:
-            known[attribute] = value
-    return CommitInfo(**known, extra=extra)
+            values[attribute] = value
+    return CommitInfo(**values, extra=extra)
 
 
 def _fits(value: object, attribute: str) -> bool:

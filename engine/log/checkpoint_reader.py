@@ -181,19 +181,19 @@ def _from_parquet(source: pa.NativeFile, path: str) -> _Part:
 
 
 def _actions_present(file: pq.ParquetFile) -> set[str]:
-    known = {"add", "remove"} | set(_SMALL)
+    columns = {"add", "remove"} | set(_SMALL)
     return {
-        each.name
-        for each in file.schema_arrow
-        if each.name in known and pa.types.is_struct(each.type)
+        column.name
+        for column in file.schema_arrow
+        if column.name in columns and pa.types.is_struct(column.type)
     }
 
 
 def _small_actions_of(file: pq.ParquetFile, path: str) -> list[Action]:
-    found: list[Action] = []
+    actions: list[Action] = []
     for name in sorted(_actions_present(file) & set(_SMALL)):
-        found += _small_actions(file.read(columns=[name]).column(0), name, path)
-    return found
+        actions += _small_actions(file.read(columns=[name]).column(0), name, path)
+    return actions
 
 
 def _small_actions(column: pa.ChunkedArray, name: str, path: str) -> list[Action]:
@@ -217,8 +217,8 @@ def _file_rows(file: pq.ParquetFile, action: str, schema: pa.Schema) -> pa.Table
     """The rows of `add` or `remove`, as the columns of `schema`."""
     struct = file.schema_arrow.field(action).type
     children = {struct.field(i).name: struct.field(i) for i in range(struct.num_fields)}
-    wanted = [camel(name) for name in schema.names if name != "dv_id"]
-    present = [name for name in wanted if name in children]
+    expected = [camel(name) for name in schema.names if name != "dv_id"]
+    present = [name for name in expected if name in children]
     if "path" not in present:
         return schema.empty_table()
     leaves = _columns_of(file, action, present)
@@ -255,14 +255,14 @@ def _leaves(rows: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
 def _conform(leaves: dict[str, pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
     count = len(leaves["path"])
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
-    for each in schema:
-        leaf = leaves.get(camel(each.name))
+    for part in schema:
+        leaf = leaves.get(camel(part.name))
         if leaf is None:
-            columns[each.name] = pa.nulls(count, each.type)
-        elif each.name == "deletion_vector":
-            columns[each.name] = _descriptors(leaf)
+            columns[part.name] = pa.nulls(count, part.type)
+        elif part.name == "deletion_vector":
+            columns[part.name] = _descriptors(leaf)
         else:
-            columns[each.name] = leaf if leaf.type == each.type else leaf.cast(each.type)
+            columns[part.name] = leaf if leaf.type == part.type else leaf.cast(part.type)
     columns["dv_id"] = _unique_ids(columns["deletion_vector"])
     if "stats" in columns:
         columns["stats"] = pc.if_else(pc.equal(columns["stats"], "null"), None, columns["stats"])
@@ -277,12 +277,12 @@ def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.nulls(len(column), DELETION_VECTOR)])
     leaves = _leaves(column)
     arrays = []
-    for each in DELETION_VECTOR:
-        leaf = leaves.get(camel(each.name))
+    for part in DELETION_VECTOR:
+        leaf = leaves.get(camel(part.name))
         array = (
-            pa.nulls(len(column), each.type)
+            pa.nulls(len(column), part.type)
             if leaf is None
-            else leaf.cast(each.type).combine_chunks()
+            else leaf.cast(part.type).combine_chunks()
         )
         arrays.append(array)
     missing = pc.or_(pc.is_null(column.combine_chunks()), pc.is_null(arrays[0]))

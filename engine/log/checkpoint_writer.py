@@ -160,8 +160,8 @@ def _write_v2(
 
 def _point_at(store: Store, written: WrittenCheckpoint) -> None:
     """Write the hint, unless a newer checkpoint has one."""
-    known = read_hint(store)
-    if known is not None and known > written.version:
+    last_hint = read_hint(store)
+    if last_hint is not None and last_hint > written.version:
         return
     hint = {
         "version": written.version,
@@ -197,12 +197,12 @@ def remove_structs(tombstones: pa.Table) -> pa.Array:
 
 def _file_columns(rows: pa.Table, schema: pa.Schema) -> dict[str, pa.Array | None]:
     columns: dict[str, pa.Array | None] = {}
-    for each in schema:
-        if each.name == "dv_id":
+    for field in schema:
+        if field.name == "dv_id":
             continue
-        array = _one_array(rows.column(each.name))
-        columns[camel(each.name)] = (
-            _descriptor_structs(array) if each.name == "deletion_vector" else array
+        array = _one_array(rows.column(field.name))
+        columns[camel(field.name)] = (
+            _descriptor_structs(array) if field.name == "deletion_vector" else array
         )
     columns["dataChange"] = pa.repeat(pa.scalar(False), rows.num_rows)
     return columns
@@ -210,9 +210,9 @@ def _file_columns(rows: pa.Table, schema: pa.Schema) -> dict[str, pa.Array | Non
 
 def _descriptor_structs(array: pa.StructArray) -> pa.StructArray:
     leaves = []
-    for each, leaf in zip(DELETION_VECTOR, array.flatten(), strict=True):
-        leaves.append(leaf.cast(pa.int32()) if each.name in _INT32_FIELDS else leaf)
-    names = [camel(each.name) for each in DELETION_VECTOR]
+    for field, leaf in zip(DELETION_VECTOR, array.flatten(), strict=True):
+        leaves.append(leaf.cast(pa.int32()) if field.name in _INT32_FIELDS else leaf)
+    names = [camel(field.name) for field in DELETION_VECTOR]
     return pa.StructArray.from_arrays(leaves, names=names, mask=array.is_null())
 
 

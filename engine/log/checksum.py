@@ -78,11 +78,11 @@ def write_checksum(store: Store, state: TableState, properties: TableProperties)
     Raises:
         StorageError: it could not be written; the version is as good without it.
     """
-    found = checksum_of(state, properties)
+    checksum = checksum_of(state, properties)
     body = {
-        **msgspec.to_builtins(found),
-        "metadata": _body(found.metadata),
-        "protocol": _body(found.protocol),
+        **msgspec.to_builtins(checksum),
+        "metadata": _body(checksum.metadata),
+        "protocol": _body(checksum.protocol),
     }
     try:
         store.put_if_absent(checksum_path(state.version), msgspec.json.encode(body) + b"\n")
@@ -114,9 +114,9 @@ def _iter_differences(checksum: VersionChecksum, state: TableState) -> Iterator[
         ("deletion vectors", checksum.num_deletion_vectors_opt, vectors),
         ("deleted rows", checksum.num_deleted_records_opt, deleted),
     )
-    for what, said, found in numbers:
-        if said is not None and said != found:
-            yield f"The checksum counts {said} {what}, the log {found}."
+    for what, said, counted in numbers:
+        if said is not None and said != counted:
+            yield f"The checksum counts {said} {what}, the log {counted}."
     if _identity(checksum.metadata) != _identity(state.metadata):
         yield "The checksum has another metadata than the log."
     if _demands(checksum.protocol) != _demands(state.protocol):
@@ -156,5 +156,5 @@ def _body(action: Metadata | Protocol) -> Any:  # noqa: ANN401 - JSON
 def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Fields that are null, at any depth, taken as absent."""
     if isinstance(value, dict):
-        return {k: _without_nulls(each) for k, each in value.items() if each is not None}
-    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+        return {k: _without_nulls(item) for k, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value

@@ -45,15 +45,15 @@ def clean_log(
     files = list_log_files(store)
     cutoff_ms = (now_ms - surely_ms(retention_ms)) // granularity_ms * granularity_ms
     expired = _expired(store, files, cutoff_ms, protected_before)
-    for each in expired:
-        store.delete(each.path)
+    for log_file in expired:
+        store.delete(log_file.path)
     if not expired:
         return []
     left = [file for file in files if file not in expired]
     sidecars = _unused_sidecars(store, left, min(cutoff_ms, now_ms - surely_ms(DAY_MS)))
     for path in sidecars:
         store.delete(path)
-    return [*(each.path for each in expired), *sidecars]
+    return [*(log_file.path for log_file in expired), *sidecars]
 
 
 def _expired(
@@ -61,8 +61,8 @@ def _expired(
 ) -> list[LogFile]:
     """What lies before the newest checkpoint that is older than the cutoff and can be read."""
     times = file_times(files)
-    old = (each for each in complete_checkpoints(files) if times[each.version] < cutoff_ms)
-    for checkpoint in sorted(old, key=lambda each: each.version, reverse=True):
+    old = (whole for whole in complete_checkpoints(files) if times[whole.version] < cutoff_ms)
+    for checkpoint in sorted(old, key=lambda candidate: candidate.version, reverse=True):
         expired = _before(files, checkpoint.version, protected_before)
         if not expired or _is_whole(store, checkpoint):
             return expired
@@ -78,7 +78,7 @@ def _before(files: Sequence[LogFile], keep_from: int, protected_before: int = 0)
         return []
     return sorted(
         (file for file in files if file.version < keep_from),
-        key=lambda each: (each.version, each.path),
+        key=lambda log_file: (log_file.version, log_file.path),
     )
 
 
@@ -93,11 +93,11 @@ def _is_whole(store: Store, checkpoint: Checkpoint) -> bool:
 
 def _clean_temporaries(store: Store, now_ms: int) -> None:
     """Delete what writers that died left of commits that never were."""
-    for each in store.list_from(LOG_DIRECTORY, "."):
-        if not each.name.startswith("."):
+    for file in store.list_from(LOG_DIRECTORY, "."):
+        if not file.name.startswith("."):
             return
-        if _TEMPORARY.fullmatch(each.name) and each.modified_ms < now_ms - surely_ms(DAY_MS):
-            store.delete(each.path)
+        if _TEMPORARY.fullmatch(file.name) and file.modified_ms < now_ms - surely_ms(DAY_MS):
+            store.delete(file.path)
 
 
 def _unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> list[str]:
@@ -111,12 +111,14 @@ def _unused_sidecars(store: Store, files: Sequence[LogFile], cutoff_ms: int) -> 
             named.update(_sidecar_names(store, checkpoint))
     except EngineError:
         return []
-    found = list(store.list_from(SIDECAR_DIRECTORY, ""))
-    return [each.path for each in found if each.name not in named and each.modified_ms < cutoff_ms]
+    sidecars = list(store.list_from(SIDECAR_DIRECTORY, ""))
+    return [
+        file.path for file in sidecars if file.name not in named and file.modified_ms < cutoff_ms
+    ]
 
 
 def _sidecar_names(store: Store, checkpoint: Checkpoint) -> list[str]:
     if all(file.name.kind is LogFileKind.CHECKPOINT_PART for file in checkpoint.files):
         return []
     actions = [action for file in checkpoint.files for action in read_manifest(store, file.path)]
-    return [each.path.rpartition("/")[2] for each in actions if isinstance(each, Sidecar)]
+    return [sidecar.path.rpartition("/")[2] for sidecar in actions if isinstance(sidecar, Sidecar)]

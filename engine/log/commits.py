@@ -121,12 +121,12 @@ def read_commit_info(store: Store, path: str) -> CommitInfo | None:
     head = store.read(path, 0, _HEAD_BYTES)
     first, newline, _ = head.partition(b"\n")
     if newline and b'"commitInfo"' in first:
-        found = _commit_info(first)
-        if found is not None:
-            return found
+        info = _commit_info(first)
+        if info is not None:
+            return info
     data = head if len(head) < _HEAD_BYTES else store.read(path)
     lines = (line for line in data.split(b"\n") if b'"commitInfo"' in line)
-    return next((found for line in lines if (found := _commit_info(line)) is not None), None)
+    return next((info for line in lines if (info := _commit_info(line)) is not None), None)
 
 
 def _commit_info(line: bytes) -> CommitInfo | None:

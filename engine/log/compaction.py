@@ -31,17 +31,17 @@ def write_compaction(store: Store, end_version: int, interval: int) -> str | Non
         MalformedLogError: a commit is not a list of actions.
     """
     commits = _window(list_log_files(store, end_version - interval + 1), end_version)
-    if len(commits) < 2 or sum(each.status.size_bytes for each in commits) > _MAX_BYTES:
+    if len(commits) < 2 or sum(entry.status.size_bytes for entry in commits) > _MAX_BYTES:
         return None
     actions: list[Action] = []
-    for each in iter_commits(store, [commit.status for commit in commits]):
-        actions += each
+    for content in iter_commits(store, [commit.status for commit in commits]):
+        actions += content
     kept = reconciled(actions)
     if kept is None:
         return None
     path = compacted_path(commits[0].version, end_version)
     try:
-        store.put_if_absent(path, "".join(f"{encode(each)}\n" for each in kept).encode())
+        store.put_if_absent(path, "".join(f"{encode(action)}\n" for action in kept).encode())
     except FileExistsAlreadyError:
         return None
     return path
@@ -61,7 +61,7 @@ def reconciled(actions: Iterable[Action]) -> list[Action] | None:
             return None
         newest.pop(subject, None)  # the newest also comes last
         newest[subject] = action
-    return [_without_change(each) for each in newest.values()]
+    return [_without_change(newest_action) for newest_action in newest.values()]
 
 
 def _window(files: Sequence[LogFile], end_version: int) -> list[LogFile]:

@@ -61,7 +61,7 @@ def iter_history(
             tip = Tip(newest.version, newest.status, info)
         if tip is not None and is_replaced(store, tip):
             raise TableReplacedError(store.root, tip.version)
-        yield from (_described(each, info) for each, info in batch)
+        yield from (_described(commit, info) for commit, info in batch)
 
 
 def _newest_commits(store: Store, limit: int | None, known_version: int | None) -> list[LogFile]:
@@ -103,8 +103,8 @@ def commit_timestamp_ms(store: Store, state: TableState) -> int:
 
 def in_commit_timestamps_since(metadata: Metadata) -> int | None:
     """The version from which on commits carry their own time; None if they do not."""
-    known = {key: value for key, value in metadata.configuration.items() if key in _ICT_KEYS}
-    properties = TableProperties.parse(known)
+    timestamps = {key: value for key, value in metadata.configuration.items() if key in _ICT_KEYS}
+    properties = TableProperties.parse(timestamps)
     if not properties.in_commit_timestamps:
         return None
     return properties.in_commit_timestamp_enablement_version or 0
@@ -195,11 +195,11 @@ def _with_infos(
     store: Store, commits: Sequence[LogFile]
 ) -> list[tuple[LogFile, CommitInfo | None]]:
     """Commits with what they say of themselves, without those that were cleaned away meanwhile."""
-    found = []
+    commits_read = []
     for commit in commits:
         with suppress(FileMissingError):
-            found.append((commit, read_commit_info(store, commit.path)))
-    return found
+            commits_read.append((commit, read_commit_info(store, commit.path)))
+    return commits_read
 
 
 def _described(commit: LogFile, info: CommitInfo | None) -> CommitInfo:

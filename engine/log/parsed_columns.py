@@ -54,13 +54,14 @@ def parsed_partition_values(values: pa.ChunkedArray, metadata: Metadata) -> pa.A
     """`partitionValues_parsed` of every row; None where the table is not partitioned."""
     mode = mapping_mode(metadata.configuration)
     schema = parse_schema(metadata.schema_string)
-    fields = [each for name in metadata.partition_columns if (each := schema.get(name))]
+    fields = [named for name in metadata.partition_columns if (named := schema.get(name))]
     fields = [field for field in fields if _is_plain(field.type)]
     if not fields:
         return None
     names = [physical_name(field, mode) for field in fields]
     columns = [
-        _partition_column(values, name, each.type) for name, each in zip(names, fields, strict=True)
+        _partition_column(values, name, column.type)
+        for name, column in zip(names, fields, strict=True)
     ]
     return pa.StructArray.from_arrays(columns, names=names)
 
@@ -72,9 +73,9 @@ def indexed_columns(metadata: Metadata, properties: TableProperties) -> StructTy
     """
     mode = mapping_mode(metadata.configuration)
     listed = properties.data_skipping_stats_columns
-    wanted = None if listed is None else [tuple(_parts(each)) for each in listed]
+    listed_paths = None if listed is None else [tuple(_parts(path)) for path in listed]
     left = properties.data_skipping_num_indexed_cols
-    choice = _Choice(mode, wanted, left if left >= 0 else 2**31)
+    choice = _Choice(mode, listed_paths, left if left >= 0 else 2**31)
     partitions = {name.lower() for name in metadata.partition_columns}
     fields = parse_schema(metadata.schema_string)
     return choice.of([field for field in fields if field.name.lower() not in partitions])
@@ -83,8 +84,8 @@ def indexed_columns(metadata: Metadata, properties: TableProperties) -> StructTy
 class _Choice:
     """Walks a schema and keeps the leaves that are indexed."""
 
-    def __init__(self, mode: str, wanted: Sequence[Path] | None, left: int) -> None:
-        self._mode, self._wanted, self._left = mode, wanted, left
+    def __init__(self, mode: str, paths: Sequence[Path] | None, left: int) -> None:
+        self._mode, self._paths, self._left = mode, paths, left
 
     def of(self, fields: Sequence[StructField], inside: Path = ()) -> StructType:
         return StructType(tuple(self._iter_kept(fields, inside)))
@@ -102,8 +103,8 @@ class _Choice:
             yield StructField(physical_name(field, self._mode), kind)
 
     def _takes(self, path: Path) -> bool:
-        if self._wanted is not None:
-            return any(path[: len(each)] == each for each in self._wanted)
+        if self._paths is not None:
+            return any(path[: len(chosen)] == chosen for chosen in self._paths)
         self._left -= 1
         return self._left >= 0
 
@@ -139,7 +140,7 @@ def _statistics(texts: Sequence[str | None], columns: StructType) -> pa.StructAr
 
 def _has_decimals(data_type: DataType) -> bool:
     if isinstance(data_type, StructType):
-        return any(_has_decimals(each.type) for each in data_type)
+        return any(_has_decimals(field.type) for field in data_type)
     return isinstance(data_type, DecimalType)
 
 
@@ -147,10 +148,10 @@ def _decoded(text: str | None, decoder: msgspec.json.Decoder[Any]) -> dict[str, 
     if text is None:
         return None
     try:
-        found = decoder.decode(text)
+        value = decoder.decode(text)
     except (ValueError, ArithmeticError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _under(rows: Sequence[Any], name: str) -> list[Any]:
@@ -170,9 +171,9 @@ def _struct(rows: Sequence[Any], columns: StructType) -> pa.StructArray:
 
 def _leaf(values: Sequence[Any], data_type: DataType) -> pa.Array:
     """Values of JSON as values of the type, null for those that are none."""
-    found = _taken_whole(values, data_type)
-    if found is not None:
-        return found
+    array = _taken_whole(values, data_type)
+    if array is not None:
+        return array
     clean = _decimal if isinstance(data_type, DecimalType) else _CLEANED[_name(data_type)]
     return _typed([_cleaned(value, clean) for value in values], data_type)
 
@@ -186,10 +187,10 @@ def _taken_whole(values: Sequence[Any], data_type: DataType) -> pa.Array | None:
     try:
         if name in _WRITTEN_AS_TEXT:
             return pa.array(values, pa.string()).cast(kind)
-        found = pa.array(values, kind)
+        array = pa.array(values, kind)
     except _FAILURES:
         return None
-    return found if name not in _FLOATS else pc.if_else(pc.is_finite(found), found, None)
+    return array if name not in _FLOATS else pc.if_else(pc.is_finite(array), array, None)
 
 
 def _typed(values: Sequence[Any], data_type: DataType) -> pa.Array:
@@ -250,8 +251,8 @@ def _whole(value: Any) -> int | None:  # noqa: ANN401 - JSON
 
 
 def _number(value: Any) -> float | None:  # noqa: ANN401 - JSON
-    found = float(value) if type(value) in (int, float, Decimal) else None
-    return found if found is not None and isfinite(found) else None
+    number = float(value) if type(value) in (int, float, Decimal) else None
+    return number if number is not None and isfinite(number) else None
 
 
 def _decimal(value: Any) -> Decimal | None:  # noqa: ANN401 - JSON
@@ -263,8 +264,8 @@ def _date(value: Any) -> date | None:  # noqa: ANN401 - JSON
 
 
 def _wall_clock(value: Any) -> datetime:  # noqa: ANN401 - JSON
-    found = datetime.fromisoformat(value)
-    return found if found.tzinfo is None else found.astimezone(UTC).replace(tzinfo=None)
+    moment = datetime.fromisoformat(value)
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def _moment(value: Any) -> datetime:  # noqa: ANN401 - JSON

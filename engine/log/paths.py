@@ -56,14 +56,14 @@ def parse_name(name: str) -> LogFileName | None:
     for kind, pattern in _GRAMMAR:
         match = pattern.fullmatch(name)
         if match is not None and name.isascii():
-            found = match.groupdict()
-            version = int(found["version"])
+            groups = match.groupdict()
+            version = int(groups["version"])
             return LogFileName(
                 kind,
                 version,
-                int(found.get("end") or version),
-                int(found.get("part") or 1),
-                int(found.get("parts") or 1),
+                int(groups.get("end") or version),
+                int(groups.get("part") or 1),
+                int(groups.get("parts") or 1),
             )
     return None
 

@@ -123,7 +123,7 @@ def _fingerprints(texts: pa.StringArray) -> NDArray[np.uint64] | None:
     words = np.ndarray((data.size - _WORD + 1,), np.uint64, data, strides=(1,))
     mixed = lengths.astype(np.uint64)
     for place in range(0, longest, _WORD):
-        found = words[starts + np.minimum(place, lengths - _WORD)]
-        mixed = (mixed ^ found) * np.uint64(0x9E3779B97F4A7C15)
+        word = words[starts + np.minimum(place, lengths - _WORD)]
+        mixed = (mixed ^ word) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(29)
     return mixed

@@ -132,7 +132,9 @@ def list_newer(store: Store, state: TableState) -> LogSegment | None:
     """
     files = list_log_files(store, state.version)
     tip = state.tip
-    file = next((each.status for each in files if tip and each.path == tip.file.path), None)
+    file = next(
+        (log_file.status for log_file in files if tip and log_file.path == tip.file.path), None
+    )
     if tip is None or file is None or not is_same_log(store, tip, file):
         return None
     return newer_segment(files, state.version)
@@ -269,14 +271,14 @@ class _Replay:
             raise MalformedLogError(msg, "Restore the missing files of the log from a backup.")
         if not self._metadata.schema_string:
             raise SchemaNotSaidError(table, version)
-        adds = [each for each in self._newest.values() if isinstance(each, AddFile)]
-        removes = [each for each in self._newest.values() if isinstance(each, RemoveFile)]
+        adds = [action for action in self._newest.values() if isinstance(action, AddFile)]
+        removes = [action for action in self._newest.values() if isinstance(action, RemoveFile)]
         return TableState(
             version,
             self._protocol,
             self._metadata,
             self._transactions,
-            {name: each for name, each in self._domains.items() if not each.removed},
+            {name: domain for name, domain in self._domains.items() if not domain.removed},
             _merge(self._files, files_table(adds), self._newest),
             _merge(self._tombstones, tombstones_table(removes), self._newest),
             self._checkpoint_version,

@@ -170,20 +170,20 @@ def newer_segment(files: Sequence[LogFile], version: int) -> LogSegment | None:
 
 def list_log_files(store: Store, from_version: int = 0) -> list[LogFile]:
     """The files of the log from a version on, sorted by name."""
-    found = []
+    log_files = []
     for status in store.list_from(LOG_DIRECTORY, f"{max(from_version, 0):020}"):
         name = parse_name(status.name)
         if name is not None:
-            found.append(LogFile(name, status))
+            log_files.append(LogFile(name, status))
         elif not status.name[0].isdigit():
             break
-    return found
+    return log_files
 
 
 def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
     """The complete checkpoints; of several for one version, a classic one first."""
     kinds = (LogFileKind.CHECKPOINT, LogFileKind.CHECKPOINT_V2)
-    found = {
+    checkpoints = {
         file.version: Checkpoint(file.version, (file,))
         for file in files
         if file.name.kind is kinds[1]
@@ -194,13 +194,13 @@ def complete_checkpoints(files: Iterable[LogFile]) -> list[Checkpoint]:
             parts.setdefault((file.version, file.name.parts), {})[file.name.part] = file
     for (version, count), present in parts.items():
         if count == len(present) and set(present) == set(range(1, count + 1)):
-            found[version] = Checkpoint(version, tuple(present[n] for n in sorted(present)))
-    found |= {
+            checkpoints[version] = Checkpoint(version, tuple(present[n] for n in sorted(present)))
+    checkpoints |= {
         file.version: Checkpoint(file.version, (file,))
         for file in files
         if file.name.kind is kinds[0]
     }
-    return list(found.values())
+    return list(checkpoints.values())
 
 
 def earliest_version(files: Sequence[LogFile]) -> int | None:
@@ -227,30 +227,30 @@ def _segment(
 ) -> LogSegment:
     newest = max((file.version for file in files if _makes_version(file)), default=-1)
     complete = complete_checkpoints(files)
-    newest = max([newest, *(each.version for each in complete)])
+    newest = max([newest, *(candidate.version for candidate in complete)])
     if newest < 0:
         msg = f"There is no Delta table at {store.root}: its log holds no commit and no checkpoint."
         raise TableNotFoundError(msg, "Check the location, or create the table.")
-    wanted = newest if version is None else version
-    if not 0 <= wanted <= newest:
-        raise _no_version(store, wanted, newest)
-    limit = wanted + 1 if checkpoint_before is None else min(wanted + 1, checkpoint_before)
-    usable = [each for each in complete if each.version < limit]
-    checkpoint = max(usable, key=lambda each: each.version, default=None)
+    target = newest if version is None else version
+    if not 0 <= target <= newest:
+        raise _no_version(store, target, newest)
+    limit = target + 1 if checkpoint_before is None else min(target + 1, checkpoint_before)
+    usable = [candidate for candidate in complete if candidate.version < limit]
+    checkpoint = max(usable, key=lambda candidate: candidate.version, default=None)
     first = 0 if checkpoint is None else checkpoint.version + 1
     commits = {file.version: file for file in files if file.name.kind is LogFileKind.COMMIT}
-    needed = range(first, wanted + 1)
-    if any(each not in commits for each in needed):
+    needed = range(first, target + 1)
+    if any(number not in commits for number in needed):
         if version is not None and checkpoint is None and 0 not in commits and complete:
-            raise _no_version(store, wanted, newest)
+            raise _no_version(store, target, newest)
         raise _gap(
             store,
-            [each for each in itertools.islice(needed, 1_000_000) if each not in commits],
-            wanted,
+            [number for number in itertools.islice(needed, 1_000_000) if number not in commits],
+            target,
         )
-    chosen = tuple(commits[each] for each in needed)
-    compactions = _compactions(files, first - 1, wanted)
-    return LogSegment(wanted, checkpoint, chosen, compactions, commits.get(wanted))
+    chosen = tuple(commits[number] for number in needed)
+    compactions = _compactions(files, first - 1, target)
+    return LogSegment(target, checkpoint, chosen, compactions, commits.get(target))
 
 
 def _makes_version(file: LogFile) -> bool:
@@ -266,17 +266,17 @@ def _compactions(files: Iterable[LogFile], after: int, until: int) -> tuple[LogF
     )
 
 
-def _no_version(store: Store, wanted: int, newest: int) -> VersionNotFoundError:
+def _no_version(store: Store, version: int, newest: int) -> VersionNotFoundError:
     earliest = earliest_version(list_log_files(store))
     return VersionNotFoundError(
-        store.root, wanted, newest if earliest is None else earliest, newest
+        store.root, version, newest if earliest is None else earliest, newest
     )
 
 
-def _gap(store: Store, missing: list[int], wanted: int) -> LogGapError:
+def _gap(store: Store, missing: list[int], version: int) -> LogGapError:
     shown = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
     msg = (
-        f"Version {wanted} of {store.root} cannot be rebuilt: "
+        f"Version {version} of {store.root} cannot be rebuilt: "
         f"{commit_path(missing[0])} is missing (versions {shown})."
     )
     return LogGapError(msg, "Restore the missing files of the log from a backup.")

@@ -56,8 +56,8 @@ def _moment(array: pa.Array) -> pa.Array:
     wall = pc.floor_temporal(array, unit="microsecond").cast(pa.int64())
     scale = {"s": 1_000_000, "ms": 1000, "us": 1}.get(array.type.unit)
     micros = pc.multiply(wall, scale) if scale else pc.divide(wall, 1000)
-    known = _where(micros, _FIRST_DAY * DAY_MICROS, _LAST_DAY * DAY_MICROS)
-    text = pc.strftime(known.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
+    in_range = _where(micros, _FIRST_DAY * DAY_MICROS, _LAST_DAY * DAY_MICROS)
+    text = pc.strftime(in_range.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
     return pc.binary_join_element_wise('"', text, f'{zone}"', "")
 
 

@@ -50,13 +50,13 @@ def without_repeats(actions: Iterable[Action], path: str, remedy: str) -> list[A
         MalformedLogError: it says two things of one subject.
     """
     kept: list[Action] = []
-    known: dict[Hashable, Action] = {}
+    seen: dict[Hashable, Action] = {}
     for action in actions:
         subject = subject_of(action)
-        if subject is None or subject not in known:
-            known[subject] = action
+        if subject is None or subject not in seen:
+            seen[subject] = action
             kept.append(action)
-        elif known[subject] != action:
+        elif seen[subject] != action:
             msg = f"{path} contradicts itself: it says two things of {_shown_subject(action)}."
             raise MalformedLogError(msg, remedy)
     return kept

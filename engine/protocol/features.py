@@ -129,8 +129,12 @@ def check_writable(table: str, protocol: Protocol, schema: StructType | None = N
 
 
 def _idle_features(schema: StructType) -> frozenset[str]:
-    types = {each.name for each in iter_types(schema) if isinstance(each, PrimitiveType)}
-    return frozenset(each.name for each in _ALL if each.of_type and each.of_type not in types)
+    types = {type_.name for type_ in iter_types(schema) if isinstance(type_, PrimitiveType)}
+    return frozenset(
+        definition.name
+        for definition in _ALL
+        if definition.of_type and definition.of_type not in types
+    )
 
 
 def has_feature(protocol: Protocol, name: str) -> bool:
@@ -159,11 +163,11 @@ def supported_features(protocol: Protocol) -> frozenset[str]:
 def required_features(schema: StructType, properties: Mapping[str, str]) -> set[str]:
     """The features that a table of this schema and these properties must support."""
     needed = {"appendOnly", "invariants"}
-    for each in iter_types(schema):
-        if isinstance(each, PrimitiveType) and each.name in _TYPE_FEATURES:
-            needed.add(_TYPE_FEATURES[each.name])
-        if isinstance(each, StructType):
-            keys = {key for column in each for key in column.metadata}
+    for type_ in iter_types(schema):
+        if isinstance(type_, PrimitiveType) and type_.name in _TYPE_FEATURES:
+            needed.add(_TYPE_FEATURES[type_.name])
+        if isinstance(type_, StructType):
+            keys = {key for column in type_ for key in column.metadata}
             needed.update(feature for key, feature in _FIELD_FEATURES.items() if key in keys)
     for key, value in properties.items():
         needed.update(_features_of_property(key, str(value)))
@@ -199,15 +203,15 @@ def required_protocol(
 
 def upgrade(protocol: Protocol, features: Iterable[str]) -> Protocol:
     """The protocol with more features: itself if it has them all, otherwise feature lists."""
-    wanted = set(features)
-    wanted |= {other for name in wanted if name in FEATURES for other in FEATURES[name].needs}
+    requested = set(features)
+    requested |= {other for name in requested if name in FEATURES for other in FEATURES[name].needs}
     have = supported_features(protocol)
-    if wanted <= have:
+    if requested <= have:
         return protocol
-    legacy = _legacy_upgrade(protocol, wanted)
+    legacy = _legacy_upgrade(protocol, requested)
     if legacy is not None:
         return legacy
-    every = sorted(have | wanted)
+    every = sorted(have | requested)
     readers = [name for name in every if name in FEATURES and FEATURES[name].reader]
     listed_readers = set(protocol.reader_features or ()) | set(readers)
     return Protocol(
@@ -245,15 +249,15 @@ def without(protocol: Protocol, features: Iterable[str]) -> Protocol:
     )
 
 
-def _legacy_upgrade(protocol: Protocol, wanted: set[str]) -> Protocol | None:
+def _legacy_upgrade(protocol: Protocol, names: set[str]) -> Protocol | None:
     """Versions alone, if every feature is a legacy one and the table has no lists yet."""
-    known = [FEATURES.get(name) for name in wanted]
+    definitions = [FEATURES.get(name) for name in names]
     if protocol.min_writer_version >= WRITER_FEATURES_VERSION:
         return None
-    if any(feature is None or feature.legacy_writer is None for feature in known):
+    if any(feature is None or feature.legacy_writer is None for feature in definitions):
         return None
-    writer = max((f.legacy_writer or 1 for f in known if f), default=1)
-    reader = max((f.legacy_reader or 1 for f in known if f), default=1)
+    writer = max((f.legacy_writer or 1 for f in definitions if f), default=1)
+    reader = max((f.legacy_reader or 1 for f in definitions if f), default=1)
     return Protocol(
         min_reader_version=max(reader, protocol.min_reader_version),
         min_writer_version=max(writer, protocol.min_writer_version),

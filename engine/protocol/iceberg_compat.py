@@ -62,11 +62,11 @@ def faults_of(schema: StructType, configuration: Mapping[str, str]) -> Iterator[
 
 
 def _type_faults(schema: StructType) -> Iterator[str]:
-    for each in iter_types(schema):
-        if isinstance(each, PrimitiveType) and each.name not in _TYPES:
-            yield f"Iceberg has no type {each.name}"
-        if isinstance(each, StructType):
-            for column in each:
+    for type_ in iter_types(schema):
+        if isinstance(type_, PrimitiveType) and type_.name not in _TYPES:
+            yield f"Iceberg has no type {type_.name}"
+        if isinstance(type_, StructType):
+            for column in type_:
                 yield from _column_faults(column)
 
 
@@ -89,9 +89,9 @@ def has_nested_ids(schema: StructType) -> bool:
     """Whether every element, key and value has an id."""
     return all(
         path in nested_ids(column)
-        for each in iter_types(schema)
-        if isinstance(each, StructType)
-        for column in each
+        for type_ in iter_types(schema)
+        if isinstance(type_, StructType)
+        for column in type_
         for path in iter_nested_paths(
             column.type, str(column.metadata.get(PHYSICAL_NAME_KEY, column.name))
         )

@@ -102,9 +102,9 @@ class TableProperties:
         """
         values: dict[str, Any] = {}
         for key, text in configuration.items():
-            known = _KNOWN.get(key)
-            if known is not None and text is not None:
-                values[known[0]] = known[1](key, str(text))
+            parser = _KNOWN.get(key)
+            if parser is not None and text is not None:
+                values[parser[0]] = parser[1](key, str(text))
         return cls(**values)
 
 
@@ -160,10 +160,10 @@ def _integer(minimum: int, maximum: int | None = None) -> Callable[[str, str], i
 
 def _one_of(*allowed: str) -> Callable[[str, str], str]:
     def parse(key: str, text: str) -> str:
-        found = next((value for value in allowed if value.lower() == text.strip().lower()), None)
-        if found is None:
+        match = next((value for value in allowed if value.lower() == text.strip().lower()), None)
+        if match is None:
             raise _wrong(key, text, " or ".join(allowed))
-        return found
+        return match
 
     return parse
 

@@ -37,7 +37,7 @@ _PRIMITIVES: dict[str, pa.DataType] = {
 
 def to_arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema of a table; field metadata is left out."""
-    return pa.schema([_to_arrow_field(each) for each in schema])
+    return pa.schema([_to_arrow_field(column) for column in schema])
 
 
 def to_arrow_type(data_type: DataType) -> pa.DataType:
@@ -63,7 +63,7 @@ def from_arrow_schema(schema: pa.Schema) -> StructType:
     Raises:
         InvalidSchemaError: a column of a type that Delta does not have.
     """
-    return StructType(tuple(_from_arrow_field(each) for each in schema))
+    return StructType(tuple(_from_arrow_field(column) for column in schema))
 
 
 def from_arrow_type(arrow: pa.DataType) -> DataType:
@@ -76,19 +76,19 @@ def from_arrow_type(arrow: pa.DataType) -> DataType:
         return from_arrow_type(arrow.storage_type)
     if pa.types.is_dictionary(arrow):
         return from_arrow_type(arrow.value_type)
-    found = next((convert(arrow) for matches, convert in _CONVERSIONS if matches(arrow)), None)
-    if found is None:
+    data_type = next((convert(arrow) for matches, convert in _CONVERSIONS if matches(arrow)), None)
+    if data_type is None:
         msg = f"A table cannot have a column of the Arrow type {arrow}."
         raise InvalidSchemaError(msg, "Cast it to a type that Delta has.")
-    return found
+    return data_type
 
 
-def _to_arrow_field(each: StructField) -> pa.Field:
-    return pa.field(each.name, to_arrow_type(each.type), each.nullable)
+def _to_arrow_field(column: StructField) -> pa.Field:
+    return pa.field(column.name, to_arrow_type(column.type), column.nullable)
 
 
-def _from_arrow_field(each: pa.Field) -> StructField:
-    return StructField(each.name, from_arrow_type(each.type), each.nullable)
+def _from_arrow_field(column: pa.Field) -> StructField:
+    return StructField(column.name, from_arrow_type(column.type), column.nullable)
 
 
 def _list(arrow: Any) -> DataType:  # noqa: ANN401 - any of Arrow's list types

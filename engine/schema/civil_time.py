@@ -29,8 +29,8 @@ def days_of(text: str) -> int:
         raise ValueError(text)
     year, month, day = (int(part) for part in match.groups())
     cycles = (year - 2000) // _CYCLE_YEARS
-    known = date(year - cycles * _CYCLE_YEARS, month, day)
-    return known.toordinal() - _EPOCH_ORDINAL + cycles * _CYCLE_DAYS
+    inside_cycle = date(year - cycles * _CYCLE_YEARS, month, day)
+    return inside_cycle.toordinal() - _EPOCH_ORDINAL + cycles * _CYCLE_DAYS
 
 
 def micros_of(text: str, *, zoned: bool) -> int:
@@ -55,10 +55,10 @@ def micros_of(text: str, *, zoned: bool) -> int:
 def date_text(days: int) -> str:
     """A date as Java writes it: `2024-01-02`, `+10000-01-01`, `-0001-12-31`."""
     cycles = (days + _EPOCH_ORDINAL - 1) // _CYCLE_DAYS
-    known = date.fromordinal(days + _EPOCH_ORDINAL - cycles * _CYCLE_DAYS)
-    year = known.year + cycles * _CYCLE_YEARS
+    day = date.fromordinal(days + _EPOCH_ORDINAL - cycles * _CYCLE_DAYS)
+    year = day.year + cycles * _CYCLE_YEARS
     sign = "-" if year < 0 else "+" if year > 9999 else ""
-    return f"{sign}{abs(year):04}-{known:%m-%d}"
+    return f"{sign}{abs(year):04}-{day:%m-%d}"
 
 
 def clock_text(micros: int) -> tuple[str, str, str]:

@@ -23,15 +23,17 @@ def mapping_mode(configuration: Mapping[str, str]) -> str:
     return str(configuration.get(MODE_KEY) or "none").lower()
 
 
-def physical_name(each: StructField, mode: str) -> str:
+def physical_name(column: StructField, mode: str) -> str:
     """The name of a column in files, partition values and statistics."""
-    return each.name if mode == "none" else str(each.metadata.get(PHYSICAL_NAME_KEY, each.name))
+    return (
+        column.name if mode == "none" else str(column.metadata.get(PHYSICAL_NAME_KEY, column.name))
+    )
 
 
-def field_id(each: StructField) -> int | None:
+def field_id(column: StructField) -> int | None:
     """The Parquet field id of a column."""
-    found = each.metadata.get(ID_KEY)
-    return found if isinstance(found, int) else None
+    number = column.metadata.get(ID_KEY)
+    return number if isinstance(number, int) else None
 
 
 def physical_schema(schema: StructType, mode: str) -> StructType:
@@ -44,9 +46,9 @@ def physical_path(schema: StructType, path: tuple[str, ...], mode: str) -> tuple
     names: list[str] = []
     inside: DataType | None = schema
     for name in path:
-        each = inside.get(name) if isinstance(inside, StructType) else None
-        names.append(name if each is None else physical_name(each, mode))
-        inside = None if each is None else each.type
+        column = inside.get(name) if isinstance(inside, StructType) else None
+        names.append(name if column is None else physical_name(column, mode))
+        inside = None if column is None else column.type
     return tuple(names)
 
 
@@ -60,8 +62,8 @@ def with_mapping(
     """
     if mapping_mode(configuration) == "none":
         return schema, dict(configuration)
-    known = int(configuration.get(MAX_ID_KEY, 0))
-    mapped, highest = assign_mapping(schema, known, keep_names=keep_names)
+    highest_id = int(configuration.get(MAX_ID_KEY, 0))
+    mapped, highest = assign_mapping(schema, highest_id, keep_names=keep_names)
     if str(configuration.get(ICEBERG_COMPAT_KEY)).lower() == "true":
         mapped, highest = assign_nested_ids(mapped, highest, PHYSICAL_NAME_KEY)
     return mapped, {**configuration, MAX_ID_KEY: str(highest)}
@@ -84,9 +86,9 @@ def assign_mapping(
 def _ids(data_type: DataType) -> list[int]:
     match data_type:
         case StructType(fields):
-            own = [found for field in fields if (found := field_id(field)) is not None]
-            own += [found for field in fields for found in nested_ids(field).values()]
-            return own + [found for field in fields for found in _ids(field.type)]
+            own = [number for field in fields if (number := field_id(field)) is not None]
+            own += [number for field in fields for number in nested_ids(field).values()]
+            return own + [number for field in fields for number in _ids(field.type)]
         case ArrayType(element, _):
             return _ids(element)
         case MapType(key, value, _):
@@ -101,16 +103,16 @@ class _Assigner:
         self._keep_names = keep_names
 
     def struct(self, schema: StructType) -> StructType:
-        return StructType(tuple(self._field(each) for each in schema))
+        return StructType(tuple(self._field(column) for column in schema))
 
-    def _field(self, each: StructField) -> StructField:
-        metadata: dict[str, Any] = dict(each.metadata)
-        if field_id(each) is None:
+    def _field(self, column: StructField) -> StructField:
+        metadata: dict[str, Any] = dict(column.metadata)
+        if field_id(column) is None:
             self.max_id += 1
             metadata[ID_KEY] = self.max_id
         if PHYSICAL_NAME_KEY not in metadata:
-            metadata[PHYSICAL_NAME_KEY] = each.name if self._keep_names else f"col-{uuid.uuid4()}"
-        return replace(each, type=self._type(each.type), metadata=metadata)
+            metadata[PHYSICAL_NAME_KEY] = column.name if self._keep_names else f"col-{uuid.uuid4()}"
+        return replace(column, type=self._type(column.type), metadata=metadata)
 
     def _type(self, data_type: DataType) -> DataType:
         match data_type:
@@ -127,8 +129,10 @@ class _Assigner:
 def _physical_struct(schema: StructType, mode: str) -> StructType:
     return StructType(
         tuple(
-            replace(each, name=physical_name(each, mode), type=_physical_type(each.type, mode))
-            for each in schema
+            replace(
+                column, name=physical_name(column, mode), type=_physical_type(column.type, mode)
+            )
+            for column in schema
         )
     )
 

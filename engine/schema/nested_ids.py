@@ -12,12 +12,12 @@ from engine.schema.types import ArrayType, DataType, MapType, StructField, Struc
 NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
 
 
-def nested_ids(each: StructField) -> Mapping[str, int]:
+def nested_ids(column: StructField) -> Mapping[str, int]:
     """The ids below a field, by path."""
-    found = each.metadata.get(NESTED_IDS_KEY)
-    if not isinstance(found, Mapping):
+    ids = column.metadata.get(NESTED_IDS_KEY)
+    if not isinstance(ids, Mapping):
         return {}
-    return {str(path): number for path, number in found.items() if type(number) is int}
+    return {str(path): number for path, number in ids.items() if type(number) is int}
 
 
 def assign_nested_ids(
@@ -25,16 +25,16 @@ def assign_nested_ids(
 ) -> tuple[StructType, int]:
     """The schema with an id for every element, key and value that has none, and the highest id."""
     fields = []
-    for each in schema:
-        ids = dict(nested_ids(each))
-        root = str(each.metadata.get(physical_name_key, each.name))
-        for path in iter_nested_paths(each.type, root):
+    for column in schema:
+        ids = dict(nested_ids(column))
+        root = str(column.metadata.get(physical_name_key, column.name))
+        for path in iter_nested_paths(column.type, root):
             if path not in ids:
                 max_id += 1
                 ids[path] = max_id
-        inner, max_id = _inside(each.type, max_id, physical_name_key)
-        metadata = {**each.metadata, NESTED_IDS_KEY: ids} if ids else each.metadata
-        fields.append(replace(each, type=inner, metadata=metadata))
+        inner, max_id = _inside(column.type, max_id, physical_name_key)
+        metadata = {**column.metadata, NESTED_IDS_KEY: ids} if ids else column.metadata
+        fields.append(replace(column, type=inner, metadata=metadata))
     return StructType(tuple(fields)), max_id
 
 

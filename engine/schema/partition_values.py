@@ -53,12 +53,12 @@ def partition_fields(schema: StructType, names: Sequence[str]) -> tuple[StructFi
     if missing:
         msg = f"A table is partitioned by {', '.join(missing)}, which its schema does not have."
         raise MalformedLogError(msg, _REMEDY)
-    known = tuple(field for field in fields if field is not None)
-    for name, field in zip(names, known, strict=True):
+    present = tuple(field for field in fields if field is not None)
+    for name, field in zip(names, present, strict=True):
         if name != field.name:
             msg = f"A table is partitioned by {name}, which its schema spells {field.name}."
             raise MalformedLogError(msg, _REMEDY)
-    return known
+    return present
 
 
 def partition_text(values: Mapping[str, str | None], name: str) -> str | None:

@@ -32,8 +32,8 @@ def limited(kind: str, length: int) -> PrimitiveType:
 
 def limit_of(data_type: DataType) -> tuple[str, int]:
     """`char` or `varchar` and the length; "" and 0 for every other type."""
-    found = _LIMITED.fullmatch(data_type.name) if isinstance(data_type, PrimitiveType) else None
-    return (found[1], int(found[2])) if found else ("", 0)
+    match = _LIMITED.fullmatch(data_type.name) if isinstance(data_type, PrimitiveType) else None
+    return (match[1], int(match[2])) if match else ("", 0)
 
 
 def declared_type(column: StructField) -> DataType:
@@ -59,17 +59,17 @@ def with_declared(column: StructField, data_type: DataType) -> StructField:
     metadata = {key: value for key, value in column.metadata.items() if key != TEXT_TYPE}
     if has_limits(data_type):
         metadata[TEXT_TYPE] = as_declared(data_type)
-    found = StructField(column.name, without_limits(data_type), column.nullable, metadata)
-    if not _reads_as(found, data_type):
+    declared = StructField(column.name, without_limits(data_type), column.nullable, metadata)
+    if not _reads_as(declared, data_type):
         what = f"A field of {column.name} would have a name that hides its CHAR or VARCHAR length."
         raise InvalidSchemaError(what, "Choose a name without <, >, : and commas.")
-    return found
+    return declared
 
 
 def char_length(column: StructField) -> int:
     """The length that every text of a CHAR column has; 0 for other columns."""
-    found = _LIMITED.fullmatch(str(column.metadata.get(TEXT_TYPE, "")))
-    return int(found[2]) if found and found[1] == "char" else 0
+    match = _LIMITED.fullmatch(str(column.metadata.get(TEXT_TYPE, "")))
+    return int(match[2]) if match and match[1] == "char" else 0
 
 
 def has_limits(data_type: DataType) -> bool:
@@ -134,10 +134,10 @@ def _laid_over(data_type: DataType, declared: DataType) -> DataType:
             return declared if is_text else data_type
 
 
-def _field_over(each: StructField, declared: StructType) -> StructField:
-    said = declared.get(each.name)
-    kind = each.type if said is None else _laid_over(each.type, said.type)
-    return StructField(each.name, kind, each.nullable, each.metadata)
+def _field_over(column: StructField, declared: StructType) -> StructField:
+    said = declared.get(column.name)
+    kind = column.type if said is None else _laid_over(column.type, said.type)
+    return StructField(column.name, kind, column.nullable, column.metadata)
 
 
 class _Reader:
@@ -148,10 +148,10 @@ class _Reader:
         self._tokens = _TOKEN.findall(text)
 
     def whole(self) -> DataType:
-        found = self._type(0)
+        data_type = self._type(0)
         if self._tokens:
             raise self._refused()
-        return found
+        return data_type
 
     def _type(self, depth: int) -> DataType:
         word = self._take()
@@ -160,17 +160,17 @@ class _Reader:
         if word not in {"array", "map", "struct"}:
             return PrimitiveType(word)
         self._need("<")
-        found: DataType
+        data_type: DataType
         if word == "array":
-            found = ArrayType(self._type(depth + 1))
+            data_type = ArrayType(self._type(depth + 1))
         elif word == "map":
             key = self._type(depth + 1)
             self._need(",")
-            found = MapType(key, self._type(depth + 1))
+            data_type = MapType(key, self._type(depth + 1))
         else:
-            found = self._struct(depth)
+            data_type = self._struct(depth)
         self._need(">")
-        return found
+        return data_type
 
     def _struct(self, depth: int) -> StructType:
         fields: list[StructField] = []
@@ -187,8 +187,8 @@ class _Reader:
             raise self._refused()
         return str(self._tokens.pop(0))
 
-    def _need(self, wanted: str) -> None:
-        if self._take() != wanted:
+    def _need(self, text: str) -> None:
+        if self._take() != text:
             raise self._refused()
 
     def _refused(self) -> InvalidSchemaError:

@@ -88,7 +88,7 @@ class StructType:
     @property
     def names(self) -> list[str]:
         """Column names in order."""
-        return [each.name for each in self.fields]
+        return [column.name for column in self.fields]
 
     def get(self, name: str) -> StructField | None:
         """The column of that name: exactly, or else ignoring case."""
@@ -162,7 +162,7 @@ def type_to_json(data_type: DataType) -> Any:  # noqa: ANN401 - JSON
                 "valueContainsNull": value_contains_null,
             }
         case StructType(fields):
-            return {"type": "struct", "fields": [_field_to_json(each) for each in fields]}
+            return {"type": "struct", "fields": [_field_to_json(column) for column in fields]}
 
 
 def type_from_json(value: Any) -> DataType:  # noqa: ANN401 - JSON
@@ -215,17 +215,17 @@ def _fits(precision: int, scale: int) -> bool:
     return scale <= precision and 1 <= precision <= 38
 
 
-def _field_to_json(each: StructField) -> dict[str, Any]:
+def _field_to_json(column: StructField) -> dict[str, Any]:
     return {
-        "name": each.name,
-        "type": type_to_json(each.type),
-        "nullable": each.nullable,
-        "metadata": dict(each.metadata),
+        "name": column.name,
+        "type": type_to_json(column.type),
+        "nullable": column.nullable,
+        "metadata": dict(column.metadata),
     }
 
 
 def _struct_from_json(fields: Iterable[Mapping[str, Any]]) -> StructType:
-    parsed = StructType(tuple(_field_from_json(each) for each in fields))
+    parsed = StructType(tuple(_field_from_json(column) for column in fields))
     twice = next((name for name, times in Counter(parsed.names).items() if times > 1), None)
     if twice is not None:
         msg = f"A struct has the field {twice!r} twice."
@@ -250,11 +250,11 @@ def iter_nested(
     fields: Sequence[StructField], prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], StructField]]:
     """Every field with its path, structs before what they hold; arrays and maps are leaves."""
-    for each in fields:
-        path = (*prefix, each.name)
-        yield path, each
-        if isinstance(each.type, StructType):
-            yield from iter_nested(each.type.fields, path)
+    for column in fields:
+        path = (*prefix, column.name)
+        yield path, column
+        if isinstance(column.type, StructType):
+            yield from iter_nested(column.type.fields, path)
 
 
 def iter_types(data_type: DataType) -> Iterator[DataType]:
@@ -262,8 +262,8 @@ def iter_types(data_type: DataType) -> Iterator[DataType]:
     yield data_type
     match data_type:
         case StructType(fields):
-            for each in fields:
-                yield from iter_types(each.type)
+            for column in fields:
+                yield from iter_types(column.type)
         case ArrayType(element, _):
             yield from iter_types(element)
         case MapType(key, value, _):
@@ -279,8 +279,8 @@ def loosened(data_type: DataType) -> DataType:
         case StructType(fields):
             return StructType(
                 tuple(
-                    StructField(each.name, loosened(each.type), metadata=each.metadata)
-                    for each in fields
+                    StructField(column.name, loosened(column.type), metadata=column.metadata)
+                    for column in fields
                 )
             )
         case ArrayType(element, _):

@@ -47,24 +47,24 @@ def is_wider(before: DataType, after: DataType) -> bool:
 def unsupported_changes(schema: StructType) -> list[str]:
     """The changes that a schema remembers and the protocol does not have, for people."""
     return [
-        f"the change of {each.name} from {found[0]} to {found[1]}"
-        for each, found in _changes(schema)
-        if not _is_known(*found)
+        f"the change of {column.name} from {change[0]} to {change[1]}"
+        for column, change in _changes(schema)
+        if not _is_known(*change)
     ]
 
 
 def _changes(schema: StructType) -> Iterator[tuple[StructField, tuple[Any, Any]]]:
     for inside in iter_types(schema):
-        for each in inside if isinstance(inside, StructType) else ():
-            noted = each.metadata.get(TYPE_CHANGES) or ()
+        for column in inside if isinstance(inside, StructType) else ():
+            noted = column.metadata.get(TYPE_CHANGES) or ()
             for change in noted if isinstance(noted, list | tuple) else ():
-                found = change if isinstance(change, dict) else {}
-                yield each, (found.get("fromType"), found.get("toType"))
+                types = change if isinstance(change, dict) else {}
+                yield column, (types.get("fromType"), types.get("toType"))
 
 
 def _is_known(before: object, after: object) -> bool:
     try:
-        types = [type_from_json(each) for each in (before, after)]
+        types = [type_from_json(text) for text in (before, after)]
     except InvalidSchemaError:
         return False
     return types[0] == types[1] or is_wider(types[0], types[1])

@@ -55,8 +55,8 @@ class LocalStore:
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
         """The files of one directory whose names are `start` or later, sorted by name."""
         with _errors_of("list", directory):
-            found = self._scan(directory, start)
-        yield from sorted(found, key=lambda each: each.path)
+            statuses = self._scan(directory, start)
+        yield from sorted(statuses, key=lambda status: status.path)
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
         """Every file below a directory; directories that are symbolic links are not entered."""
@@ -71,14 +71,14 @@ class LocalStore:
         """The file's status, None where there is none."""
         with _errors_of("stat", path):
             try:
-                found = os.stat(self.locate(path))  # noqa: PTH116 - once a file of the log
+                status = os.stat(self.locate(path))  # noqa: PTH116 - once a file of the log
             except OSError as error:
                 if error.errno in _NOTHING_THERE:
                     return None
                 raise
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return None
-        return _status(path, found)
+        return _status(path, status)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a file whole, unless it exists."""
@@ -133,7 +133,7 @@ class LocalStore:
             with _errors_of("sync", path):
                 _sync_file(target)
             folders.update(p for p in target.parents if p == self._root or self._root in p.parents)
-        for folder in sorted(folders, key=lambda each: -len(each.parts)):
+        for folder in sorted(folders, key=lambda path: -len(path.parts)):
             with _errors_of("sync", str(folder)):
                 _sync_directory(folder)
 
@@ -156,10 +156,10 @@ class LocalStore:
     def _is_root_unmoved(self) -> bool:
         """Whether the root is still where it was, which is looked up again for another directory."""
         try:
-            found = os.stat(self._root)  # noqa: PTH116 - this is asked for every file
+            status = os.stat(self._root)  # noqa: PTH116 - this is asked for every file
         except OSError:
             return False
-        directory = (found.st_dev, found.st_ino)
+        directory = (status.st_dev, status.st_ino)
         if directory != self._verified_root and os.path.realpath(self._root) == self._real_root:
             self._verified_root = directory
         return directory == self._verified_root
@@ -189,8 +189,10 @@ class LocalStore:
         try:
             with os.scandir(self.locate(directory)) as entries:
                 later = (entry for entry in entries if entry.name >= start)
-                known = ((each.name, _regular(each)) for each in later)
-                return [_status(prefix + name, file) for name, file in known if file is not None]
+                regular_files = ((item.name, _regular(item)) for item in later)
+                return [
+                    _status(prefix + name, file) for name, file in regular_files if file is not None
+                ]
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -209,19 +211,19 @@ class LocalStore:
         return temporary
 
 
-def _status(path: str, found: os.stat_result) -> FileStatus:
+def _status(path: str, status: os.stat_result) -> FileStatus:
     """What the system says of a file; one written anew is another one, or of another time."""
-    etag = f"{found.st_ino:x}-{found.st_mtime_ns:x}"
-    return FileStatus(path, found.st_size, found.st_mtime_ns // 1_000_000, etag)
+    etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}"
+    return FileStatus(path, status.st_size, status.st_mtime_ns // 1_000_000, etag)
 
 
 def _read(place: str, start: int, length: int | None) -> bytes:
     descriptor = os.open(place, os.O_RDONLY)
     try:
-        found = os.fstat(descriptor)
-        if stat.S_ISDIR(found.st_mode):
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, "a directory", place)
-        left = max(0, found.st_size - start)
+        left = max(0, status.st_size - start)
         left = left if length is None else min(left, length)
         data = os.pread(descriptor, left, start)
         while len(data) < left and (
@@ -236,12 +238,12 @@ def _read(place: str, start: int, length: int | None) -> bytes:
 def _regular(entry: os.DirEntry[str]) -> os.stat_result | None:
     """A regular file's facts, None for anything else: also for one that was deleted meanwhile."""
     try:
-        found = entry.stat()
+        status = entry.stat()
     except OSError as error:
         if error.errno in _NOTHING_THERE:
             return None
         raise
-    return found if stat.S_ISREG(found.st_mode) else None
+    return status if stat.S_ISREG(status.st_mode) else None
 
 
 def _link(temporary: Path, target: Path) -> None:

@@ -53,9 +53,12 @@ class MemoryStore:
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
         """The files of one directory whose names are `start` or later, sorted by name."""
         inside = f"{checked_path(directory)}/" if directory else ""
-        found = (each for each in self.list_all(directory) if "/" not in each.path[len(inside) :])
+        statuses = (
+            status for status in self.list_all(directory) if "/" not in status.path[len(inside) :]
+        )
         yield from sorted(
-            (each for each in found if each.name >= start), key=lambda each: each.path
+            (status for status in statuses if status.name >= start),
+            key=lambda status: status.path,
         )
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
@@ -64,13 +67,13 @@ class MemoryStore:
         with _lock:
             keys = _names[bisect_left(_names, inside) : bisect_left(_names, f"{inside}{_LAST}")]
             skip = len(self._root) + 1
-            found = [_files[key].status(key[skip:]) for key in keys]
-        yield from found
+            statuses = [_files[key].status(key[skip:]) for key in keys]
+        yield from statuses
 
     def stat(self, path: str) -> FileStatus | None:
         """The file's status, None where there is none."""
-        found = _files.get(self._key(path))
-        return None if found is None else found.status(path)
+        content = _files.get(self._key(path))
+        return None if content is None else content.status(path)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         """Write a file, unless it exists."""
@@ -108,11 +111,11 @@ class MemoryStore:
         return f"{self._root}/{checked_path(path)}"
 
     def _find(self, path: str) -> _File:
-        found = _files.get(self._key(path))
-        if found is None:
+        content = _files.get(self._key(path))
+        if content is None:
             msg = f"There is no file {path}."
             raise FileMissingError(msg)
-        return found
+        return content
 
 
 def _write(key: str, data: bytes) -> None:

@@ -121,11 +121,14 @@ class ObjectStore:
         """The objects directly under a prefix whose names are `start` or later, sorted by name."""
         inside = f"{checked_path(directory)}/" if directory else ""
         offset = f"{inside}{start[:-1]}" if start else None
-        found = (
-            each for each in self._list(directory, offset) if "/" not in each.path[len(inside) :]
+        statuses = (
+            status
+            for status in self._list(directory, offset)
+            if "/" not in status.path[len(inside) :]
         )
         yield from sorted(
-            (each for each in found if each.name >= start), key=lambda each: each.path
+            (status for status in statuses if status.name >= start),
+            key=lambda status: status.path,
         )
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
@@ -187,8 +190,8 @@ class ObjectStore:
             chunks = obstore.list(
                 self._inner, prefix or None, offset=offset, chunk_size=_LIST_CHUNK
             )
-            found = [_status(each) for chunk in chunks for each in chunk]
-        yield from found
+            statuses = [_status(meta) for chunk in chunks for meta in chunk]
+        yield from statuses
 
     @contextmanager
     def _errors_of(self, verb: str, path: str, *, writing: bool = False) -> Iterator[None]:
@@ -248,10 +251,10 @@ def _probed_place(root: str, options: Mapping[str, str]) -> str | None:
 
     Google's and Azure's stores have them; S3's language is spoken by many.
     """
-    known = {key.lower(): str(value) for key, value in options.items()}
-    if not root.startswith("s3://") or known.get(_UNSAFE, "").lower() == "true":
+    lowered = {key.lower(): str(value) for key, value in options.items()}
+    if not root.startswith("s3://") or lowered.get(_UNSAFE, "").lower() == "true":
         return None
-    endpoint = next((text for key, text in known.items() if "endpoint" in key), "S3")
+    endpoint = next((text for key, text in lowered.items() if "endpoint" in key), "S3")
     return f"s3://{root.split('/')[2]} at {endpoint}"
 
 

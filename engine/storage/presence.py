@@ -29,7 +29,7 @@ def missing_files(store: Store, paths: Collection[str], neighbor_count: int = 0)
     asked = sorted(set(paths))
     few = len(asked) < _LISTED_FROM
     if not few and len(asked) + neighbor_count <= len(asked) * _LISTED_FOR_ONE:
-        there = {each.path for each in store.list_all()}
+        there = {file.path for file in store.list_all()}
         asked = [path for path in asked if path not in there]
     if len(asked) < 2 or not is_remote(store):
         return [path for path in asked if store.stat(path) is None]

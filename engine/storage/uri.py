@@ -158,13 +158,13 @@ def resolve_log_path(
         MalformedLogError: it is not a path.
     """
     target = _absolute(root, path_in_log)
-    found = _below(root, target)
-    if found is not None:
-        return ResolvedPath(root, found, inside=True)
+    below = _below(root, target)
+    if below is not None:
+        return ResolvedPath(root, below, inside=True)
     for allowed in map(normalise_uri, allowed_roots):
-        found = _below(allowed, target)
-        if found is not None:
-            return ResolvedPath(allowed, found, inside=False)
+        below = _below(allowed, target)
+        if below is not None:
+            return ResolvedPath(allowed, below, inside=False)
     linked = _below_by_links(root, target)
     if linked is not None:
         return ResolvedPath(root, linked, inside=True)

@@ -36,7 +36,7 @@ def check_iceberg_rules(
 
 
 def _check_formats(table: str, properties: TableProperties) -> None:
-    others = [each for each in properties.universal_formats if each.lower() != "iceberg"]
+    others = [target for target in properties.universal_formats if target.lower() != "iceberg"]
     if others:
         what = f"{table} is to be read as {others[0]}, which this engine writes no metadata for."
         remedy = "Leave it out of delta.universalFormat.enabledFormats."
@@ -65,7 +65,7 @@ def _partitions(terms: TableTerms) -> list[str]:
     schema = parse_schema(terms.metadata.schema_string)
     mode = mapping_mode(terms.metadata.configuration)
     columns = ((name, schema.get(name)) for name in terms.metadata.partition_columns)
-    return [name if each is None else physical_name(each, mode) for name, each in columns]
+    return [name if column is None else physical_name(column, mode) for name, column in columns]
 
 
 def _check_file(add: AddFile, table: str) -> None:

@@ -36,11 +36,11 @@ def iter_newer(store: Store, version: int) -> Iterator[Commit]:
     Raises:
         LogCleanedError: later versions exist, but their commits have been cleaned away.
     """
-    found = 0
+    count = 0
     while (commit := next_commit(store, version)) is not None:
         yield commit
-        version, found = commit.version, found + 1
-        if found >= _BACKLOG:
+        version, count = commit.version, count + 1
+        if count >= _BACKLOG:
             for later in _read_ahead(store, version):
                 yield later
                 version = later.version
@@ -144,7 +144,7 @@ def newest_version(store: Store, from_version: int = 0) -> int:
 def _read_ahead(store: Store, version: int) -> Iterator[Commit]:
     """The commits that follow a version without a gap, as far as they are there now."""
     listed = list_versions(store, version + 1)
-    run = [each for place, each in enumerate(listed) if each == version + 1 + place]
+    run = [number for place, number in enumerate(listed) if number == version + 1 + place]
     with ThreadPoolExecutor(_READERS) as pool:
         for start in range(0, len(run), _WINDOW):
             yield from pool.map(partial(read_commit, store), run[start : start + _WINDOW])

@@ -65,10 +65,10 @@ def _at(sizes: Sequence[int], share: float) -> int:
 
 
 def _counted(actions: Iterable[Action]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counters: Counter[str] = Counter()
     for change in changes_of(actions).values():
-        found.update(_facts(change))
-    return found
+        counters.update(_facts(change))
+    return counters
 
 
 def _facts(change: Change) -> dict[str, int]:

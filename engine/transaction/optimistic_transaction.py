@@ -153,8 +153,8 @@ class OptimisticTransaction:
     def read_application(self, app_id: str) -> int | None:
         """The last version that an application committed; its progress counts as read."""
         self._reads.app_ids.add(app_id)
-        found = self.snapshot.set_transactions.get(app_id) if self.snapshot else None
-        return None if found is None else found.version
+        transaction = self.snapshot.set_transactions.get(app_id) if self.snapshot else None
+        return None if transaction is None else transaction.version
 
     def stage(self, *actions: Action) -> None:
         """Add actions to the commit. Nothing is written before `commit`."""

@@ -47,11 +47,11 @@ class ReadSet:
         names = snapshot and (snapshot.partition_columns or snapshot.clustering_columns)
         if snapshot is None or not names:
             return NO_LAYOUT
-        each = snapshot.schema.get(names[0])
-        known = None if each is None else physical_name(each, snapshot.mapping_mode)
+        column = snapshot.schema.get(names[0])
+        physical = None if column is None else physical_name(column, snapshot.mapping_mode)
         return Layout(
             column=names[0],
-            physical_name=known or "",
+            physical_name=physical or "",
             is_partition=bool(snapshot.partition_columns),
             file_count=snapshot.file_count if self.predicates else None,
         )

@@ -87,8 +87,8 @@ def _with_enablement(
         return metadata
     since = {_ENABLEMENT_VERSION: str(version), _ENABLEMENT_TIMESTAMP: str(timestamp_ms)}
     if pending_commit.before.stamps_commits:
-        known = pending_commit.before.metadata.configuration
-        since = {key: known[key] for key in since if key in known}
+        configuration = pending_commit.before.metadata.configuration
+        since = {key: configuration[key] for key in since if key in configuration}
     return msgspec.structs.replace(metadata, configuration={**metadata.configuration, **since})
 
 

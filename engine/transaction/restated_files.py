@@ -29,8 +29,8 @@ def find_restated_files(
     by loading the table's files.
     """
     staged = tuple(actions)
-    adds = [each for each in staged if isinstance(each, AddFile)]
-    removes = any(isinstance(each, RemoveFile) for each in staged)
+    adds = [action for action in staged if isinstance(action, AddFile)]
+    removes = any(isinstance(action, RemoveFile) for action in staged)
     if live is None or not adds or (reads_nothing and not removes and all(map(_is_new, adds))):
         return {}
     return {
@@ -57,22 +57,22 @@ def check_replaced(actions: Iterable[Action], live: Mapping[str, AddFile]) -> No
         RequestError: which one.
     """
     staged = tuple(actions)
-    removed = {each.key for each in staged if isinstance(each, RemoveFile)}
-    for each in staged:
-        if not isinstance(each, AddFile):
+    removed = {action.key for action in staged if isinstance(action, RemoveFile)}
+    for action in staged:
+        if not isinstance(action, AddFile):
             continue
-        known = live.get(each.path)
-        if known is None or known.key == each.key or known.key in removed:
+        replaced = live.get(action.path)
+        if replaced is None or replaced.key == action.key or replaced.key in removed:
             continue
-        what = f"{known.path} is staged with another deletion vector beside the one that it has."
+        what = f"{replaced.path} is staged with another deletion vector beside the one that it has."
         raise RequestError(what, "Stage a remove of the file as it is.", field="actions")
 
 
 def read_by_staging(actions: Iterable[Action], live: Mapping[str, AddFile]) -> frozenset[str]:
     """Paths added again without a `remove`: whoever stages that counts on the file being there."""
     staged = tuple(actions)
-    removed = {each.path for each in staged if isinstance(each, RemoveFile)}
-    added = {each.path for each in staged if isinstance(each, AddFile)}
+    removed = {action.path for action in staged if isinstance(action, RemoveFile)}
+    added = {action.path for action in staged if isinstance(action, AddFile)}
     return frozenset((added & live.keys()) - removed)
 
 

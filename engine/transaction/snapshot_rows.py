@@ -52,12 +52,12 @@ class SnapshotRows:
         if descriptor is None:
             return NO_ROWS
         self._budget.check()
-        known = self._vectors.get(descriptor.unique_id)
-        if known is None:
+        stored = self._vectors.get(descriptor.unique_id)
+        if stored is None:
             roots = self._snapshot.allowed_roots
-            known = read_deletion_vector(self._snapshot.store, descriptor, roots)
-            self._vectors[descriptor.unique_id] = known
-        return known
+            stored = read_deletion_vector(self._snapshot.store, descriptor, roots)
+            self._vectors[descriptor.unique_id] = stored
+        return stored
 
     def row_count(self, file: AddFile | RemoveFile) -> int:
         """The physical rows of a file: by its statistics, those it was read with, or its footer."""
@@ -65,8 +65,8 @@ class SnapshotRows:
         if said is not None:
             return said
         self._budget.check()
-        known = self._known(file.path)
-        said = physical_rows(known) if known else None
+        snapshot_file = self._known(file.path)
+        said = physical_rows(snapshot_file) if snapshot_file else None
         return count_rows(self._snapshot, file.path) if said is None else said
 
     def selected(self, read: ReadPredicate, file: AddFile, among: BitMap64) -> BitMap64:
@@ -74,18 +74,18 @@ class SnapshotRows:
         if not among or (read.condition is None and self._matcher is None):
             return among
         self._budget.check()
-        wanted = positions(among)
+        wanted_rows = positions(among)
         rows = self._physical(file, self._needed(read))
-        if wanted[-1] >= rows.num_rows:
-            what = f"{file.path} has {rows.num_rows} rows, and the log speaks of row {wanted[-1]}."
+        if wanted_rows[-1] >= rows.num_rows:
+            what = f"{file.path} has {rows.num_rows} rows, and the log speaks of row {wanted_rows[-1]}."
             raise DataFileError(what)
-        rows = rows.take(pa.array(wanted))
+        rows = rows.take(pa.array(wanted_rows))
         if read.condition is not None:
             mask = self._satisfying(read.condition, rows)
-            wanted, rows = wanted[_as_mask(mask)], rows.filter(mask)
+            wanted_rows, rows = wanted_rows[_as_mask(mask)], rows.filter(mask)
         if self._matcher is not None and rows.num_rows:  # it may ask Spark, so it comes last
-            wanted = wanted[_as_mask(self._matcher(rows))]
-        return BitMap64(wanted.tolist())
+            wanted_rows = wanted_rows[_as_mask(self._matcher(rows))]
+        return BitMap64(wanted_rows.tolist())
 
     def row_ids(self, file: AddFile) -> Positions | None:
         """The stable id of every physical row: kept in a column, or counted from the file's first."""
@@ -96,8 +96,8 @@ class SnapshotRows:
         place = StructField(column, LONG, metadata={PHYSICAL_NAME_KEY: column})
         kept = self._physical(file, StructType((place,))).column(0)
         if file.base_row_id is None:
-            known = self._known(file.path)
-            file = known or file
+            snapshot_file = self._known(file.path)
+            file = snapshot_file or file
         if file.base_row_id is None:
             return None if kept.null_count else _as_positions(kept)
         counted = pa.array(np.arange(len(kept)) + file.base_row_id)
@@ -108,7 +108,7 @@ class SnapshotRows:
         if self._matcher is not None or read.condition is None:
             return schema
         names = {path[0].lower() for path in columns_of(read.condition)}
-        return StructType(tuple(each for each in schema if each.name.lower() in names))
+        return StructType(tuple(column for column in schema if column.name.lower() in names))
 
     def _physical(self, file: AddFile, columns: StructType) -> pa.Table:
         """Every physical row. A file that its `remove` did not describe is as it was when read."""
@@ -131,8 +131,8 @@ class SnapshotRows:
         return next(iter(self._snapshot.add_files(paths=[path])), None)
 
 
-def _as_mask(found: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
-    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), dtype=bool)
+def _as_mask(mask: pa.ChunkedArray | pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(mask, False).to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def _as_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:

@@ -109,8 +109,8 @@ def staged_paths(store: Store, actions: Iterable[Action], live: Collection[str] 
     deletion vector. Files outside the table (a clone's) are their owner's.
     """
     staged = tuple(actions)
-    removed = {each.path for each in staged if isinstance(each, RemoveFile)}
-    return {path for each in staged for path in _paths_of(store, each, live, removed)}
+    removed = {action.path for action in staged if isinstance(action, RemoveFile)}
+    return {path for action in staged for path in _paths_of(store, action, live, removed)}
 
 
 def _paths_of(

@@ -61,7 +61,7 @@ class TableTerms:
         mode = mapping_mode(self.metadata.configuration)
         columns = ((name, schema.get(name)) for name in self.metadata.partition_columns)
         return frozenset(
-            name if each is None else physical_name(each, mode) for name, each in columns
+            name if column is None else physical_name(column, mode) for name, column in columns
         )
 
     @property
@@ -175,8 +175,8 @@ def _check_append_only(actions: Sequence[Action], terms: TableTerms) -> None:
 
 def _check_add(add: AddFile, after: TableTerms, partitions: frozenset[str]) -> None:
     if add.partition_values.keys() != partitions:
-        named, wanted = (_listed(each) for each in (add.partition_values, partitions))
-        msg = f"{add.path} is staged with partition values for {named}, the table has {wanted}."
+        named, expected = (_listed(values) for values in (add.partition_values, partitions))
+        msg = f"{add.path} is staged with partition values for {named}, the table has {expected}."
         raise _refused(msg)
     vector = add.deletion_vector
     if vector is not None and "deletionVectors" not in after.features:

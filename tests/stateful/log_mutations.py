@@ -23,15 +23,15 @@ LOG_RULES = (
     Mutation(
         "a checkpoint loses row ids",
         CHECKPOINT,
-        '        if each.name == "dv_id":\n',
-        '        if each.name in {"dv_id", "base_row_id"}:\n',
+        '        if field.name == "dv_id":\n',
+        '        if field.name in {"dv_id", "base_row_id"}:\n',
     ),
     Mutation(
         "a checkpoint loses partition values",
         CHECKPOINT,
-        "array = _one_array(rows.column(each.name))",
-        "array = _one_array(rows.column(each.name))\n"
-        '        if each.name == "partition_values":\n'
+        "array = _one_array(rows.column(field.name))",
+        "array = _one_array(rows.column(field.name))\n"
+        '        if field.name == "partition_values":\n'
         "            array = pa.array([[]] * len(array), array.type)",
     ),
     Mutation(
@@ -67,7 +67,7 @@ LOG_RULES = (
     Mutation(
         "a checkpoint of a later version is read",
         SEGMENT,
-        "usable = [each for each in complete if each.version < limit]",
+        "usable = [candidate for candidate in complete if candidate.version < limit]",
         "usable = complete",
     ),
     Mutation(
@@ -119,20 +119,20 @@ LOG_RULES = (
     Mutation(
         "the log is cleaned before its retention ends",
         CLEANUP,
-        "if times[each.version] < cutoff_ms)",
-        "if times[each.version] is not None)",
+        "if times[whole.version] < cutoff_ms)",
+        "if times[whole.version] is not None)",
     ),
     Mutation(
         "the log is cleaned from the newest version on",
         CLEANUP,
-        "        key=lambda each: (each.version, each.path),\n",
-        "        key=lambda each: (-each.version, each.path),\n",
+        "        key=lambda log_file: (log_file.version, log_file.path),\n",
+        "        key=lambda log_file: (-log_file.version, log_file.path),\n",
     ),
     Mutation(
         "sidecars of checkpoints that stay are cleaned",
         CLEANUP,
-        "if each.name not in named and each.modified_ms < cutoff_ms",
-        "if each.modified_ms < cutoff_ms",
+        "if file.name not in named and file.modified_ms < cutoff_ms",
+        "if file.modified_ms < cutoff_ms",
     ),
     Mutation(
         "a version with change files also tells its changed files",

@@ -152,8 +152,8 @@ CONFLICT_RULES = (
     Mutation(
         "a MERGE reads no row that a winner wrote or removed",
         ROWS,
-        "wanted = wanted[_as_mask(self._matcher(rows))]",
-        "wanted = wanted[:0]",
+        "wanted_rows = wanted_rows[_as_mask(self._matcher(rows))]",
+        "wanted_rows = wanted_rows[:0]",
     ),
     Mutation(
         "a condition that nobody can evaluate matches nothing",
