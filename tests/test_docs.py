@@ -1,0 +1,34 @@
+"""Documentation for people is held to what it promises about itself."""
+
+import re
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DECISION = re.compile(r"- (\d{4}-\d\d-\d\d): \*\*")
+
+
+def _sections(path: str, heading: str) -> dict[str, list[str]]:
+    """The lines below each heading of a level, without empty ones."""
+    parts = re.split(rf"^{heading} (.*)$", (ROOT / path).read_text("utf-8"), flags=re.M)[1:]
+    return {
+        title: [line for line in body.splitlines() if line]
+        for title, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+DECISIONS = _sections("docs/decisions.md", "##")
+
+
+@pytest.mark.parametrize("part", DECISIONS)
+def test_every_decision_has_its_date_and_the_latest_is_last(part):
+    dates = []
+    for line in DECISIONS[part]:
+        dated = DECISION.match(line)
+        assert dated, f"no date: {line[:60]}"
+        dates.append(date.fromisoformat(dated[1]))
+    assert dates
+    assert all(earlier <= later for earlier, later in pairwise(dates))
