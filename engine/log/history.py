@@ -39,7 +39,8 @@ def iter_history(
 ) -> Iterator[CommitInfo]:
     """The commits that the log still holds, newest first; version and timestamp filled in.
 
-    A commit without `commitInfo` yields one that says no more than that.
+    A commit without `commitInfo` yields one that says no more than that. The timestamp is the
+    version's: the one by which `version_at` finds it.
 
     Args:
         store: the table's.
@@ -53,6 +54,28 @@ def iter_history(
             yielded until then is of this one.
     """
     commits = _newest_commits(store, limit, known_version)
+    times = file_times(commits)
+    for file, info in _iter_infos(store, commits):
+        own = info.in_commit_timestamp
+        timestamp = times[file.version] if own is None else own
+        yield msgspec.structs.replace(info, version=file.version, timestamp=timestamp)
+
+
+def iter_told(store: Store, limit: int) -> Iterator[CommitInfo]:
+    """As `iter_history`, with the time that the writer's clock showed where a commit says it."""
+    for file, info in _iter_infos(store, _newest_commits(store, limit, None)):
+        own = info.in_commit_timestamp
+        told = info.timestamp if own is None else own
+        timestamp = file.status.modified_ms if told is None else told
+        yield msgspec.structs.replace(info, version=file.version, timestamp=timestamp)
+
+
+def _iter_infos(store: Store, commits: Sequence[LogFile]) -> Iterator[tuple[LogFile, CommitInfo]]:
+    """Commits with what they say of themselves, read in batches.
+
+    Raises:
+        TableReplacedError: another table was put in the place of this one meanwhile.
+    """
     tip: Tip | None = None
     for start in range(0, len(commits), _BATCH):
         batch = _with_infos(store, commits[start : start + _BATCH])
@@ -61,7 +84,7 @@ def iter_history(
             tip = Tip(newest.version, newest.status, info)
         if tip is not None and is_replaced(store, tip):
             raise TableReplacedError(store.root, tip.version)
-        yield from (_described(commit, info) for commit, info in batch)
+        yield from ((file, info or CommitInfo()) for file, info in batch)
 
 
 def _newest_commits(store: Store, limit: int | None, known_version: int | None) -> list[LogFile]:
@@ -200,14 +223,6 @@ def _with_infos(
         with suppress(FileMissingError):
             commits_read.append((commit, read_commit_info(store, commit.path)))
     return commits_read
-
-
-def _described(commit: LogFile, info: CommitInfo | None) -> CommitInfo:
-    info = info or CommitInfo()
-    own = info.in_commit_timestamp
-    shown = info.timestamp if own is None else own
-    timestamp = commit.status.modified_ms if shown is None else shown
-    return msgspec.structs.replace(info, version=commit.version, timestamp=timestamp)
 
 
 def _info_of(store: Store, version: int) -> CommitInfo | None:

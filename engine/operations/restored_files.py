@@ -14,7 +14,7 @@ from engine.actions.files import AddFile
 from engine.clock import surely_ms
 from engine.deletion_vectors.files import locate
 from engine.errors import DataFileMissingError, PathOutsideRootError, RequestError
-from engine.log.history import iter_history
+from engine.log.history import iter_told
 from engine.snapshot.snapshot import Snapshot
 from engine.storage.base import Store
 from engine.storage.presence import missing_files
@@ -165,7 +165,7 @@ def _places(snapshot: Snapshot, add: AddFile) -> Iterator[ResolvedPath]:
 
 def _vacuums(store: Store, since_ms: int) -> Iterator[CommitInfo]:
     """What VACUUM said of its beginnings and ends since a time, the newest first."""
-    for info in iter_history(store, _COMMITS):
+    for info in iter_told(store, _COMMITS):
         if (info.timestamp or 0) < since_ms:
             return
         if info.operation in {VACUUM_START, VACUUM_END}:

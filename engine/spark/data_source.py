@@ -47,6 +47,8 @@ from engine.spark.data_source_reader import (
 )
 from engine.spark.data_source_sink import LakeSink
 from engine.spark.data_source_writer import LakeWriter, open_table
+from engine.spark.jvm import source_exists
+from engine.spark.session import is_remote
 from engine.storage.uri import open_store
 
 _FIRST = "first"
@@ -272,8 +274,10 @@ def register_for_names(spark: SparkSession) -> None:
     """Make the provider `delta` known to a session, so that its catalogue takes names of tables.
 
     Spark hands a Python source of a catalogue's table no options, so that it cannot be read there:
-    the error says how it can.
+    the error says how it can. A source that the session has under that name already is kept.
     """
+    if not is_remote(spark) and source_exists(spark, "delta"):
+        return
 
     class Named(LakeDataSource):
         @classmethod

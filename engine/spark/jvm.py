@@ -46,6 +46,16 @@ def sql_package(session: SparkSession) -> Any:  # noqa: ANN401
     return inside._jvm.org.apache.spark.sql
 
 
+def source_exists(session: SparkSession, name: str) -> bool:
+    """Whether a session has a data source of a name that was registered in it.
+
+    The session becomes the thread's active one: Spark looks there for names that are taken.
+    """
+    inside: Any = session
+    inside._jvm.SparkSession.setActiveSession(inside._jsparkSession)
+    return bool(inside._jsparkSession.sessionState().dataSourceManager().dataSourceExists(name))
+
+
 def data_type(text: str, session: SparkSession) -> Any:  # noqa: ANN401
     """The type that a JSON text describes."""
     inside: Any = session

@@ -214,7 +214,6 @@ def test_optimize_tells_what_it_did_and_refuses_other_columns(spark, make):
         table.optimize().where("key = 'a'").executeCompaction()
 
 
-@pytest.mark.skip(reason="restoreToTimestamp takes the version before that of the moment")
 def test_restore_brings_a_version_or_a_time_back(make):
     table = make()
     moment = table.history(1).first().timestamp.strftime("%Y-%m-%d %H:%M:%S.%f")
@@ -310,7 +309,6 @@ def test_a_manifest_names_the_files_of_each_partition(spark, source, tmp_path):
         table.generate("zzz")
 
 
-@pytest.mark.skip(reason="forName does not find tables in Spark's plain catalogue yet")
 def test_names_live_in_the_sessions_catalogue(spark, tmp_path):
     def builder(make):
         return make(spark).tableName("named_table").addColumn("c", "int")
@@ -338,6 +336,21 @@ def test_names_live_in_the_sessions_catalogue(spark, tmp_path):
     path = str(tmp_path / "t")
     DeltaTable.createOrReplace(spark).tableName(f"delta.`{path}`").addColumn("c", "int").execute()
     assert DeltaTable.forName(spark, f"delta.`{path}`").toDF().columns == ["c"]
+
+
+def test_a_name_is_known_in_every_session_of_the_catalogue(spark):
+    try:
+        DeltaTable.create(spark).tableName("first_one").addColumn("c", "int").execute()
+        beside = spark.newSession()
+        assert DeltaTable.forName(beside, "first_one").toDF().columns == ["c"]
+        DeltaTable.create(beside).tableName("second_one").addColumn("d", "int").execute()
+        table = DeltaTable.forName(spark, "spark_catalog.default.`second_one`")
+        assert table.toDF().columns == ["d"]
+        with pytest.raises(AnalysisException, match="`third_one` is not a Delta table"):
+            DeltaTable.forName(spark, "third_one")
+    finally:
+        spark.sql("DROP TABLE IF EXISTS first_one")
+        spark.sql("DROP TABLE IF EXISTS second_one")
 
 
 def test_a_table_without_name_and_place_cannot_be_made(spark):

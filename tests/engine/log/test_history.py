@@ -131,6 +131,16 @@ def test_history_is_newest_first_and_knows_versions_and_times(tmp_path: Path):
     assert list(iter_history(store, 0)) == []
 
 
+def test_the_time_in_the_history_is_the_one_that_finds_the_version(tmp_path: Path):
+    store = made(tmp_path, [1000, 2000, 2000, 9000])
+    told = CommitInfo(operation="WRITE", timestamp=8990)  # the writer's clock, before the file was
+    write_commit(store, 4, told)
+    os.utime(tmp_path / f"_delta_log/{4:020}.json", ns=(9900 * 10**6, 9900 * 10**6))
+    for info in iter_history(store):
+        assert info.timestamp is not None
+        assert at(store, info.timestamp) == info.version
+
+
 @pytest.mark.parametrize("hint", [None, 0, 4, 9, 50])
 @pytest.mark.parametrize("limit", [0, 1, 3, 5, 50])
 def test_the_newest_commits_are_the_same_whatever_the_hint(hint: int | None, limit: int):
@@ -147,9 +157,9 @@ def test_the_newest_commits_are_the_same_whatever_the_hint(hint: int | None, lim
 def test_a_commit_info_far_down_a_large_commit_is_found(tmp_path: Path):
     store = made(tmp_path, [100])
     filler = json.dumps({"txn": {"appId": "x" * 100_000, "version": 1}})
-    write_lines(store, 1, filler, '{"commitInfo":{"operation":"MERGE","timestamp":5}}')
+    write_lines(store, 1, filler, '{"commitInfo":{"operation":"MERGE","userName":"ann"}}')
     newest = next(iter_history(store))
-    assert (newest.operation, newest.timestamp) == ("MERGE", 5)
+    assert (newest.operation, newest.user_name) == ("MERGE", "ann")
 
 
 def test_a_commit_without_or_with_odd_info_is_still_a_version(tmp_path: Path):
