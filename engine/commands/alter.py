@@ -155,14 +155,14 @@ class ChangeColumn(_Alter):
         if not self.new_type:
             return None
         cursor = StatementCursor.over(self.new_type)
-        found = type_definition(cursor)
+        data_type = type_definition(cursor)
         cursor.end()
-        if has_limits(found):
+        if has_limits(data_type):
             what = (
                 f"{self.column} cannot become {self.new_type}: texts that are there may be longer."
             )
             raise RequestError(what, "Add a CHECK constraint on its length.", field="new_type")
-        return found
+        return data_type
 
     def _change(self) -> str:
         return f"ALTER COLUMN {self.column}{self._what()}"

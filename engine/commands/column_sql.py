@@ -18,7 +18,7 @@ IDENTITY_EXPLICIT = "delta.identity.allowExplicitInsert"
 
 def columns_sql(schema: StructType) -> str:
     """The columns of a CREATE TABLE."""
-    return ", ".join(column_sql(each) for each in schema)
+    return ", ".join(column_sql(column) for column in schema)
 
 
 def column_sql(field: StructField) -> str:

@@ -104,10 +104,10 @@ class Command(ABC):
             ExpressionError: (`StatementError`) a query that is not understood.
         """
         source = getattr(self, "source", None)
-        found = source.tables_read() if isinstance(source, QuerySource | TableSource) else ()
+        outer = source.tables_read() if isinstance(source, QuerySource | TableSource) else ()
         where = getattr(self, "where", None) if self.subqueries else None
         inner = tables_in_condition(where) if isinstance(where, str) and where else ()
-        return tuple(dict.fromkeys((*found, *inner)))
+        return tuple(dict.fromkeys((*outer, *inner)))
 
     def scope(self, schema: StructType) -> Scope:
         """What its conditions may name: the table's columns, after its name or alias too."""
@@ -164,4 +164,4 @@ def column_path(text: str) -> tuple[str, ...]:
         return tuple(text.split("."))
     parts = text.replace("``", "\0").split("`")
     plain = [part if index % 2 else part.replace(".", "\1") for index, part in enumerate(parts)]
-    return tuple(each.replace("\0", "`") for each in "".join(plain).split("\1") if each)
+    return tuple(name.replace("\0", "`") for name in "".join(plain).split("\1") if name)

@@ -70,23 +70,23 @@ def parameter(
 
 def parameters_of(model: type) -> tuple[Parameter, ...]:
     """The declared fields of a command, a source or a clause, in order."""
-    return tuple(_parameter(each) for each in fields(model) if "kind" in each.metadata)
+    return tuple(_parameter(column) for column in fields(model) if "kind" in column.metadata)
 
 
-def _parameter(each: "Field[Any]") -> Parameter:
-    given = each.default is not MISSING or each.default_factory is not MISSING
-    default = each.default if each.default is not MISSING else None
-    if each.default_factory is not MISSING:
+def _parameter(model_field: "Field[Any]") -> Parameter:
+    given = model_field.default is not MISSING or model_field.default_factory is not MISSING
+    default = model_field.default if model_field.default is not MISSING else None
+    if model_field.default_factory is not MISSING:
         default = {}
     return Parameter(
-        each.name,
-        each.metadata["label"],
-        each.metadata["kind"],
-        each.metadata["help"],
-        each.metadata["choices"],
+        model_field.name,
+        model_field.metadata["label"],
+        model_field.metadata["kind"],
+        model_field.metadata["help"],
+        model_field.metadata["choices"],
         required=not given,
         default=default,
-        minimum=each.metadata["minimum"],
+        minimum=model_field.metadata["minimum"],
     )
 
 
@@ -95,9 +95,9 @@ def to_json(value: Any) -> Any:  # noqa: ANN401 - a field's value to JSON
     if isinstance(value, StructType):
         return type_to_json(value)
     if isinstance(value, tuple | list):
-        return [to_json(each) for each in value]
+        return [to_json(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: to_json(each) for key, each in value.items()}
+        return {key: to_json(item) for key, item in value.items()}
     as_json = getattr(value, "as_json", None)
     return as_json() if as_json else value
 
@@ -115,19 +115,23 @@ def values_from_json(
     Raises:
         RequestError: an unknown or missing field, or a value of the wrong type; `field` names it.
     """
-    known = {each.name: each for each in parameters_of(model)}
+    parameters = {parameter.name: parameter for parameter in parameters_of(model)}
     for name in given:
-        if name not in known:
+        if name not in parameters:
             what = f"There is no parameter {str(name)[:100]}."
             raise RequestError(
-                what, f"The parameters are {', '.join(known)}.", field=str(name)[:100]
+                what, f"The parameters are {', '.join(parameters)}.", field=str(name)[:100]
             )
     present = {name: value for name, value in given.items() if value is not None}
-    missing = [each.name for each in known.values() if each.required and each.name not in present]
+    missing = [
+        parameter.name
+        for parameter in parameters.values()
+        if parameter.required and parameter.name not in present
+    ]
     if missing:
-        what = f"{known[missing[0]].label} is missing."
+        what = f"{parameters[missing[0]].label} is missing."
         raise RequestError(what, f"Give {missing[0]}.", field=missing[0])
-    return {name: _checked(known[name], value, parse) for name, value in present.items()}
+    return {name: _checked(parameters[name], value, parse) for name, value in present.items()}
 
 
 def _checked(
@@ -137,20 +141,20 @@ def _checked(
 ) -> Any:  # noqa: ANN401 - a field's value
     convert = parse.get(declared.kind) or _CONVERTERS.get(declared.kind, _text)
     try:
-        found = convert(value)
+        converted = convert(value)
     except RequestError as error:
         error.field = _inside(declared.name, error.field)
         raise
     except (TypeError, ValueError) as error:
         what = f"{declared.label} is not {_WANTED.get(declared.kind, 'a text')}: {error}."
         raise RequestError(what, "Correct it.", field=declared.name) from error
-    if declared.choices and found not in declared.choices:
-        what = f"{declared.label} cannot be {str(found)[:100]!r}."
+    if declared.choices and converted not in declared.choices:
+        what = f"{declared.label} cannot be {str(converted)[:100]!r}."
         raise RequestError(what, f"Use {', '.join(declared.choices)}.", field=declared.name)
-    if declared.minimum is not None and found < declared.minimum:
-        what = f"{declared.label} cannot be {found}."
+    if declared.minimum is not None and converted < declared.minimum:
+        what = f"{declared.label} cannot be {converted}."
         raise RequestError(what, f"Use at least {declared.minimum}.", field=declared.name)
-    return found
+    return converted
 
 
 def _inside(outer: str, inner: str) -> str:
@@ -170,14 +174,14 @@ def _texts(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - JSON
     if not isinstance(value, list | tuple) or len(value) > MAX_ITEMS:
         what = f"{str(value)[:60]!r}"
         raise TypeError(what)
-    return tuple(_text(each) for each in value)
+    return tuple(_text(item) for item in value)
 
 
 def _mapping(value: Any) -> Mapping[str, str]:  # noqa: ANN401 - JSON
     if not isinstance(value, Mapping) or len(value) > MAX_ITEMS:
         what = f"{str(value)[:60]!r}"
         raise TypeError(what)
-    return {_text(key): _text(_scalar(each)) for key, each in value.items()}
+    return {_text(key): _text(_scalar(item)) for key, item in value.items()}
 
 
 def _expression(value: Any) -> str:  # noqa: ANN401 - JSON
@@ -233,14 +237,14 @@ def _boolean(value: Any) -> bool:  # noqa: ANN401 - JSON
 
 def _schema(value: Any) -> StructType:  # noqa: ANN401 - JSON
     try:
-        found = parse_schema(value)
+        schema = parse_schema(value)
     except InvalidSchemaError as error:
         remedy = error.remedy or "Send a struct type as Delta's schema JSON has it."
         raise InvalidSchemaError(error.what, remedy) from error
-    for each in found:
-        for key in COLUMN_RULES & each.metadata.keys():
-            check_calls(str(each.metadata[key]))
-    return found
+    for column in schema:
+        for key in COLUMN_RULES & column.metadata.keys():
+            check_calls(str(column.metadata[key]))
+    return schema
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {

@@ -315,22 +315,22 @@ class _Sides:
         return AnalysedClause(clause.when, clause.action, condition, assignments)
 
     def _star(self) -> dict[tuple[str, ...], Expression]:
-        found: dict[tuple[str, ...], Expression] = {}
+        assignments: dict[tuple[str, ...], Expression] = {}
         for field in self._target.schema:
             mine = self._source.schema.get(field.name)
             if mine is not None:
                 value = Column((mine.name,), mine.type, "source")
-                found[(field.name,)] = stored_in(value, field.type) if self._casts else value
+                assignments[(field.name,)] = stored_in(value, field.type) if self._casts else value
             elif not self._evolves and not _FILLED_BY_TABLE & field.metadata.keys():
                 what = f"* needs the column {field.name}, which the source does not have."
                 raise ExpressionError(what, "List the columns instead.", field="clauses")
-        return found
+        return assignments
 
 
 def _check_order(clauses: tuple[MergeClause, ...]) -> None:
     for when in _ACTIONS:
         own = [clause for clause in clauses if clause.when == when]
-        if any(each.condition is None for each in own[:-1]):
+        if any(earlier.condition is None for earlier in own[:-1]):
             what = f"A WHEN {_WHEN_SQL[when]} without condition hides those after it."
             raise RequestError(what, "Only the last of its kind may lack one.", field="clauses")
 
@@ -339,7 +339,7 @@ def _clauses(given: Any) -> tuple[MergeClause, ...]:  # noqa: ANN401 - JSON
     if not isinstance(given, list | tuple) or len(given) > 100:
         what = "clauses are a list of at most 100"
         raise TypeError(what)
-    return tuple(each if isinstance(each, MergeClause) else _clause(each) for each in given)
+    return tuple(clause if isinstance(clause, MergeClause) else _clause(clause) for clause in given)
 
 
 def _clause(given: Any) -> MergeClause:  # noqa: ANN401 - JSON

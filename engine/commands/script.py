@@ -76,7 +76,7 @@ def _steps(given: Any) -> tuple[Command, ...]:  # noqa: ANN401 - JSON
     if not isinstance(given, list | tuple) or len(given) > MAX_STEPS:
         what = f"steps are a list of at most {MAX_STEPS}"
         raise TypeError(what)
-    return tuple(each if isinstance(each, Command) else _step(each) for each in given)
+    return tuple(step if isinstance(step, Command) else _step(step) for step in given)
 
 
 def _step(given: Any) -> Command:  # noqa: ANN401 - JSON

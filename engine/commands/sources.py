@@ -222,7 +222,8 @@ Sendable: TypeAlias = FileSource | RowsSource | TableSource | QuerySource
 """The sources that a request can carry."""
 Source: TypeAlias = Sendable | DataFrameSource
 SOURCES: dict[str, type[Sendable]] = {
-    each.kind: each for each in (FileSource, RowsSource, TableSource, QuerySource)
+    source_type.kind: source_type
+    for source_type in (FileSource, RowsSource, TableSource, QuerySource)
 }
 
 

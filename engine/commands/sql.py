@@ -131,16 +131,16 @@ def create(cursor: StatementCursor) -> Create | Clone:
     table = cursor.table()
     if cursor.peek() in {"SHALLOW", "DEEP", "CLONE"}:
         return _clone(cursor, table, {"replace": replace, "if_not_exists": guard})
-    found: dict[str, Any] = {"replace": replace, "if_not_exists": guard, "properties": {}}
+    definition: dict[str, Any] = {"replace": replace, "if_not_exists": guard, "properties": {}}
     if cursor.peek() == "(":
         fields, constraints = column_definitions(cursor)
-        found["schema"] = StructType(fields)
-        found["properties"].update(constraints)
-    while _layout(cursor, found):
+        definition["schema"] = StructType(fields)
+        definition["properties"].update(constraints)
+    while _layout(cursor, definition):
         pass
     if cursor.take("AS") or cursor.peek() in {"SELECT", "VALUES", "WITH"}:
-        found["source"] = source(cursor)
-    return Create(**found, table=table)
+        definition["source"] = source(cursor)
+    return Create(**definition, table=table)
 
 
 def _clone(cursor: StatementCursor, table: str, how: dict[str, bool]) -> Clone:
@@ -153,18 +153,18 @@ def _clone(cursor: StatementCursor, table: str, how: dict[str, bool]) -> Clone:
     return Clone(source_table, version, timestamp, deep=not shallow, table=table, **how)
 
 
-def _layout(cursor: StatementCursor, found: dict[str, Any]) -> bool:
+def _layout(cursor: StatementCursor, definition: dict[str, Any]) -> bool:
     """Read one clause after the columns; False where there is none."""
     if cursor.take("USING"):
         cursor.need("DELTA")
     elif cursor.take("PARTITIONED", "BY"):
-        found["partition_columns"] = cursor.columns()
+        definition["partition_columns"] = cursor.columns()
     elif cursor.take("CLUSTER", "BY"):
-        found["clustering_columns"] = cursor.columns()
+        definition["clustering_columns"] = cursor.columns()
     elif cursor.take("COMMENT"):
-        found["description"] = cursor.string("a comment")
+        definition["description"] = cursor.string("a comment")
     elif cursor.take("TBLPROPERTIES"):
-        found["properties"].update(cursor.properties())
+        definition["properties"].update(cursor.properties())
     elif cursor.peek() == "LOCATION":
         what = "LOCATION is not understood: a new table lies under the lake's own root."
         raise StatementError(what, "Leave it out.", position=cursor.position)
@@ -213,14 +213,14 @@ def parse_request(text: str) -> tuple[Command, bool]:
     if not parts:
         what = "The statement is empty."
         raise StatementError(what, "Write one.", position=0)
-    found = [_one(cursor.text, part) for part in parts]
-    for part, (_, dry_run) in zip(parts[:-1], found[:-1], strict=True):
+    commands = [_one(cursor.text, part) for part in parts]
+    for part, (_, dry_run) in zip(parts[:-1], commands[:-1], strict=True):
         if dry_run:
             what = "DRY RUN stands at the end of a script, for all of it."
             raise StatementError(what, "Move it there.", position=part[-1].position)
-    command, dry_run = found[-1]
-    if len(found) > 1:
-        command = Script(tuple(each for each, _ in found))
+    command, dry_run = commands[-1]
+    if len(commands) > 1:
+        command = Script(tuple(command_ for command_, _ in commands))
     command.validate(None)
     return command, dry_run
 

@@ -24,10 +24,10 @@ def alter(cursor: StatementCursor) -> Command:
     """ALTER TABLE t and one change."""
     cursor.need("ALTER", "TABLE")
     table = cursor.table()
-    found = next((read for words, read in _CHANGES if cursor.take(*words)), None)
-    if found is None:
+    change = next((read for words, read in _CHANGES if cursor.take(*words)), None)
+    if change is None:
         cursor.refuse("this change of a table is not understood")
-    return found(cursor, table)
+    return change(cursor, table)
 
 
 def _set(cursor: StatementCursor, table: str) -> Command:

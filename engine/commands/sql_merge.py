@@ -51,21 +51,21 @@ def merge(cursor: StatementCursor) -> Merge:
 def _using(cursor: StatementCursor) -> tuple[Source, str]:
     position = cursor.position
     if cursor.take("("):
-        found = source(cursor)
+        rows = source(cursor)
         cursor.need(")")
         fallback = ""
     elif cursor.peek() == "READ_FILES":
-        found, fallback = files(cursor, (), by_position=False), ""
+        rows, fallback = files(cursor, (), by_position=False), ""
     else:
-        found = TableSource(cursor.table())
-        fallback = found.table.rpartition(".")[2].rpartition("/")[2]
+        rows = TableSource(cursor.table())
+        fallback = rows.table.rpartition(".")[2].rpartition("/")[2]
     alias = cursor.alias("ON") or fallback
-    if isinstance(found, RowsSource):
-        found = replace(found, columns=cursor.columns() if cursor.peek() == "(" else ())
+    if isinstance(rows, RowsSource):
+        rows = replace(rows, columns=cursor.columns() if cursor.peek() == "(" else ())
     if not alias:
         what = "The source has no alias."
         raise StatementError(what, "Give it one with AS.", position=position)
-    return found, alias
+    return rows, alias
 
 
 def _clause(cursor: StatementCursor) -> MergeClause:

@@ -71,11 +71,11 @@ def compaction(cursor: StatementCursor, options: Mapping[str, str]) -> str:
     Raises:
         StatementError: neither true nor false.
     """
-    found = choice_of(options.get(OPTION))
-    if found is None:
+    choice = choice_of(options.get(OPTION))
+    if choice is None:
         what = f"{OPTION} cannot be {options[OPTION][:100]}."
         raise StatementError(what, "Use true or false, or leave it out.", position=cursor.position)
-    return found
+    return choice
 
 
 def _flag(cursor: StatementCursor, options: dict[str, str], name: str) -> bool:
@@ -112,16 +112,16 @@ def assignments(cursor: StatementCursor, *stops: str) -> dict[str, str]:
     Raises:
         StatementError: something else is ahead, or a column is set twice.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     while True:
         position, column = cursor.position, cursor.column()
-        if column in found:
+        if column in values:
             what = f"{column} is set twice."
             raise StatementError(what, "Set it once.", position=position)
         cursor.need("=")
-        found[column] = cursor.until(",", *stops)
+        values[column] = cursor.until(",", *stops)
         if not cursor.take(","):
-            return found
+            return values
 
 
 def truncate(cursor: StatementCursor) -> Truncate:
@@ -148,11 +148,11 @@ def stream(cursor: StatementCursor, table: str, options: Mapping[str, str]) -> S
     source = cursor.table()
     cursor.need(")")
     given = {**parameters, "source_table": source, "table": table}
-    found = Command.from_parameters(Stream.kind, given)
-    if not isinstance(found, Stream):
+    command = Command.from_parameters(Stream.kind, given)
+    if not isinstance(command, Stream):
         msg = "a stream's parameters make a stream"
         raise TypeError(msg)
-    return found
+    return command
 
 
 def refuse_stream_options(

@@ -76,12 +76,12 @@ class StatementCursor(Cursor):
             StatementError: something else is next.
         """
         bracket = self.take("(")
-        found = [self.column()]
+        columns = [self.column()]
         while self.take(","):
-            found.append(self.column())
+            columns.append(self.column())
         if bracket:
             self.need(")")
-        return tuple(found)
+        return tuple(columns)
 
     def slice(self, start: int) -> str:
         """The text from the token of that index up to the one ahead."""
@@ -96,8 +96,8 @@ class StatementCursor(Cursor):
             StatementError: there is none.
         """
         start, closers = self.index, list[str]()
-        wanted = [stop.split() for stop in stops]
-        while not self.at_end and (closers or not any(map(self._ahead, wanted))):
+        stops_ahead = [stop.split() for stop in stops]
+        while not self.at_end and (closers or not any(map(self._ahead, stops_ahead))):
             ahead = self.peek()
             if ahead in _CLOSERS.values() and ahead != "END" and ahead not in closers[-1:]:
                 break
@@ -121,17 +121,17 @@ class StatementCursor(Cursor):
             StatementError: something else is next, or a key comes twice.
         """
         self.need("(")
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         while not self.take(")"):
             position, key = self.position, self.property_key()
             self.take("=")
-            if key in found:
+            if key in properties:
                 what = f"{key} is given twice."
                 raise StatementError(what, "Give it once.", position=position)
-            found[key] = self._property_value()
+            properties[key] = self._property_value()
             if self.peek() != ")":
                 self.need(",")
-        return found
+        return properties
 
     def property_key(self) -> str:
         """A property's key: a string, or names with dots.
@@ -166,14 +166,14 @@ class StatementCursor(Cursor):
         position = self.position
         if self.peek(1) != "(" or not self.take("WITH"):
             return {}
-        found = self.properties()
-        for each in found:
-            if each not in known:
-                what = f"There is no option {each[:100]} here."
+        options = self.properties()
+        for option in options:
+            if option not in known:
+                what = f"There is no option {option[:100]} here."
                 raise StatementError(
                     what, f"The options are {', '.join(known)}.", position=position
                 )
-        return found
+        return options
 
     def integer(self) -> int:
         """A whole number.
@@ -240,4 +240,4 @@ def _without_comments(text: str, tokens: list[Token]) -> str:
 
 
 def _blank(gap: str) -> str:
-    return "".join(each if each.isspace() else " " for each in gap)
+    return "".join(character if character.isspace() else " " for character in gap)

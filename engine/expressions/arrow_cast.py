@@ -170,21 +170,21 @@ def _from_string(value: Value, _: DataType, target: DataType) -> Value:
 
 def _parsed(text: str, target: DataType) -> Any:  # noqa: ANN401 - any value of any type
     trimmed = text.strip(" ")
-    found: Any = None
+    result: Any = None
     if target in INTEGRALS:
-        found = int(trimmed) if _INTEGER.match(trimmed) else None
+        result = int(trimmed) if _INTEGER.match(trimmed) else None
     elif target in FLOATS:
         exact = target == DOUBLE and _FLOATING.match(trimmed)
-        found = float(trimmed) if exact else _NAMED_FLOATS.get(trimmed.lower())
+        result = float(trimmed) if exact else _NAMED_FLOATS.get(trimmed.lower())
     elif target == BOOLEAN:
-        found = _BOOLEANS.get(trimmed.lower())
+        result = _BOOLEANS.get(trimmed.lower())
     elif target == DATE:
-        found = parse_date(trimmed)
+        result = parse_date(trimmed)
     elif target in TIMES:
-        found = parse_timestamp(trimmed, zone=target == TIMESTAMP)
-    if found is None:
+        result = parse_timestamp(trimmed, zone=target == TIMESTAMP)
+    if result is None:
         inexact(f"the cast of a string to {sql_name(target)}")
-    return found
+    return result
 
 
 def _to_string(value: Value, source: DataType, _: DataType) -> Value:

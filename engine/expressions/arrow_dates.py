@@ -131,11 +131,11 @@ def add_interval(values: list[Value], types: list[DataType], *, negate: bool) ->
     amount = -interval.amount if negate else interval.amount
     base, target = values[0], arrow_type(types[0])
     if interval.unit == "MONTH":
-        return rowwise(lambda each: months_later(each, amount), [base], target)
+        return rowwise(lambda moment: months_later(moment, amount), [base], target)
     if types[0] == DATE:
         if interval.unit != "DAY":
             inexact("a date and an interval of hours")
-        return rowwise(lambda each: each + timedelta(days=amount), [base], target)
+        return rowwise(lambda day: day + timedelta(days=amount), [base], target)
     micros = amount * 86_400_000_000 if interval.unit == "DAY" else amount
     return pc.cast(pc.add_checked(pc.cast(base, pa.int64()), pa.scalar(micros)), target)
 

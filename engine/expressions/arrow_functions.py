@@ -116,15 +116,15 @@ def _nvl2(values: list[Value], types: list[DataType], result: DataType) -> Value
 
 def _case(values: list[Value], types: list[DataType], result: DataType) -> Value:
     pairs = len(values) // 2 * 2
-    found = (
+    chosen = (
         convert(values[-1], types[-1], result)
         if pairs < len(values)
         else pa.scalar(None, arrow_type(result))
     )
     for index in reversed(range(0, pairs, 2)):
         condition = pc.coalesce(convert(values[index], types[index], BOOLEAN), pa.scalar(False))
-        found = pc.if_else(condition, convert(values[index + 1], types[index + 1], result), found)
-    return found
+        chosen = pc.if_else(condition, convert(values[index + 1], types[index + 1], result), chosen)
+    return chosen
 
 
 def _nullif(values: list[Value], types: list[DataType], result: DataType) -> Value:
@@ -181,8 +181,8 @@ def _split_part(text: str, delimiter: str, number: int) -> str:
 
 def _translate(text: str, matching: str, replacement: str) -> str:
     table: dict[int, str | None] = {}
-    for index, each in enumerate(matching):
-        table.setdefault(ord(each), replacement[index] if index < len(replacement) else None)
+    for index, character in enumerate(matching):
+        table.setdefault(ord(character), replacement[index] if index < len(replacement) else None)
     return text.translate(table)
 
 

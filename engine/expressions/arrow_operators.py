@@ -41,18 +41,18 @@ def _overflows(types: list[DataType]) -> bool:
 
 def equal(left: Value, right: Value, data_type: DataType) -> Value:
     """`=`: NaN equals NaN."""
-    found = pc.equal(left, right)
+    equal = pc.equal(left, right)
     if data_type in FLOATS:
-        return pc.or_(found, pc.and_(pc.is_nan(left), pc.is_nan(right)))
-    return found
+        return pc.or_(equal, pc.and_(pc.is_nan(left), pc.is_nan(right)))
+    return equal
 
 
 def less(left: Value, right: Value, data_type: DataType) -> Value:
     """`<`: NaN is above everything else."""
-    found = pc.less(left, right)
+    less = pc.less(left, right)
     if data_type in FLOATS:
-        return pc.or_(found, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right)))
-    return found
+        return pc.or_(less, pc.and_(pc.invert(pc.is_nan(left)), pc.is_nan(right)))
+    return less
 
 
 def _compare(test: Callable[[Value, Value, DataType], Value]) -> Operator:
@@ -90,12 +90,14 @@ def _in(values: list[Value], types: list[DataType], _: DataType) -> Value:
 
 
 def _in_set(operand: Value, options: list[Value]) -> Value:
-    known = [option for option in options if option.is_valid]
-    found = pc.is_in(operand, value_set=pa.array([each.as_py() for each in known], operand.type))
+    valid = [option for option in options if option.is_valid]
+    included = pc.is_in(
+        operand, value_set=pa.array([scalar.as_py() for scalar in valid], operand.type)
+    )
     unknown = pc.is_null(operand)
-    if len(known) < len(options):
-        unknown = pc.or_(unknown, pc.invert(found))
-    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), found)
+    if len(valid) < len(options):
+        unknown = pc.or_(unknown, pc.invert(included))
+    return pc.if_else(unknown, pa.scalar(None, pa.bool_()), included)
 
 
 def _logic(operator: Callable[[Value, Value], Value]) -> Operator:
@@ -153,8 +155,8 @@ def _refuse_zero(divisor: Value) -> None:
 
 
 def _holds(value: Value, number: int) -> bool:
-    found = pc.equal(value, pa.scalar(number, value.type))
-    return (found.as_py() if isinstance(found, pa.Scalar) else pc.any(found).as_py()) is True
+    matches = pc.equal(value, pa.scalar(number, value.type))
+    return (matches.as_py() if isinstance(matches, pa.Scalar) else pc.any(matches).as_py()) is True
 
 
 def _whole_division(values: list[Value], types: list[DataType], result: DataType) -> Value:

@@ -138,7 +138,9 @@ def _is_long(argument: Expression) -> bool:
     return isinstance(text, str) and len(text) > MAX_REPLACEMENT
 
 
-def _type_error(name: str, found: DataType, family: str, position: int | None) -> ExpressionError:
-    remedy = "Cast it first." if found != STRING else "Cast the text to the type that is meant."
-    what = f"{name} takes a {family}, not {sql_name(found)}."
+def _type_error(
+    name: str, data_type: DataType, family: str, position: int | None
+) -> ExpressionError:
+    remedy = "Cast it first." if data_type != STRING else "Cast the text to the type that is meant."
+    what = f"{name} takes a {family}, not {sql_name(data_type)}."
     return ExpressionError(what, remedy, position=position)

@@ -34,7 +34,7 @@ class Cursor:
 
     def take(self, *expected: str) -> bool:
         """Move past these words or symbols if they are next."""
-        if all(self.peek(offset) == each for offset, each in enumerate(expected)):
+        if all(self.peek(offset) == token for offset, token in enumerate(expected)):
             self.index += len(expected)
             return True
         return False
@@ -45,9 +45,9 @@ class Cursor:
         Raises:
             StatementError: something else is next.
         """
-        for each in expected:
-            if not self.take(each):
-                self.refuse(f"{each} was expected")
+        for token in expected:
+            if not self.take(token):
+                self.refuse(f"{token} was expected")
 
     def refuse(self, why: str = "this is not part of an expression") -> NoReturn:
         """Complain about the token ahead.

@@ -47,16 +47,16 @@ def evaluate_partition(expression: Expression, values: Mapping[str, Any]) -> boo
     Raises:
         CannotEvaluateError: as `evaluate_arrow`, or a column that `values` does not have.
     """
-    columns = {each.path[0]: each for each in walk(expression) if isinstance(each, Column)}
+    columns = {node.path[0]: node for node in walk(expression) if isinstance(node, Column)}
     missing = [name for name in columns if name not in values]
     if missing or any(len(column.path) > 1 for column in columns.values()):
         inexact("a condition over other columns than the partition's")
     arrays = {
-        name: pa.array([values[name]], arrow_type(each.type)) for name, each in columns.items()
+        name: pa.array([values[name]], arrow_type(column.type)) for name, column in columns.items()
     }
     table = pa.table(arrays) if arrays else pa.table({"": pa.nulls(1)})
-    found: bool | None = evaluate_arrow(expression, table)[0].as_py()
-    return found
+    matches: bool | None = evaluate_arrow(expression, table)[0].as_py()
+    return matches
 
 
 def matching_rows(expression: Expression, table: pa.Table) -> pa.ChunkedArray:
@@ -102,12 +102,12 @@ def _column(column: Column, batch: pa.RecordBatch) -> Value:
     index = batch.schema.get_field_index(column.path[0])
     if index < 0:
         return pa.nulls(batch.num_rows, arrow_type(column.type))
-    found = batch.column(index)
+    array = batch.column(index)
     for name in column.path[1:]:
-        if found.type.get_field_index(name) < 0:
+        if array.type.get_field_index(name) < 0:
             return pa.nulls(batch.num_rows, arrow_type(column.type))
-        found = pc.struct_field(found, name)
-    return canonical(found, column.type)
+        array = pc.struct_field(array, name)
+    return canonical(array, column.type)
 
 
 def _rows(value: Value, count: int, target: pa.DataType) -> pa.Array:
@@ -119,4 +119,6 @@ def _rows(value: Value, count: int, target: pa.DataType) -> pa.Array:
 
 
 def _empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)
+    return pa.RecordBatch.from_arrays(
+        [pa.nulls(0, column.type) for column in schema], schema=schema
+    )

@@ -86,9 +86,9 @@ class Function:
 
     def mismatch(self, types: Sequence[DataType]) -> tuple[int, str] | None:
         """The first argument whose type does not fit, and the family it should be of."""
-        for index, each in enumerate(types):
+        for index, type_ in enumerate(types):
             family = self.parameters[min(index, len(self.parameters) - 1)]
-            if each != VOID and not _FAMILIES[family](each):
+            if type_ != VOID and not _FAMILIES[family](type_):
                 return index, family
         return None
 
@@ -103,15 +103,15 @@ def _first(types: Sequence[DataType]) -> DataType | None:
 
 
 def _comparable(types: Sequence[DataType]) -> DataType | None:
-    found = common_type(types)
-    return None if found is None or isinstance(found, MapType) or found == INTERVAL else BOOLEAN
+    common = common_type(types)
+    return None if common is None or isinstance(common, MapType) or common == INTERVAL else BOOLEAN
 
 
 def _arithmetic(types: Sequence[DataType]) -> DataType | None:
-    found = common_type(types)
-    if found is not None and is_numeric(found):
-        return found
-    return DOUBLE if found in FLOATS else None
+    common = common_type(types)
+    if common is not None and is_numeric(common):
+        return common
+    return DOUBLE if common in FLOATS else None
 
 
 def _plus(types: Sequence[DataType]) -> DataType | None:
@@ -296,9 +296,9 @@ FOLDED = {
 
 OPERATORS: dict[str, Function] = {each.name: each for each in _OPERATORS}
 FUNCTIONS: dict[str, Function] = {
-    each.name: each
+    function.name: function
     for group in (_TEXT, _NUMBERS, _DATES, _NULLS, _COLLECTIONS, _RANDOM)
-    for each in group
+    for function in group
 }
 ALIASES = {
     "lcase": "lower",
@@ -325,8 +325,8 @@ ALIASES = {
 
 def find(name: str) -> Function | None:
     """The function or operator of that lower-case name."""
-    known = ALIASES.get(name, name)
-    return FUNCTIONS.get(known) or OPERATORS.get(known)
+    canonical = ALIASES.get(name, name)
+    return FUNCTIONS.get(canonical) or OPERATORS.get(canonical)
 
 
 def find_callable(name: str) -> Function | None:

@@ -54,11 +54,11 @@ def condition_of(
     """The tree of a condition. Arguments and errors as `parse_condition`."""
     if isinstance(given, str):
         return parse_condition(given, schema, now_ms=now_ms, nested=nested)
-    found = given.tree(Scope.of(schema), now_ms=now_ms)
-    if found.type not in {BOOLEAN, VOID}:
+    tree = given.tree(Scope.of(schema), now_ms=now_ms)
+    if tree.type not in {BOOLEAN, VOID}:
         what = f"A condition must be true or false, and {given.text[:200]} is neither."
         raise ExpressionError(what, "Compare it with something.", position=0)
-    return found
+    return tree
 
 
 def expression_of(
@@ -86,8 +86,8 @@ def value_of(
 
     What a program gives is cast to the column's type, as delta-spark casts it.
     """
-    found = expression_of(given, schema, now_ms=now_ms, nested=nested)
-    return column.path, found if isinstance(given, str) else stored_in(found, column.type)
+    tree = expression_of(given, schema, now_ms=now_ms, nested=nested)
+    return column.path, tree if isinstance(given, str) else stored_in(tree, column.type)
 
 
 def stored_in(value: Expression, target: DataType) -> Expression:

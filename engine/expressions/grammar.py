@@ -32,8 +32,10 @@ class Grammar(Operands):
             if level <= _PREDICATE and self.peek() in {"NOT", "!"}
             else self._unary()
         )
-        while (found := self._operator(level)) is not None:
-            left = self._predicate(left) if found in _PREDICATES else self._binary(left, found)
+        while (operator := self._operator(level)) is not None:
+            left = (
+                self._predicate(left) if operator in _PREDICATES else self._binary(left, operator)
+            )
         self._depth -= 1
         return left
 
@@ -59,8 +61,8 @@ class Grammar(Operands):
         if self.take("IS"):
             return self._is(left, position)
         negated = self.take("NOT")
-        found = self._in_like_between(left, position)
-        return build.call("not", (found,), position) if negated else found
+        test = self._in_like_between(left, position)
+        return build.call("not", (test,), position) if negated else test
 
     def _in_like_between(self, left: Expression, position: int) -> Expression:
         if self.take("IN"):
@@ -97,16 +99,16 @@ class Grammar(Operands):
         if self.take("NULL"):
             return build.call("isnotnull" if negated else "isnull", (left,), position)
         if self.peek() in {"TRUE", "FALSE"}:
-            found = build.call("<=>", (left, TRUE if self.peek() == "TRUE" else FALSE), position)
+            test = build.call("<=>", (left, TRUE if self.peek() == "TRUE" else FALSE), position)
             self.index += 1
         elif self.take("DISTINCT", "FROM"):
-            found, negated = (
+            test, negated = (
                 build.call("<=>", (left, self.expression(_COMPARISON)), position),
                 not negated,
             )
         else:
             self.refuse("IS takes NULL, TRUE, FALSE or DISTINCT FROM")
-        return build.call("not", (found,), position) if negated else found
+        return build.call("not", (test,), position) if negated else test
 
     def _in(self, left: Expression, position: int) -> Expression:
         self.need("(")
@@ -120,7 +122,7 @@ class Grammar(Operands):
             if token and token.kind == "number":
                 return self._postfix(self._number(negative=True))
             self._enter()
-            found = build.call("negative", (self._unary(),), position)
+            operand = build.call("negative", (self._unary(),), position)
             self._depth -= 1
-            return found
+            return operand
         return self._postfix(self._primary())

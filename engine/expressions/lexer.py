@@ -28,7 +28,7 @@ class _Tokenizer(Databricks.Tokenizer):
     KEYWORDS: ClassVar[dict[str, TokenType]] = {
         text: kind
         for text, kind in Databricks.Tokenizer.KEYWORDS.items()
-        if not any(each.isalnum() for each in text)
+        if not any(character.isalnum() for character in text)
     }
 
 
@@ -55,13 +55,13 @@ def tokenize(text: str, *, error: type[StatementError] = ExpressionError) -> lis
         ExpressionError: (or `error`) unbalanced quotes, characters that begin no token.
     """
     try:
-        found = _Tokenizer(dialect="databricks").tokenize(text)
+        sqlglot_tokens = _Tokenizer(dialect="databricks").tokenize(text)
     except (SqlglotError, ValueError, IndexError) as cause:
         what = "The text cannot be read: a quote or comment is probably left open."
         raise error(what, "Close it.", position=len(text)) from cause
     tokens: list[Token] = []
-    for each in found:
-        token = _token(each, text, error)
+    for sqlglot_token in sqlglot_tokens:
+        token = _token(sqlglot_token, text, error)
         if tokens and _continues(tokens[-1], token):
             token = _joined(tokens.pop(), token)
         tokens.append(token)
@@ -83,11 +83,11 @@ def _joined(before: Token, token: Token) -> Token:
     return Token("string", value, text, before.position, token.end, commented)
 
 
-def _token(found: Any, text: str, error: type[StatementError]) -> Token:  # noqa: ANN401 - sqlglot's
-    start, end = int(found.start), int(found.end) + 1
+def _token(sqlglot_token: Any, text: str, error: type[StatementError]) -> Token:  # noqa: ANN401 - sqlglot's
+    start, end = int(sqlglot_token.start), int(sqlglot_token.end) + 1
     source = text[start:end]
-    kind, value = _read(found.token_type, source, start, error)
-    return Token(kind, value, source, start, end, bool(found.comments))
+    kind, value = _read(sqlglot_token.token_type, source, start, error)
+    return Token(kind, value, source, start, end, bool(sqlglot_token.comments))
 
 
 def _read(  # noqa: PLR0911
@@ -111,13 +111,13 @@ def _unescape(source: str, position: int, error: type[StatementError]) -> str:
     if len(source) < 2 or source[-1] != quote:
         what = "A string is left open."
         raise error(what, "Close its quote.", position=position)
-    return _ESCAPE.sub(lambda found: _escaped(found, quote), source[1:-1])
+    return _ESCAPE.sub(lambda match: _escaped(match, quote), source[1:-1])
 
 
-def _escaped(found: re.Match[str], quote: str) -> str:
-    code = found.group(1)
+def _escaped(match: re.Match[str], quote: str) -> str:
+    code = match.group(1)
     if code is None:
-        return quote if found.group(0) == quote * 2 else found.group(0)
+        return quote if match.group(0) == quote * 2 else match.group(0)
     if code[0] in "uU" and len(code) > 1:
         return chr(min(int(code[1:], 16), 0x10FFFF))
     if len(code) == 3:

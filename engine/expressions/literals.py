@@ -47,10 +47,10 @@ def number_literal(text: str, *, negative: bool = False) -> Literal | None:
     Integers are INT, else BIGINT, else DECIMAL, as they fit; a point makes a DECIMAL, an
     exponent a DOUBLE.
     """
-    found = _NUMBER.match(text)
-    if not found or len(text) > 400:
+    match = _NUMBER.match(text)
+    if not match or len(text) > 400:
         return None
-    digits, exponent, suffix = found.groups()
+    digits, exponent, suffix = match.groups()
     sign = -1 if negative else 1
     if suffix in {"D", "F"} or (exponent and suffix is None):
         return _floating(sign * float(digits + (exponent or "")), suffix)
@@ -78,10 +78,10 @@ def _floating(value: float, suffix: str | None) -> Literal | None:
 def as_single(value: float) -> float:
     """The value of single precision nearest to it: what a FLOAT of that text holds."""
     try:
-        found: float = struct.unpack("f", struct.pack("f", value))[0]
+        single: float = struct.unpack("f", struct.pack("f", value))[0]
     except OverflowError:
         return math.copysign(float("inf"), value)
-    return found
+    return single
 
 
 def _integer(sign: int, digits: str, exponent: str | None, suffix: str) -> Literal | None:
@@ -116,14 +116,14 @@ def decimal_type_of(value: Decimal) -> DecimalType | None:
 
 def parse_date(text: str) -> date | None:
     """A date as Spark casts it from a string: what follows the day is ignored after T or space."""
-    found = _DATE.match(text.strip())
-    if not found:
+    match = _DATE.match(text.strip())
+    if not match:
         return None
-    rest = text.strip()[found.end() :]
+    rest = text.strip()[match.end() :]
     if rest and rest[0] not in "T ":
         return None
     try:
-        return date(*(int(group) for group in found.groups()))
+        return date(*(int(group) for group in match.groups()))
     except ValueError:
         return None
 
@@ -157,10 +157,10 @@ def _moment(day: re.Match[str], rest: str, *, zone: bool) -> datetime | None:
 def _zone(text: str) -> timezone | ZoneInfo:
     if text.upper() in {"", "Z", "UTC", "GMT"}:
         return UTC
-    found = _OFFSET.match(text)
-    if not found:
+    match = _OFFSET.match(text)
+    if not match:
         return ZoneInfo(text)
-    sign, hours, minutes = found.groups()
+    sign, hours, minutes = match.groups()
     offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
     if offset > timedelta(hours=18):
         raise ValueError(text)
@@ -181,10 +181,10 @@ def typed_literal(kind: str, text: str) -> Literal | None:
 
 def interval_literal(amount: str, unit: str) -> Literal | None:
     """`INTERVAL amount unit`; None for a unit or amount that is none."""
-    found = _UNITS.get(unit.upper().removesuffix("S"))
-    if not found or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,6})?", amount.strip()):
+    unit_ = _UNITS.get(unit.upper().removesuffix("S"))
+    if not unit_ or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,6})?", amount.strip()):
         return None
-    name, factor = found
+    name, factor = unit_
     total = Decimal(amount.strip()) * factor
     if total != int(total) or abs(total) > _MAX_INTERVAL:
         return None

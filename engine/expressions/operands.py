@@ -53,19 +53,19 @@ class Operands(Cursor, ABC):
             what = "A subquery is not allowed here."
             remedy = "Use a MERGE, or write the values out."
             raise ExpressionError(what, remedy, position=self.position)
-        found = self.nested(self, kind)
+        expression = self.nested(self, kind)
         self.need(")")
-        return found
+        return expression
 
     def _list(self) -> list[Expression]:
         """Expressions up to the closing bracket, which is taken."""
         if self.take(")"):
             return []
-        found = [self.expression()]
+        items = [self.expression()]
         while self.take(","):
-            found.append(self.expression())
+            items.append(self.expression())
         self.need(")")
-        return found
+        return items
 
     def _enter(self) -> None:
         self._depth += 1
@@ -73,16 +73,16 @@ class Operands(Cursor, ABC):
             what = f"The expression is nested deeper than {MAX_DEPTH} levels."
             raise ExpressionError(what, "Split it.", position=self.position)
 
-    def _postfix(self, found: Expression) -> Expression:
+    def _postfix(self, operand: Expression) -> Expression:
         while True:
             position = self.position
             if self.take("["):
-                found = build.call("get", (found, self.expression()), position)
+                operand = build.call("get", (operand, self.expression()), position)
                 self.need("]")
             elif self.take("::"):
-                found = build.cast(found, self.type(), lenient=False, position=position)
+                operand = build.cast(operand, self.type(), lenient=False, position=position)
             else:
-                return found
+                return operand
 
     def _primary(self) -> Expression:
         token = self.token(0)
@@ -100,11 +100,11 @@ class Operands(Cursor, ABC):
 
     def _number(self, *, negative: bool) -> Literal:
         token = self.token(0)
-        found = number_literal(token.value, negative=negative) if token else None
-        if found is None:
+        literal = number_literal(token.value, negative=negative) if token else None
+        if literal is None:
             self.refuse("this is not a number that fits a type")
         self.index += 1
-        return found
+        return literal
 
     def _hex(self, token: Token) -> Literal:
         try:
@@ -119,9 +119,9 @@ class Operands(Cursor, ABC):
             self.refuse()
         if self.peek() in {"SELECT", "WITH"}:
             return self._subquery("scalar")
-        found = self.expression()
+        expression = self.expression()
         self.need(")")
-        return found
+        return expression
 
     def _word(self, token: Token) -> Expression:
         after = self.token(1)
@@ -138,18 +138,18 @@ class Operands(Cursor, ABC):
             return special()
         if self.peek(1) == "(":
             return self._function(token)
-        known = _CONSTANTS.get(token.value) or self.moments.get(token.value.lower())
-        if known is None or self.peek(1) == ".":
+        constant = _CONSTANTS.get(token.value) or self.moments.get(token.value.lower())
+        if constant is None or self.peek(1) == ".":
             return self._column()
         self.index += 1
-        return known
+        return constant
 
     def _typed(self, kind: Token, text: Token) -> Literal:
-        found = typed_literal(kind.value, text.value)
-        if found is None:
+        literal = typed_literal(kind.value, text.value)
+        if literal is None:
             self.refuse(f"{text.text[:60]} is not a {kind.value}")
         self.index += 2
-        return found
+        return literal
 
     def _column(self) -> Expression:
         position, path = self.position, [self.name()]
@@ -180,11 +180,11 @@ class Operands(Cursor, ABC):
         self.index += 2
         if name in self.moments and self.take(")"):
             return self.moments[name]
-        known = find_callable(name)
-        if known is None:
+        function = find_callable(name)
+        if function is None:
             what = f"The function {token.text[:100]} at {token.position} is not allowed in an expression."
             raise ExpressionError(what, remedy_for(name), position=token.position)
-        return build.call(known.name, self._list(), token.position)
+        return build.call(function.name, self._list(), token.position)
 
     def _case(self) -> Expression:
         position = self.position
@@ -252,13 +252,13 @@ class Operands(Cursor, ABC):
         self.need("INTERVAL")
         sign = "-" if self.take("-") else ""
         amount, unit = self.token(0), self.token(1)
-        found = None
+        interval = None
         if amount and unit and amount.kind in {"number", "string"}:
-            found = interval_literal(sign + amount.value, unit.value)
-        if found is None:
+            interval = interval_literal(sign + amount.value, unit.value)
+        if interval is None:
             self.refuse("write an interval as INTERVAL 7 DAYS")
         self.index += 2
-        return found
+        return interval
 
     def _exists(self) -> Expression:
         self.need("EXISTS")

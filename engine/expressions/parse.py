@@ -38,11 +38,11 @@ def parse_condition(
         UnknownColumnError: a column that is not there.
         ExpressionError: anything else that is not allowed, not boolean, or does not parse.
     """
-    found = parse_expression(text, schema, now_ms=now_ms, nested=nested)
-    if found.type not in {BOOLEAN, VOID}:
+    expression = parse_expression(text, schema, now_ms=now_ms, nested=nested)
+    if expression.type not in {BOOLEAN, VOID}:
         what = "A condition must be true or false, and this is neither."
         raise ExpressionError(what, "Compare it with something.", position=0)
-    return found
+    return expression
 
 
 def parse_expression(
@@ -67,11 +67,11 @@ def parse_expression(
         what = "A comment is not allowed in an expression."
         raise ExpressionError(what, "Remove it.", position=_comment_at(text))
     grammar = Grammar(tokens, Scope.of(schema), moments(now_ms), nested)
-    found = grammar.expression()
+    expression = grammar.expression()
     if not grammar.at_end:
         grammar.refuse()
-    _check_depth((found,))
-    return found
+    _check_depth((expression,))
+    return expression
 
 
 def moments(now_ms: int | None = None) -> dict[str, Literal]:
@@ -85,13 +85,13 @@ def moments(now_ms: int | None = None) -> dict[str, Literal]:
 
 
 def _comment_at(text: str) -> int:
-    found = [at for at in (text.find("--"), text.find("/*")) if at >= 0]
-    return min(found, default=0)
+    starts = [at for at in (text.find("--"), text.find("/*")) if at >= 0]
+    return min(starts, default=0)
 
 
 def _check_depth(level: Iterable[Expression]) -> None:
     depth = 0
-    while level := [below for each in level for below in children(each)]:
+    while level := [below for node in level for below in children(node)]:
         depth += 1
         if depth > MAX_DEPTH:
             what = f"The expression is nested deeper than {MAX_DEPTH} levels."

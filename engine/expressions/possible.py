@@ -50,16 +50,16 @@ def compiled(condition: Expression, columns: Columns) -> Test:
     """The test of a condition; `columns` gives the reader of each column."""
     match condition:
         case Call("and", arguments):
-            return _all([compiled(each, columns) for each in arguments])
+            return _all([compiled(operand, columns) for operand in arguments])
         case Call("or", arguments):
-            return _inverse(_all([_inverse(compiled(each, columns)) for each in arguments]))
+            return _inverse(_all([_inverse(compiled(operand, columns)) for operand in arguments]))
         case Call("not", (argument,)):
             return _inverse(compiled(argument, columns))
         case Call(function, arguments) if function in _TESTS:
             return _guarded(_TESTS[function](arguments, columns))
         case _:
             value = compiled_value(condition, columns)
-            return lambda files: [_truth(each) for each in value(files)]
+            return lambda files: [_truth(range_) for range_ in value(files)]
 
 
 def compiled_value(expression: Expression, columns: Columns) -> Read:  # noqa: PLR0911
@@ -75,13 +75,13 @@ def compiled_value(expression: Expression, columns: Columns) -> Read:  # noqa: P
             return _cast(argument, expression.type, columns)
         case Call(function) if expression.type == BOOLEAN and function in _BOOLEAN_CALLS:
             test = compiled(expression, columns)
-            return lambda files: [_as_range(each) for each in test(files)]
+            return lambda files: [_as_range(outcomes) for outcomes in test(files)]
         case Call():
             return _call(expression, columns)
 
 
-def _same(found: Range) -> Read:
-    return lambda files: [found] * len(files)
+def _same(range_: Range) -> Read:
+    return lambda files: [range_] * len(files)
 
 
 def _any(files: Files) -> Sequence[Outcomes]:
@@ -102,8 +102,8 @@ def _guarded(test: Test) -> Test:
 
 def _all(parts: Sequence[Test]) -> Test:
     def run(files: Files) -> Sequence[Outcomes]:
-        found = [part(files) for part in parts]
-        return [reduce(_and, row) for row in zip(*found, strict=True)]
+        rows = [part(files) for part in parts]
+        return [reduce(_and, row) for row in zip(*rows, strict=True)]
 
     return run
 
@@ -114,17 +114,21 @@ def _and(left: Outcomes, right: Outcomes) -> Outcomes:
 
 
 def _inverse(test: Test) -> Test:
-    return lambda files: [Outcomes(each.false, each.true, each.null) for each in test(files)]
+    return lambda files: [
+        Outcomes(outcomes.false, outcomes.true, outcomes.null) for outcomes in test(files)
+    ]
 
 
-def _truth(found: Range) -> Outcomes:
-    if not found.values:
-        return Outcomes(true=False, false=False, null=found.null)
-    return Outcomes(found.high is not False, found.low is not True, found.null)
+def _truth(range_: Range) -> Outcomes:
+    if not range_.values:
+        return Outcomes(true=False, false=False, null=range_.null)
+    return Outcomes(range_.high is not False, range_.low is not True, range_.null)
 
 
-def _as_range(found: Outcomes) -> Range:
-    return Range(not found.false, found.true, found.true or found.false, found.null, nan=False)
+def _as_range(outcomes: Outcomes) -> Range:
+    return Range(
+        not outcomes.false, outcomes.true, outcomes.true or outcomes.false, outcomes.null, nan=False
+    )
 
 
 # --- tests ---
@@ -231,23 +235,23 @@ def _in(arguments: Sequence[Expression], columns: Columns) -> Test:
         return _any
     if all(isinstance(option, Literal) for option in options):
         constants = [_cast(option, together, columns)([None])[0] for option in options]
-        if all(each.known and not each.nan for each in constants):
+        if all(range_.known and not range_.nan for range_ in constants):
             return _in_constants(_cast(operand, together, columns), constants)
     return _inverse(_all([_inverse(_TESTS["="]((operand, option), columns)) for option in options]))
 
 
 def _in_constants(value: Read, constants: Sequence[Range]) -> Test:
     """Many constants are searched, not tried one by one."""
-    wanted = sorted(each.low for each in constants if each.values)
-    null = len(wanted) < len(constants)
+    values = sorted(constant.low for constant in constants if constant.values)
+    null = len(values) < len(constants)
 
-    def one(found: Range) -> Outcomes:
-        if not (found.values or found.nan):
+    def one(range_: Range) -> Outcomes:
+        if not (range_.values or range_.nan):
             return Outcomes(true=False, false=False, null=True)
-        at = 0 if found.low is None else bisect_left(wanted, found.low)
-        true = found.values and at < len(wanted) and _reaches(wanted[at], found.high)
-        certain = true and found.single
-        return Outcomes(true, not certain and not null, found.null or (null and not certain))
+        at = 0 if range_.low is None else bisect_left(values, range_.low)
+        true = range_.values and at < len(values) and _reaches(values[at], range_.high)
+        certain = true and range_.single
+        return Outcomes(true, not certain and not null, range_.null or (null and not certain))
 
     return lambda files: list(map(one, value(files)))
 
@@ -255,7 +259,7 @@ def _in_constants(value: Read, constants: Sequence[Range]) -> Test:
 def _is_null(arguments: Sequence[Expression], columns: Columns) -> Test:
     value = compiled_value(arguments[0], columns)
     return lambda files: [
-        Outcomes(each.null, each.values or each.nan, null=False) for each in value(files)
+        Outcomes(range_.null, range_.values or range_.nan, null=False) for range_ in value(files)
     ]
 
 
@@ -281,10 +285,10 @@ def _starts_with(arguments: Sequence[Expression], columns: Columns) -> Test:
 
 def _begins(operand: Expression, prefix: str, columns: Columns) -> Test:
     value = compiled_value(operand, columns)
-    wanted = Range(prefix, after_prefix(prefix), null=False, nan=False)
+    prefixed = Range(prefix, after_prefix(prefix), null=False, nan=False)
     return lambda files: [
-        Outcomes(each.values and _meets(each, wanted), each.values, each.null)
-        for each in value(files)
+        Outcomes(range_.values and _meets(range_, prefixed), range_.values, range_.null)
+        for range_ in value(files)
     ]
 
 

@@ -21,23 +21,26 @@ _ORDER_KEEPING = {"year": 0, "trunc": 0, "date_trunc": 1, "date_add": 0, "date_s
 _NO_ANSWER = -1
 
 
-def cast_ranges(found: Sequence[Range], source: DataType, target: DataType) -> list[Range]:
+def cast_ranges(ranges: Sequence[Range], source: DataType, target: DataType) -> list[Range]:
     """The ranges after a cast; a cast that does not keep the order of several gives UNKNOWN."""
     convert = _monotone(source, target)
     if convert is not None:
-        return [_converted(each, convert) for each in found]
+        return [_converted(range_, convert) for range_ in ranges]
     call = Call("cast", (Column(("",), source),), target)
-    single = [[each.low] for each in found if each.values and each.known]
+    single = [[range_.low] for range_ in ranges if range_.values and range_.known]
     answers = iter(_evaluated_rows(call, single))
-    return [each if not each.values else next(answers) if each.known else UNKNOWN for each in found]
+    return [
+        range_ if not range_.values else next(answers) if range_.known else UNKNOWN
+        for range_ in ranges
+    ]
 
 
-def _converted(found: Range, convert: Callable[[Any], Any]) -> Range:
-    if not found.values:
-        return found
-    low = None if found.low is None else convert(found.low)
-    high = None if found.high is None else convert(found.high)
-    return Range(low, high, found.values, found.null, found.nan)
+def _converted(range_: Range, convert: Callable[[Any], Any]) -> Range:
+    if not range_.values:
+        return range_
+    low = None if range_.low is None else convert(range_.low)
+    high = None if range_.high is None else convert(range_.high)
+    return Range(low, high, range_.values, range_.null, range_.nan)
 
 
 def evaluated_calls(call: Call, rows: Sequence[Sequence[Range | None]]) -> list[Range]:
@@ -58,8 +61,8 @@ def _ask(
     row: Sequence[Range | None], at: int | None, asked: list[list[Any]]
 ) -> tuple[int, int, Range | None]:
     """Ask for what makes the range of one row: which answers, and the range they are the ends of."""
-    values = [each.value if each is not None and each.known else None for each in row]
-    unknown = [index for index, each in enumerate(row) if each is not None and not each.known]
+    values = [range_.value if range_ is not None and range_.known else None for range_ in row]
+    unknown = [index for index, range_ in enumerate(row) if range_ is not None and not range_.known]
     if not unknown:
         asked.append(values)
         return len(asked) - 1, -1, None
@@ -69,7 +72,7 @@ def _ask(
     ends = []
     for bound in (moving.low, moving.high):
         if bound is not None:
-            asked.append([bound if index == at else each for index, each in enumerate(values)])
+            asked.append([bound if index == at else value for index, value in enumerate(values)])
         ends.append(_NO_ANSWER if bound is None else len(asked) - 1)
     return ends[0], ends[1], moving
 
@@ -103,31 +106,33 @@ _MOMENTS: dict[tuple[DataType, DataType], Callable[[Any], Any]] = {
 
 def _evaluated_rows(call: Call, rows: Sequence[Sequence[Any]]) -> list[Range]:
     """The call for each row of arguments: as columns, or one by one where that fails on a row."""
-    found = _evaluated_columns(call, rows) if len(rows) > 1 else None
-    return [_at(call, row) for row in rows] if found is None else found
+    ranges = _evaluated_columns(call, rows) if len(rows) > 1 else None
+    return [_at(call, row) for row in rows] if ranges is None else ranges
 
 
 def _evaluated_columns(call: Call, rows: Sequence[Sequence[Any]]) -> list[Range] | None:
     arguments: list[Expression] = []
     columns: dict[str, pa.Array] = {"": pa.nulls(len(rows))}
     try:
-        for index, each in enumerate(call.arguments):
+        for index, argument in enumerate(call.arguments):
             name = f"a{index}"
-            if isinstance(each, Literal):
-                arguments.append(each)
+            if isinstance(argument, Literal):
+                arguments.append(argument)
             else:
-                columns[name] = pa.array([row[index] for row in rows], arrow_type(each.type))
-                arguments.append(Column((name,), each.type))
-        found = evaluate_arrow(Call(call.function, tuple(arguments), call.type), pa.table(columns))
+                columns[name] = pa.array([row[index] for row in rows], arrow_type(argument.type))
+                arguments.append(Column((name,), argument.type))
+        results = evaluate_arrow(
+            Call(call.function, tuple(arguments), call.type), pa.table(columns)
+        )
     except (CannotEvaluateError, ValueError, TypeError, OverflowError, pa.ArrowException):
         return None
-    return [constant(each) for each in found.to_pylist()]
+    return [constant(value) for value in results.to_pylist()]
 
 
 def _at(call: Call, values: Sequence[Any]) -> Range:
     arguments = tuple(
-        each if isinstance(each, Literal) else Literal(value, each.type)
-        for each, value in zip(call.arguments, values, strict=True)
+        argument if isinstance(argument, Literal) else Literal(value, argument.type)
+        for argument, value in zip(call.arguments, values, strict=True)
     )
     return _evaluated(Call(call.function, arguments, call.type))
 

@@ -75,17 +75,17 @@ def quote_name(name: str) -> str:
 
 def quote_string(text: str) -> str:
     r"""A string literal; quotes, backslashes, `$` and control characters escaped as \uXXXX."""
-    return "'" + "".join(_character(each) for each in text) + "'"
+    return "'" + "".join(_character(character) for character in text) + "'"
 
 
-def _character(each: str) -> str:
+def _character(character: str) -> str:
     if (
-        each in "'\\$\""
-        or (ord(each) < 32 or 0x7F <= ord(each) <= 0x9F)
-        or 0xD800 <= ord(each) < 0xE000
+        character in "'\\$\""
+        or (ord(character) < 32 or 0x7F <= ord(character) <= 0x9F)
+        or 0xD800 <= ord(character) < 0xE000
     ):
-        return "\\\\" if each == "\\" else f"\\u{ord(each):04x}"
-    return each
+        return "\\\\" if character == "\\" else f"\\u{ord(character):04x}"
+    return character
 
 
 def _column(column: Column) -> str:

@@ -49,14 +49,14 @@ class Scope:
             UnknownColumnError: no relation has it.
             ExpressionError: more than one has, or a field of an array or map is asked for.
         """
-        found = self.own(path)
-        if len(found) == 1:
-            return found[0]
-        if not found and self.outer is not None:
+        columns = self.own(path)
+        if len(columns) == 1:
+            return columns[0]
+        if not columns and self.outer is not None:
             return self.outer.resolve(path, position)
-        if not found:
+        if not columns:
             raise self._unknown(path, position)
-        what = f"The column {'.'.join(path)} is ambiguous: {len(found)} tables have it."
+        what = f"The column {'.'.join(path)} is ambiguous: {len(columns)} tables have it."
         raise ExpressionError(what, "Put the name of the table before it.", position=position)
 
     def own(self, path: Sequence[str]) -> list[Column]:
@@ -72,11 +72,11 @@ class Scope:
             if path[0].lower()
             in {name.lower() for name in (*relation.names, relation.side) if name}
         ]
-        return [each for each in hits if each]
+        return [column for column in hits if column]
 
     def _unqualified(self, path: Sequence[str]) -> list[Column]:
         hits = [_column(relation, path) for relation in self.relations]
-        return [each for each in hits if each]
+        return [column for column in hits if column]
 
     def _unknown(self, path: Sequence[str], position: int | None) -> UnknownColumnError:
         names = [name for relation in self.relations for name in relation.schema.names]
@@ -109,7 +109,7 @@ def _alike(one: str, other: str) -> int:
 
 
 def _column(relation: Relation, path: Sequence[str]) -> Column | None:
-    found: list[str] = []
+    names: list[str] = []
     field: StructField | None = None
     current: DataType = relation.schema
     for name in path:
@@ -118,7 +118,7 @@ def _column(relation: Relation, path: Sequence[str]) -> Column | None:
         field = current.get(name)
         if field is None:
             return None
-        found.append(field.name)
+        names.append(field.name)
         current = field.type
     length = char_length(field) if field is not None and len(path) == 1 else 0
-    return Column(tuple(found), current, relation.side, length)
+    return Column(tuple(names), current, relation.side, length)

@@ -46,32 +46,32 @@ def is_asked_once(expression: Expression) -> bool:
 
 def has_subquery(expression: Expression) -> bool:
     """Whether it reads another relation."""
-    return any(isinstance(each, Subquery) for each in walk(expression))
+    return any(isinstance(node, Subquery) for node in walk(expression))
 
 
 def subquery_tables(expression: Expression) -> set[str]:
     """The tables its subqueries read, as written."""
-    return {name for each in walk(expression) if isinstance(each, Subquery) for name in each.tables}
+    return {name for node in walk(expression) if isinstance(node, Subquery) for name in node.tables}
 
 
 def uses_complex_types(expression: Expression) -> bool:
     """Whether a struct, array or map, or a field inside one, has a part in it."""
     return any(
-        len(each.path) > 1 or is_complex(each.type)
-        for each in walk(expression)
-        if isinstance(each, Column)
+        len(node.path) > 1 or is_complex(node.type)
+        for node in walk(expression)
+        if isinstance(node, Column)
     )
 
 
 def columns_of(expression: Expression) -> set[tuple[str, ...]]:
     """The paths of the columns it needs, whatever their relation."""
-    return {each.path for each in walk(expression) if isinstance(each, Column)}
+    return {node.path for node in walk(expression) if isinstance(node, Column)}
 
 
 def relations_of(expression: Expression) -> set[str]:
     """The sides its columns come from."""
-    found = {each.relation for each in walk(expression) if isinstance(each, Column)}
-    return found.union(*(each.sides for each in spark_expressions(expression)))
+    relations = {node.relation for node in walk(expression) if isinstance(node, Column)}
+    return relations.union(*(node.sides for node in spark_expressions(expression)))
 
 
 def replaced(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:

@@ -86,10 +86,10 @@ def common_type(types: Iterable[DataType]) -> DataType | None:
     """The type that values of all these types are compared in; None where there is none."""
     result: DataType = VOID
     for type_ in types:
-        found = _common(result, type_)
-        if found is None:
+        common = _common(result, type_)
+        if common is None:
             return None
-        result = found
+        result = common
     return result
 
 

@@ -94,18 +94,18 @@ def _write_next(tree: MetadataTree, base: TreeVersion | None, source: _Source, n
     number = base.number if base else 0
     first = _first(tree, source)
     continues = base is not None and _partitions(base.metadata) == _partitions(first)
-    known = TreeVersion(number, _evolved(base.metadata, source) if base and continues else first)
-    changes = _changes(tree, known.metadata, source)
-    table = tree.table(known)
+    version = TreeVersion(number, _evolved(base.metadata, source) if base and continues else first)
+    changes = _changes(tree, version.metadata, source)
+    table = tree.table(version)
     stamps = {VERSION_KEY: str(source.state.version), "delta-timestamp": str(now_ms)}
     with table.transaction() as transaction:
         transaction.set_properties({**_SETTINGS, **stamps})
         update = transaction.update_snapshot(snapshot_properties=stamps)
         if changes.removed:
-            gone = _data_files(tree, known.metadata, changes.removed)
+            gone = _data_files(tree, version.metadata, changes.removed)
             with update.overwrite() as producer:
-                for each in gone:
-                    producer.delete_data_file(each)
+                for file in gone:
+                    producer.delete_data_file(file)
                 for add in changes.added.values():
                     producer.append_data_file(data_file(add, source.shape))
         elif changes.added:
@@ -156,11 +156,11 @@ def _partitions(metadata: TableMetadata) -> list[tuple[int, str]]:
 def _evolved(base: TableMetadata, source: _Source) -> TableMetadata:
     """The metadata under the table's schema of now, without the snapshots that are no longer kept."""
     updates: list[TableUpdate] = []
-    wanted = iceberg_schema(source.schema)
-    known = [schema for schema in base.schemas if schema.as_struct() == wanted.as_struct()]
-    if known and known[-1].schema_id != base.current_schema_id:
-        updates.append(_current(known[-1].schema_id))
-    elif not known:
+    target = iceberg_schema(source.schema)
+    equal_schemas = [schema for schema in base.schemas if schema.as_struct() == target.as_struct()]
+    if equal_schemas and equal_schemas[-1].schema_id != base.current_schema_id:
+        updates.append(_current(equal_schemas[-1].schema_id))
+    elif not equal_schemas:
         number = max(schema.schema_id for schema in base.schemas) + 1
         new = iceberg_schema(source.schema, number)
         updates += [AddSchemaUpdate(schema=new), _current(-1)]
@@ -181,10 +181,10 @@ def _changes(tree: MetadataTree, base: TableMetadata, source: _Source) -> _Chang
     snapshot = base.current_snapshot()
     summary = snapshot.summary if snapshot else None
     before = int(summary["total-data-files"] or 0) if summary else 0
-    found = _from_commits(base, source) if snapshot else None
+    changes = _from_commits(base, source) if snapshot else None
     live = source.state.files.num_rows
-    if found is not None and before + len(found.added) - len(found.removed) == live:
-        return found
+    if changes is not None and before + len(changes.added) - len(changes.removed) == live:
+        return changes
     adds = {source.shape.uri(add.path): add for add in adds_of(source.state.files)}
     have = frozenset(by_path(tree.iter_data_files(base)))
     added = {place: add for place, add in adds.items() if place not in have}
@@ -216,7 +216,7 @@ def _from_commits(base: TableMetadata, source: _Source) -> _Changes | None:
 def _data_files(
     tree: MetadataTree, metadata: TableMetadata, places: frozenset[str]
 ) -> list[DataFile]:
-    return [each for each in tree.iter_data_files(metadata) if each.file_path in places]
+    return [file for file in tree.iter_data_files(metadata) if file.file_path in places]
 
 
 def _converted(metadata: TableMetadata) -> int:

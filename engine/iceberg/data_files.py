@@ -46,8 +46,8 @@ class FileShape:
         allowed_roots: Iterable[str] = (),
     ) -> "FileShape":
         """The shape of a table's files."""
-        found = (schema.get(name) for name in partition_columns)
-        partitions = tuple(each for each in found if each is not None)
+        columns = (schema.get(name) for name in partition_columns)
+        partitions = tuple(column for column in columns if column is not None)
         return cls(
             root, location_of(root), partitions, tuple(iter_leaves(schema)), tuple(allowed_roots)
         )
@@ -101,29 +101,31 @@ def data_file(add: AddFile, shape: FileShape) -> DataFile:
 
 def _stats(add: AddFile) -> dict[str, Any]:
     try:
-        found = _LOADS(add.stats or "{}")
+        stats = _LOADS(add.stats or "{}")
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return stats if isinstance(stats, dict) else {}
 
 
-def _partition(values: Mapping[str, str | None], each: StructField) -> Any:  # noqa: ANN401 - any value
+def _partition(values: Mapping[str, str | None], column: StructField) -> Any:  # noqa: ANN401 - any value
     """A partition value as manifests hold it: days, microseconds, plain values."""
-    return stored_partition_value(partition_text(values, physical_name(each, "name")), each.type)
+    return stored_partition_value(
+        partition_text(values, physical_name(column, "name")), column.type
+    )
 
 
 def _null_counts(stats: Mapping[str, Any], leaves: Iterable[Leaf]) -> dict[int, int]:
-    found = ((leaf.field_id, _at(stats.get("nullCount"), leaf.path)) for leaf in leaves)
-    return {number: count for number, count in found if type(count) is int}
+    counts = ((leaf.field_id, _at(stats.get("nullCount"), leaf.path)) for leaf in leaves)
+    return {number: count for number, count in counts if type(count) is int}
 
 
 def _bounds(stats: Mapping[str, Any], name: str, leaves: Iterable[Leaf]) -> dict[int, bytes]:
     """The bounds of one side; what cannot be carried over is left out, and prunes nothing."""
     is_upper = name == "maxValues"
-    found = (
+    bounds = (
         (leaf.field_id, _bound(_at(stats.get(name), leaf.path), leaf, is_upper)) for leaf in leaves
     )
-    return {number: bound for number, bound in found if bound is not None}
+    return {number: bound for number, bound in bounds if bound is not None}
 
 
 def _bound(value: Any, leaf: Leaf, is_upper: bool) -> bytes | None:  # noqa: ANN401 - JSON

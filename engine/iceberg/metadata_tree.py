@@ -56,8 +56,8 @@ class MetadataTree(NoopCatalog):
 
     def numbers(self) -> list[int]:
         """The versions that are there, in order."""
-        names = (each.name for each in self._store.list_from(DIRECTORY, "v"))
-        return sorted(int(found[1]) for name in names if (found := _NAME.match(name)))
+        names = (file.name for file in self._store.list_from(DIRECTORY, "v"))
+        return sorted(int(match[1]) for name in names if (match := _NAME.match(name)))
 
     def table(self, version: TreeVersion) -> Table:
         """A version as pyiceberg's table; what it commits becomes the next version."""
@@ -83,8 +83,8 @@ class MetadataTree(NoopCatalog):
             CommitFailedException: another writer took its number.
         """
         base = table.metadata_location
-        found = _NAME.search(base.rpartition("/")[2])
-        number = int(found[1]) + 1 if found else 1
+        match = _NAME.search(base.rpartition("/")[2])
+        number = int(match[1]) + 1 if match else 1
         metadata = update_table_metadata(table.metadata, updates, metadata_location=base or None)
         try:
             text = metadata.model_dump_json(exclude_none=True)
@@ -101,10 +101,10 @@ class MetadataTree(NoopCatalog):
     def clean(self, metadata: TableMetadata, before_ms: int) -> None:
         """Delete metadata that no snapshot of a version names any more, if it is older than a time."""
         kept = set(self._named(metadata)) | {_HINT}
-        for each in list(self._store.list_all(DIRECTORY)):
-            stale = each.modified_ms < before_ms and each.path not in kept
-            if stale and each.name.endswith((".avro", ".json")):
-                self._store.delete(each.path)
+        for file in list(self._store.list_all(DIRECTORY)):
+            stale = file.modified_ms < before_ms and file.path not in kept
+            if stale and file.name.endswith((".avro", ".json")):
+                self._store.delete(file.path)
 
     def _named(self, metadata: TableMetadata) -> Iterator[str]:
         yield _path(self.numbers()[-1])
@@ -113,7 +113,7 @@ class MetadataTree(NoopCatalog):
             yield snapshot.manifest_list.removeprefix(prefix)
             for manifest in snapshot.manifests(self.io):
                 yield manifest.manifest_path.removeprefix(prefix)
-        yield from (each.metadata_file.removeprefix(prefix) for each in metadata.metadata_log)
+        yield from (entry.metadata_file.removeprefix(prefix) for entry in metadata.metadata_log)
 
 
 def _path(number: int) -> str:

@@ -72,12 +72,12 @@ def iceberg_schema(schema: StructType, schema_id: int = 0) -> Schema:
     Raises:
         InvalidSchemaError: a column without an id, or of a type that Iceberg does not have.
     """
-    return Schema(*(_field(each) for each in schema), schema_id=schema_id)
+    return Schema(*(_field(column) for column in schema), schema_id=schema_id)
 
 
 def partition_spec(schema: StructType, partition_columns: Sequence[str]) -> PartitionSpec:
     """Partitions by the values of columns."""
-    found = [each for name in partition_columns if (each := schema.get(name)) is not None]
+    columns = [column for name in partition_columns if (column := schema.get(name)) is not None]
     fields = [
         PartitionField(
             source_id=_id_of(each),
@@ -85,40 +85,40 @@ def partition_spec(schema: StructType, partition_columns: Sequence[str]) -> Part
             transform=IdentityTransform(),
             name=each.name,
         )
-        for number, each in enumerate(found)
+        for number, each in enumerate(columns)
     ]
     return PartitionSpec(*fields, spec_id=0)
 
 
 def iter_leaves(schema: StructType, prefix: tuple[str, ...] = ()) -> Iterator[Leaf]:
     """The leaves that statistics may speak of, by their physical paths."""
-    for each in schema:
-        path = (*prefix, physical_name(each, _MODE))
-        if isinstance(each.type, StructType):
-            yield from iter_leaves(each.type, path)
-        elif not isinstance(each.type, ArrayType | MapType):
-            yield Leaf(path, _id_of(each), each.type, _plain_type(each.type))
+    for column in schema:
+        path = (*prefix, physical_name(column, _MODE))
+        if isinstance(column.type, StructType):
+            yield from iter_leaves(column.type, path)
+        elif not isinstance(column.type, ArrayType | MapType):
+            yield Leaf(path, _id_of(column), column.type, _plain_type(column.type))
 
 
-def _field(each: StructField) -> NestedField:
-    found = _type(each.type, nested_ids(each), physical_name(each, _MODE))
+def _field(column: StructField) -> NestedField:
+    field_type = _type(column.type, nested_ids(column), physical_name(column, _MODE))
     return NestedField(
-        field_id=_id_of(each),
-        name=each.name,
-        field_type=found,
-        required=not each.nullable,
-        doc=each.metadata.get("comment"),
+        field_id=_id_of(column),
+        name=column.name,
+        field_type=field_type,
+        required=not column.nullable,
+        doc=column.metadata.get("comment"),
     )
 
 
 def _plain_type(data_type: PrimitiveType | DecimalType) -> IcebergPrimitive:
     if isinstance(data_type, DecimalType):
         return IcebergDecimal(data_type.precision, data_type.scale)
-    found = _PRIMITIVES.get(data_type.name)
-    if found is None:
+    primitive = _PRIMITIVES.get(data_type.name)
+    if primitive is None:
         msg = f"Iceberg has no type {data_type.name}."
         raise InvalidSchemaError(msg, "Drop the column, or leave Iceberg out.")
-    return found
+    return primitive
 
 
 def _type(data_type: DataType, ids: Mapping[str, int], path: str) -> IcebergType:
@@ -143,18 +143,18 @@ def _type(data_type: DataType, ids: Mapping[str, int], path: str) -> IcebergType
             )
 
 
-def _id_of(each: StructField) -> int:
-    found = field_id(each)
-    if found is None:
-        raise _unnumbered(each.name)
-    return found
+def _id_of(column: StructField) -> int:
+    number = field_id(column)
+    if number is None:
+        raise _unnumbered(column.name)
+    return number
 
 
 def _below(ids: Mapping[str, int], path: str) -> int:
-    found = ids.get(path)
-    if found is None:
+    number = ids.get(path)
+    if number is None:
         raise _unnumbered(path)
-    return found
+    return number
 
 
 def _unnumbered(name: str) -> InvalidSchemaError:

@@ -51,10 +51,10 @@ def read_query_text(text: str) -> QuerySyntax:
     if len(cursor.tokens) > MAX_TOKENS:
         what = f"The query has {len(cursor.tokens)} parts: {MAX_TOKENS} is the limit."
         raise ExpressionError(what, "Prepare some of it in another table.")
-    found = read_query(cursor)
+    query = read_query(cursor)
     if not cursor.at_end:
         cursor.refuse("the query should have ended")
-    return found
+    return query
 
 
 def bind_query(text: str, tables: Tables, *, now_ms: int | None = None) -> Query:
@@ -73,59 +73,59 @@ class QueryBinder(Binder):
 
     def query(self, syntax: QuerySyntax, place: Place = NOWHERE) -> Query:
         """As `Binder.query`."""
-        known = dict(place.common)
-        for each in syntax.common:
-            known[each.name.lower()] = (each, Place(dict(known)))
-        found = self._body(syntax, replace(place, common=known))
+        common = dict(place.common)
+        for table in syntax.common:
+            common[table.name.lower()] = (table, Place(dict(common)))
+        bound = self._body(syntax, replace(place, common=common))
         if syntax.limit is None and not syntax.offset:
-            return found
-        return replace(found, plan=Limit(found.plan, syntax.limit, syntax.offset))
+            return bound
+        return replace(bound, plan=Limit(bound.plan, syntax.limit, syntax.offset))
 
     def _body(self, syntax: QuerySyntax, place: Place) -> Query:
         body = syntax.body
         if isinstance(body, SelectSyntax):
             return bind_select(self, body, syntax.order, place)
         if isinstance(body, SetSyntax):
-            found = self._set(body, place)
+            query = self._set(body, place)
         elif isinstance(body, ValuesSyntax):
-            found = self._values(body, place)
+            query = self._values(body, place)
         else:
-            found = self.query(body, place)
-        return self._sorted(found, syntax.order, place)
+            query = self.query(body, place)
+        return self._sorted(query, syntax.order, place)
 
-    def _sorted(self, found: Query, order: tuple[OrderSyntax, ...], place: Place) -> Query:
+    def _sorted(self, query: Query, order: tuple[OrderSyntax, ...], place: Place) -> Query:
         """ORDER BY over what comes out."""
         if not order:
-            return found
-        schema, trees = self.named(found, (), order[0].tokens[0].position)
+            return query
+        schema, trees = self.named(query, (), order[0].tokens[0].position)
         relation = Relation(schema, self.side())
         scope = QueryScope((relation,), place.outer)
         aliases = {name.lower(): tree for name, tree in zip(schema.names, trees, strict=True)}
         keys = []
-        for each in order:
-            number = _number(each, len(trees))
+        for key in order:
+            number = _number(key, len(trees))
             grammar = self.grammar(
-                each.tokens, scope, place, where="here", aliases=aliases, aliases_first=True
+                key.tokens, scope, place, where="here", aliases=aliases, aliases_first=True
             )
             tree = trees[number - 1] if number else grammar.whole()
-            keys.append(sort_key(tree, each))
-        return replace(found, plan=Sort(found.plan, tuple(keys)))
+            keys.append(sort_key(tree, key))
+        return replace(query, plan=Sort(query.plan, tuple(keys)))
 
     def _set(self, syntax: SetSyntax, place: Place) -> Query:
         left, right = (
-            self._body(QuerySyntax((), each, (), None, 0), place)
-            for each in (syntax.left, syntax.right)
+            self._body(QuerySyntax((), body, (), None, 0), place)
+            for body in (syntax.left, syntax.right)
         )
         if len(left.columns) != len(right.columns):
             what = f"{len(left.columns)} and {len(right.columns)} columns cannot be one."
             raise ExpressionError(what, "Select as many on both sides.", position=syntax.position)
         types = common_types(
-            [[column.type for _, column in each.columns] for each in (left, right)],
+            [[column.type for _, column in query.columns] for query in (left, right)],
             syntax.position,
         )
         side = self.side()
         uniques = [f"{side}.{number}" for number in range(len(types))]
-        sides = [_shaped(each, uniques, types) for each in (left, right)]
+        sides = [_shaped(query, uniques, types) for query in (left, right)]
         every = syntax.every or syntax.operator == "union"
         plan: Plan = SetOperation(syntax.operator, every, *sides)
         if not syntax.every and syntax.operator == "union":
@@ -136,13 +136,13 @@ class QueryBinder(Binder):
     def _values(self, syntax: ValuesSyntax, place: Place) -> Query:
         scope = QueryScope((), place.outer)
         rows = [
-            tuple(self.grammar(each, scope, place, where="in VALUES").whole() for each in row)
+            tuple(self.grammar(tokens, scope, place, where="in VALUES").whole() for tokens in row)
             for row in syntax.rows
         ]
         if len({len(row) for row in rows}) != 1:
             what = "The rows of VALUES have different numbers of values."
             raise ExpressionError(what, "Give each the same.", position=syntax.position)
-        types = common_types([[each.type for each in row] for row in rows], syntax.position)
+        types = common_types([[tree.type for tree in row] for row in rows], syntax.position)
         side = self.side()
         names = [f"col{number}" for number in range(1, len(types) + 1)]
         plan = Rows(tuple(f"{side}.{name}" for name in names), tuple(types), tuple(rows))

@@ -131,16 +131,16 @@ class Binder(ABC):
         return Scan(name, version, relation.side, schema), relation
 
     def named(
-        self, found: Query, columns: tuple[str, ...], position: int
+        self, query: Query, columns: tuple[str, ...], position: int
     ) -> tuple[StructType, tuple[Expression, ...]]:
         """What a query in FROM gives, as a schema and the plan's columns.
 
         Raises:
             ExpressionError: two columns of one name, or as many names as there are not columns.
         """
-        names = list(columns) or found.names
-        if len(names) != len(found.columns):
-            what = f"{len(names)} names are given to {len(found.columns)} columns."
+        names = list(columns) or query.names
+        if len(names) != len(query.columns):
+            what = f"{len(names)} names are given to {len(query.columns)} columns."
             raise ExpressionError(what, "Give each column one name.", position=position)
         seen: set[str] = set()
         for name in names:
@@ -148,7 +148,7 @@ class Binder(ABC):
                 what = f"A query in FROM has two columns called {name}."
                 raise ExpressionError(what, "Give one another name with AS.", position=position)
             seen.add(name.lower())
-        trees = tuple(column for _, column in found.columns)
+        trees = tuple(column for _, column in query.columns)
         fields = (StructField(n, c.type) for n, c in zip(names, trees, strict=True))
         return StructType(tuple(fields)), trees
 
@@ -196,12 +196,12 @@ def common_types(rows: list[list[DataType]], position: int) -> list[DataType]:
     Raises:
         ExpressionError: two do not go together.
     """
-    found = []
+    kinds = []
     for number, column in enumerate(zip(*rows, strict=True), 1):
         kind = common_type(column)
         if kind is None:
-            shown = ", ".join(dict.fromkeys(sql_name(each) for each in column))
+            shown = ", ".join(dict.fromkeys(sql_name(type_) for type_ in column))
             what = f"Column {number} has types that do not go together: {shown}."
             raise ExpressionError(what, "Cast one to the other's type.", position=position)
-        found.append(kind)
-    return found
+        kinds.append(kind)
+    return kinds

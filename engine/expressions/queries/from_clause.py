@@ -103,10 +103,10 @@ class FromReader(Cursor, ABC):
 
     def _joined(self) -> FromSyntax:
         left = self._table()
-        while (found := self._join_ahead()) is not None:
+        while (join := self._join_ahead()) is not None:
             position = self.position
             self.combine()
-            words, how = found
+            words, how = join
             self.index += len(words)
             right = self._table()
             using = self.names() if how != "cross" and self.take("USING") else ()
@@ -128,9 +128,9 @@ class FromReader(Cursor, ABC):
         position = self.position
         if self.peek() == "(" and self.peek(1) not in BEGINNINGS | {"("}:
             self.index += 1
-            found = self.source()
+            source = self.source()
             self.need(")")
-            return found
+            return source
         bracket = self.take("(")
         if bracket or self.peek() == "VALUES":
             return self._derived(position, bracket=bracket)
@@ -204,11 +204,11 @@ class FromReader(Cursor, ABC):
     def names(self) -> tuple[str, ...]:
         """Names in brackets."""
         self.need("(")
-        found = [self.alias_name()]
+        names = [self.alias_name()]
         while self.take(","):
-            found.append(self.alias_name())
+            names.append(self.alias_name())
         self.need(")")
-        return tuple(found)
+        return tuple(names)
 
     def expression_tokens(self) -> Tokens:
         """The tokens of one expression: up to a comma, a clause or a bracket that closes.

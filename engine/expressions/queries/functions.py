@@ -41,8 +41,8 @@ def _shifted(types: Sequence[DataType]) -> DataType | None:
 
 
 AGGREGATES: dict[str, Function] = {
-    each.name: each
-    for each in (
+    function.name: function
+    for function in (
         Function("count", ("any",), gives(LONG), repeats=True),
         Function("sum", ("number",), _sum),
         Function("avg", ("number",), _average),
@@ -60,8 +60,8 @@ AGGREGATES: dict[str, Function] = {
     )
 }
 WINDOW_FUNCTIONS: dict[str, Function] = {
-    each.name: each
-    for each in (
+    function.name: function
+    for function in (
         *(Function(name, (), gives(INTEGER)) for name in ("row_number", "rank", "dense_rank")),
         *(Function(name, (), gives(DOUBLE)) for name in ("percent_rank", "cume_dist")),
         Function("ntile", ("integer",), gives(INTEGER)),

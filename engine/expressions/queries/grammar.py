@@ -74,19 +74,19 @@ class QueryGrammar(Grammar):
         Raises:
             ExpressionError: something is left over.
         """
-        found = self.expression()
+        expression = self.expression()
         if not self.at_end:
             self.refuse()
-        return found
+        return expression
 
     def _column(self) -> Expression:
         token = self.token(0)
         if token is not None and self.peek(1) not in {".", "("}:
             name = (token.value if token.kind == "name" else token.text).lower()
-            known = self.aliases.get(name)
-            if known is not None and (self.aliases_first or not self.tables.has([name])):
+            tree = self.aliases.get(name)
+            if tree is not None and (self.aliases_first or not self.tables.has([name])):
                 self.index += 1
-                return known
+                return tree
         return super()._column()
 
     def _function(self, token: Token) -> Expression:
@@ -104,7 +104,7 @@ class QueryGrammar(Grammar):
         distinct = self.take("DISTINCT")
         arguments = self._all_rows(name) or tuple(self._list())
         condition = self._only_where()
-        if any(has_subquery(each) for each in (*arguments, *([condition] if condition else []))):
+        if any(has_subquery(tree) for tree in (*arguments, *([condition] if condition else []))):
             what = f"A subquery stands inside {name} at {token.position}."
             raise ExpressionError(what, "Use a subquery in FROM.", position=token.position)
         if self.take("OVER"):
@@ -131,12 +131,12 @@ class QueryGrammar(Grammar):
             return None
         self.need("(", "WHERE")
         calls, self.calls = self.calls, None
-        found = self.expression()
+        condition = self.expression()
         self.calls = calls
-        if found.type not in {BOOLEAN, VOID}:
+        if condition.type not in {BOOLEAN, VOID}:
             self.refuse("FILTER takes a condition")
         self.need(")")
-        return found
+        return condition
 
     def _window(
         self, function: Function, arguments: tuple[Expression, ...], token: Token
@@ -161,16 +161,16 @@ class QueryGrammar(Grammar):
         )
 
     def _several(self) -> tuple[Expression, ...]:
-        found = [self.expression()]
+        expressions = [self.expression()]
         while self.take(","):
-            found.append(self.expression())
-        return tuple(found)
+            expressions.append(self.expression())
+        return tuple(expressions)
 
     def _sorted(self) -> tuple[SortKey, ...]:
-        found = [self._sort_key()]
+        keys = [self._sort_key()]
         while self.take(","):
-            found.append(self._sort_key())
-        return tuple(found)
+            keys.append(self._sort_key())
+        return tuple(keys)
 
     def _sort_key(self) -> SortKey:
         value = self.expression()
@@ -202,8 +202,8 @@ def _check_call(function: Function, arguments: tuple[Expression, ...], token: To
         raise ExpressionError(what, "Check its arguments.", position=token.position)
     mismatch = function.mismatch([argument.type for argument in arguments])
     if mismatch:
-        found = sql_name(arguments[mismatch[0]].type)
-        what = f"{function.name} at {token.position} takes a {mismatch[1]}, not {found}."
+        type_name = sql_name(arguments[mismatch[0]].type)
+        what = f"{function.name} at {token.position} takes a {mismatch[1]}, not {type_name}."
         raise ExpressionError(what, "Cast it first.", position=token.position)
 
 

@@ -34,9 +34,9 @@ class Groups:
         Raises:
             ExpressionError: it names a column that is neither a key nor in an aggregate.
         """
-        known = self._keys.get(tree)
-        if known is not None:
-            return known
+        column = self._keys.get(tree)
+        if column is not None:
+            return column
         match tree:
             case Column():
                 return self._column(tree, position)
@@ -66,12 +66,12 @@ class Groups:
 
     def _window(self, call: WindowCall, position: int) -> WindowCall:
         order = tuple(
-            SortKey(self.over(each.value, position), each.descending, each.nulls_first)
-            for each in call.order
+            SortKey(self.over(key.value, position), key.descending, key.nulls_first)
+            for key in call.order
         )
         return replace(
             call,
             arguments=tuple(self.over(argument, position) for argument in call.arguments),
-            partition=tuple(self.over(each, position) for each in call.partition),
+            partition=tuple(self.over(tree, position) for tree in call.partition),
             order=order,
         )

@@ -121,8 +121,8 @@ def _kept(how: str, one: Expression, other: Expression) -> Expression:
 
 
 def _check_names(left: Sequence[Relation], right: Sequence[Relation], position: int) -> None:
-    mine = {name.lower() for each in left for name in each.names if name}
-    for name in (name for each in right for name in each.names):
+    mine = {name.lower() for relation in left for name in relation.names if name}
+    for name in (name for relation in right for name in relation.names):
         if name.lower() in mine:
             what = f"Two tables are called {name}."
             raise ExpressionError(what, "Give one another name with AS.", position=position)

@@ -220,19 +220,19 @@ def expressions_of(plan: Plan) -> tuple[Expression, ...]:  # noqa: PLR0911 - one
     """The expressions of a step itself."""
     match plan:
         case Rows(rows=rows):
-            return tuple(each for row in rows for each in row)
+            return tuple(tree for row in rows for tree in row)
         case Filter(condition=condition):
             return (condition,)
         case Project(items=items):
-            return tuple(each for _, each in items)
+            return tuple(tree for _, tree in items)
         case Join(on=on):
             return () if on is None else (on,)
         case Aggregate(keys=keys, calls=calls):
-            return (*(each for _, each in keys), *_of_aggregates(calls))
+            return (*(tree for _, tree in keys), *_of_aggregates(calls))
         case Windows(calls=calls):
-            return tuple(each for _, call in calls for each in _of_window(call))
+            return tuple(tree for _, call in calls for tree in _of_window(call))
         case Sort(keys=order):
-            return tuple(each.value for each in order)
+            return tuple(key.value for key in order)
         case _:
             return ()
 
@@ -243,4 +243,4 @@ def _of_aggregates(calls: tuple[tuple[str, AggregateCall], ...]) -> tuple[Expres
 
 
 def _of_window(call: WindowCall) -> tuple[Expression, ...]:
-    return (*call.arguments, *call.partition, *(each.value for each in call.order))
+    return (*call.arguments, *call.partition, *(key.value for key in call.order))

@@ -33,17 +33,17 @@ def conditions_of_scans(plan: Plan) -> dict[str, Expression]:
 
     The conditions are over the table's own columns.
     """
-    found: dict[str, Expression] = {}
-    _sink(plan, (), found)
-    return found
+    conditions: dict[str, Expression] = {}
+    _sink(plan, (), conditions)
+    return conditions
 
 
-def _sink(plan: Plan, parts: Sequence[Expression], found: dict[str, Expression]) -> None:
+def _sink(plan: Plan, parts: Sequence[Expression], conditions: dict[str, Expression]) -> None:
     match plan:
         case Scan(side=side):
             own = [_unplanned(part, side) for part in parts]
             if own:
-                found[side] = conjunction(own)
+                conditions[side] = conjunction(own)
         case Filter(below, condition):
             names = columns_of_plan(below)  # others are of the query around
             fresh = [
@@ -51,29 +51,31 @@ def _sink(plan: Plan, parts: Sequence[Expression], found: dict[str, Expression])
                 for part in split_conjuncts(condition)
                 if _sinks(part) and _has_only(part, names)
             ]
-            _sink(below, [*parts, *fresh], found)
+            _sink(below, [*parts, *fresh], conditions)
         case Sort(below):
-            _sink(below, parts, found)
+            _sink(below, parts, conditions)
         case Project(below, items):
             plain = {name: tree for name, tree in items if isinstance(tree, Column)}
-            known = [part for part in parts if all(c.path[0] in plain for c in _columns(part))]
-            _sink(below, [_replaced(each, plain) for each in known], found)
+            pushable = [part for part in parts if all(c.path[0] in plain for c in _columns(part))]
+            _sink(below, [_replaced(each, plain) for each in pushable], conditions)
         case Join():
-            _sink_into_join(plan, parts, found)
+            _sink_into_join(plan, parts, conditions)
         case _:
             for input_ in inputs(plan):
-                _sink(input_, (), found)
+                _sink(input_, (), conditions)
 
 
-def _sink_into_join(plan: Join, parts: Sequence[Expression], found: dict[str, Expression]) -> None:
+def _sink_into_join(
+    plan: Join, parts: Sequence[Expression], conditions: dict[str, Expression]
+) -> None:
     on = [] if plan.on is None else [part for part in split_conjuncts(plan.on) if _sinks(part)]
     left, right = columns_of_plan(plan.left), columns_of_plan(plan.right)
     on_left = on if plan.how in {"inner", "right", "left_semi"} else []
     on_right = on if plan.how in {"inner", "left", "left_semi", "left_anti"} else []
     mine = [*(parts if plan.how in _LEFT else ()), *on_left]
     theirs = [*(parts if plan.how in _RIGHT else ()), *on_right]
-    _sink(plan.left, [each for each in mine if _is_over(each, left)], found)
-    _sink(plan.right, [each for each in theirs if _is_over(each, right)], found)
+    _sink(plan.left, [part for part in mine if _is_over(part, left)], conditions)
+    _sink(plan.right, [part for part in theirs if _is_over(part, right)], conditions)
 
 
 def _sinks(part: Expression) -> bool:
@@ -81,7 +83,7 @@ def _sinks(part: Expression) -> bool:
 
 
 def _columns(tree: Expression) -> list[Column]:
-    return [each for each in walk(tree) if isinstance(each, Column)]
+    return [node for node in walk(tree) if isinstance(node, Column)]
 
 
 def _is_over(part: Expression, names: frozenset[str]) -> bool:

@@ -37,9 +37,9 @@ def read_query(cursor: Cursor, depth: int = 0) -> QuerySyntax:
     """
     reader = QueryReader(cursor.tokens, cursor.text)
     reader.error, reader.index, reader.depth = cursor.error, cursor.index, depth
-    found = reader.query()
+    query = reader.query()
     cursor.index = reader.index
-    return found
+    return query
 
 
 def take_expression_part(cursor: Cursor, start: int) -> str:
@@ -94,15 +94,15 @@ class QueryReader(FromReader):
     def _common(self) -> tuple[CommonTable, ...]:
         if self.peek() == "RECURSIVE":
             self.refuse("a query cannot read itself")
-        found = []
+        tables = []
         while True:
             name = self.alias_name()
             columns = self.names() if self.peek() == "(" else ()
             self.need("AS", "(")
-            found.append(CommonTable(name, columns, self.query()))
+            tables.append(CommonTable(name, columns, self.query()))
             self.need(")")
             if not self.take(","):
-                return tuple(found)
+                return tuple(tables)
 
     def _union(self) -> BodySyntax:
         left = self._intersection()
@@ -130,9 +130,9 @@ class QueryReader(FromReader):
     def _term(self) -> BodySyntax:
         position = self.position
         if self.take("("):
-            found = self.query()
+            query = self.query()
             self.need(")")
-            return found
+            return query
         if self.take("VALUES"):
             return self._values(position)
         self.need("SELECT")
@@ -170,10 +170,10 @@ class QueryReader(FromReader):
         )
 
     def _list(self) -> tuple[Tokens, ...]:
-        found = [self.expression_tokens()]
+        expressions = [self.expression_tokens()]
         while self.take(","):
-            found.append(self.expression_tokens())
-        return tuple(found)
+            expressions.append(self.expression_tokens())
+        return tuple(expressions)
 
     def _item(self) -> ItemSyntax:
         start = self.index
@@ -203,7 +203,7 @@ class QueryReader(FromReader):
         return ()
 
     def _order(self) -> tuple[OrderSyntax, ...]:
-        return tuple(order_key(each) for each in self._list())
+        return tuple(order_key(key) for key in self._list())
 
     def _count(self) -> int:
         token = self.token()

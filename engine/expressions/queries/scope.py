@@ -20,11 +20,11 @@ class QueryScope(Scope):
 
     def resolve(self, path: Sequence[str], position: int | None = None) -> Column:
         """As `Scope.resolve`; what is not here is looked for in the query around, and no further."""
-        found = self._preferred(self.own(path))
-        if len(found) == 1:
-            return planned(found[0])
-        if found:
-            tables = ", ".join(self._shown(each) for each in found)
+        columns = self._preferred(self.own(path))
+        if len(columns) == 1:
+            return planned(columns[0])
+        if columns:
+            tables = ", ".join(self._shown(column) for column in columns)
             what = f"The column {'.'.join(path)} is ambiguous: {tables} have it."
             raise ExpressionError(what, "Put the name of its table before it.", position=position)
         around = self.outer
@@ -48,11 +48,11 @@ class QueryScope(Scope):
             for n in merged_relation.schema.names
         }
         own = [relation for relation in self.relations if self._is_called(relation, qualifier)]
-        for each in [*self._merged_relations(), *own] if not qualifier else own:
-            for field in each.schema:
-                is_hidden = not qualifier and each.side not in self.merged
+        for source in [*self._merged_relations(), *own] if not qualifier else own:
+            for field in source.schema:
+                is_hidden = not qualifier and source.side not in self.merged
                 if not (is_hidden and field.name.lower() in hidden):
-                    yield field.name, planned(Column((field.name,), field.type, each.side))
+                    yield field.name, planned(Column((field.name,), field.type, source.side))
 
     def _is_called(self, relation: Relation, qualifier: str) -> bool:
         if relation.side in self.merged:
@@ -61,21 +61,23 @@ class QueryScope(Scope):
 
     def _merged_relations(self) -> list[Relation]:
         """Later joins first: their column stands for those of earlier ones."""
-        found: list[Relation] = []
+        relations: list[Relation] = []
         seen: set[str] = set()
         for relation in reversed(self.relations):
             fresh = [f for f in relation.schema if f.name.lower() not in seen]
             if relation.side in self.merged and fresh:
                 seen |= {f.name.lower() for f in fresh}
-                found.append(Relation(StructType(tuple(fresh)), relation.side, relation.names))
-        return found[::-1]
+                relations.append(Relation(StructType(tuple(fresh)), relation.side, relation.names))
+        return relations[::-1]
 
-    def _preferred(self, found: list[Column]) -> list[Column]:
-        merged = [each for each in found if each.relation in self.merged]
-        return merged[-1:] or found
+    def _preferred(self, columns: list[Column]) -> list[Column]:
+        merged = [column for column in columns if column.relation in self.merged]
+        return merged[-1:] or columns
 
     def _shown(self, column: Column) -> str:
-        relation = next(each for each in self.relations if each.side == column.relation)
+        relation = next(
+            candidate for candidate in self.relations if candidate.side == column.relation
+        )
         return next((name for name in relation.names if name), "a subquery")
 
 

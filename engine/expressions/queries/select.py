@@ -54,12 +54,12 @@ class _Select:
         if self.select.where:
             where = self.binder.condition(self.select.where, self.scope, self.place, "in WHERE")
             self.plan = Filter(self.plan, where)
-        self.items = [each for item in self.select.items for each in self._item(item)]
+        self.items = [column for item in self.select.items for column in self._item(item)]
         keys = self._keys()
         aliases = {name.lower(): tree for name, tree in self.items}
         having = self._late(self.select.having, aliases)
         qualify = self._late(self.select.qualify, aliases)
-        sort = [self._sort_key(each, aliases) for each in order]
+        sort = [self._sort_key(key, aliases) for key in order]
         if keys or self.calls.aggregates or self.select.having:
             groups = Groups(self.binder.side(), keys, self.calls)
             having, qualify, sort = self._grouped(groups, having, qualify, sort)
@@ -87,8 +87,8 @@ class _Select:
         return [(name, tree)]
 
     def _star(self, item: ItemSyntax) -> list[Item]:
-        found: list[Item] = list(self.scope.columns(item.qualifier))
-        if not found:
+        columns: list[Item] = list(self.scope.columns(item.qualifier))
+        if not columns:
             what = (
                 f"There is no table {item.qualifier} in FROM."
                 if item.qualifier
@@ -97,33 +97,33 @@ class _Select:
             position = self.select.position
             raise ExpressionError(what, "Name the columns.", position=position)
         left_out = {name.lower() for name in item.left_out}
-        unknown = left_out - {name.lower() for name, _ in found}
+        unknown = left_out - {name.lower() for name, _ in columns}
         if unknown:
             what = f"EXCEPT names {sorted(unknown)[0]}, which is not a column."
             raise ExpressionError(what, "Leave it out.", position=self.select.position)
-        return [each for each in found if each[0].lower() not in left_out]
+        return [column for column in columns if column[0].lower() not in left_out]
 
     def _keys(self) -> list[Expression]:
         """What GROUP BY groups by: columns, expressions, numbers and names of items, or ALL."""
         written = self.select.group_by
-        if len(written) == 1 and [each.value for each in written[0]] == ["ALL"]:
+        if len(written) == 1 and [token.value for token in written[0]] == ["ALL"]:
             names = frozenset(self.calls.aggregates.values())
             return [tree for _, tree in self.items if not _uses(tree, names)]
         aliases = {name.lower(): tree for name, tree in self.items}
         return [self._key(tokens, aliases) for tokens in written]
 
     def _key(self, tokens: Tokens, aliases: Mapping[str, Expression]) -> Expression:
-        found = (
+        tree = (
             self._numbered(tokens)
             or self.binder.grammar(
                 tokens, self.scope, self.place, where="in GROUP BY", aliases=aliases
             ).whole()
         )
         called = {*self.calls.aggregates.values(), *self.calls.windows.values()}
-        if _uses(found, frozenset(called)):
+        if _uses(tree, frozenset(called)):
             what = "GROUP BY cannot group by an aggregate."
             raise ExpressionError(what, "Use a subquery in FROM.", position=tokens[0].position)
-        return found
+        return tree
 
     def _numbered(self, tokens: Tokens) -> Expression | None:
         """The item that a number in GROUP BY or ORDER BY means."""
@@ -145,7 +145,7 @@ class _Select:
         return boolean(grammar.whole(), tokens)
 
     def _sort_key(self, order: OrderSyntax, aliases: Mapping[str, Expression]) -> SortKey:
-        found = (
+        tree = (
             self._numbered(order.tokens)
             or self.binder.grammar(
                 order.tokens,
@@ -156,7 +156,7 @@ class _Select:
                 aliases_first=True,
             ).whole()
         )
-        return sort_key(found, order)
+        return sort_key(tree, order)
 
     def _grouped(
         self,
@@ -170,13 +170,16 @@ class _Select:
         self.items = [(name, groups.over(tree, position)) for name, tree in self.items]
         self.plan = Aggregate(self.plan, groups.named_keys(), groups.named_calls())
         groups.regroup_windows(self.calls, position)
-        late = [None if each is None else groups.over(each, position) for each in (having, qualify)]
+        late = [
+            None if clause is None else groups.over(clause, position)
+            for clause in (having, qualify)
+        ]
         if late[0] is not None and _uses(late[0], frozenset(self.calls.windows.values())):
             what = "HAVING cannot use a window function."
             raise ExpressionError(what, "Use QUALIFY.", position=position)
         keys = [
-            SortKey(groups.over(each.value, position), each.descending, each.nulls_first)
-            for each in sort
+            SortKey(groups.over(key.value, position), key.descending, key.nulls_first)
+            for key in sort
         ]
         return late[0], late[1], keys
 
@@ -186,15 +189,15 @@ class _Select:
         outputs = [
             (f"{side}.{number}", name, tree) for number, (name, tree) in enumerate(self.items)
         ]
-        known = {tree: Column((unique,), tree.type) for unique, _, tree in outputs}
+        outputs_of = {tree: Column((unique,), tree.type) for unique, _, tree in outputs}
         hidden: list[Item] = []
         keys = []
-        for each in sort:
-            if each.value not in known:
+        for key in sort:
+            if key.value not in outputs_of:
                 unique = f"{side}.o{len(hidden)}"
-                hidden.append((unique, each.value))
-                known[each.value] = Column((unique,), each.value.type)
-            keys.append(SortKey(known[each.value], each.descending, each.nulls_first))
+                hidden.append((unique, key.value))
+                outputs_of[key.value] = Column((unique,), key.value.type)
+            keys.append(SortKey(outputs_of[key.value], key.descending, key.nulls_first))
         if self.select.distinct and hidden:
             what = "ORDER BY of a SELECT DISTINCT takes its columns alone."
             raise ExpressionError(what, "Select the column too.", position=self.select.position)
@@ -213,4 +216,4 @@ def sort_key(tree: Expression, order: OrderSyntax) -> SortKey:
 
 
 def _uses(tree: Expression, names: frozenset[str]) -> bool:
-    return any(isinstance(each, Column) and each.path[0] in names for each in walk(tree))
+    return any(isinstance(node, Column) and node.path[0] in names for node in walk(tree))

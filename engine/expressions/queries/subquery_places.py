@@ -69,7 +69,7 @@ def refuse_names_around(query: Query, position: int) -> None:
             remedy = "Compare it in WHERE, or use a join."
             raise ExpressionError(what, remedy, position=position)
         clause = _whole_clause(step)
-        if clause and any(_names_around(each) for each in steps(step)):
+        if clause and any(_names_around(node) for node in steps(step)):
             what = f"The subquery at {position} has {clause} over a column of the query around."
             remedy = f"Leave {clause} out, or join a query in FROM that has it."
             raise ExpressionError(what, remedy, position=position)
@@ -89,10 +89,10 @@ def _whole_clause(step: Plan) -> str:
 
 
 def _names_around(step: Plan) -> bool:
-    known = frozenset[str]().union(*(columns_of_plan(input_) for input_ in inputs(step)))
+    inner = frozenset[str]().union(*(columns_of_plan(input_) for input_ in inputs(step)))
     return any(
         isinstance(outside_query, Column)
-        and (outside_query.relation or outside_query.path[0] not in known)
+        and (outside_query.relation or outside_query.path[0] not in inner)
         for tree in expressions_of(step)
         for outside_query in _outside_queries(tree)
     )

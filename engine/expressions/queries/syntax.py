@@ -150,8 +150,8 @@ def selects_of(body: BodySyntax) -> Iterator[SelectSyntax]:
             yield from selects_of(body.left)
             yield from selects_of(body.right)
         case QuerySyntax():
-            for each in body.common:
-                yield from selects_of(each.query)
+            for table in body.common:
+                yield from selects_of(table.query)
             yield from selects_of(body.body)
         case ValuesSyntax():
             return

@@ -44,9 +44,9 @@ def tables_in_condition(text: str) -> tuple[str, ...]:
 
 
 def _of_query(query: QuerySyntax, around: _Around) -> Iterator[str]:
-    for each in query.common:
-        yield from _of_query(each.query, around)
-        around = replace(around, known=around.known | {each.name.lower()})
+    for table in query.common:
+        yield from _of_query(table.query, around)
+        around = replace(around, known=around.known | {table.name.lower()})
     yield from _of_body(query.body, around)
     for key in query.order:
         yield from _of_tokens(key.tokens, around)
@@ -60,7 +60,7 @@ def _of_body(body: BodySyntax, around: _Around) -> Iterator[str]:
             yield from _of_body(body.left, around)
             yield from _of_body(body.right, around)
         case ValuesSyntax():
-            for tokens in (each for row in body.rows for each in row):
+            for tokens in (cell for row in body.rows for cell in row):
                 yield from _of_tokens(tokens, around)
         case QuerySyntax():
             yield from _of_query(body, around)
