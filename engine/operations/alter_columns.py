@@ -44,14 +44,14 @@ def add_columns(command: AddColumns, execution: Execution) -> OperationResult:
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
-    for each in command.columns:
-        if not each.nullable or GENERATED in each.metadata or DEFAULT in each.metadata:
-            msg = f"{each.name} must be null in the rows that are there: it can have no rule yet."
+    for field in command.columns:
+        if not field.nullable or GENERATED in field.metadata or DEFAULT in field.metadata:
+            msg = f"{field.name} must be null in the rows that are there: it can have no rule yet."
             raise InvalidSchemaError(msg, "Add it plain, then change it.", field="columns")
     parent = column_path(command.parent) if command.parent else ()
     change = inserted(command.columns.fields, first=command.first, after=command.after)
     schema = edit(snapshot.schema, parent, change)
-    listed = [{"column": _shown(each), "position": command.after} for each in command.columns]
+    listed = [{"column": _shown(field), "position": command.after} for field in command.columns]
     return _commit(execution, txn, schema, "ADD COLUMNS", {"columns": listed})
 
 
@@ -80,8 +80,8 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
 
 def _same_clustering(snapshot: Snapshot) -> DomainMetadata:
     """The clustering as it is, stated again: whoever clusters by a column that goes is met by it."""
-    known = snapshot.domains.get(CLUSTERING_DOMAIN)
-    return known or clustering_domain(snapshot.schema, (), snapshot.mapping_mode)
+    domain = snapshot.domains.get(CLUSTERING_DOMAIN)
+    return domain or clustering_domain(snapshot.schema, (), snapshot.mapping_mode)
 
 
 def rename_column(command: RenameColumn, execution: Execution) -> OperationResult:
@@ -98,8 +98,8 @@ def rename_column(command: RenameColumn, execution: Execution) -> OperationResul
     path = column_path(command.column)
     _check_rules(snapshot, path)
 
-    def rename(each: StructField) -> StructField:
-        return replace(each, name=command.new_name)
+    def rename(field: StructField) -> StructField:
+        return replace(field, name=command.new_name)
 
     schema = edit(snapshot.schema, path[:-1], changed(path[-1], rename))
     new_path = ".".join((*path[:-1], command.new_name))
@@ -124,7 +124,7 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     if command.first or command.after:
         change = moved(path[-1], first=command.first, after=command.after)
     else:
-        change = changed(path[-1], lambda each: _altered(command, snapshot, each))
+        change = changed(path[-1], lambda field: _altered(command, snapshot, field))
     schema = edit(snapshot.schema, path[:-1], change)
     if command.nullable is False and not execution.options.dry_run:
         _check_no_nulls(execution, txn, snapshot, path)
@@ -132,41 +132,41 @@ def change_column(command: ChangeColumn, execution: Execution) -> OperationResul
     return _commit(execution, txn, schema, "CHANGE COLUMN", parameters)
 
 
-def check_default_type(each: StructField) -> None:
+def check_default_type(field: StructField) -> None:
     """Refuse a default that the column cannot store.
 
     Raises:
         InvalidSchemaError: it is of another type, or reads a table.
         ExpressionError: it does not parse, or names a column.
     """
-    text = str(each.metadata.get(DEFAULT, "NULL"))
-    if not is_assignable(check_default(each, text).type, each.type):
-        msg = f"The default {text} is no value for {each.name}."
+    text = str(field.metadata.get(DEFAULT, "NULL"))
+    if not is_assignable(check_default(field, text).type, field.type):
+        msg = f"The default {text} is no value for {field.name}."
         raise InvalidSchemaError(msg, "Cast it.", field="new_default")
 
 
-def _altered(command: ChangeColumn, snapshot: Snapshot, each: StructField) -> StructField:
-    metadata = dict(each.metadata)
-    wanted = command.wanted_type()
-    if {IDENTITY, GENERATED} & metadata.keys() and (wanted is not None or command.new_default):
-        msg = f"The table gives {each.name} its values: it keeps its type, and takes no default."
+def _altered(command: ChangeColumn, snapshot: Snapshot, field: StructField) -> StructField:
+    metadata = dict(field.metadata)
+    new_type = command.wanted_type()
+    if {IDENTITY, GENERATED} & metadata.keys() and (new_type is not None or command.new_default):
+        msg = f"The table gives {field.name} its values: it keeps its type, and takes no default."
         raise InvalidSchemaError(msg, "Add another column.", field="column")
-    if wanted is not None:
+    if new_type is not None:
         if not snapshot.properties.enable_type_widening:
-            msg = f"The type of {each.name} cannot change: type widening is not enabled."
+            msg = f"The type of {field.name} cannot change: type widening is not enabled."
             remedy = "Set delta.enableTypeWidening to true first."
             raise InvalidSchemaError(msg, remedy, field="new_type")
-        return widened(each, wanted)
+        return widened(field, new_type)
     if command.nullable is not None:
-        return replace(each, nullable=command.nullable)
+        return replace(field, nullable=command.nullable)
     if command.comment is not None:
         metadata["comment"] = command.comment
     elif command.new_default:
         metadata[DEFAULT] = command.new_default
-        check_default_type(replace(each, metadata=metadata))
+        check_default_type(replace(field, metadata=metadata))
     else:
         metadata.pop(DEFAULT, None)
-    return replace(each, metadata=metadata)
+    return replace(field, metadata=metadata)
 
 
 def _commit(
@@ -197,15 +197,15 @@ def _commit(
 
 def _with_moved(configuration: Mapping[str, str], moved: Mapping[str, str]) -> dict[str, str]:
     """The configuration, naming columns as they are called now where it lists them for statistics."""
-    found = dict(configuration)
-    if STATS_COLUMNS not in found:
-        return found
-    left = dict.fromkeys(_moved(split_column_list(found[STATS_COLUMNS]), moved))
+    updated = dict(configuration)
+    if STATS_COLUMNS not in updated:
+        return updated
+    left = dict.fromkeys(_moved(split_column_list(updated[STATS_COLUMNS]), moved))
     if left:
-        found[STATS_COLUMNS] = ",".join(map(column_list_entry, left))
+        updated[STATS_COLUMNS] = ",".join(map(column_list_entry, left))
     else:
-        del found[STATS_COLUMNS]
-    return found
+        del updated[STATS_COLUMNS]
+    return updated
 
 
 def _moved(names: Sequence[str], moved: Mapping[str, str]) -> list[str]:
@@ -250,7 +250,8 @@ def _check_rules(snapshot: Snapshot, path: tuple[str, ...]) -> None:
     for name, text in rules.items():
         try:
             named = {
-                each[0].lower() for each in columns_of(parse_expression(text, snapshot.schema))
+                read_path[0].lower()
+                for read_path in columns_of(parse_expression(text, snapshot.schema))
             }
         except ExpressionError:
             named = {path[0].lower()}
@@ -270,8 +271,8 @@ def _check_no_nulls(
         value = column(path[0])
         for name in path[1:]:
             value = value.getField(name)
-        found = rows.filter(value.isNull()).limit(1).count()
-    if found:
+        null_rows = rows.filter(value.isNull()).limit(1).count()
+    if null_rows:
         msg = f"{'.'.join(path)} is null in a row of {snapshot.table_uri}."
         raise InvariantViolationError(msg, "Correct the row first.")
 
@@ -279,12 +280,12 @@ def _check_no_nulls(
 def _has(schema: StructType, path: tuple[str, ...]) -> bool:
     inside: Any = schema
     for name in path:
-        each = inside.get(name) if isinstance(inside, StructType) else None
-        if each is None:
+        field = inside.get(name) if isinstance(inside, StructType) else None
+        if field is None:
             return False
-        inside = each.type
+        inside = field.type
     return True
 
 
-def _shown(each: StructField) -> dict[str, Any]:
-    return {"name": each.name, "type": type_to_json(each.type), "nullable": each.nullable}
+def _shown(field: StructField) -> dict[str, Any]:
+    return {"name": field.name, "type": type_to_json(field.type), "nullable": field.nullable}

@@ -36,8 +36,8 @@ def add_constraint(command: AddConstraint, execution: Execution) -> OperationRes
     if files:
         with execution.spark_stage("check rows"):
             rows = scan(execution.spark, execution.files_of(snapshot), ScanRequest(files))
-            found = rows.filter(~is_true(condition)).limit(1).count()
-        if found:
+            violations = rows.filter(~is_true(condition)).limit(1).count()
+        if violations:
             msg = f"{to_sql(condition)} is false or null for a row of {snapshot.table_uri}."
             raise InvariantViolationError(msg, "Correct the row, or say that null may be.")
     configuration = {**snapshot.metadata.configuration, key: to_sql(condition)}
@@ -55,9 +55,9 @@ def drop_constraint(command: DropConstraint, execution: Execution) -> OperationR
     """
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
-    wanted = f"{CONSTRAINT_PREFIX}{command.name}".lower()
+    key_lower = f"{CONSTRAINT_PREFIX}{command.name}".lower()
     before = snapshot.metadata.configuration
-    kept = {key: text for key, text in before.items() if key.lower() != wanted}
+    kept = {key: text for key, text in before.items() if key.lower() != key_lower}
     if len(kept) == len(before):
         if command.if_exists:
             return OperationResult(message="There is no such constraint: nothing was done.")

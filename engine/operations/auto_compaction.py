@@ -71,18 +71,18 @@ def follow_up(
 
     Nothing that goes wrong here is raised: the write has been committed.
     """
-    wanted: Optimize | None = None
+    compaction: Optimize | None = None
     try:
         if isinstance(command, _WRITES) and result.versions and execution.session is not None:
             settings = settings_of(execution.session)
-            wanted = wanted_after(command, execution, result.versions, settings)
-        if wanted is None:
+            compaction = wanted_after(command, execution, result.versions, settings)
+        if compaction is None:
             return result
-        done = runner(wanted)
+        done = runner(compaction)
     except Exception as error:  # noqa: BLE001 - the write stands, and says what came after it
         code = error.code if isinstance(error, EngineError) else "LAKE_INTERNAL"
-        return result.followed_by(FollowUp(wanted, None, code, str(error)))
-    return result.followed_by(FollowUp(wanted, done))
+        return result.followed_by(FollowUp(compaction, None, code, str(error)))
+    return result.followed_by(FollowUp(compaction, done))
 
 
 def wanted_after(
@@ -97,8 +97,8 @@ def wanted_after(
     if sum(counts.values()) < terms.min_files:
         return None
     written = _written_to(execution, versions)
-    chosen = [each for each, count in counts.most_common() if count >= terms.min_files]
-    chosen = [each for each in chosen if each in written][:MAX_PARTITIONS]
+    chosen = [partition for partition, count in counts.most_common() if count >= terms.min_files]
+    chosen = [partition for partition in chosen if partition in written][:MAX_PARTITIONS]
     if not chosen:
         return None
     return Optimize(
@@ -120,8 +120,8 @@ def settings_of(session: SparkSession | None) -> Settings:
     """What is set of them."""
     if session is None:
         return {}
-    found = {name: session.conf.get(f"{_SETTINGS}{name}", None) for name in _NAMES}
-    return {name: value for name, value in found.items() if value is not None}
+    settings = {name: session.conf.get(f"{_SETTINGS}{name}", None) for name in _NAMES}
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _is_on(command: Command, settings: Settings, snapshot: Snapshot) -> bool:
@@ -142,21 +142,23 @@ def _number(settings: Settings, name: str, otherwise: int) -> int:
 def _small_files(snapshot: Snapshot, small_bytes: int) -> Counter[Partition]:
     files = snapshot.state.files
     small = files.filter(pc.less(files.column("size"), small_bytes))
-    return Counter(_partition(dict(each or ())) for each in small["partition_values"].to_pylist())
+    return Counter(
+        _partition(dict(values or ())) for values in small["partition_values"].to_pylist()
+    )
 
 
 def _written_to(execution: Execution, versions: Iterable[int]) -> set[Partition]:
     """The partitions that commits added files to; a new vector for an old file adds none."""
-    found: set[Partition] = set()
+    partitions: set[Partition] = set()
     for version in versions:
         actions = read_commit(execution.table.store, version).actions
         old = {action.path for action in actions if isinstance(action, RemoveFile)}
-        found.update(
+        partitions.update(
             _partition(action.partition_values)
             for action in actions
             if isinstance(action, AddFile) and action.path not in old
         )
-    return found
+    return partitions
 
 
 def _partition(values: Mapping[str, str | None]) -> Partition:

@@ -159,13 +159,13 @@ def _needed(
     files: Sequence[CopiedFile], added: Sequence[AddFile], current: Snapshot | None
 ) -> list[FileCopy]:
     """What must be copied for the files that come, each once; what the table names is there."""
-    known: set[str] = set()
+    present: set[str] = set()
     if current is not None:
         root = current.table_uri
-        known.update(path for add in current.add_files() for path in paths_of(root, add))
+        present.update(path for add in current.add_files() for path in paths_of(root, add))
     coming = {add.key for add in added}
-    wanted = {copy.path: copy for file in files if file.add.key in coming for copy in file.copies}
-    return [copy for path, copy in wanted.items() if path not in known]
+    copies = {copy.path: copy for file in files if file.add.key in coming for copy in file.copies}
+    return [copy for path, copy in copies.items() if path not in present]
 
 
 def _new(source: Snapshot, adds: Sequence[AddFile], now_ms: int) -> _Change:
@@ -202,16 +202,16 @@ def _replacing(source: Snapshot, current: Snapshot, adds: Sequence[AddFile]) -> 
     )
 
 
-def _serves(have: AddFile | None, wanted: AddFile, *, tracked: bool) -> bool:
+def _serves(have: AddFile | None, source_file: AddFile, *, tracked: bool) -> bool:
     """Whether the file that is there already can stay as it is."""
     if have is None or (tracked and have.base_row_id is None):
         return False
-    return have.partition_values == wanted.partition_values and have.stats == wanted.stats
+    return have.partition_values == source_file.partition_values and have.stats == source_file.stats
 
 
 def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:
-    wanted = supported_features(source.protocol) - {_PROTECTION}
-    if missing := wanted - supported_features(current.protocol):
+    required = supported_features(source.protocol) - {_PROTECTION}
+    if missing := required - supported_features(current.protocol):
         yield upgrade(current.protocol, missing)
     metadata = msgspec.structs.replace(
         source.metadata,
@@ -223,7 +223,7 @@ def _succeeding(source: Snapshot, current: Snapshot) -> Iterator[Action]:
     )
     if metadata != current.metadata:
         yield metadata
-    ours, theirs = (each.domains.get(CLUSTERING_DOMAIN) for each in (current, source))
+    ours, theirs = (snapshot.domains.get(CLUSTERING_DOMAIN) for snapshot in (current, source))
     if theirs is not None and theirs != ours:
         yield theirs
     if ours is not None and theirs is None:

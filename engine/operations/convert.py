@@ -68,7 +68,7 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
     store = execution.table.store
     if list_log_files(store):
         return OperationResult(message="It is a Delta table already: nothing was done.")
-    files = [each for each in store.list_all() if _is_data(each.path)]
+    files = [status for status in store.list_all() if _is_data(status.path)]
     if not files:
         msg = f"There are no Parquet files at {store.root}."
         raise RequestError(msg, "Check the path.", field="identifier")
@@ -126,9 +126,9 @@ def _add(store: Store, table: TableFiles, file: FileStatus, partitions: StructTy
     except (pa.ArrowException, OSError) as error:
         msg = f"{store.root}/{file.path} is not a Parquet file: {error}"
         raise DataFileError(msg[:500], "Move it out of the directory.") from error
-    known = {each.name: each for each in table.data_schema}
+    columns = {column.name: column for column in table.data_schema}
     order = footer.schema.to_arrow_schema().names
-    schema = StructType(tuple(known[name] for name in order if name in known))
+    schema = StructType(tuple(columns[name] for name in order if name in columns))
     statistics = ""
     if len(schema) == len(order):  # else positions of the footer are not those of the schema
         unsure = frozenset(_floats(schema))
@@ -151,27 +151,27 @@ def _values(path: str, partitions: StructType, root: str) -> dict[str, str | Non
         RequestError: a value that is none of its column's type.
     """
     pairs = [part.partition("=") for part in path.split("/")[:-1]]
-    found = {unquote(name): unquote(value) for name, sign, value in pairs if sign}
-    if [name.lower() for name in found] != [name.lower() for name in partitions.names]:
-        shown = ", ".join(f"`{name}`" for name in found)
-        wanted = ", ".join(f"`{name}`" for name in partitions.names)
+    values_ = {unquote(name): unquote(value) for name, sign, value in pairs if sign}
+    if [name.lower() for name in values_] != [name.lower() for name in partitions.names]:
+        shown = ", ".join(f"`{name}`" for name in values_)
+        expected = ", ".join(f"`{name}`" for name in partitions.names)
         what = (
-            f"Expecting {len(partitions)} partition column(s): [{wanted}], but found {len(found)}"
+            f"Expecting {len(partitions)} partition column(s): [{expected}], but found {len(values_)}"
             f" partition column(s): [{shown}] from parsing the file name: {root}/{path}"
         )
         raise PartitionCountError(what, "Give the partition columns.", field="partitionSchema")
     values: dict[str, str | None] = {}
-    for each, text in zip(partitions, found.values(), strict=True):
-        values[each.name] = None if text == NULL_DIRECTORY else text
-        _check_value(each, values[each.name])
+    for column, text in zip(partitions, values_.values(), strict=True):
+        values[column.name] = None if text == NULL_DIRECTORY else text
+        _check_value(column, values[column.name])
     return values
 
 
-def _check_value(each: StructField, text: str | None) -> None:
+def _check_value(column: StructField, text: str | None) -> None:
     try:
-        parse_partition_value(text, each.type)
+        parse_partition_value(text, column.type)
     except (ValueError, ArithmeticError) as error:
-        msg = f"The directory {each.name}={text} holds no value of the type of {each.name}."
+        msg = f"The directory {column.name}={text} holds no value of the type of {column.name}."
         raise RequestError(msg, "Give the column another type.", field="partitionSchema") from error
 
 
@@ -179,8 +179,8 @@ def _floats(data_type: DataType, path: tuple[str, ...] = ()) -> Iterator[tuple[s
     """Leaves that may hold NaN, which bounds in footers leave out."""
     match data_type:
         case StructType(fields):
-            for each in fields:
-                yield from _floats(each.type, (*path, each.name))
+            for child in fields:
+                yield from _floats(child.type, (*path, child.name))
         case ArrayType() | MapType():
             return
         case _ if data_type in {FLOAT, DOUBLE}:

@@ -79,7 +79,7 @@ def _replace(command: Create, execution: Execution) -> OperationResult:
         return OperationResult(plan=plan_of("The table would be replaced.", files))
     txn.read_whole_table()
     rows = source_rows(execution, command.source, command.schema, txn) if command.source else None
-    actions = [_succeeding(each, snapshot) for each in _first(command, execution, rows)]
+    actions = [_succeeding(planned, snapshot) for planned in _first(command, execution, rows)]
     written = Written()
     if rows is not None:
         rows, terms = numbered(execution, _terms(actions), rows)
@@ -118,7 +118,7 @@ def _parameters(command: Create) -> dict[str, object]:
 def _first(command: Create, execution: Execution, rows: SourceRows | None) -> list[Action]:
     schema = command.schema
     if schema is None and rows is not None:
-        schema = StructType(tuple(StructField(each.name, each.type) for each in rows.schema))
+        schema = StructType(tuple(StructField(column.name, column.type) for column in rows.schema))
     actions = first_actions(
         schema or StructType(),
         command.partition_columns,
@@ -126,15 +126,15 @@ def _first(command: Create, execution: Execution, rows: SourceRows | None) -> li
         command.properties,
         now_ms=execution.now_ms,
     )
-    for each in schema or ():
-        check_default_type(each)
+    for column in schema or ():
+        check_default_type(column)
     described = [
         msgspec.structs.replace(action, description=command.description)
         if isinstance(action, Metadata) and command.description
         else action
         for action in actions
     ]
-    return [each for each in described if not isinstance(each, CommitInfo)]
+    return [written for written in described if not isinstance(written, CommitInfo)]
 
 
 def _terms(actions: list[Action]) -> Terms:

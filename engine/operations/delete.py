@@ -73,7 +73,7 @@ def rewrite_without(
     if not gone.rewritten or condition is None:
         return Written(), []
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
-    left = tuple(each.add for each in gone.rewritten)
+    left = tuple(file.add for file in gone.rewritten)
     changes: list[AddCDCFile] = []
     with execution.spark_stage("rewrite files"):
         rows = marked_rows(execution, snapshot, condition, gone, left, row_ids=kept)

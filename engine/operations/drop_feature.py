@@ -91,11 +91,11 @@ def _checkpoint_after(execution: Execution) -> None:
         _log.warning("No checkpoint of %s after a feature went: %s", execution.table.uri, error)
 
 
-def _named(snapshot: Snapshot, wanted: str) -> str:
+def _named(snapshot: Snapshot, feature: str) -> str:
     have = supported_features(snapshot.protocol)
-    name = next((each for each in have if each.lower() == wanted.lower()), None)
+    name = next((candidate for candidate in have if candidate.lower() == feature.lower()), None)
     if name is None:
-        msg = f"{snapshot.table_uri} does not have the feature {wanted}."
+        msg = f"{snapshot.table_uri} does not have the feature {feature}."
         raise RequestError(msg, f"It has {', '.join(sorted(have))}.", field="feature")
     if name not in FEATURES:
         msg = f"{name} cannot be dropped by this engine, which does not know it."
@@ -127,7 +127,7 @@ def _vector_tombstones(snapshot: Snapshot) -> Iterator[RemoveFile]:
     Clients that know no vectors would take these files for strays, and delete them while older
     versions need them.
     """
-    known = set(snapshot.state.tombstones.column("path").to_pylist())
+    tombstones = set(snapshot.state.tombstones.column("path").to_pylist())
     for place in sorted(
         {
             place
@@ -135,7 +135,7 @@ def _vector_tombstones(snapshot: Snapshot) -> Iterator[RemoveFile]:
             for place in _file_of(with_vector, snapshot)
         }
     ):
-        if place not in known:
+        if place not in tombstones:
             yield RemoveFile(path=place, data_change=False)
 
 
@@ -196,7 +196,7 @@ def _last_trace(snapshot: Snapshot, name: str) -> int | None:
         own = [file.version for file in files if file.name.kind is LogFileKind.CHECKPOINT_V2]
         return max(own, default=None)
     if name == _PROTECTION:
-        guarded = [each for each in versions if each < protected_before(snapshot)]
+        guarded = [listed for listed in versions if listed < protected_before(snapshot)]
         return max(guarded, default=None)
     for version in reversed(versions):
         if version > first or first == 0:

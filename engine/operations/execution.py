@@ -147,11 +147,11 @@ class Execution:
         Raises:
             RequestError: the same row would not give the same answer each time.
         """
-        found = command.condition(snapshot.schema, now_ms=self.now_ms, tables=tables)
-        if found is not None and not is_deterministic(found):
+        parsed = command.condition(snapshot.schema, now_ms=self.now_ms, tables=tables)
+        if parsed is not None and not is_deterministic(parsed):
             msg = "The condition gives another answer each time it is asked."
             raise RequestError(msg, "Leave out rand and its like.", field="where")
-        return found
+        return parsed
 
     @contextmanager
     def in_engine_words(self) -> Iterator[None]:
@@ -322,16 +322,16 @@ class Execution:
         """Files of tasks that ended before another one failed the job: nobody was told of them."""
         if not self._is_torn:
             return []
-        return [each.path for each in self.table.store.list_all() if self.run_id in each.name]
+        return [status.path for status in self.table.store.list_all() if self.run_id in status.name]
 
 
 def removal(
     add: AddFile, *, data_change: bool = True, tags: Mapping[str, str | None] | None = None
 ) -> RemoveFile:
     """The tombstone of a live file; the commit gives it its time."""
-    found = tombstone(add)
+    removed_file = tombstone(add)
     return msgspec.structs.replace(
-        found, data_change=data_change, tags=dict(tags) if tags else found.tags
+        removed_file, data_change=data_change, tags=dict(tags) if tags else removed_file.tags
     )
 
 

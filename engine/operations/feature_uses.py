@@ -140,7 +140,7 @@ def _own_times(snapshot: Snapshot) -> Use | None:
 
 
 def _no_zone(snapshot: Snapshot) -> Use | None:
-    types = {str(getattr(each, "name", "")) for each in iter_types(snapshot.schema)}
+    types = {str(getattr(type_, "name", "")) for type_ in iter_types(snapshot.schema)}
     what = "there are columns of type TIMESTAMP_NTZ"
     return (
         Use(what, "Load the rows into a table of other types.")
@@ -201,9 +201,9 @@ _USES: Mapping[str, Callable[[Snapshot], Use | None]] = {
 
 def _fields(schema: StructType) -> Iterator[StructField]:
     """Every column, at any depth."""
-    for each in iter_types(schema):
-        if isinstance(each, StructType):
-            yield from each
+    for type_ in iter_types(schema):
+        if isinstance(type_, StructType):
+            yield from type_
 
 
 def _few(names: tuple[str, ...] | list[str]) -> str:

@@ -46,19 +46,19 @@ def pack(files: Iterable[AddFile], rule: BinRule) -> list[Bin]:
         if rule.wants(add):
             key = tuple(sorted((k, v or None) for k, v in add.partition_values.items()))
             partitions.setdefault(key, []).append((order, add))
-    return [each for group in partitions.values() for each in _bins(group, rule)]
+    return [bin_ for group in partitions.values() for bin_ in _bins(group, rule)]
 
 
 def batches(bins: Sequence[Bin], size_bytes: int) -> Iterator[list[Bin]]:
     """Bins in groups of about that size, each of which is one commit."""
     group: list[Bin] = []
     total = 0
-    for each in bins:
-        size = sum(add.size for add in each)
+    for bin_ in bins:
+        size = sum(add.size for add in bin_)
         if group and total + size > size_bytes:
             yield group
             group, total = [], 0
-        group.append(each)
+        group.append(bin_)
         total += size
     if group:
         yield group
@@ -66,7 +66,7 @@ def batches(bins: Sequence[Bin], size_bytes: int) -> Iterator[list[Bin]]:
 
 def digest(bins: Iterable[Bin]) -> str:
     """A name for the sources of some bins: equal sources have equal names in every run."""
-    keys = sorted(f"{add.path}\0{add.key[1] or ''}" for each in bins for add in each)
+    keys = sorted(f"{add.path}\0{add.key[1] or ''}" for bin_ in bins for add in bin_)
     return hashlib.sha256("\n".join(keys).encode()).hexdigest()[:16]
 
 
@@ -92,7 +92,7 @@ def _bins(files: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
 
 def _worth(group: list[tuple[int, AddFile]], rule: BinRule) -> Iterator[Bin]:
     """A bin of one file is worth it only for the rows it gets rid of."""
-    ordered = tuple(add for _, add in sorted(group, key=lambda each: each[0]))
+    ordered = tuple(add for _, add in sorted(group, key=lambda item: item[0]))
     alone = len(ordered) == 1 and not (rule.purge or has_many_deleted(ordered[0]))
     if ordered and not alone:
         yield ordered

@@ -35,10 +35,12 @@ def copy_files(
     """
     stopped = Event()
     copying = _Copying(execution, storage_options, stopped)
-    found = _all_of(execution, copies, copying.copy, stopped)
-    again = [copy for copy, copied in found if not copied]  # a VACUUM may have taken them meanwhile
-    found += _all_of(execution, again, copying.copy, stopped) if again else []
-    copied = len([copy for copy, done in found if done])
+    outcomes = _all_of(execution, copies, copying.copy, stopped)
+    again = [
+        copy for copy, copied in outcomes if not copied
+    ]  # a VACUUM may have taken them meanwhile
+    outcomes += _all_of(execution, again, copying.copy, stopped) if again else []
+    copied = len([copy for copy, done in outcomes if done])
     execution.found(f"{copied:,} of {len(copies):,} files were to be copied", STAGE)
     return copied
 
@@ -54,18 +56,18 @@ class _Copying:
     def copy(self, copy: FileCopy) -> bool:
         """Copy one file; False where it is there."""
         source: Store = self._source_at(copy.source.root)
-        wanted, there = source.stat(copy.source.path), self._target.stat(copy.path)
-        if wanted is None:
+        original, there = source.stat(copy.source.path), self._target.stat(copy.path)
+        if original is None:
             msg = f"{copy.source.path} of {copy.source.root} is gone, and cannot be cloned."
             raise DataFileMissingError(msg, "Clone a version whose files have not been vacuumed.")
-        if there is not None and self._is_copy(there, wanted):
+        if there is not None and self._is_copy(there, original):
             return False
         self._target.put_stream(copy.path, self._pieces(source, copy.source.path))
         return True
 
-    def _is_copy(self, there: FileStatus, wanted: FileStatus) -> bool:
+    def _is_copy(self, there: FileStatus, original: FileStatus) -> bool:
         """Whether an earlier run made it, and not so long ago that a VACUUM might take it."""
-        return there.size_bytes == wanted.size_bytes and there.modified_ms >= self._fresh_from_ms
+        return there.size_bytes == original.size_bytes and there.modified_ms >= self._fresh_from_ms
 
     def _pieces(self, source: Store, path: str) -> Iterator[bytes]:
         with source.open_input(path) as file:
@@ -83,20 +85,20 @@ def _all_of(
     stopped: Event,
 ) -> list[tuple[FileCopy, bool]]:
     """Each copy and whether it had to be made; progress is told from this thread."""
-    found: list[tuple[FileCopy, bool]] = []
+    outcomes: list[tuple[FileCopy, bool]] = []
     left, running = iter(copies), dict[Future[bool], FileCopy]()
     with ThreadPoolExecutor(AT_ONCE, "copy") as pool:
         try:
             while True:
-                for each in left:
-                    running[pool.submit(copy, each)] = each
+                for copy_ in left:
+                    running[pool.submit(copy, copy_)] = copy_
                     if len(running) == 2 * AT_ONCE:
                         break
                 if not running:
-                    return found
+                    return outcomes
                 ended, _ = wait(running, _LOOK_SECONDS, FIRST_COMPLETED)
-                found += [(running.pop(each), each.result()) for each in ended]
-                execution.progress(Progress(STAGE, len(found), len(copies), "files"))
+                outcomes += [(running.pop(future), future.result()) for future in ended]
+                execution.progress(Progress(STAGE, len(outcomes), len(copies), "files"))
         except BaseException:
             stopped.set()
             raise

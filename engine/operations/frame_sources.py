@@ -81,7 +81,7 @@ def _may_be(read: TableRead, own: str, frame: DataFrame) -> bool:
 
 def _is_inside(place: str, own: str) -> bool:
     try:
-        found = real_place(place)
+        real = real_place(place)
     except EngineError:  # of a scheme that holds no tables
         return False
-    return found == own or found.startswith(f"{own}/")
+    return real == own or real.startswith(f"{own}/")

@@ -41,11 +41,11 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
         remedy = f"Use ICEBERG_COMPAT_VERSION = {COMPAT_VERSION}."
         raise RequestError(msg, remedy, field="upgrade_uniform")
     snapshot = execution.table.snapshot()
-    wanted = _rules(snapshot)
-    _check_possible(snapshot, {**snapshot.metadata.configuration, **wanted})
+    rules = _rules(snapshot)
+    _check_possible(snapshot, {**snapshot.metadata.configuration, **rules})
     if execution.options.dry_run:
         return _plan(snapshot)
-    results = [_set(execution, "upgrade", wanted, "REORG TABLE UPGRADE UNIFORM")]
+    results = [_set(execution, "upgrade", rules, "REORG TABLE UPGRADE UNIFORM")]
     results += _rewritten(execution)
     results.append(_set(execution, "uniform", {_FORMATS_KEY: "iceberg"}, "SET TBLPROPERTIES"))
     done = [result for result in results if result.versions]
@@ -59,11 +59,11 @@ def upgrade_uniform(command: Reorg, execution: Execution) -> OperationResult:
 
 def _rules(snapshot: Snapshot) -> dict[str, str]:
     """The properties of a table under the rules, where it does not have them."""
-    wanted = {ICEBERG_COMPAT_KEY: "true", _VECTORS_KEY: "false"}
+    rules = {ICEBERG_COMPAT_KEY: "true", _VECTORS_KEY: "false"}
     if mapping_mode(snapshot.metadata.configuration) == "none":
-        wanted[MODE_KEY] = "name"
+        rules[MODE_KEY] = "name"
     have = snapshot.metadata.configuration
-    return {key: value for key, value in wanted.items() if have.get(key) != value}
+    return {key: value for key, value in rules.items() if have.get(key) != value}
 
 
 def _check_possible(snapshot: Snapshot, configuration: Mapping[str, str]) -> None:

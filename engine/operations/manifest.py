@@ -32,7 +32,7 @@ def generate(mode: str, execution: Execution) -> OperationResult:
         what = f"Specified mode '{mode}' is not supported. Supported modes are: {MODE}"
         raise ManifestModeError(what, f"Use {MODE}.", field="mode")
     snapshot = execution.table.snapshot()
-    names = [physical_name(each, snapshot.mapping_mode) for each in snapshot.partition_schema]
+    names = [physical_name(column, snapshot.mapping_mode) for column in snapshot.partition_schema]
     lines: dict[str, list[str]] = defaultdict(list)
     for add in snapshot.add_files():
         if add.deletion_vector is not None:
@@ -43,7 +43,7 @@ def generate(mode: str, execution: Execution) -> OperationResult:
     if not names:
         lines.setdefault(f"{DIRECTORY}/manifest", [])
     store = execution.table.store
-    stale = [each.path for each in store.list_all(DIRECTORY) if each.path not in lines]
+    stale = [status.path for status in store.list_all(DIRECTORY) if status.path not in lines]
     for path, files in lines.items():
         store.put(path, "".join(f"{file}\n" for file in files).encode())
     for path in stale:

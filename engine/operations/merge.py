@@ -81,8 +81,8 @@ class _Merging:
 
     def indices(self, files: Iterable[AddFile]) -> frozenset[int]:
         """Candidates by number."""
-        wanted = {add.key for add in files}
-        return frozenset(i for i, add in enumerate(self.candidates) if add.key in wanted)
+        keys = {add.key for add in files}
+        return frozenset(i for i, add in enumerate(self.candidates) if add.key in keys)
 
     def target(self, only: frozenset[int] | None = None, *, row_ids: bool = False) -> DataFrame:
         """Rows of candidate files with their positions."""
@@ -167,8 +167,8 @@ def _begin(
     stated = [part for part in split_conjuncts(analysed.target_condition()) if part != TRUE]
     condition = conjunction([*stated, *ranges])
     txn.read_where(None if condition == TRUE else condition)
-    obstacles = [why for each in analysed.conditions() if (why := row_obstacle(each))]
-    obstacles += [why for each in analysed.values() if (why := value_obstacle(each))]
+    obstacles = [why for test in analysed.conditions() if (why := row_obstacle(test))]
+    obstacles += [why for value in analysed.values() if (why := value_obstacle(value))]
     if obstacles:
         txn.use_files_alone(obstacles[0])
     elif (reached := analysed.reached_without_source()) is not None:
@@ -183,7 +183,9 @@ def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
     check_assignments(schema, clause.assignments, new_rows=inserts)
     if inserts:
         named = {path[0] for path in clause.assignments}
-        check_explicit(schema, StructType(tuple(each for each in schema if each.name in named)))
+        check_explicit(
+            schema, StructType(tuple(declared for declared in schema if declared.name in named))
+        )
 
 
 def _taken(command: Merge, source: StructType) -> StructType:
@@ -193,7 +195,7 @@ def _taken(command: Merge, source: StructType) -> StructType:
     alias = command.target_alias.lower()
     paths = (column_path(key.lower()) for clause in command.clauses for key in clause.assignments)
     names = {path[-1] for path in paths if path[:-1] in {(), (alias,)}}
-    return StructType(tuple(each for each in source if each.name.lower() in names))
+    return StructType(tuple(declared for declared in source if declared.name.lower() in names))
 
 
 def _match(merging: _Merging) -> _Matched:
@@ -203,23 +205,23 @@ def _match(merging: _Merging) -> _Matched:
     actions = pairs.filter(column(CLAUSE) >= 0).dropDuplicates([FILE, ROW])
     if rows.merge.reads_whole_target:
         actions = actions.unionByName(rows.unmatched_targets(target, pairs))
-    found = delete_positions(
+    deletions = delete_positions(
         actions.select(FILE, ROW),
         merging.table,
         merging.candidates,
         write_vectors=merging.by_vector,
     )
-    merging.execution.wrote_vectors(each.vector for each in found)
+    merging.execution.wrote_vectors(deletion.vector for deletion in deletions)
     counted = actions.groupBy(CLAUSE).count().collect()
     by_clause = {int(row[CLAUSE]): int(row["count"]) for row in counted}
     merging.rows = replace(rows, pairs_found=pairs)
-    return _Matched(actions, settle(found, by_vector=merging.by_vector), by_clause)
+    return _Matched(actions, settle(deletions, by_vector=merging.by_vector), by_clause)
 
 
 def _write(merging: _Merging, matched: _Matched) -> tuple[Written, list[AddCDCFile], int]:
     """New images and new rows; how many rows are new."""
     rows, gone, actions = merging.rows, matched.gone, matched.actions
-    touched = merging.indices((*gone.removed, *(each.add for each in gone.masked)))
+    touched = merging.indices((*gone.removed, *(file.add for file in gone.masked)))
     frames: list[DataFrame] = []
     inserts, marked = rows.inserts(_unmatched_source(merging))
     merging.terms = merging.terms.numbered_to(marked)
@@ -335,13 +337,13 @@ def merge_parameters(merge: AnalysedMerge) -> dict[str, object]:
     """`operationParameters` under delta-spark's names."""
 
     def predicates(when: str) -> list[dict[str, str]]:
-        found = []
+        shown = []
         for clause in merge.clauses:
             if clause.when == when:
                 action = {"actionType": clause.action.removesuffix("_all")}
                 condition = {"predicate": to_sql(clause.condition)} if clause.condition else {}
-                found.append({**condition, **action})
-        return found
+                shown.append({**condition, **action})
+        return shown
 
     return {
         "predicate": [to_sql(merge.on)],

@@ -39,9 +39,9 @@ def source_ranges(on: Expression, source: DataFrame) -> list[Expression]:
     for i, (_, value) in enumerate(keys):
         key = to_column(value)
         bounds += [F.min(key).alias(f"low{i}"), F.max(key).alias(f"high{i}")]
-    found = source.alias("source").agg(*bounds).toArrow().to_pylist()[0]
+    lows_and_highs = source.alias("source").agg(*bounds).toArrow().to_pylist()[0]
     return [
-        _between(column, value.type, found[f"low{i}"], found[f"high{i}"])
+        _between(column, value.type, lows_and_highs[f"low{i}"], lows_and_highs[f"high{i}"])
         for i, (column, value) in enumerate(keys)
     ]
 

@@ -78,7 +78,7 @@ class MergeRows:
 
     def clauses(self, when: str) -> list[tuple[int, AnalysedClause]]:
         """The clauses of a kind with their numbers, in the order in which they are tried."""
-        return [(i, each) for i, each in enumerate(self.merge.clauses) if each.when == when]
+        return [(i, clause) for i, clause in enumerate(self.merge.clauses) if clause.when == when]
 
     def pairs(self, target: DataFrame) -> DataFrame:
         """FILE, ROW, SOURCE_ROW and CLAUSE (-1: none) of every pair that ON joins, materialised.
@@ -104,7 +104,7 @@ class MergeRows:
     def _chosen(self, rows: DataFrame, when: str) -> tuple[DataFrame, Column]:
         """The rows with what conditions need, and CLAUSE: the first whose condition holds, or -1."""
         clauses = self.clauses(when)
-        conditions = [each.condition for _, each in clauses if each.condition is not None]
+        conditions = [clause.condition for _, clause in clauses if clause.condition is not None]
         chosen = F.lit(_NOTHING)
         for number, clause in reversed(clauses):
             chosen = F.when(self._holds(clause.condition), F.lit(number)).otherwise(chosen)
@@ -119,8 +119,8 @@ class MergeRows:
         """The target rows that no source row joins, each with the BY SOURCE clause that takes it."""
         left = target.join(pairs.select(FILE, ROW), [FILE, ROW], "left_anti").alias("target")
         left, chosen = self._chosen(left, BY_SOURCE)
-        found = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
-        return found.filter(column(CLAUSE) >= 0).localCheckpoint(eager=True)
+        matches = left.select(FILE, ROW, F.lit(None).cast("long").alias(SOURCE_ROW), chosen)
+        return matches.filter(column(CLAUSE) >= 0).localCheckpoint(eager=True)
 
     def with_values(self, target: DataFrame, actions: DataFrame) -> tuple["MergeRows", DataFrame]:
         """The merge whose values that are evaluated once stand, materialised, beside the actions."""
@@ -143,9 +143,11 @@ class MergeRows:
             for name, (number, value) in asked.items()
         ]
         places = {"__file": FILE, "__row": ROW, "__source": SOURCE_ROW}
-        known = [column(name).alias(own) for name, own in places.items()]
-        found = frame.select(*known, column(CLAUSE), *columns).localCheckpoint(eager=True)
-        return replace(self, merge=replace(self.merge, clauses=tuple(clauses))), found
+        evaluated = [column(name).alias(own) for name, own in places.items()]
+        frame_with_values = frame.select(*evaluated, column(CLAUSE), *columns).localCheckpoint(
+            eager=True
+        )
+        return replace(self, merge=replace(self.merge, clauses=tuple(clauses))), frame_with_values
 
     def images(
         self, target: DataFrame, actions: DataFrame, *, others: bool, kept: bool
@@ -159,14 +161,14 @@ class MergeRows:
             kept: row ids and row commit versions are among the target's columns.
         """
         frame = self._with_actions(target, actions, "left" if others else "inner")
-        numbers = [i for i, each in enumerate(self.merge.clauses) if each.action == DELETE]
+        numbers = [i for i, clause in enumerate(self.merge.clauses) if clause.action == DELETE]
         doomed = F.coalesce(column(CLAUSE).isin(numbers), F.lit(False))
         return self._updated(frame.filter(~doomed), kept=kept)
 
     def changes(self, target: DataFrame, actions: DataFrame, change_type: str) -> DataFrame:
         """Deleted rows, and rows before and after an update, with their change type."""
         frame = self._with_actions(target, actions, "inner")
-        deletes = [i for i, each in enumerate(self.merge.clauses) if each.action == DELETE]
+        deletes = [i for i, clause in enumerate(self.merge.clauses) if clause.action == DELETE]
         before = F.when(column(CLAUSE).isin(deletes), "delete").otherwise("update_preimage")
         names = [F.col(f"target.{_tick(n)}").alias(n) for n in self.schema.names]
         old = frame.select(*names, before.alias(change_type))
@@ -183,7 +185,9 @@ class MergeRows:
             return None, marked
         source, clause_number = self._chosen(unmatched.alias("source"), NOT_MATCHED)
         chosen = source.select(F.col("*"), clause_number).alias("source")
-        if any(each.condition is not None and has_subquery(each.condition) for _, each in clauses):
+        if any(
+            clause.condition is not None and has_subquery(clause.condition) for _, clause in clauses
+        ):
             chosen = chosen.localCheckpoint(eager=True).alias("source")  # asked once, as all are
         frames = []
         for number, clause in clauses:
@@ -201,17 +205,17 @@ class MergeRows:
         fields = {path[0]: self.schema.get(path[0]) for path in clause.assignments}
         given = StructType(tuple(field for field in fields.values() if field is not None))
         columns = [
-            reshaped(self.tables.value(value), value.type, each.type).alias(each.name)
+            reshaped(self.tables.value(value), value.type, target.type).alias(target.name)
             for path, value in clause.assignments.items()
-            if (each := fields[path[0]]) is not None
+            if (target := fields[path[0]]) is not None
         ]
         return chosen.filter(column(CLAUSE) == number).select(*columns), given
 
     def _with_actions(self, target: DataFrame, actions: DataFrame, how: str) -> DataFrame:
         """Target rows beside what is to be done to them and the source row it is done with."""
-        known = actions.withColumnsRenamed({FILE: "__file", ROW: "__row", SOURCE_ROW: "__source"})
+        renamed = actions.withColumnsRenamed({FILE: "__file", ROW: "__row", SOURCE_ROW: "__source"})
         same = (column(FILE) == column("__file")) & (column(ROW) == column("__row"))
-        joined = target.alias("target").join(known, same, how)
+        joined = target.alias("target").join(renamed, same, how)
         mine = column("__source") == F.col(f"source.{SOURCE_ROW}")
         return joined.join(self.source.alias("source"), mine, "left")
 
@@ -226,9 +230,9 @@ class MergeRows:
                 old = new.get(name, F.col(f"target.{_tick(name)}"))
                 new[name] = F.when(column(CLAUSE) == number, value).otherwise(old)
         columns = []
-        for each in self.schema:
-            value = new.get(each.name, F.col(f"target.{_tick(each.name)}"))
-            columns.append(value.cast(to_spark_type(each.type)).alias(each.name))
+        for field in self.schema:
+            value = new.get(field.name, F.col(f"target.{_tick(field.name)}"))
+            columns.append(value.cast(to_spark_type(field.type)).alias(field.name))
         if kept:
             stays = F.when(column(CLAUSE).isNull(), column(ROW_COMMIT_VERSION))
             columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]
@@ -236,8 +240,8 @@ class MergeRows:
         return regenerated(rows, self.table, self.schema, paths) if paths else rows
 
     def _check_single(self, pairs: DataFrame) -> None:
-        matched = [each for _, each in self.clauses(MATCHED)]
-        if all(each.action == DELETE for each in matched):
+        matched = [clause for _, clause in self.clauses(MATCHED)]
+        if all(clause.action == DELETE for clause in matched):
             return
         acting = pairs.filter(column(CLAUSE) != _NOTHING)
         repeated = acting.groupBy(FILE, ROW).count().filter("`count` > 1").limit(1).count()

@@ -105,7 +105,7 @@ def combined(results: Sequence[OperationResult], metrics: dict[str, int | str]) 
     return OperationResult(
         version=results[-1].version,
         metrics=metrics,
-        absorbed=tuple(each for result in results for each in result.absorbed),
+        absorbed=tuple(row_resolution for result in results for row_resolution in result.absorbed),
         attempts=sum(result.attempts for result in results),
         recognised=all(result.recognised for result in results),
         versions=tuple(version for result in results for version in result.versions),
@@ -128,19 +128,19 @@ def _compact(
 ) -> list[Compacted]:
     """Write the bins whose files are still live as they were, and stage them."""
     snapshot = execution.snapshot_of(txn)
-    paths = {add.path for each in bins for add in each}
+    paths = {add.path for bin_ in bins for add in bin_}
     live = {add.key for add in snapshot.add_files(paths=paths)}
-    current = [each for each in bins if all(add.key in live for add in each)]
+    current = [bin_ for bin_ in bins if all(add.key in live for add in bin_)]
     if not current:
         return []
     table = execution.files_of(snapshot)
     with execution.spark_stage("compact files"):
         done = compact(execution.spark, table, current, keep_row_ids=keeps_row_ids(snapshot))
-    for each in done:
-        if each.target is not None:
-            execution.wrote([each.target])
-            txn.stage(each.target)
-        for source, info in zip(each.sources, each.infos, strict=True):
+    for compacted in done:
+        if compacted.target is not None:
+            execution.wrote([compacted.target])
+            txn.stage(compacted.target)
+        for source, info in zip(compacted.sources, compacted.infos, strict=True):
             txn.stage(removal(source, data_change=False, tags=info.tags() if info else None))
     return done
 
@@ -152,18 +152,18 @@ def _nothing_to_do() -> OperationResult:
 
 
 def _metrics(done: Sequence[Compacted]) -> dict[str, int | str]:
-    added = [each.target for each in done if each.target is not None]
-    return size_metrics(added, [add for each in done for add in each.sources])
+    added = [compacted.target for compacted in done if compacted.target is not None]
+    return size_metrics(added, [add for compacted in done for add in compacted.sources])
 
 
 def _plan(snapshot: Snapshot, bins: Sequence[Bin]) -> OperationResult:
     files = [
         PlannedFile.of(
             add,
-            f"joined with {len(each) - 1} others" if len(each) > 1 else "has deleted rows",
+            f"joined with {len(bin_) - 1} others" if len(bin_) > 1 else "has deleted rows",
         )
-        for each in bins
-        for add in each
+        for bin_ in bins
+        for add in bin_
     ]
     summary = (
         f"{len(files)} of {snapshot.file_count} files would become {len(bins)}."

@@ -57,8 +57,8 @@ def _replace_all(
     snapshot = execution.snapshot_of(txn)
     txn.read_whole_table()
     terms = Terms.of(snapshot)
-    wanted = None if command.overwrite_schema else terms.schema
-    rows = source_rows(execution, command.source, wanted, txn)
+    target_schema = None if command.overwrite_schema else terms.schema
+    rows = source_rows(execution, command.source, target_schema, txn)
     if command.overwrite_schema:
         terms = with_schema(terms, _with_known_metadata(rows.schema, terms.schema))
     rows, terms = numbered(execution, terms, rows)
@@ -137,9 +137,9 @@ def _partition_condition(snapshot: Snapshot, adds: Sequence[AddFile]) -> Express
     clauses: list[Expression] = []
     for values in sorted(partitions, key=str):
         tests: list[Expression] = []
-        for each, text in zip(fields, values, strict=True):
-            literal = Literal(parse_partition_value(text, each.type), each.type)
-            tests.append(Call("<=>", (Column((each.name,), each.type), literal), BOOLEAN))
+        for column, text in zip(fields, values, strict=True):
+            literal = Literal(parse_partition_value(text, column.type), column.type)
+            tests.append(Call("<=>", (Column((column.name,), column.type), literal), BOOLEAN))
         clauses.append(tests[0] if len(tests) == 1 else Call("and", tuple(tests), BOOLEAN))
     if not clauses:
         return None
@@ -149,9 +149,9 @@ def _partition_condition(snapshot: Snapshot, adds: Sequence[AddFile]) -> Express
 def _with_known_metadata(data: StructType, table: StructType) -> StructType:
     """New columns; those that keep name and type keep what the table says of them."""
     fields = []
-    for each in data:
-        known = table.get(each.name)
-        fields.append(known if known is not None and known.type == each.type else each)
+    for column in data:
+        declared = table.get(column.name)
+        fields.append(declared if declared is not None and declared.type == column.type else column)
     return StructType(tuple(fields))
 
 

@@ -91,12 +91,12 @@ class QueryTables:
         self._register_own(conditions)
         rows = with_own_columns(rows, conditions, only)
         columns = {
-            Column(each.path[:1], VOID, each.relation)
+            Column(node.path[:1], VOID, node.relation)
             for condition in conditions
             for subquery in walk(condition)
             if isinstance(subquery, Subquery)
-            for each in walk(subquery)
-            if isinstance(each, Column) and not each.path[0].startswith(PLANNED)
+            for node in walk(subquery)
+            if isinstance(node, Column) and not node.path[0].startswith(PLANNED)
         }
         return with_outer_columns(rows, columns) if columns else rows
 
@@ -133,9 +133,9 @@ class QueryTables:
     def _frames(self) -> QueryFrames:
         return QueryFrames(self._execution.spark, self._scan)
 
-    def _scan(self, wanted: Scan, condition: Expression | None, nested: bool) -> DataFrame:
-        table, snapshot = self._open(wanted.table, wanted.version)
-        if self._txn is not None and wanted.version is None and self._is_target(table):
+    def _scan(self, read: Scan, condition: Expression | None, nested: bool) -> DataFrame:
+        table, snapshot = self._open(read.table, read.version)
+        if self._txn is not None and read.version is None and self._is_target(table):
             if nested:
                 self._txn.read_whole_table()
             else:
@@ -145,13 +145,13 @@ class QueryTables:
         return scan(self._execution.spark, files, request)
 
     def _open(self, name: str, version: int | str | None) -> tuple[DeltaTable, Snapshot]:
-        known = self._opened.get((name, version))
-        if known is None:
+        opened = self._opened.get((name, version))
+        if opened is None:
             table = open_table(self._execution, name)
             if self._is_target(table) and version is None:
                 self.reads_target = True
-            known = self._opened[name, version] = (table, self._version(table, version))
-        return known
+            opened = self._opened[name, version] = (table, self._version(table, version))
+        return opened
 
     def _version(self, table: DeltaTable, version: int | str | None) -> Snapshot:
         if isinstance(version, str):

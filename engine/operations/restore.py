@@ -33,25 +33,25 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
         RequestError: a VACUUM may be deleting them at this moment.
         ConflictError: anything landed in between.
     """
-    wanted = execution.table.snapshot(version=command.version, timestamp=command.timestamp)
+    restored = execution.table.snapshot(version=command.version, timestamp=command.timestamp)
     txn = execution.begin()
     current = execution.snapshot_of(txn)
     before = {add.key: add for add in current.add_files()}
-    after = {add.key: add for add in wanted.add_files()}
+    after = {add.key: add for add in restored.add_files()}
     added = [add for key, add in after.items() if key not in before]
     removed = [add for key, add in before.items() if key not in after]
-    check_present(wanted, added)
+    check_present(restored, added)
     if execution.options.dry_run:
-        return _plan(wanted, added, removed)
+        return _plan(restored, added, removed)
     if added:
         observer = execution.options.observer
-        txn.observe(RestoredFiles(wanted, added, execution.now_ms, observer))
+        txn.observe(RestoredFiles(restored, added, execution.now_ms, observer))
     txn.read_whole_table()
-    txn.stage(*_terms(current, wanted), *map(removal, removed))
+    txn.stage(*_terms(current, restored), *map(removal, removed))
     txn.stage(*[msgspec.structs.replace(add, data_change=True) for add in added])
     metrics: dict[str, int | str] = {
-        "tableSizeAfterRestore": wanted.size_bytes,
-        "numOfFilesAfterRestore": wanted.file_count,
+        "tableSizeAfterRestore": restored.size_bytes,
+        "numOfFilesAfterRestore": restored.file_count,
         "numRemovedFiles": len(removed),
         "numRestoredFiles": len(added),
         "removedFilesSize": sum(add.size for add in removed),
@@ -60,47 +60,47 @@ def restore(command: Restore, execution: Execution) -> OperationResult:
     parameters = {"version": command.version, "timestamp": command.timestamp}
     same = not txn.actions
     result = execution.commit(txn, "RESTORE", parameters, metrics)
-    return result.saying(f"Version {wanted.version} is what the table holds.") if same else result
+    return result.saying(f"Version {restored.version} is what the table holds.") if same else result
 
 
-def _terms(current: Snapshot, wanted: Snapshot) -> Iterator[Action]:
+def _terms(current: Snapshot, restored: Snapshot) -> Iterator[Action]:
     """Metadata and domains of then; the protocol never loses a feature; times stay as they are.
 
     Identity columns go on from their last number, and ids of columns from the last one given.
     """
-    missing = supported_features(wanted.protocol) - supported_features(current.protocol)
+    missing = supported_features(restored.protocol) - supported_features(current.protocol)
     if missing:
         yield upgrade(current.protocol, missing)
     now = current.metadata.configuration
-    configuration = {k: v for k, v in wanted.metadata.configuration.items() if k not in _TIMES}
+    configuration = {k: v for k, v in restored.metadata.configuration.items() if k not in _TIMES}
     configuration.update({key: now[key] for key in _TIMES if key in now})
     if MAX_ID_KEY in configuration:
-        highest = max(int(each.get(MAX_ID_KEY, 0)) for each in (configuration, now))
+        highest = max(int(mapping.get(MAX_ID_KEY, 0)) for mapping in (configuration, now))
         configuration[MAX_ID_KEY] = str(highest)
-    schema = with_latest_marks(wanted.schema, current.schema)
-    metadata = msgspec.structs.replace(wanted.metadata, configuration=configuration)
-    if schema != wanted.schema:
+    schema = with_latest_marks(restored.schema, current.schema)
+    metadata = msgspec.structs.replace(restored.metadata, configuration=configuration)
+    if schema != restored.schema:
         metadata = msgspec.structs.replace(metadata, schema_string=schema.to_json())
     if metadata != current.metadata:
         yield metadata
-    yield from _domains(current, wanted)
+    yield from _domains(current, restored)
 
 
-def _domains(current: Snapshot, wanted: Snapshot) -> Iterator[DomainMetadata]:
-    for name, domain in wanted.domains.items():
+def _domains(current: Snapshot, restored: Snapshot) -> Iterator[DomainMetadata]:
+    for name, domain in restored.domains.items():
         if name != ROW_TRACKING_DOMAIN and current.domains.get(name) != domain:
             yield domain
     for name, domain in current.domains.items():
-        if name != ROW_TRACKING_DOMAIN and name not in wanted.domains:
+        if name != ROW_TRACKING_DOMAIN and name not in restored.domains:
             yield msgspec.structs.replace(domain, removed=True)
 
 
 def _plan(
-    wanted: Snapshot, added: Sequence[AddFile], removed: Sequence[AddFile]
+    restored: Snapshot, added: Sequence[AddFile], removed: Sequence[AddFile]
 ) -> OperationResult:
     files = [PlannedFile.of(add, "removed") for add in removed]
     files += [PlannedFile.of(add, "brought back") for add in added]
     summary = (
-        f"Version {wanted.version}: {len(added)} files would come back, {len(removed)} would go."
+        f"Version {restored.version}: {len(added)} files would come back, {len(removed)} would go."
     )
-    return OperationResult(plan=plan_of(summary, files, version=wanted.version))
+    return OperationResult(plan=plan_of(summary, files, version=restored.version))

@@ -57,7 +57,7 @@ class RowDeletion:
     @property
     def removed(self) -> tuple[AddFile, ...]:
         """The files that are no longer live as they were, masked ones left out."""
-        return self.whole + tuple(each.add for each in self.rewritten)
+        return self.whole + tuple(file.add for file in self.rewritten)
 
     def in_words(self) -> str:
         """How many files hold a match."""
@@ -66,16 +66,16 @@ class RowDeletion:
 
     def actions(self) -> list[Action]:
         """Tombstones, and masked files under their new vectors."""
-        found: list[Action] = [removal(add) for add in self.removed]
-        for each in self.masked:
-            if each.vector is not None:
-                stats = with_loose_bounds(each.add.stats, each.physical)
-                found += [removal(each.add), with_vector(each.add, each.vector, stats)]
-        return found
+        changes: list[Action] = [removal(add) for add in self.removed]
+        for file in self.masked:
+            if file.vector is not None:
+                stats = with_loose_bounds(file.add.stats, file.physical)
+                changes += [removal(file.add), with_vector(file.add, file.vector, stats)]
+        return changes
 
     def vector_metrics(self) -> dict[str, int]:
         """`numDeletionVectors…` as delta-spark reports them: an update is one removed, one added."""
-        updated = sum(1 for each in self.masked if each.add.deletion_vector is not None)
+        updated = sum(1 for file in self.masked if file.add.deletion_vector is not None)
         dropped = sum(1 for add in self.removed if add.deletion_vector is not None)
         return {
             "numDeletionVectorsAdded": len(self.masked),
@@ -110,9 +110,9 @@ def find_rows(
             matches = matched.select(FILE, ROW).localCheckpoint(eager=True)
         else:
             matches = rows.filter(is_true(condition)).select(FILE, ROW)
-        found = delete_positions(matches, table, unsure, write_vectors=by_vector)
-    execution.wrote_vectors(each.vector for each in found)
-    settled = settle(found, whole, by_vector=by_vector)
+        deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
+    execution.wrote_vectors(deletion.vector for deletion in deletions)
+    settled = settle(deletions, whole, by_vector=by_vector)
     execution.found(settled.in_words())
     return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
 
@@ -131,8 +131,8 @@ def marked_rows(
     if gone.positions is None:
         rows = scan(execution.spark, table, ScanRequest(files, row_ids=row_ids))
         return rows.withColumn(MATCH, is_true(condition))
-    wanted = {add.key for add in files}
-    only = frozenset(i for i, add in enumerate(gone.read) if add.key in wanted)
+    keys = {add.key for add in files}
+    only = frozenset(i for i, add in enumerate(gone.read) if add.key in keys)
     request = ScanRequest(gone.read, positions=True, row_ids=row_ids, only=only)
     matches = gone.positions.withColumn(MATCH, F.lit(True))
     joined = scan(execution.spark, table, request).join(matches, [FILE, ROW], "left")
@@ -140,18 +140,18 @@ def marked_rows(
 
 
 def settle(
-    found: Iterable[FileDeletion], whole: Sequence[AddFile] = (), *, by_vector: bool
+    deletions: Iterable[FileDeletion], whole: Sequence[AddFile] = (), *, by_vector: bool
 ) -> RowDeletion:
     """Found positions as what is to be done to their files."""
-    touched = [each for each in found if each.deleted]
-    gone = [each.add for each in touched if each.is_whole]
-    left = tuple(each for each in touched if not each.is_whole)
+    touched = [deletion for deletion in deletions if deletion.deleted]
+    gone = [deletion.add for deletion in touched if deletion.is_whole]
+    left = tuple(deletion for deletion in touched if not deletion.is_whole)
     before = _live(whole)
     return RowDeletion(
         whole=(*whole, *gone),
         masked=left if by_vector else (),
         rewritten=() if by_vector else left,
-        rows=None if before is None else before + sum(each.deleted for each in touched),
+        rows=None if before is None else before + sum(deletion.deleted for deletion in touched),
     )
 
 
@@ -185,7 +185,7 @@ def _verdict(snapshot: Snapshot, condition: Expression, texts: Sequence[str | No
     fields = snapshot.partition_schema
     pairs = zip(fields, texts, strict=True)
     try:
-        values = {each.name: parse_partition_value(text, each.type) for each, text in pairs}
+        values = {field.name: parse_partition_value(text, field.type) for field, text in pairs}
         return evaluate_partition(condition, values) is True
     except (CannotEvaluateError, YearOutOfRangeError):
         return None

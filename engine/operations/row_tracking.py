@@ -66,13 +66,13 @@ def _support(execution: Execution) -> list[int]:
     missing = _FEATURES - supported_features(protocol)
     if not missing:
         return []
-    wanted = upgrade(protocol, missing)
-    txn.stage(wanted)
+    upgraded = upgrade(protocol, missing)
+    txn.stage(upgraded)
     shown = {
-        "minReaderVersion": wanted.min_reader_version,
-        "minWriterVersion": wanted.min_writer_version,
-        "readerFeatures": wanted.reader_features,
-        "writerFeatures": wanted.writer_features,
+        "minReaderVersion": upgraded.min_reader_version,
+        "minWriterVersion": upgraded.min_writer_version,
+        "readerFeatures": upgraded.reader_features,
+        "writerFeatures": upgraded.writer_features,
     }
     parameters = {"newProtocol": {key: value for key, value in shown.items() if value is not None}}
     return list(execution.commit(txn, "UPGRADE PROTOCOL", parameters, {}).versions)
@@ -82,6 +82,6 @@ def _counted(snapshot: Snapshot, add: AddFile) -> AddFile:
     """The file with its number of rows, which its range of ids is as long as."""
     if physical_rows(add) is not None:
         return add
-    known = parse_stats(add.stats) or {}
-    stats = {**known, "numRecords": count_rows(snapshot, add.path)}
+    stored = parse_stats(add.stats) or {}
+    stats = {**stored, "numRecords": count_rows(snapshot, add.path)}
     return msgspec.structs.replace(add, stats=msgspec.json.encode(stats).decode())

@@ -22,26 +22,26 @@ def edit(schema: StructType, parent: Sequence[str], change: Change) -> StructTyp
     """
     if not parent:
         return StructType(change(schema.fields))
-    each = _struct(schema, parent[0])
-    column = with_declared(each, _edited(declared_type(each), parent[1:], change))
-    return StructType(tuple(column if f is each else f for f in schema.fields))
+    field = _struct(schema, parent[0])
+    column = with_declared(field, _edited(declared_type(field), parent[1:], change))
+    return StructType(tuple(column if f is field else f for f in schema.fields))
 
 
 def _edited(inside: DataType, parent: Sequence[str], change: Change) -> StructType:
     struct = inside if isinstance(inside, StructType) else StructType()
     if not parent:
         return StructType(change(struct.fields))
-    each = _struct(struct, parent[0])
-    inner = replace(each, type=_edited(each.type, parent[1:], change))
-    return StructType(tuple(inner if f is each else f for f in struct.fields))
+    field = _struct(struct, parent[0])
+    inner = replace(field, type=_edited(field.type, parent[1:], change))
+    return StructType(tuple(inner if f is field else f for f in struct.fields))
 
 
 def _struct(schema: StructType, name: str) -> StructField:
-    each = schema.get(name)
-    if each is None or not isinstance(each.type, StructType):
+    field = schema.get(name)
+    if field is None or not isinstance(field.type, StructType):
         msg = f"There is no struct column {name}."
         raise UnknownColumnError(msg, f"The columns are {', '.join(schema.names[:20])}.")
-    return each
+    return field
 
 
 def inserted(new: Sequence[StructField], *, first: bool, after: str) -> Change:
@@ -49,9 +49,9 @@ def inserted(new: Sequence[StructField], *, first: bool, after: str) -> Change:
 
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
         names = [field.name.lower() for field in fields]
-        for each in new:
-            if each.name.lower() in names:
-                msg = f"There is a column {each.name} already."
+        for column in new:
+            if column.name.lower() in names:
+                msg = f"There is a column {column.name} already."
                 raise InvalidSchemaError(msg, "Choose another name.", field="columns")
         place = 0 if first else _index(fields, after) + 1 if after else len(fields)
         return (*fields[:place], *new, *fields[place:])
@@ -78,7 +78,7 @@ def changed(name: str, alter: Callable[[StructField], StructField]) -> Change:
     def change(fields: tuple[StructField, ...]) -> tuple[StructField, ...]:
         place = _index(fields, name)
         new = alter(fields[place])
-        others = [each.name.lower() for i, each in enumerate(fields) if i != place]
+        others = [field.name.lower() for i, field in enumerate(fields) if i != place]
         if new.name.lower() in others:
             msg = f"There is a column {new.name} already."
             raise InvalidSchemaError(msg, "Choose another name.", field="new_name")
@@ -98,24 +98,26 @@ def moved(name: str, *, first: bool, after: str) -> Change:
     return change
 
 
-def widened(each: StructField, wanted: DataType) -> StructField:
+def widened(column: StructField, new_type: DataType) -> StructField:
     """The field under a wider type, the change noted as the protocol has it.
 
     Raises:
         InvalidSchemaError: the type is not wider.
     """
-    if not is_wider(each.type, wanted):
-        shown, asked = type_to_json(each.type), type_to_json(wanted)
-        msg = f"{each.name} cannot change from {shown} to {asked}."
+    if not is_wider(column.type, new_type):
+        shown, asked = type_to_json(column.type), type_to_json(new_type)
+        msg = f"{column.name} cannot change from {shown} to {asked}."
         raise InvalidSchemaError(msg, "Only wider types are possible.", field="new_type")
-    note = {"fromType": type_to_json(each.type), "toType": type_to_json(wanted)}
-    known = list(each.metadata.get(TYPE_CHANGES, []))
-    return replace(each, type=wanted, metadata={**each.metadata, TYPE_CHANGES: [*known, note]})
+    note = {"fromType": type_to_json(column.type), "toType": type_to_json(new_type)}
+    changes = list(column.metadata.get(TYPE_CHANGES, []))
+    return replace(
+        column, type=new_type, metadata={**column.metadata, TYPE_CHANGES: [*changes, note]}
+    )
 
 
 def _index(fields: tuple[StructField, ...], name: str) -> int:
-    for i, each in enumerate(fields):
-        if each.name.lower() == name.lower():
+    for i, field in enumerate(fields):
+        if field.name.lower() == name.lower():
             return i
     msg = f"There is no column {name}."
     raise UnknownColumnError(msg, f"The columns are {', '.join(f.name for f in fields[:20])}.")

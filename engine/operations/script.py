@@ -51,11 +51,11 @@ class ScriptError(EngineError):
     sqlstate = "25000"
 
     def __init__(self, number: int, ended: Sequence[StepEnd], cause: EngineError) -> None:
-        before = ", ".join(str(each) for each in ended)
+        before = ", ".join(str(step) for step in ended)
         stays = f" What came before stays: {before}." if before else " Nothing was committed."
         super().__init__(f"Step {number} failed: {cause}{stays}", "Send the steps that are left.")
         self.step = number
-        self.ended = [each.as_dict() for each in ended]
+        self.ended = [step.as_dict() for step in ended]
         self.cause_code = cause.code
         self._cause = cause
 
@@ -115,18 +115,18 @@ def step_txn_id(txn_id: str | None, step: int | str) -> str | None:
 
 
 def _together(ended: Sequence[StepEnd], results: Sequence[OperationResult]) -> OperationResult:
-    plans = [(end, each.plan) for end, each in zip(ended, results, strict=True) if each.plan]
-    committed = [each for each in ended if each.version is not None]
-    sentence = "; ".join(str(each) for each in ended)
+    plans = [(end, result.plan) for end, result in zip(ended, results, strict=True) if result.plan]
+    committed = [step for step in ended if step.version is not None]
+    sentence = "; ".join(str(step) for step in ended)
     return OperationResult(
         version=results[-1].version,
         metrics={"numSteps": len(ended), "numCommittedSteps": len(committed)},
-        absorbed=tuple(each for result in results for each in result.absorbed),
-        attempts=sum(each.attempts for each in results),
+        absorbed=tuple(resolution for result in results for resolution in result.absorbed),
+        attempts=sum(result.attempts for result in results),
         plan=_plan(plans) if plans else None,
         message=f"{sentence[:1].upper()}{sentence[1:]}" if not plans else "",
-        recognised=bool(results) and all(each.recognised for each in results),
-        versions=tuple(version for each in results for version in each.versions),
+        recognised=bool(results) and all(result.recognised for result in results),
+        versions=tuple(version for result in results for version in result.versions),
     )
 
 

@@ -161,12 +161,12 @@ def _asked_features(protocol: Protocol, configuration: Mapping[str, str]) -> fro
     """
     asked = TableProperties.parse({k: v for k, v in configuration.items() if speaks_of_protocol(k)})
     reader, writer = asked.asked_reader_version, asked.asked_writer_version
-    for key, wanted, known in (
+    for key, requested, current in (
         (READER_VERSION, reader, protocol.min_reader_version),
         (WRITER_VERSION, writer, protocol.min_writer_version),
     ):
-        if key in configuration and wanted < known:
-            msg = f"{key} is {known}, and cannot be lowered to {wanted}."
+        if key in configuration and requested < current:
+            msg = f"{key} is {current}, and cannot be lowered to {requested}."
             remedy = "Drop the features that ask for it: ALTER TABLE … DROP FEATURE."
             raise InvalidPropertyError(msg, remedy, field=key)
     return implied_features(reader, writer)
@@ -189,13 +189,13 @@ def _begins_row_tracking(snapshot: Snapshot, properties: Mapping[str, str]) -> b
     Raises:
         InvalidPropertyError: they enable what they suspend.
     """
-    wanted = TableProperties.parse({**snapshot.metadata.configuration, **properties})
-    suspended = wanted.row_tracking_suspended or snapshot.properties.row_tracking_suspended
-    if wanted.row_tracking and suspended:
+    merged = TableProperties.parse({**snapshot.metadata.configuration, **properties})
+    suspended = merged.row_tracking_suspended or snapshot.properties.row_tracking_suspended
+    if merged.row_tracking and suspended:
         msg = f"Row tracking of {snapshot.table_uri} is suspended (delta.rowTrackingSuspended)."
         remedy = "Set delta.rowTrackingSuspended to false first."
         raise InvalidPropertyError(msg, remedy, field="delta.enableRowTracking")
-    begins = wanted.row_tracking and not snapshot.properties.row_tracking
+    begins = merged.row_tracking and not snapshot.properties.row_tracking
     return begins and files_without_row_ids(snapshot).num_rows > 0
 
 

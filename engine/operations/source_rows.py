@@ -43,7 +43,7 @@ _ONE_ROW = pa.table({"": pa.nulls(1)})
 def source_rows(
     execution: Execution,
     source: Source,
-    wanted: StructType | None,
+    target_schema: StructType | None,
     txn: OptimisticTransaction | None,
 ) -> SourceRows:
     """The rows of a source.
@@ -51,26 +51,28 @@ def source_rows(
     Args:
         execution: the run.
         source: where they come from.
-        wanted: the columns of the table that takes them, None where the source decides.
+        target_schema: the columns of the table that takes them, None where the source decides.
         txn: the transaction that writes them: what is read of its own table it has read.
 
     Raises:
         RequestError: the source is not there, or is none.
     """
     if isinstance(source, FileSource):
-        return _of_files(execution, source, wanted)
+        return _of_files(execution, source, target_schema)
     if isinstance(source, RowsSource):
-        return _written_out(execution, source, wanted)
+        return _written_out(execution, source, target_schema)
     if isinstance(source, QuerySource):
-        return _of_query(execution, source, wanted, txn)
+        return _of_query(execution, source, target_schema, txn)
     if isinstance(source, DataFrameSource):
         return rows_of_frame(execution, source, txn)
-    return _of_table(execution, source, wanted, txn)
+    return _of_table(execution, source, target_schema, txn)
 
 
-def _of_files(execution: Execution, source: FileSource, wanted: StructType | None) -> SourceRows:
+def _of_files(
+    execution: Execution, source: FileSource, target_schema: StructType | None
+) -> SourceRows:
     try:
-        return read_files(execution.spark, source, wanted, execution.table.storage_options)
+        return read_files(execution.spark, source, target_schema, execution.table.storage_options)
     except AnalysisException as error:  # a format cannot hold a type: JSON's keys are text
         reason = str(error).partition("SQLSTATE")[0].strip()[:400]
         msg = f"Files of the format {source.format} cannot be read into these columns: {reason}"
@@ -82,7 +84,7 @@ def _of_files(execution: Execution, source: FileSource, wanted: StructType | Non
 def _of_query(
     execution: Execution,
     source: QuerySource,
-    wanted: StructType | None,
+    target_schema: StructType | None,
     txn: OptimisticTransaction | None,
 ) -> SourceRows:
     tables = QueryTables(execution, txn)
@@ -91,8 +93,8 @@ def _of_query(
     if len(names) != len(query.columns):
         msg = f"{len(names)} columns are named, and the query gives {len(query.columns)}."
         raise RequestError(msg, "Name as many as it gives.", field="source.columns")
-    if source.by_position and not source.columns and wanted is not None:
-        names = _positions(wanted, len(names))
+    if source.by_position and not source.columns and target_schema is not None:
+        names = _positions(target_schema, len(names))
     _check_names(names)
     frame = tables.frame(query).toDF(*names)
     return SourceRows(frame, from_spark_schema(frame.schema))
@@ -109,7 +111,7 @@ def _check_names(names: Sequence[str]) -> None:
 def _of_table(
     execution: Execution,
     source: TableSource,
-    wanted: StructType | None,
+    target_schema: StructType | None,
     txn: OptimisticTransaction | None,
 ) -> SourceRows:
     other = open_table(execution, source.table)
@@ -127,8 +129,8 @@ def _of_table(
     if source.columns:
         chosen = [_chosen(text, scope, execution.now_ms) for text in source.columns]
         frame = frame.select(*[to_column(tree).alias(name) for name, tree in chosen])
-    if source.by_position and wanted is not None:
-        frame = frame.toDF(*_positions(wanted, len(frame.columns)))
+    if source.by_position and target_schema is not None:
+        frame = frame.toDF(*_positions(target_schema, len(frame.columns)))
     _check_names(frame.columns)
     return SourceRows(frame, from_spark_schema(frame.schema))
 
@@ -163,21 +165,27 @@ def _chosen(text: str, scope: Scope, now_ms: int) -> tuple[str, Expression]:
     return name, tree
 
 
-def _positions(wanted: StructType, width: int) -> list[str]:
-    if width > len(wanted):
-        msg = f"The source has {width} columns, the table {len(wanted)}."
+def _positions(target_schema: StructType, width: int) -> list[str]:
+    if width > len(target_schema):
+        msg = f"The source has {width} columns, the table {len(target_schema)}."
         raise RequestError(msg, "Leave some out, or match by name.", field="source.columns")
-    return wanted.names[:width]
+    return target_schema.names[:width]
 
 
-def _written_out(execution: Execution, source: RowsSource, wanted: StructType | None) -> SourceRows:
+def _written_out(
+    execution: Execution, source: RowsSource, target_schema: StructType | None
+) -> SourceRows:
     width = len(source.rows[0])
-    names = list(source.columns) or (_positions(wanted, width) if wanted else _numbered(width))
+    names = list(source.columns) or (
+        _positions(target_schema, width) if target_schema else _numbered(width)
+    )
     trees = [
         [parse_expression(text, StructType(), now_ms=execution.now_ms) for text in row]
         for row in source.rows
     ]
-    fields = [_typed(name, wanted, [row[i] for row in trees]) for i, name in enumerate(names)]
+    fields = [
+        _typed(name, target_schema, [row[i] for row in trees]) for i, name in enumerate(names)
+    ]
     schema = StructType(tuple(fields))
     table = _evaluated(trees, schema)
     if table is not None:
@@ -185,7 +193,10 @@ def _written_out(execution: Execution, source: RowsSource, wanted: StructType | 
         return SourceRows(frame, schema, is_together=True)
     rows = [
         F.struct(
-            *[_cast(tree, each).alias(each.name) for tree, each in zip(row, schema, strict=True)]
+            *[
+                _cast(tree, column).alias(column.name)
+                for tree, column in zip(row, schema, strict=True)
+            ]
         )
         for row in trees
     ]
@@ -197,25 +208,27 @@ def _numbered(width: int) -> list[str]:
     return [f"col{i + 1}" for i in range(width)]
 
 
-def _typed(name: str, wanted: StructType | None, values: Sequence[Expression]) -> StructField:
-    known = wanted.get(name) if wanted is not None else None
-    if known is not None:
-        return StructField(known.name, known.type)
-    found = next((value.type for value in values if to_sql(value) != "NULL"), values[0].type)
-    return StructField(name, found)
+def _typed(
+    name: str, target_schema: StructType | None, values: Sequence[Expression]
+) -> StructField:
+    declared = target_schema.get(name) if target_schema is not None else None
+    if declared is not None:
+        return StructField(declared.name, declared.type)
+    data_type = next((value.type for value in values if to_sql(value) != "NULL"), values[0].type)
+    return StructField(name, data_type)
 
 
-def _cast(tree: Expression, each: StructField) -> SparkColumn:
-    return to_column(tree).cast(to_spark_type(each.type))
+def _cast(tree: Expression, column: StructField) -> SparkColumn:
+    return to_column(tree).cast(to_spark_type(column.type))
 
 
 def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.Table | None:
     """The values as Arrow, None where only Spark can say what they are."""
-    if any(isinstance(each.type, StructType | ArrayType | MapType) for each in schema):
+    if any(isinstance(column.type, StructType | ArrayType | MapType) for column in schema):
         return None
     columns = []
-    for i, each in enumerate(schema):
-        kind = to_arrow_type(each.type)
+    for i, column in enumerate(schema):
+        kind = to_arrow_type(column.type)
         try:
             values = [_value(row[i], kind) for row in trees]
         except (CannotEvaluateError, pa.ArrowException, OverflowError):
@@ -225,8 +238,8 @@ def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.
 
 
 def _value(tree: Expression, kind: pa.DataType) -> pa.Array:
-    found = evaluate_arrow(tree, _ONE_ROW).combine_chunks()
-    array = found.chunk(0) if isinstance(found, pa.ChunkedArray) else found
+    values = evaluate_arrow(tree, _ONE_ROW).combine_chunks()
+    array = values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
     safe = pa.types.is_null(array.type) or _is_plain(array.type, kind)
     if not safe:
         what = "a cast that Spark must do"

@@ -95,11 +95,11 @@ class _Source:
         try:
             return self.table.snapshot(start.version - 1)
         except (VersionNotFoundError, LogGapError):
-            found = self._rebuilt(start.version)
+            snapshot = self._rebuilt(start.version)
         actions = read_commit(self.table.store, start.version).actions
         if any(isinstance(action, Metadata) for action in actions):
             raise StreamLogCleanedError(self.table.uri, start.version - 1, start.version)
-        return found
+        return snapshot
 
     def _rebuilt(self, version: int) -> Snapshot:
         try:
@@ -178,9 +178,11 @@ def _opened(command: Stream, execution: Execution) -> _Source:
     newest = table.snapshot()
     prefix = f"{APP_ID_PREFIX}{command.stream_name or table.uri}:"
     source = _Source(table, newest, f"{prefix}{newest.metadata.id}", command)
-    known = execution.table.snapshot().set_transactions
-    others = [each for each in known if each.startswith(prefix) and each != source.app_id]
-    if others and source.app_id not in known:
+    transactions = execution.table.snapshot().set_transactions
+    others = [
+        app_id for app_id in transactions if app_id.startswith(prefix) and app_id != source.app_id
+    ]
+    if others and source.app_id not in transactions:
         raise SourceReplacedError(table.uri, others[0].removeprefix(prefix), newest.metadata.id)
     return source
 
@@ -193,8 +195,8 @@ def _check_memory(target: Snapshot) -> None:
 
 
 def _position(source: _Source, target: Snapshot) -> Position:
-    found = target.set_transactions.get(source.app_id)
-    return source.beginning() if found is None else Position.from_number(found.version)
+    transaction = target.set_transactions.get(source.app_id)
+    return source.beginning() if transaction is None else Position.from_number(transaction.version)
 
 
 def _added(before: OperationResult, batch: OperationResult) -> OperationResult:
@@ -220,11 +222,11 @@ def _counts(batches: int, rows: int, files: int, size: int, version: int) -> dic
 
 
 def _told(total: OperationResult) -> OperationResult:
-    found, version = total.metrics, total.metrics["lastSourceVersion"]
-    if not found["numBatches"]:
+    metrics, version = total.metrics, total.metrics["lastSourceVersion"]
+    if not metrics["numBatches"]:
         return total.saying(f"Nothing is new in the source since its version {version}.")
     return total.saying(
-        f"{found['numOutputRows']} rows came over in {found['numBatches']} batches,"
+        f"{metrics['numOutputRows']} rows came over in {metrics['numBatches']} batches,"
         f" up to the source's version {version}."
     )
 

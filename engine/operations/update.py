@@ -102,7 +102,7 @@ def _images(
     execution: Execution, snapshot: Snapshot, setting: _Setting, gone: RowDeletion
 ) -> tuple[Written, list[AddCDCFile]]:
     """The new images, and with them the rows of rewritten files that stay as they are."""
-    touched = (*gone.removed, *(each.add for each in gone.masked))
+    touched = (*gone.removed, *(file.add for file in gone.masked))
     if not touched:
         return Written(), []
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
@@ -142,10 +142,10 @@ def _assigned(
     """Each row as it will be; a changed row keeps its id and gets the commit's version."""
     new = assigned_columns(snapshot.schema, assignments)
     columns: list[Column] = []
-    for each in snapshot.schema:
-        old = column(each.name)
-        value = F.when(column(MATCH), new[each.name]).otherwise(old) if each.name in new else old
-        columns.append(value.alias(each.name))
+    for field in snapshot.schema:
+        old = column(field.name)
+        value = F.when(column(MATCH), new[field.name]).otherwise(old) if field.name in new else old
+        columns.append(value.alias(field.name))
     if kept:
         stays = F.when(~column(MATCH), column(ROW_COMMIT_VERSION))
         columns += [column(ROW_ID), stays.alias(ROW_COMMIT_VERSION)]

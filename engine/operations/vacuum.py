@@ -55,7 +55,7 @@ def vacuum(command: Vacuum, execution: Execution) -> OperationResult:
         return _plan(execution, snapshot, unneeded, retention_ms)
     start = _log_start(command, execution, snapshot, unneeded)
     needs = needs_of(execution.table.snapshot(), removals, keep_from_ms)
-    doomed = [each for each in unneeded if not needs.has(each.path)]
+    doomed = [file for file in unneeded if not needs.has(file.path)]
     try:
         deleted = _delete(execution, doomed, snapshot)
     except TableReplacedError:
@@ -128,8 +128,8 @@ def _delete(execution: Execution, doomed: Sequence[Unneeded], snapshot: Snapshot
                 spared.update(_named_by(store.root, commit))
             if tip is not None and is_replaced(store, tip):
                 raise TableReplacedError(store.root, snapshot.version)
-            batch = [each for each in doomed[start : start + _BATCH] if each.path not in spared]
-            list(pool.map(store.delete, [each.path for each in batch]))
+            batch = [file for file in doomed[start : start + _BATCH] if file.path not in spared]
+            list(pool.map(store.delete, [file.path for file in batch]))
             deleted += batch
     return deleted
 
@@ -152,7 +152,7 @@ def _log_start(
         parameters["specifiedRetentionMillis"] = round(command.retention_hours * HOUR_MS)
     metrics: dict[str, int | str] = {
         "numFilesToDelete": len(unneeded),
-        "sizeOfDataToDelete": sum(each.size_bytes for each in unneeded),
+        "sizeOfDataToDelete": sum(file.size_bytes for file in unneeded),
     }
     return execution.note(VACUUM_START, "start", parameters, metrics)
 
@@ -160,7 +160,7 @@ def _log_start(
 def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> OperationResult:
     metrics: dict[str, int | str] = {}
     if status == "COMPLETED":
-        folders = {each.path.rpartition("/")[0] for each in deleted}
+        folders = {file.path.rpartition("/")[0] for file in deleted}
         metrics = {"numDeletedFiles": len(deleted), "numVacuumedDirectories": len(folders)}
     step = "end" if status == "COMPLETED" else "failed"
     return execution.note(VACUUM_END, step, {"status": status}, metrics)
@@ -169,8 +169,8 @@ def _log_end(execution: Execution, status: str, deleted: Sequence[Unneeded]) -> 
 def _plan(
     execution: Execution, snapshot: Snapshot, unneeded: Sequence[Unneeded], retention_ms: int
 ) -> OperationResult:
-    files = [PlannedFile(each.path, each.size_bytes, each.reason) for each in unneeded]
-    lost = _versions_lost(execution, snapshot, {each.path for each in unneeded})
+    files = [PlannedFile(file.path, file.size_bytes, file.reason) for file in unneeded]
+    lost = _versions_lost(execution, snapshot, {file.path for file in unneeded})
     summary = (
         f"{len(files)} files would be deleted, and {len(lost)} versions would no longer be readable."
         if files
@@ -188,7 +188,7 @@ def _versions_lost(execution: Execution, snapshot: Snapshot, doomed: set[str]) -
     versions = list_versions(store)
     missing: set[str] = set()
     lost: list[int] = []
-    for version in reversed([each for each in versions if each <= snapshot.version]):
+    for version in reversed([earlier for earlier in versions if earlier <= snapshot.version]):
         if missing:
             lost.append(version)
         try:
@@ -197,17 +197,17 @@ def _versions_lost(execution: Execution, snapshot: Snapshot, doomed: set[str]) -
             break
         added = [action for action in actions if isinstance(action, AddFile)]
         removed = [action for action in actions if isinstance(action, RemoveFile)]
-        missing -= {path for each in added for path in paths_of(store.root, each)}
-        missing |= doomed & {path for each in removed for path in paths_of(store.root, each)}
+        missing -= {path for file in added for path in paths_of(store.root, file)}
+        missing |= doomed & {path for file in removed for path in paths_of(store.root, file)}
     return sorted(lost)
 
 
 def _ranges(versions: Sequence[int]) -> list[list[int]]:
     """[1, 2, 3, 7] as [[1, 3], [7, 7]]."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for version in versions:
-        if found and found[-1][1] == version - 1:
-            found[-1][1] = version
+        if ranges and ranges[-1][1] == version - 1:
+            ranges[-1][1] = version
         else:
-            found.append([version, version])
-    return found
+            ranges.append([version, version])
+    return ranges

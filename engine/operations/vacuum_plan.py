@@ -71,9 +71,9 @@ def read_removals(store: Store) -> Removals:
     files: dict[str, int] = {}
     changes: dict[str, int] = {}
     for action, time_ms in iter_removals(store):
-        found = changes if isinstance(action, AddCDCFile) else files
+        newest = changes if isinstance(action, AddCDCFile) else files
         for path in paths_of(store.root, action):
-            found[path] = max(time_ms, found.get(path, 0))
+            newest[path] = max(time_ms, newest.get(path, 0))
     return Removals(files, changes)
 
 
@@ -136,18 +136,18 @@ def find_unneeded(
         spare_from_ms: since when running jobs may have written files.
     """
     everything = list(files)
-    listed = [each for each in everything if _is_candidate(each.path)]
-    foreign = tuple(_nested_tables(each.path for each in everything))
-    running = _running_ids(each.name for each in listed)
+    listed = [status for status in everything if _is_candidate(status.path)]
+    foreign = tuple(_nested_tables(status.path for status in everything))
+    running = _running_ids(status.name for status in listed)
     limit = keep_from_ms if spare_from_ms is None else min(keep_from_ms, spare_from_ms)
-    found = []
-    for each in listed:
-        if each.modified_ms >= limit or needs.has(each.path):
+    unneeded = []
+    for status in listed:
+        if status.modified_ms >= limit or needs.has(status.path):
             continue
-        if each.path.startswith(foreign) or _belongs_to(each.name, running):
+        if status.path.startswith(foreign) or _belongs_to(status.name, running):
             continue
-        found.append(Unneeded(each.path, each.size_bytes, _reason(each, needs)))
-    return sorted(found, key=lambda each: each.path)
+        unneeded.append(Unneeded(status.path, status.size_bytes, _reason(status, needs)))
+    return sorted(unneeded, key=lambda file: file.path)
 
 
 def removed_in_log(store: Store, removals: Removals, needs: Needs) -> Iterator[FileStatus]:
@@ -173,12 +173,12 @@ def _is_candidate(path: str) -> bool:
 
 def _nested_tables(paths: Iterable[str]) -> set[str]:
     """Directories below this table that hold a table of their own."""
-    found = set()
+    directories = set()
     for path in paths:
         before, inside, _ = path.partition(f"/{LOG_DIRECTORY}/")
         if inside and not path.startswith(f"{LOG_DIRECTORY}/"):
-            found.add(f"{before}/")
-    return found
+            directories.add(f"{before}/")
+    return directories
 
 
 def _running_ids(names: Iterable[str]) -> set[str]:
@@ -192,7 +192,7 @@ def _running_ids(names: Iterable[str]) -> set[str]:
 
 
 def _belongs_to(name: str, running: set[str]) -> bool:
-    return any(f"tid-{each}-" in name or name == f"_started_{each}" for each in running)
+    return any(f"tid-{run_id}-" in name or name == f"_started_{run_id}" for run_id in running)
 
 
 def _reason(file: FileStatus, needs: Needs) -> str:

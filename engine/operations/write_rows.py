@@ -122,10 +122,10 @@ def _is_gathered(files: TableFiles, rows: SourceRows) -> bool:
     Left to the engine, where each task would write to many partitions; elsewhere rows keep the
     order they came in, which statistics live by.
     """
-    wanted = files.properties.optimize_write
-    if wanted is None:
+    enabled = files.properties.optimize_write
+    if enabled is None:
         return bool(files.partition_columns) and not rows.is_together
-    return wanted
+    return enabled
 
 
 def numbered(execution: Execution, terms: Terms, rows: SourceRows) -> tuple[SourceRows, Terms]:
@@ -141,9 +141,11 @@ def numbered(execution: Execution, terms: Terms, rows: SourceRows) -> tuple[Sour
     with execution.spark_stage("number rows"):
         frame, marked = number_rows(rows.frame, schema, rows.schema)
     own = [
-        each for each in marked if rows.schema.get(each.name) is None and each.name in frame.columns
+        column
+        for column in marked
+        if rows.schema.get(column.name) is None and column.name in frame.columns
     ]
-    data = StructType((*rows.schema, *(StructField(each.name, each.type) for each in own)))
+    data = StructType((*rows.schema, *(StructField(column.name, column.type) for column in own)))
     return replace(rows, frame=frame, schema=data), terms.numbered_to(marked)
 
 
@@ -168,11 +170,13 @@ def with_schema(
     """The terms of a table whose columns are replaced."""
     schema, configuration = with_mapping(schema, terms.metadata.configuration)
     check_names(schema, mapping_mode(configuration))
-    found = under(terms, schema, configuration)
+    new_terms = under(terms, schema, configuration)
     if partition_columns is None:
-        return found
-    metadata = msgspec.structs.replace(found.metadata, partition_columns=list(partition_columns))
-    return replace(found, metadata=metadata)
+        return new_terms
+    metadata = msgspec.structs.replace(
+        new_terms.metadata, partition_columns=list(partition_columns)
+    )
+    return replace(new_terms, metadata=metadata)
 
 
 def file_metrics(written: Written) -> dict[str, int | str]:
@@ -204,15 +208,15 @@ def under(terms: Terms, schema: StructType, configuration: dict[str, str]) -> Te
 
 
 def _merged(table: StructType, data: StructType) -> StructType:
-    fields = [_merged_field(each, data.get(each.name)) for each in table]
-    new = [each for each in data if table.get(each.name) is None]
-    for each in new:
-        if getattr(each.type, "name", "") == "void":
-            msg = f"The new column {each.name} has no values to tell its type."
+    fields = [_merged_field(column, data.get(column.name)) for column in table]
+    new = [column for column in data if table.get(column.name) is None]
+    for column in new:
+        if getattr(column.type, "name", "") == "void":
+            msg = f"The new column {column.name} has no values to tell its type."
             raise SchemaMismatchError(
                 msg, "Leave it out, or cast it in the source.", field="source"
             )
-    return StructType((*fields, *(StructField(each.name, each.type) for each in new)))
+    return StructType((*fields, *(StructField(column.name, column.type) for column in new)))
 
 
 def _merged_field(table: StructField, data: StructField | None) -> StructField:

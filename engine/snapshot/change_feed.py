@@ -82,11 +82,11 @@ def _check_columns(last: Snapshot, metadata: Metadata, version: int) -> None:
         return
     mode = last.mapping_mode
     schema = parse_schema(metadata.schema_string)
-    kept = {physical_name(each, mode).lower() for each in last.schema}
-    gone = [each.name for each in schema if physical_name(each, mode).lower() not in kept]
+    kept = {physical_name(column, mode).lower() for column in last.schema}
+    gone = [column.name for column in schema if physical_name(column, mode).lower() not in kept]
     before = [schema.get(name) for name in metadata.partition_columns]
-    now = [physical_name(each, mode) for each in last.partition_schema]
-    if not gone and [physical_name(each, mode) for each in before if each] == now:
+    now = [physical_name(column, mode) for column in last.partition_schema]
+    if not gone and [physical_name(column, mode) for column in before if column] == now:
         return
     lost = f"the column {gone[0]}" if gone else "other partitions"
     msg = f"Version {version} of {last.table_uri} had {lost}, which version {last.version} has not."
@@ -129,7 +129,7 @@ def _changes(snapshot: Snapshot, commit: Commit) -> Iterator[pa.Table]:
     told = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if told:
         schema = StructType((*snapshot.schema, StructField(CHANGE_TYPE, STRING)))
-        yield from (read_physical(snapshot, each, schema) for each in told)
+        yield from (read_physical(snapshot, file, schema) for file in told)
         return
     for change in _changed_files(commit.actions):
         yield from _changed_rows(snapshot, change)
@@ -207,7 +207,7 @@ def _stamped(rows: pa.Table, commit: Commit) -> pa.Table:
 
 
 def _empty(schema: StructType) -> pa.Table:
-    fields = [pa.field(each.name, target_type(each.type)) for each in schema]
+    fields = [pa.field(column.name, target_type(column.type)) for column in schema]
     own = [
         pa.field(CHANGE_TYPE, pa.string()),
         pa.field(COMMIT_VERSION, pa.int64()),

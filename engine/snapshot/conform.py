@@ -30,46 +30,48 @@ _A_TABLE = "A table with this file"
 
 
 def find_field(
-    fields: list[pa.Field], wanted: StructField, mode: str, columns: StructType
+    fields: list[pa.Field], expected: StructField, mode: str, columns: StructType
 ) -> int | None:
     """The place of one of `columns` among a file's fields: by field id in mode `id`, else by name.
 
     A file without any field id is read by its physical names. Names may differ in case alone, unless
     that is the name of another column.
     """
-    identity = field_id(wanted)
+    identity = field_id(expected)
     if mode == "id" and identity is not None and any(_id_of(field) is not None for field in fields):
-        return next((i for i, each in enumerate(fields) if _id_of(each) == identity), None)
-    name = physical_name(wanted, mode)
-    exact = next((i for i, each in enumerate(fields) if each.name == name), None)
+        return next(
+            (i for i, candidate in enumerate(fields) if _id_of(candidate) == identity), None
+        )
+    name = physical_name(expected, mode)
+    exact = next((i for i, candidate in enumerate(fields) if candidate.name == name), None)
     if exact is not None:
         return exact
     others = {physical_name(column, mode) for column in columns}
     return next(
         (
             i
-            for i, each in enumerate(fields)
-            if each.name.lower() == name.lower() and each.name not in others
+            for i, candidate in enumerate(fields)
+            if candidate.name.lower() == name.lower() and candidate.name not in others
         ),
         None,
     )
 
 
-def conform_column(column: pa.ChunkedArray, wanted: StructField, mode: str) -> pa.ChunkedArray:
+def conform_column(column: pa.ChunkedArray, field: StructField, mode: str) -> pa.ChunkedArray:
     """A column of a file as the table's column of that field.
 
     Raises:
         DataFileError: the file's type cannot become the table's.
         UnsupportedFeatureError: a shredded variant.
     """
-    target = target_type(wanted.type)
-    if _is_as_wanted(column.type, target, mode):
+    target = target_type(field.type)
+    if _has_target_type(column.type, target, mode):
         return column
     try:
-        chunks = [_conform(chunk, wanted.type, mode) for chunk in column.chunks]
+        chunks = [_conform(chunk, field.type, mode) for chunk in column.chunks]
         return pa.chunked_array(chunks, type=target)
     except (pa.ArrowException, ValueError, TypeError, AttributeError) as error:
-        msg = f"Column {wanted.name} of a data file is {column.type}, which cannot be read as {target}: {reason_of(error)}."
+        msg = f"Column {field.name} of a data file is {column.type}, which cannot be read as {target}: {reason_of(error)}."
         raise DataFileError(msg, "Rewrite the file with the engine that wrote it.") from error
 
 
@@ -78,51 +80,53 @@ def target_type(data_type: DataType) -> pa.DataType:
     return to_arrow_type(loosened(data_type))
 
 
-def _conform(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
+def _conform(array: pa.Array, data_type: DataType, mode: str) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if _is_as_wanted(array.type, target_type(wanted), mode):
+    if _has_target_type(array.type, target_type(data_type), mode):
         return array
     if pa.types.is_null(array.type):
-        return pa.nulls(len(array), target_type(wanted))
-    return _conform_variant(array) if wanted == VARIANT else _conform_inside(array, wanted, mode)
+        return pa.nulls(len(array), target_type(data_type))
+    return (
+        _conform_variant(array) if data_type == VARIANT else _conform_inside(array, data_type, mode)
+    )
 
 
-def _is_as_wanted(found: pa.DataType, target: pa.DataType, mode: str) -> bool:
+def _has_target_type(arrow_type: pa.DataType, target: pa.DataType, mode: str) -> bool:
     """Whether nothing is left to do. The same names inside may mean others where they are mapped."""
-    return bool(found == target) and (mode == "none" or not pa.types.is_nested(found))
+    return bool(arrow_type == target) and (mode == "none" or not pa.types.is_nested(arrow_type))
 
 
-def _conform_inside(array: pa.Array, wanted: DataType, mode: str) -> pa.Array:
-    if pa.types.is_nested(array.type) != isinstance(wanted, StructType | ArrayType | MapType):
+def _conform_inside(array: pa.Array, data_type: DataType, mode: str) -> pa.Array:
+    if pa.types.is_nested(array.type) != isinstance(data_type, StructType | ArrayType | MapType):
         msg = "one is nested, the other is not"
         raise TypeError(msg)
-    match wanted:
+    match data_type:
         case StructType():
-            return _conform_struct(array, wanted, mode)
+            return _conform_struct(array, data_type, mode)
         case ArrayType(element, _):
             return _conform_list(array, element, mode)
         case MapType(key, value, _):
             return _conform_map(array, key, value, mode)
         case PrimitiveType() | DecimalType():
-            return _conform_value(array, to_arrow_type(wanted))
+            return _conform_value(array, to_arrow_type(data_type))
 
 
-def _conform_struct(array: pa.Array, wanted: StructType, mode: str) -> pa.Array:
+def _conform_struct(array: pa.Array, struct: StructType, mode: str) -> pa.Array:
     fields = [array.type.field(i) for i in range(array.type.num_fields)]
     children = array.flatten()
     columns = []
-    for each in wanted:
-        place = find_field(fields, each, mode, wanted)
+    for column in struct:
+        place = find_field(fields, column, mode, struct)
         if place is None:
-            columns.append(pa.nulls(len(array), target_type(each.type)))
+            columns.append(pa.nulls(len(array), target_type(column.type)))
         else:
-            columns.append(_conform(children[place], each.type, mode))
+            columns.append(_conform(children[place], column.type, mode))
     if not columns:
         return pa.array(
             [{} if there else None for there in array.is_valid().to_pylist()], pa.struct([])
         )
-    names = [pa.field(each.name, target_type(each.type)) for each in wanted]
+    names = [pa.field(column.name, target_type(column.type)) for column in struct]
     return pa.StructArray.from_arrays(columns, fields=names, mask=array.is_null())
 
 
@@ -164,6 +168,6 @@ def _conform_value(array: pa.Array, target: pa.DataType) -> pa.Array:
     return array.cast(target)
 
 
-def _id_of(each: pa.Field) -> int | None:
-    text = (each.metadata or {}).get(_FIELD_ID)
+def _id_of(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(_FIELD_ID)
     return int(text) if text is not None and text.lstrip(b"-").isdigit() else None

@@ -81,7 +81,7 @@ class Skipper:
 
     def may_match_each(self, files: Sequence[FileFacts]) -> list[bool]:
         """Whether each of many files may hold such a row; quicker than one by one."""
-        return [each.true for each in self._test(files)]
+        return [outcomes.true for outcomes in self._test(files)]
 
     def stats_parser(self) -> Callable[[str | None], Mapping[str, Any] | None]:
         """`parse_stats`, of the columns alone that the condition looks at."""
@@ -164,8 +164,8 @@ def _matches(
         facts = [
             FileFacts(values[keys[row]], parse(text)) for row, text in zip(left, texts, strict=True)
         ]
-        for row, found in zip(left, skipper.may_match_each(facts), strict=True):
-            kept[row] = found
+        for row, matches in zip(left, skipper.may_match_each(facts), strict=True):
+            kept[row] = matches
     return kept
 
 
@@ -174,10 +174,10 @@ def parse_stats(text: str | None) -> dict[str, Any] | None:
     if not text or text == "null":
         return None
     try:
-        found = _STATS.decode(text)
+        stats = _STATS.decode(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return stats if isinstance(stats, dict) else None
 
 
 def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, Any] | None]:
@@ -191,16 +191,16 @@ def _parser_of(columns: Sequence[str]) -> Callable[[str | None], Mapping[str, An
     stats = msgspec.defstruct("_Stats", [("numRecords", Any, None), *of_kinds])
     decoder = msgspec.json.Decoder(stats, float_hook=Decimal)
 
-    def named(found: Any) -> dict[str, Any]:  # noqa: ANN401 - made above
-        return {column: getattr(found, name) for name, column in rename.items()}
+    def named(bounds: Any) -> dict[str, Any]:  # noqa: ANN401 - made above
+        return {column: getattr(bounds, name) for name, column in rename.items()}
 
     def parse(text: str | None) -> Mapping[str, Any] | None:
         try:
-            found: Any = decoder.decode(text or "")
+            stats: Any = decoder.decode(text or "")
         except (ValueError, ArithmeticError, RecursionError):
             return parse_stats(text)
-        shown = {kind: named(getattr(found, kind)) for kind in kinds if getattr(found, kind)}
-        return {"numRecords": found.numRecords, **shown}
+        shown = {kind: named(getattr(stats, kind)) for kind in kinds if getattr(stats, kind)}
+        return {"numRecords": stats.numRecords, **shown}
 
     return parse
 
@@ -278,35 +278,35 @@ def _was_float(schema: StructType, path: Sequence[str]) -> bool:
 
 
 def _at(stats: Mapping[str, Any], kind: str, path: Sequence[str]) -> Any:  # noqa: ANN401 - JSON
-    found: Any = stats.get(kind)
+    value: Any = stats.get(kind)
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def _lower(found: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
+def _lower(bound: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or below every value of the file; None where there is no bound.
 
     Statistics say 0.1 of a float that is a little more: as a double it is not the same.
     """
-    if was_float and isinstance(found, float):
-        return min(found, as_single(found))
+    if was_float and isinstance(bound, float):
+        return min(bound, as_single(bound))
     if isinstance(data_type, DecimalType):
-        return found if found is None else lower_bound(found, data_type)
-    if isinstance(found, datetime) and found <= _EPOCH.replace(tzinfo=found.tzinfo):
-        return _moved(found, -_MILLISECOND)  # some writers cut towards 1970
-    return found
+        return bound if bound is None else lower_bound(bound, data_type)
+    if isinstance(bound, datetime) and bound <= _EPOCH.replace(tzinfo=bound.tzinfo):
+        return _moved(bound, -_MILLISECOND)  # some writers cut towards 1970
+    return bound
 
 
-def _upper(found: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
+def _upper(bound: Any, data_type: DataType, *, was_float: bool = False) -> Any:  # noqa: ANN401 - a value of the column's type
     """A value at or above every value of the file, NaN apart; None where there is no bound."""
-    if was_float and isinstance(found, float):
-        return max(found, as_single(found))
+    if was_float and isinstance(bound, float):
+        return max(bound, as_single(bound))
     if isinstance(data_type, DecimalType):
-        return found if found is None else upper_bound(found, data_type)
-    if isinstance(found, datetime):
-        return _moved(found, _MILLISECOND)
-    return text_bounds.upper_bound(found) if isinstance(found, str) else found
+        return bound if bound is None else upper_bound(bound, data_type)
+    if isinstance(bound, datetime):
+        return _moved(bound, _MILLISECOND)
+    return text_bounds.upper_bound(bound) if isinstance(bound, str) else bound
 
 
 def _moved(value: datetime, by: timedelta) -> datetime | None:
@@ -372,5 +372,5 @@ _CONVERSIONS: dict[DataType, Callable[[Any], Any]] = {
     STRING: _text,
     DATE: lambda value: parse_date(value) if isinstance(value, str) else None,
     TIMESTAMP: _moment,
-    TIMESTAMP_NTZ: lambda value: (found := _moment(value)) and found.replace(tzinfo=None),
+    TIMESTAMP_NTZ: lambda value: (moment := _moment(value)) and moment.replace(tzinfo=None),
 }

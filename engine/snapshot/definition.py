@@ -38,13 +38,13 @@ def check_rules(
             time to time, or reads more than the row.
         ExpressionError: an expression that does not parse, or names a column there is not.
     """
-    for each in schema:
-        if _IDENTITY in each.metadata:
-            _check_identity(each, partition_columns)
-        if _DEFAULT in each.metadata:
-            check_default(each, str(each.metadata[_DEFAULT]))
-        if _GENERATION in each.metadata:
-            _check_generated(each, schema)
+    for column in schema:
+        if _IDENTITY in column.metadata:
+            _check_identity(column, partition_columns)
+        if _DEFAULT in column.metadata:
+            check_default(column, str(column.metadata[_DEFAULT]))
+        if _GENERATION in column.metadata:
+            _check_generated(column, schema)
     check_constraints(schema, configuration)
 
 
@@ -61,7 +61,7 @@ def check_constraints(schema: StructType, configuration: Mapping[str, str]) -> N
             _check_of_row(condition, f"The constraint {key.removeprefix(CONSTRAINT_PREFIX)}", text)
 
 
-def check_default(each: StructField, text: str) -> Expression:
+def check_default(column: StructField, text: str) -> Expression:
     """The tree of a default, which no column of the row has a part in.
 
     Raises:
@@ -70,7 +70,7 @@ def check_default(each: StructField, text: str) -> Expression:
     """
     tree = parse_expression(text, StructType())
     if has_subquery(tree):
-        msg = f"The default of {each.name} ({text}) reads a table."
+        msg = f"The default of {column.name} ({text}) reads a table."
         raise InvalidSchemaError(msg, "Give a value.", field="schema")
     return tree
 
@@ -81,7 +81,7 @@ def check_change_feed(schema: StructType, configuration: Mapping[str, str]) -> N
     Raises:
         InvalidSchemaError: a column has such a name.
     """
-    taken = [each.name for each in schema if each.name.lower() in CHANGE_FEED_COLUMNS]
+    taken = [column.name for column in schema if column.name.lower() in CHANGE_FEED_COLUMNS]
     if taken and TableProperties.parse(configuration).enable_change_data_feed:
         msg = f"{taken[0]} is a column of the change data feed itself."
         raise InvalidSchemaError(msg, "Give the column another name.", field="schema")
@@ -114,34 +114,37 @@ def check_clustering(schema: StructType, paths: Sequence[tuple[str, ...]]) -> No
     for path in paths:
         kind: DataType = schema
         for part in path:
-            found = kind.get(part) if isinstance(kind, StructType) else None
-            kind = found.type if found else kind
+            field = kind.get(part) if isinstance(kind, StructType) else None
+            kind = field.type if field else kind
         if isinstance(kind, StructType | ArrayType | MapType):
             msg = f"{'.'.join(path)} cannot be a clustering column: it is nested."
             raise InvalidSchemaError(msg, "Cluster by a plain field.", field="clustering_columns")
 
 
-def _check_identity(each: StructField, partition_columns: Sequence[str]) -> None:
+def _check_identity(column: StructField, partition_columns: Sequence[str]) -> None:
     partitions = {name.lower() for name in partition_columns}
     wrong = [
         why
         for why, holds in (
-            (f"its type is {getattr(each.type, 'name', 'nested')}, not BIGINT", each.type != LONG),
-            ("its step is 0", int(each.metadata.get(_IDENTITY_STEP, 1)) == 0),
-            ("it is a partition column", each.name.lower() in partitions),
-            ("it has another rule too", {_DEFAULT, _GENERATION} & each.metadata.keys()),
+            (
+                f"its type is {getattr(column.type, 'name', 'nested')}, not BIGINT",
+                column.type != LONG,
+            ),
+            ("its step is 0", int(column.metadata.get(_IDENTITY_STEP, 1)) == 0),
+            ("it is a partition column", column.name.lower() in partitions),
+            ("it has another rule too", {_DEFAULT, _GENERATION} & column.metadata.keys()),
         )
         if holds
     ]
     if wrong:
-        msg = f"{each.name} cannot be an identity column: {wrong[0]}."
+        msg = f"{column.name} cannot be an identity column: {wrong[0]}."
         raise InvalidSchemaError(msg, "Define it otherwise.", field="schema")
 
 
-def _check_generated(each: StructField, schema: StructType) -> None:
-    text = str(each.metadata[_GENERATION])
+def _check_generated(column: StructField, schema: StructType) -> None:
+    text = str(column.metadata[_GENERATION])
     tree = parse_expression(text, schema, now_ms=_SOME_DAY_MS)
-    what = f"The generated column {each.name}"
+    what = f"The generated column {column.name}"
     _check_of_row(tree, what, text)
     if tree != parse_expression(text, schema, now_ms=0):
         msg = f"{what} ({text}) depends on when the row is written."
@@ -164,7 +167,7 @@ def _is_there(schema: StructType, name: str) -> bool:
 
 
 def _paths(schema: StructType, prefix: str = "") -> Iterator[str]:
-    for each in schema:
-        yield f"{prefix}{each.name}"
-        if isinstance(each.type, StructType):
-            yield from _paths(each.type, f"{prefix}{each.name}.")
+    for column in schema:
+        yield f"{prefix}{column.name}"
+        if isinstance(column.type, StructType):
+            yield from _paths(column.type, f"{prefix}{column.name}.")

@@ -48,7 +48,7 @@ class LegacyTimes:
         if not pa.types.is_nested(kind):
             return array
         if pa.types.is_struct(kind):
-            inside = [self._corrected(each, int96=int96) for each in array.flatten()]
+            inside = [self._corrected(array_, int96=int96) for array_ in array.flatten()]
             return pa.StructArray.from_arrays(inside, fields=list(kind), mask=array.is_null())
         return self._inside(array, int96=int96)
 
@@ -57,7 +57,7 @@ class LegacyTimes:
         first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
         moved, gone = pa.array(offsets - first, pa.int32()), array.is_null()
         if pa.types.is_map(array.type):
-            parts = [each.slice(first, count) for each in (array.keys, array.items)]
+            parts = [child.slice(first, count) for child in (array.keys, array.items)]
             keys, items = (self._corrected(part, int96=int96) for part in parts)
             return pa.MapArray.from_arrays(moved, keys, items, type=array.type, mask=gone)
         values = self._corrected(array.values.slice(first, count), int96=int96)
@@ -116,5 +116,5 @@ def _shift(days: np.ndarray) -> np.ndarray:
 
 
 def _nulls(array: pa.Array) -> np.ndarray:
-    found: np.ndarray = array.is_null().to_numpy(zero_copy_only=False)
-    return found
+    nulls: np.ndarray = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls

@@ -138,14 +138,14 @@ def resolve_column(schema: StructType, name: str) -> tuple[str, ...]:
     path: list[str] = []
     inside: DataType = schema
     for part in name.split("."):
-        each = inside.get(part) if isinstance(inside, StructType) else None
-        if each is None:
+        field = inside.get(part) if isinstance(inside, StructType) else None
+        if field is None:
             msg = f"The schema has no column {name}."
             raise UnknownColumnError(
                 msg, f"It has {', '.join(schema.names[:20])}.", field="columns"
             )
-        path.append(each.name)
-        inside = each.type
+        path.append(field.name)
+        inside = field.type
     return tuple(path)
 
 
@@ -157,17 +157,17 @@ def check_names(schema: StructType, mode: str) -> None:
             column mapping.
     """
     seen: set[str] = set()
-    for each in schema:
-        if not each.name or each.name.lower() in seen:
-            msg = f"The schema has the column {each.name!r} twice, or without a name."
+    for column in schema:
+        if not column.name or column.name.lower() in seen:
+            msg = f"The schema has the column {column.name!r} twice, or without a name."
             raise InvalidSchemaError(msg, "Give each column a name of its own.", field="schema")
-        seen.add(each.name.lower())
-        if mode == "none" and _FORBIDDEN_CHARACTERS & set(each.name):
-            msg = f"The column name {each.name!r} has characters that Parquet does not allow."
+        seen.add(column.name.lower())
+        if mode == "none" and _FORBIDDEN_CHARACTERS & set(column.name):
+            msg = f"The column name {column.name!r} has characters that Parquet does not allow."
             raise InvalidSchemaError(
                 msg, "Rename it, or set delta.columnMapping.mode to 'name'.", field="schema"
             )
-        _check_nested_names(each.type, mode)
+        _check_nested_names(column.type, mode)
 
 
 def _check_nested_names(data_type: DataType, mode: str) -> None:
@@ -188,13 +188,13 @@ def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Seq
         msg = "A table is partitioned or clustered, not both."
         raise InvalidSchemaError(msg, "Choose one of them.", field="clustering_columns")
     for name in partitions:
-        each = schema.get(name)
-        if each is None:
+        field = schema.get(name)
+        if field is None:
             msg = f"The schema has no column {name} to partition by."
             raise UnknownColumnError(
                 msg, f"It has {', '.join(schema.names[:20])}.", field="partition_columns"
             )
-        if isinstance(each.type, StructType | ArrayType | MapType) or each.type == PrimitiveType(
+        if isinstance(field.type, StructType | ArrayType | MapType) or field.type == PrimitiveType(
             "variant"
         ):
             msg = f"{name} cannot be a partition column: it is nested."
@@ -207,8 +207,8 @@ def _check_layout(schema: StructType, partitions: Sequence[str], clustering: Seq
 
 
 def _spelled(schema: StructType, name: str) -> str:
-    found = schema.get(name)
-    return name if found is None else found.name
+    column = schema.get(name)
+    return name if column is None else column.name
 
 
 def _property_text(value: object) -> str:

@@ -25,7 +25,7 @@ def prune_partitions(
     mode: str,
 ) -> pa.Table:
     """The files whose partition may match the condition."""
-    fields = [each for name in partition_columns if (each := schema.get(name)) is not None]
+    fields = [named for name in partition_columns if (named := schema.get(name)) is not None]
     touched = {path[0].lower() for path in columns_of(condition)}
     if files.num_rows == 0 or not touched & {field.name.lower() for field in fields}:
         return files
@@ -44,8 +44,8 @@ def prune_partitions(
 def is_on_partitions_alone(condition: Expression, partition_columns: Sequence[str]) -> bool:
     """Whether a condition looks at nothing but partition columns."""
     names = {name.lower() for name in partition_columns}
-    found = columns_of(condition)
-    return bool(found) and all(path[0].lower() in names for path in found)
+    paths = columns_of(condition)
+    return bool(paths) and all(path[0].lower() in names for path in paths)
 
 
 def _values_of(column: pa.ChunkedArray, key: str) -> pa.ChunkedArray:

@@ -91,10 +91,10 @@ def iter_file(
     start = 0
     for rows in iter_physical(table, add, schema, batch_rows):
         stop = start + rows.num_rows
-        found = rows
+        live = rows
         if with_positions:
-            found = rows.append_column(ROW_INDEX, pa.array(np.arange(start, stop), pa.int64()))
-        yield found if not deleted else found.filter(_live_between(deleted, start, stop))
+            live = rows.append_column(ROW_INDEX, pa.array(np.arange(start, stop), pa.int64()))
+        yield live if not deleted else live.filter(_live_between(deleted, start, stop))
         start = stop
     _check_within(deleted, start, add.path)
 
@@ -110,22 +110,26 @@ def iter_physical(
 ) -> Iterator[pa.Table]:
     """Every physical row of a file in batches of `batch_rows` rows; in one piece without it."""
     mode = table.mapping_mode
-    stored = [each for each in schema if each.name not in table.partition_columns]
+    stored = [column for column in schema if column.name not in table.partition_columns]
     with open_parquet(table.store, file.path, table.allowed_roots, pre_buffer=True) as parquet:
         fields = list(parquet.schema_arrow)
-        places = {each.name: find_field(fields, each, mode, table.schema) for each in stored}
+        places = {column.name: find_field(fields, column, mode, table.schema) for column in stored}
         names = sorted({fields[place].name for place in places.values() if place is not None})
         legacy = legacy_times(parquet)
-        for found, count in _iter_stored(parquet, names, batch_rows):
-            rows = found if legacy is None or found is None else _corrected(found, legacy)
+        for stored_rows, count in _iter_stored(parquet, names, batch_rows):
+            rows = (
+                stored_rows
+                if legacy is None or stored_rows is None
+                else _corrected(stored_rows, legacy)
+            )
             columns = []
-            for each in schema:
-                if each.name in table.partition_columns:
-                    columns.append(partition_column(each, file.partition_values, mode, count))
+            for column in schema:
+                if column.name in table.partition_columns:
+                    columns.append(partition_column(column, file.partition_values, mode, count))
                     continue
-                place = places[each.name]
+                place = places[column.name]
                 name = None if place is None else fields[place].name
-                columns.append(_stored_column(rows, name, each, mode, count))
+                columns.append(_stored_column(rows, name, column, mode, count))
             yield _as_table(schema, columns, count)
 
 
@@ -146,15 +150,17 @@ def live_mask(count: int, deleted: BitMap64, path: str) -> pa.Array:
 
 
 def partition_column(
-    each: StructField, partition_values: dict[str, str | None], mode: str, count: int
+    column: StructField, partition_values: dict[str, str | None], mode: str, count: int
 ) -> pa.Array:
     """A partition column of `count` rows.
 
     Raises:
         MalformedLogError: its text is no value of its type.
     """
-    value = partition_scalar(partition_text(partition_values, physical_name(each, mode)), each.type)
-    return pa.repeat(value, count) if value.is_valid else pa.nulls(count, target_type(each.type))
+    value = partition_scalar(
+        partition_text(partition_values, physical_name(column, mode)), column.type
+    )
+    return pa.repeat(value, count) if value.is_valid else pa.nulls(count, target_type(column.type))
 
 
 def _iter_stored(
@@ -178,11 +184,11 @@ def _corrected(rows: pa.Table, legacy: LegacyTimes) -> pa.Table:
 
 
 def _stored_column(
-    rows: pa.Table | None, name: str | None, each: StructField, mode: str, count: int
+    rows: pa.Table | None, name: str | None, column: StructField, mode: str, count: int
 ) -> pa.ChunkedArray:
     if rows is None or name is None:
-        return pa.chunked_array([pa.nulls(count, target_type(each.type))])
-    return conform_column(rows.column(rows.column_names.index(name)), each, mode)
+        return pa.chunked_array([pa.nulls(count, target_type(column.type))])
+    return conform_column(rows.column(rows.column_names.index(name)), column, mode)
 
 
 def _as_table(
@@ -190,7 +196,7 @@ def _as_table(
 ) -> pa.Table:
     if not columns:
         return pa.table({"_": pa.nulls(count)}).select([])
-    fields = [pa.field(each.name, target_type(each.type)) for each in schema]
+    fields = [pa.field(column.name, target_type(column.type)) for column in schema]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 

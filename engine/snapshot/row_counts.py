@@ -29,10 +29,10 @@ def parse_stats(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = msgspec.json.decode(text)
+        stats = msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    return found if isinstance(found, dict) else None
+    return stats if isinstance(stats, dict) else None
 
 
 def _parsed(text: str) -> int | None:

@@ -30,14 +30,14 @@ def read_rows_at(
     if add is None:
         what = f"Version {snapshot.version} does not hold the file {path}."
         raise DataFileError(what, "Its rows are read from the version that the write read.")
-    wanted, last = pa.array(sorted(positions), pa.int64()), max(positions, default=-1)
-    found: list[pa.Table] = []
+    row_numbers, last = pa.array(sorted(positions), pa.int64()), max(positions, default=-1)
+    tables: list[pa.Table] = []
     start = 0
     batches = iter_file(snapshot, add, columns, with_positions=True, batch_rows=batch_rows)
     for rows in batches:
-        mask = pc.is_in(rows.column(ROW_INDEX), value_set=wanted)
-        found.append(rows.filter(mask))
+        mask = pc.is_in(rows.column(ROW_INDEX), value_set=row_numbers)
+        tables.append(rows.filter(mask))
         start += batch_rows
         if start > last:
             break
-    return pa.concat_tables(found)
+    return pa.concat_tables(tables)

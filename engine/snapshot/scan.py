@@ -83,22 +83,22 @@ def scan(
     if limit is not None and limit < 0:
         msg = f"A limit of {limit} rows cannot be."
         raise RequestError(msg, "Use 0 or more.", field="limit")
-    wanted = _wanted(table.schema, columns)
-    needed = list(wanted)
+    names = _wanted(table.schema, columns)
+    needed = list(names)
     if condition is not None:
         needed += [path[0] for path in columns_of(condition) if path[0] not in needed]
     adds = adds_of(prune(table, table.state.files, condition))
     parts: list[pa.Table] = []
     missing = limit
     for rows in _read(table, adds, needed, limited=limit is not None):
-        found = rows if condition is None else rows.filter(matching_rows(condition, rows))
-        parts.append(found.select(wanted)[:missing])
+        matching = rows if condition is None else rows.filter(matching_rows(condition, rows))
+        parts.append(matching.select(names)[:missing])
         if missing is not None:
             missing -= parts[-1].num_rows
             if missing <= 0:
                 break
-    empty = _empty(table.schema, wanted)
-    return pa.concat_tables([empty, *parts]) if wanted or not parts else pa.concat_tables(parts)
+    empty = _empty(table.schema, names)
+    return pa.concat_tables([empty, *parts]) if names or not parts else pa.concat_tables(parts)
 
 
 def _read(
@@ -118,20 +118,20 @@ def _read(
 def _wanted(schema: StructType, columns: Sequence[str] | None) -> list[str]:
     if columns is None:
         return schema.names
-    found = []
+    names = []
     for name in columns:
-        each = schema.get(name)
-        if each is None:
+        column = schema.get(name)
+        if column is None:
             msg = f"The table has no column {name}."
             raise UnknownColumnError(
                 msg, f"It has {', '.join(schema.names[:20])}.", field="columns"
             )
-        found.append(each.name)
-    return found
+        names.append(column.name)
+    return names
 
 
 def _empty(schema: StructType, names: list[str]) -> pa.Table:
-    fields = [each for name in names if (each := schema.get(name)) is not None]
+    fields = [column for name in names if (column := schema.get(name)) is not None]
     return pa.schema(
         [pa.field(field.name, target_type(field.type)) for field in fields]
     ).empty_table()

@@ -179,19 +179,19 @@ class Snapshot:
         Columns: path, size, partition_values, modification_time, num_records, stats, deletion_vector
         (its descriptor or null), base_row_id. Paths and partition values are as in the log.
         """
-        found = prune(self, self.state.files, self._parsed(condition))
-        listed = found.select([*_LISTED, "stats", "deletion_vector", "base_row_id"])
-        return listed.add_column(len(_LISTED), "num_records", num_records(found.column("stats")))
+        rows = prune(self, self.state.files, self._parsed(condition))
+        listed = rows.select([*_LISTED, "stats", "deletion_vector", "base_row_id"])
+        return listed.add_column(len(_LISTED), "num_records", num_records(rows.column("stats")))
 
     def add_files(
         self, condition: str | Expression | None = None, paths: Iterable[str] | None = None
     ) -> list[AddFile]:
         """The live files that may match, as whole actions; with `paths`, only files of these paths."""
-        found = self.state.files
+        rows = self.state.files
         if paths is not None:
-            wanted = pa.array(list(paths), pa.string())
-            found = found.filter(pc.is_in(found.column("path"), value_set=wanted))
-        return adds_of(prune(self, found, self._parsed(condition)))
+            listed_paths = pa.array(list(paths), pa.string())
+            rows = rows.filter(pc.is_in(rows.column("path"), value_set=listed_paths))
+        return adds_of(prune(self, rows, self._parsed(condition)))
 
     def to_arrow(
         self,
@@ -282,7 +282,7 @@ def _logical(path: tuple[str, ...], schema: StructType, mode: str) -> list[str]:
     inside: Any = schema
     for part in path:
         fields: Iterable[StructField] = inside if isinstance(inside, StructType) else ()
-        found = next((field for field in fields if physical_name(field, mode) == part), None)
-        names.append(part if found is None else found.name)
-        inside = None if found is None else found.type
+        named = next((field for field in fields if physical_name(field, mode) == part), None)
+        names.append(part if named is None else named.name)
+        inside = None if named is None else named.type
     return names

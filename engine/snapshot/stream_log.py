@@ -52,11 +52,11 @@ def schema_changes(before: Metadata, after: Metadata) -> list[MetadataChange]:
     """How columns and partitioning changed; what the table notes at its columns is no change."""
     if bool(before.schema_string) != bool(after.schema_string):
         return [MetadataChange("its schema is said in one of the two versions alone")]
-    found = list(_struct_changes(_schema(before), _schema(after), ""))
+    changes = list(_struct_changes(_schema(before), _schema(after), ""))
     if before.partition_columns != after.partition_columns:
         shown = ", ".join(after.partition_columns) or "nothing"
-        found.append(MetadataChange(f"it is partitioned by {shown} now"))
-    return found
+        changes.append(MetadataChange(f"it is partitioned by {shown} now"))
+    return changes
 
 
 def property_changes(before: Metadata, after: Metadata) -> list[MetadataChange]:
@@ -74,19 +74,21 @@ def _schema(metadata: Metadata) -> StructType:
 
 
 def _struct_changes(before: StructType, after: StructType, prefix: str) -> Iterator[MetadataChange]:
-    left = {_identity(each): each for each in before}
-    right = {_identity(each): each for each in after}
+    left = {_identity(column): column for column in before}
+    right = {_identity(column): column for column in after}
     if not left.keys() & right.keys():  # column mapping came or went: names are all there is
-        left = {each.name.lower(): each for each in before}
-        right = {each.name.lower(): each for each in after}
-    for key, each in left.items():
+        left = {column.name.lower(): column for column in before}
+        right = {column.name.lower(): column for column in after}
+    for key, column in left.items():
         if key in right:
-            yield from _field_changes(each, right[key], prefix)
+            yield from _field_changes(column, right[key], prefix)
         else:
-            yield MetadataChange(f"column {prefix}{each.name} was dropped")
-    for key, each in right.items():
+            yield MetadataChange(f"column {prefix}{column.name} was dropped")
+    for key, column in right.items():
         if key not in left:
-            yield MetadataChange(f"column {prefix}{each.name} was added", additive=each.nullable)
+            yield MetadataChange(
+                f"column {prefix}{column.name} was added", additive=column.nullable
+            )
 
 
 def _field_changes(
@@ -101,14 +103,14 @@ def _field_changes(
     if isinstance(before.type, StructType) and isinstance(after.type, StructType):
         yield from _struct_changes(before.type, after.type, f"{name}.")
     elif _bare(before.type) != _bare(after.type):
-        shown = [str(type_to_json(each.type))[:_SHOWN_TYPE] for each in (before, after)]
+        shown = [str(type_to_json(column.type))[:_SHOWN_TYPE] for column in (before, after)]
         yield MetadataChange(f"column {name} changed from {shown[0]} to {shown[1]}")
 
 
-def _identity(each: StructField) -> object:
+def _identity(column: StructField) -> object:
     """What stays with a column when it is renamed."""
-    number = field_id(each)
-    return each.name.lower() if number is None else number
+    number = field_id(column)
+    return column.name.lower() if number is None else number
 
 
 def _bare(data_type: DataType) -> DataType:
@@ -226,8 +228,8 @@ class StreamLog:
             )
             if after is None or not after.schema_string:  # who says none says it later
                 continue
-            found = schema_changes(before, after) if before is not None else []
-            lost = [each for each in found if not each.additive]
+            changes = schema_changes(before, after) if before is not None else []
+            lost = [change for change in changes if not change.additive]
             if lost and version > self.terms.accepted_version:
                 raise self._changed(version, lost, self.terms.accept_remedy)
             before = after
@@ -238,16 +240,16 @@ class StreamLog:
         Raises:
             StreamError: the stream may not go on.
         """
-        found: list[AddFile] = []
+        adds: list[AddFile] = []
         if start == end:
-            return found
+            return adds
         for add, after in self._walk(start, end.version if end.index else end.version - 1):
             if add is not None:
-                found.append(add)
+                adds.append(add)
             if after == end:
                 break
         self._check_in_place()
-        return found
+        return adds
 
     def _walk(
         self, start: Position, last_version: int
@@ -288,7 +290,7 @@ class StreamLog:
         Raises:
             SourceReplacedError: it is not.
         """
-        tips = (each for each in (self.terms.tip, self._last_read) if each is not None)
+        tips = (recent for recent in (self.terms.tip, self._last_read) if recent is not None)
         if any(is_replaced(self.store, tip) for tip in tips):
             raise self._replaced()
 
@@ -299,8 +301,8 @@ class StreamLog:
             raise self._replaced()
 
     def _replaced(self) -> SourceReplacedError:
-        found = load_snapshot(self.store).metadata.id
-        return SourceReplacedError(self.store.root, self.terms.metadata.id, found)
+        table_id = load_snapshot(self.store).metadata.id
+        return SourceReplacedError(self.store.root, self.terms.metadata.id, table_id)
 
     def _files_of_commit(self, version: int) -> list[AddFile]:
         if version not in self._added:

@@ -137,8 +137,8 @@ LOG_RULES = (
     Mutation(
         "a version with change files also tells its changed files",
         FEED,
-        "        yield from (read_physical(snapshot, each, schema) for each in told)\n        return\n",
-        "        yield from (read_physical(snapshot, each, schema) for each in told)\n",
+        "        yield from (read_physical(snapshot, file, schema) for file in told)\n        return\n",
+        "        yield from (read_physical(snapshot, file, schema) for file in told)\n",
     ),
     Mutation(
         "files that moved without a change of data are in the change feed",
@@ -174,8 +174,8 @@ LOG_RULES = (
     Mutation(
         "bounds of times are exact",
         "snapshot/data_skipping.py",
-        "return _moved(found, _MILLISECOND)",
-        "return found",
+        "return _moved(bound, _MILLISECOND)",
+        "return bound",
     ),
     Mutation(
         "bounds of decimals are exact",
