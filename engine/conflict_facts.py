@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Rule(StrEnum):
-    """The seven checks of a commit, in Delta's order. The values are recorded with every conflict.
+    """The checks of a commit, in Delta's order. The values are recorded with every conflict.
 
     What each looks for, raises and is called stands in `engine.conflicts.checker.CHECKS`.
     """

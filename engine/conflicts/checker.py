@@ -1,4 +1,4 @@
-"""The seven checks that stand between a transaction and a lost update, in Delta's order.
+"""The checks that stand between a transaction and a lost update, in Delta's order.
 
 A check looks at one winner and either finds where the two sides meet or finds nothing. It changes
 nothing. Files decide by default, and that is always safe: `RowEvidence` can only take a file off
@@ -14,6 +14,7 @@ from engine.conflicts.candidates import added_candidates, matching_reads
 from engine.conflicts.explanation import Finding, explain
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.overlap import Overlap
+from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import (
     ConcurrentAppendException,
     ConcurrentDeleteDeleteException,
@@ -29,15 +30,19 @@ from engine.errors import (
 class Check:
     """One rule: where it finds that the two sides overlap, what that raises, and how it is called.
 
-    `title` says what happened, `headline` the same over a page, `short` heads a column.
+    `looks_at` gives what of a winner the rule is about: nothing there, nothing to find. `title`
+    says what happened, `headline` the same over a page, `short` heads a column. `deed` says in a
+    message what the winner did, see `engine.conflicts.explanation.explain`.
     """
 
     rule: Rule
+    looks_at: Callable[[WinningCommit], object]
     find: Callable[[Overlap], Finding | None]
     error: type[ConflictError]
     title: str
     headline: str
     short: str
+    deed: str
 
 
 def protocol_changed(overlap: Overlap) -> Finding | None:
@@ -103,59 +108,73 @@ def removed_file_removed(overlap: Overlap) -> Finding | None:
 CHECKS: tuple[Check, ...] = (
     Check(
         Rule.PROTOCOL_CHANGED,
+        lambda winner: winner.protocol,
         protocol_changed,
         ProtocolChangedException,
         title="The winner changed the protocol",
         headline="The protocol changed under a write",
         short="Protocol",
+        deed="changed the protocol of the table after {current} began",
     ),
     Check(
         Rule.METADATA_CHANGED,
+        lambda winner: winner.metadata,
         metadata_changed,
         MetadataChangedException,
         title="The winner changed the metadata",
         headline="The table changed under a write",
         short="Metadata",
+        deed="changed the metadata of the table after {current} began",
     ),
     Check(
         Rule.DOMAIN_WRITTEN,
+        lambda winner: winner.domains,
         domain_written,
         ConcurrentTransactionException,
         title="Both wrote one metadata domain",
         headline="Two writers of one metadata domain",
         short="Domains",
+        deed="wrote the metadata domain {names}, which {current} writes too",
     ),
     Check(
         Rule.APPLICATION_COMMITTED,
+        lambda winner: winner.app_ids,
         application_committed,
         ConcurrentTransactionException,
         title="Both used one application id",
         headline="Two writers under one application id",
         short="App transactions",
+        deed="committed for the application {names}, whose progress {current} depends on",
     ),
     Check(
         Rule.DATA_ADDED,
+        lambda winner: winner.adds,
         data_added,
         ConcurrentAppendException,
         title="The winner added data that this write should have read",
         headline="New data that a write should have read",
         short="Added files",
+        deed="{added}{where} that {current} should have seen",
     ),
     Check(
         Rule.READ_FILE_REMOVED,
+        lambda winner: winner.removes,
         read_file_removed,
         ConcurrentDeleteReadException,
         title="The winner removed or rewrote files that this write read",
         headline="Files that a write had read were removed",
         short="Deleted files read",
+        deed="{removed}{where} that {current} had read",
     ),
     Check(
         Rule.REMOVED_FILE_REMOVED,
+        lambda winner: winner.removes,
         removed_file_removed,
         ConcurrentDeleteDeleteException,
         title="Both delete the same files",
         headline="Two writes that delete the same files",
         short="Deleted files deleted",
+        deed="{removed}{where} that {current} removes too",
     ),
 )
 CHECK_OF: Mapping[Rule, Check] = {check.rule: check for check in CHECKS}
@@ -168,7 +187,7 @@ def find_conflict(overlap: Overlap, checks: tuple[Check, ...] = CHECKS) -> Confl
     for check in checks:
         finding = check.find(overlap)
         if finding is not None:
-            return check.error(explain(overlap, check.rule, finding))
+            return check.error(explain(overlap, check.rule, finding, check.deed))
     return None
 
 

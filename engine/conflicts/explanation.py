@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import assert_never
 
 from engine.actions.files import AddFile, RemoveFile
 from engine.conflict_facts import Rule, Subclass
@@ -24,8 +23,12 @@ class Finding:
     names: tuple[str, ...] = ()
 
 
-def explain(overlap: Overlap, rule: Rule, finding: Finding) -> ConflictFacts:
-    """Everything a person needs to see why current lost to this winner by this rule."""
+def explain(overlap: Overlap, rule: Rule, finding: Finding, deed: str) -> ConflictFacts:
+    """Everything a person needs to see why current lost to this winner by this rule.
+
+    `deed` says what the winner did: {current} is the write that was aborted; {added} and {removed}
+    are numbers of files, {where} their partitions, {names} applications or domains.
+    """
     files = tuple(_files(overlap, finding))
     facts = ConflictFacts(
         table=overlap.current.table,
@@ -43,7 +46,7 @@ def explain(overlap: Overlap, rule: Rule, finding: Finding) -> ConflictFacts:
     )
     return replace(
         facts,
-        what=_sentence(overlap, facts, finding),
+        what=_sentence(overlap, facts, finding, deed),
         remedies=remedies_for(facts, overlap.current),
     )
 
@@ -114,39 +117,21 @@ def _subclass(overlap: Overlap, finding: Finding) -> Subclass:
     return Subclass.WITH_PARTITION_HINT if partitioned and known else Subclass.WITHOUT_HINT
 
 
-def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding) -> str:
+def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: str) -> str:
     winner = f"Version {overlap.winner.version} ({overlap.winner.operation}) of {facts.table}"
-    current = f"this {overlap.current.operation}, reading version {facts.read_version},"
     if facts.read_version < 0:
         return (
             f"{winner} created the table while this {overlap.current.operation} was creating it:"
             " its directory was empty before."
         )
-    did = _deed(overlap, facts, finding, current)
+    did = deed.format(
+        current=f"this {overlap.current.operation}, reading version {facts.read_version},",
+        names=_listed(finding.names),
+        added=_added_words(overlap, finding),
+        removed=_removed_words(overlap, finding),
+        where=_where(facts),
+    )
     return f"{winner} {did.removesuffix(',')}."
-
-
-def _deed(overlap: Overlap, facts: ConflictFacts, finding: Finding, current: str) -> str:
-    """What the winner did, of which `current` is in the way."""
-    names, where = _listed(finding.names), _where(facts)
-    match facts.rule:
-        case Rule.PROTOCOL_CHANGED:
-            did = f"changed the protocol of the table after {current} began"
-        case Rule.METADATA_CHANGED:
-            did = f"changed the metadata of the table after {current} began"
-        case Rule.DOMAIN_WRITTEN:
-            did = f"wrote the metadata domain {names}, which {current} writes too"
-        case Rule.APPLICATION_COMMITTED:
-            did = f"committed for the application {names}, whose progress {current} depends on"
-        case Rule.DATA_ADDED:
-            did = f"{_added_words(overlap, finding)}{where} that {current} should have seen"
-        case Rule.READ_FILE_REMOVED:
-            did = f"{_removed_words(overlap, finding)}{where} that {current} had read"
-        case Rule.REMOVED_FILE_REMOVED:
-            did = f"{_removed_words(overlap, finding)}{where} that {current} removes too"
-        case _:
-            assert_never(facts.rule)
-    return did
 
 
 def _added_words(overlap: Overlap, finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""What each of the seven checks said of a winner, kept beside a conflict.
+"""What each check said of a winner, kept beside a conflict.
 
 Nothing here decides: the outcome is there already, and this tells how it came about.
 """
@@ -16,7 +16,7 @@ _ROW_MAP = "row map"
 
 def passed_by_files(overlap: Overlap) -> WinnerVerdicts:
     """Of a winner that files alone let current pass."""
-    return _of(overlap, {check.rule: _nothing_found(overlap, check.rule) for check in CHECKS})
+    return _of(overlap, {check.rule: _nothing_found(overlap, check) for check in CHECKS})
 
 
 def passed_by_rows(overlap: Overlap, how: str, duration_ms: int) -> WinnerVerdicts:
@@ -50,30 +50,16 @@ def _of(
 def _with_rows(overlap: Overlap, check: Check) -> Verdict:
     """Where files alone would have found something, rows resolved it."""
     if check.rule not in FILE_RULES or overlap.evidence is FILES_ALONE:
-        return _nothing_found(overlap, check.rule)
+        return _nothing_found(overlap, check)
     if check.find(replace(overlap, evidence=FILES_ALONE)) is None:
-        return _nothing_found(overlap, check.rule)
+        return _nothing_found(overlap, check)
     return Verdict.RESOLVED
 
 
-def _nothing_found(overlap: Overlap, rule: Rule) -> Verdict:
+def _nothing_found(overlap: Overlap, check: Check) -> Verdict:
     """Of a check that let the winner pass: whether there was anything for it to look at."""
-    if not _looks_at(overlap, rule):
+    if not check.looks_at(overlap.winner):
         return Verdict.NOTHING
-    if rule is Rule.DATA_ADDED and is_exempt(overlap.current, overlap.winner):
+    if check.rule is Rule.DATA_ADDED and is_exempt(overlap.current, overlap.winner):
         return Verdict.EXEMPT
     return Verdict.PASSES
-
-
-def _looks_at(overlap: Overlap, rule: Rule) -> bool:
-    winner = overlap.winner
-    subjects: dict[Rule, object] = {
-        Rule.PROTOCOL_CHANGED: winner.protocol,
-        Rule.METADATA_CHANGED: winner.metadata,
-        Rule.DOMAIN_WRITTEN: winner.domains,
-        Rule.APPLICATION_COMMITTED: winner.app_ids,
-        Rule.DATA_ADDED: winner.adds,
-        Rule.READ_FILE_REMOVED: winner.removes,
-        Rule.REMOVED_FILE_REMOVED: winner.removes,
-    }
-    return bool(subjects[rule])

@@ -169,7 +169,7 @@ class CheckCell:
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """One of the seven checks, against each winner in order."""
+    """One check, against each winner in order."""
 
     number: int
     name: str
