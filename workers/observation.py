@@ -13,7 +13,7 @@ from engine.transaction.observer import ObservedTransaction, TransactionObserver
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 from engine.transaction.outcome import AbsorbedConflict
 from engine.transaction.self_recognition import find_own_commit
-from lakeui.conflicts.recording import record_absorbed, record_escaped
+from lakeui.conflicts.recording import Origin, record_absorbed, record_escaped
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
@@ -90,8 +90,7 @@ class JobObserver(TransactionObserver):
             conflict,
             self._current_side(txn),
             table=self._job.table,
-            job_id=self._job.pk,
-            attempt=self._attempt,
+            origin=self._origin,
         )
         log_event(
             self._job.pk,
@@ -120,8 +119,7 @@ class JobObserver(TransactionObserver):
         record_escaped(
             error,
             table=self._job.table,
-            job_id=self._job.pk,
-            attempt=self._attempt,
+            origin=self._origin,
             user_name=self._user_name,
             wasted_ms=int((now - self._began()).total_seconds() * 1000),
             wasted_bytes=_staged_bytes(txn),
@@ -137,6 +135,10 @@ class JobObserver(TransactionObserver):
             read_version=txn.read_version,
         )
         self._ended_attempt = True
+
+    @property
+    def _origin(self) -> Origin:
+        return Origin(job_id=self._job.pk, attempt=self._attempt)
 
     @property
     def _user_name(self) -> str:

@@ -18,6 +18,16 @@ class TokenTooWeak(PermissionDenied):
     default_code = "token_too_weak"
 
 
+class TokenOnlyReports(PermissionDenied):
+    """The token belongs to a program that reports its transactions, and opens nothing else."""
+
+    default_detail = (
+        "This token may only report transactions: POST them to /api/v1/pipelines/events/. "
+        "Use a token with the role viewer or a higher one for this."
+    )
+    default_code = "token_only_reports"
+
+
 class TokenMakesNone(PermissionDenied):
     """Whoever found a token cannot keep what it opens beyond its end or its revocation."""
 

@@ -24,7 +24,9 @@ class Int64Field(serializers.IntegerField):
 class RoleField(serializers.Field[Role, str, str, Any]):
     """A role by its name."""
 
-    default_error_messages = {"unknown": "Give one of viewer, operator, maintainer and admin."}
+    default_error_messages = {
+        "unknown": "Give one of reporter, viewer, operator, maintainer and admin."
+    }
 
     def to_representation(self, value: int) -> str:
         return str(Role(value).label)

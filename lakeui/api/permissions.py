@@ -5,7 +5,7 @@ from django.views import View
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 
-from lakeui.api.errors import ReadOnly, TokenTooWeak
+from lakeui.api.errors import ReadOnly, TokenOnlyReports, TokenTooWeak
 from lakeui.api.models import ApiToken
 from lakeui.catalog.roles import Role
 
@@ -13,10 +13,16 @@ from lakeui.catalog.roles import Role
 class ChangesAllowed(BasePermission):
     """Nothing changes while the installation is read-only, nor by a token that may only look.
 
-    A view whose POST changes nothing says so with `changes_nothing = True`.
+    A view whose POST changes nothing says so with `changes_nothing = True`, one that takes reports
+    of programs with `takes_reports = True`: a token that may only report opens no other.
     """
 
     def has_permission(self, request: Request, view: View) -> bool:
+        if getattr(view, "takes_reports", False):
+            _refuse_on_read_only()
+            return True
+        if _only_reports(request):
+            raise TokenOnlyReports
         if request.method in SAFE_METHODS or getattr(view, "changes_nothing", False):
             return True
         refuse_changes(request)
@@ -25,7 +31,15 @@ class ChangesAllowed(BasePermission):
 
 def refuse_changes(request: Request) -> None:
     """Raise ReadOnly or TokenTooWeak where nothing may be changed."""
-    if settings.READ_ONLY:
-        raise ReadOnly
+    _refuse_on_read_only()
     if isinstance(request.auth, ApiToken) and request.auth.role < Role.OPERATOR:
         raise TokenTooWeak
+
+
+def _only_reports(request: Request) -> bool:
+    return isinstance(request.auth, ApiToken) and request.auth.role == Role.REPORTER
+
+
+def _refuse_on_read_only() -> None:
+    if settings.READ_ONLY:
+        raise ReadOnly

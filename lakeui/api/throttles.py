@@ -7,6 +7,7 @@ web processes share where `CACHE_URL` names a Redis.
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from rest_framework.request import Request
 from rest_framework.throttling import (
     AnonRateThrottle,
@@ -67,6 +68,23 @@ class PersonThrottle(ByNetwork, WindowThrottle, UserRateThrottle):
 
     def get_rate(self) -> str:
         return str(settings.API_RATE_PERSON)
+
+
+class ReportThrottle(WindowThrottle):
+    """By token, or by person without one, of programs that report: one holds up no other."""
+
+    scope = "report"
+
+    def get_rate(self) -> str:
+        return str(settings.API_RATE_REPORTS)
+
+    def get_cache_key(self, request: Request, view: Any) -> str | None:
+        del view
+        if not isinstance(request.user, User):
+            return None
+        token = getattr(request.auth, "public_id", None)
+        who = f"token-{token}" if token else f"person-{request.user.pk}"
+        return str(self.cache_format % {"scope": self.scope, "ident": who})
 
 
 class AnonymousThrottle(ByNetwork, WindowThrottle, AnonRateThrottle):

@@ -11,6 +11,7 @@ from lakeui.api.conflicts.conflicts import (
     TableConflictList,
 )
 from lakeui.api.conflicts.explain import ConflictExplain
+from lakeui.api.conflicts.pipelines import PipelineEvents
 from lakeui.api.docs import RedocPage, SchemaView, SwaggerPage, not_found
 from lakeui.api.jobs.jobs import (
     JobCancel,
@@ -109,6 +110,7 @@ urlpatterns: list[URLPattern] = [
     path("conflicts/explain/", ConflictExplain.as_view(), name="explain"),
     path("conflicts/<int:conflict_id>/", ConflictDetail.as_view(), name="conflict"),
     path("conflicts/<int:conflict_id>/rows/", ConflictRowValues.as_view(), name="conflict-rows"),
+    path("pipelines/events/", PipelineEvents.as_view(), name="pipeline-events"),
     path("uploads/", Uploads.as_view(), name="uploads"),
     path("schedules/", ScheduleList.as_view(), name="schedules"),
     path("schedules/<int:schedule_id>/", ScheduleDetail.as_view(), name="schedule"),

@@ -1,9 +1,9 @@
 """Who may do what to which table.
 
-A role comes from the groups "viewer", "operator", "maintainer" and "admin" (on every table) and
-from `TableGrant` (on one); the higher counts. Superusers are admins. Whoever has no role on a
-table does not learn that it exists. A token may hold its bearer below their own role: the
-authentication leaves that bound as `role_ceiling` on the user it returns.
+A role comes from the groups "reporter", "viewer", "operator", "maintainer" and "admin" (on every
+table) and from `TableGrant` (on one); the higher counts. Superusers are admins. Whoever has no role
+on a table, or that of a reporter, does not learn that it exists. A token may hold its bearer below
+their own role: the authentication leaves that bound as `role_ceiling` on the user it returns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Max, Q, QuerySet, prefetch_related_objects
 
 from lakeui.catalog.models import Table, TableGrant
-from lakeui.catalog.roles import Role
+from lakeui.catalog.roles import REPORTERS, Role
 
 Person = User | AnonymousUser
 
@@ -37,7 +37,8 @@ def role_of(user: Person, table: Table | None = None) -> Role | None:
     if not isinstance(user, User) or not user.is_active:
         return None
     roles = [role for role in (_global_role(user), _granted_role(user, table)) if role is not None]
-    return _held_down(user, max(roles)) if roles else None
+    role = _held_down(user, max(roles)) if roles else None
+    return role if role is not None and role >= Role.VIEWER else None
 
 
 def may(user: Person, action: str, table: Table | None = None) -> bool:
@@ -47,12 +48,12 @@ def may(user: Person, action: str, table: Table | None = None) -> bool:
 
 
 def highest_role(user: Person) -> Role | None:
-    """A person's role on all tables or, where it is higher, on any one."""
-    roles = [role for role in (role_of(user),) if role is not None]
-    if isinstance(user, User) and user.is_active:
-        granted = TableGrant.objects.filter(user=user).aggregate(highest=Max("role"))["highest"]
-        roles += [] if granted is None else [_held_down(user, Role(granted))]
-    return max(roles, default=None)
+    """A person's role on all tables or, where it is higher, on any one: a reporter's too."""
+    if not isinstance(user, User) or not user.is_active:
+        return None
+    granted = TableGrant.objects.filter(user=user).aggregate(highest=Max("role"))["highest"]
+    roles = [_global_role(user), None if granted is None else Role(granted)]
+    return max((_held_down(user, role) for role in roles if role is not None), default=None)
 
 
 def visible_tables(user: Person) -> QuerySet[Table]:
@@ -61,7 +62,20 @@ def visible_tables(user: Person) -> QuerySet[Table]:
         return Table.objects.all()
     if not isinstance(user, User) or not user.is_active:
         return Table.objects.none()
-    return Table.objects.filter(grants__user=user)
+    if _ceiling(user) is Role.REPORTER:
+        return Table.objects.none()
+    return Table.objects.filter(grants__user=user, grants__role__gte=Role.VIEWER)
+
+
+def tables_to_report(user: Person) -> QuerySet[Table]:
+    """The tables whose conflicts a person's programs may report, whatever else they may do."""
+    if not isinstance(user, User) or not user.is_active:
+        return Table.objects.none()
+    if _ceiling(user) not in (None, *REPORTERS):
+        return Table.objects.none()
+    if user.is_superuser or not set(_group_roles(user)).isdisjoint(REPORTERS):
+        return Table.objects.all()
+    return Table.objects.filter(grants__user=user, grants__role__in=REPORTERS)
 
 
 def tables_where(user: Person, action: str) -> QuerySet[Table]:
@@ -69,7 +83,7 @@ def tables_where(user: Person, action: str) -> QuerySet[Table]:
     if not isinstance(user, User) or not user.is_active:
         return Table.objects.none()
     needed = ACTIONS[action]
-    ceiling: Role | None = getattr(user, "role_ceiling", None)
+    ceiling = _ceiling(user)
     if ceiling is not None and ceiling < needed:
         return Table.objects.none()
     role = _global_role(user)
@@ -114,9 +128,13 @@ def _strictest(parameters: Mapping[str, Any]) -> str:
 def _global_role(user: User) -> Role | None:
     if user.is_superuser:
         return Role.ADMIN
+    return max(_group_roles(user), default=None)
+
+
+def _group_roles(user: User) -> list[Role]:
     prefetch_related_objects([user], "groups")  # once for each person loaded, not at each question
     roles = (Role.named(group.name) for group in user.groups.all())
-    return max((role for role in roles if role is not None), default=None)
+    return [role for role in roles if role is not None]
 
 
 def _granted_role(user: User, table: Table | None) -> Role | None:
@@ -127,8 +145,12 @@ def _granted_role(user: User, table: Table | None) -> Role | None:
 
 
 def _held_down(user: User, role: Role) -> Role:
-    ceiling: Role | None = getattr(user, "role_ceiling", None)
+    ceiling = _ceiling(user)
     return role if ceiling is None else min(role, ceiling)
+
+
+def _ceiling(user: User) -> Role | None:
+    return getattr(user, "role_ceiling", None)
 
 
 def _spares_too_little(parameters: Mapping[str, Any]) -> bool:

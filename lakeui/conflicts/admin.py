@@ -3,7 +3,15 @@
 from django.contrib import admin
 
 from lakeui.catalog.read_only_admin import ReadOnlyAdmin
-from lakeui.conflicts.models import Conflict, ConflictDay, ConflictRows, Erasure, OrderLook
+from lakeui.conflicts.models import (
+    Conflict,
+    ConflictDay,
+    ConflictRows,
+    Erasure,
+    OrderLook,
+    Pipeline,
+    PipelineTransaction,
+)
 
 
 @admin.register(Conflict)
@@ -67,3 +75,21 @@ class OrderLookAdmin(ReadOnlyAdmin):
     list_display = ["table", "version"]
     search_fields = ["table__name"]
     list_select_related = ["table"]
+
+
+@admin.register(Pipeline)
+class PipelineAdmin(ReadOnlyAdmin):
+    list_display = ["name", "reported_by", "first_seen_at", "last_seen_at", "dropped"]
+    list_filter = ["reported_by"]
+    search_fields = ["name", "reported_by__username"]
+    list_select_related = ["reported_by"]
+
+
+@admin.register(PipelineTransaction)
+class PipelineTransactionAdmin(ReadOnlyAdmin):
+    list_display = [
+        "started_at", "pipeline", "table", "operation", "state", "committed_version", "host",
+    ]  # fmt: skip
+    list_filter = ["state"]
+    search_fields = ["pipeline__name", "table__name", "txn_id", "host", "user_name"]
+    list_select_related = ["pipeline", "table"]

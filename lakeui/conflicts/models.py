@@ -1,5 +1,6 @@
 """Conflicts: losers never reach the log, so these rows are the only record there is."""
 
+from django.conf import settings
 from django.db import models
 
 from engine.conflict_facts import Rule
@@ -36,6 +37,14 @@ class Conflict(models.Model):
         "jobs.Job", null=True, blank=True, on_delete=models.SET_NULL, related_name="conflicts"
     )
     attempt = models.PositiveSmallIntegerField(default=1)
+    transaction = models.ForeignKey(  # of a program elsewhere that reported it
+        "conflicts.PipelineTransaction",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="conflicts",
+    )
+    sequence = models.PositiveIntegerField(null=True, blank=True)  # of the event that told it
     kind = models.CharField(max_length=10, choices=Kind.choices)
     occurred_at = models.DateTimeField()
     exception = models.CharField(max_length=100, blank=True)  # Delta's class name
@@ -95,6 +104,11 @@ class Conflict(models.Model):
                     "wasted_bytes",
                 ],
                 name="conflict_pairs",
+            ),
+        ]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["transaction", "sequence"], name="one_conflict_an_event"
             ),
         ]
 
@@ -202,3 +216,68 @@ class OrderLook(models.Model):
 
     def __str__(self) -> str:
         return f"{self.table_id} up to v{self.version}"
+
+
+class Pipeline(models.Model):
+    """A program elsewhere that reports its transactions, by its application's name.
+
+    `dropped` are events that the program could not keep for us, and told so.
+    """
+
+    name = models.CharField(max_length=100)
+    reported_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="pipelines"
+    )
+    first_seen_at = models.DateTimeField()
+    last_seen_at = models.DateTimeField()
+    dropped = models.BigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["name", "reported_by"]
+        constraints = [
+            models.UniqueConstraint(fields=["name", "reported_by"], name="one_pipeline_a_name"),
+        ]
+
+    def __str__(self) -> str:
+        return f"pipeline {self.name}"
+
+
+class PipelineTransaction(models.Model):
+    """One transaction of a pipeline. Those without a conflict go after `PIPELINE_KEEP_DAYS`."""
+
+    class State(models.TextChoices):
+        RUNNING = "running"
+        COMMITTED = "committed"
+        ABORTED = "aborted"
+        FAILED = "failed"
+
+    pipeline = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="transactions")
+    table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="pipeline_transactions")
+    txn_id = models.CharField(max_length=100)
+    host = models.CharField(max_length=255, blank=True)
+    user_name = models.CharField(max_length=255, blank=True)
+    engine = models.CharField(max_length=100, blank=True)
+    operation = models.CharField(max_length=100, blank=True)
+    statement = models.TextField(blank=True)
+    attempt = models.PositiveSmallIntegerField(default=1)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.RUNNING)
+    read_version = models.BigIntegerField(null=True, blank=True)
+    committed_version = models.BigIntegerField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    reported_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-reported_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["pipeline", "table", "txn_id"], name="one_row_a_transaction"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["table", "committed_version"], name="pipeline_by_version"),
+            models.Index(fields=["reported_at"], name="pipeline_by_report"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.txn_id} of {self.pipeline_id}"

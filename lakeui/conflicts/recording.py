@@ -1,7 +1,8 @@
-"""Conflicts of our own workers, written down: a loser leaves no trace in the log."""
+"""Conflicts of our workers and of reporting programs, written down: a log holds no loser."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -15,6 +16,24 @@ from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict
 
 _MAX_FILES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Whose attempt it was: a job's of ours, or a transaction that a pipeline reported.
+
+    `sequence` is the number of the event that told of it; `occurred_at` None: it occurs now.
+    """
+
+    attempt: int
+    job_id: UUID | None = None
+    transaction_id: int | None = None
+    sequence: int | None = None
+    occurred_at: datetime | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """As a conflict has them."""
+        return asdict(self) | {"occurred_at": self.occurred_at or timezone.now()}
 
 
 class Absorbed(Protocol):
@@ -38,12 +57,11 @@ class Absorbed(Protocol):
     def decision(self) -> Decision | None: ...
 
 
-def record_escaped(  # noqa: PLR0913 - all but the error by name
+def record_escaped(
     error: ConflictError,
     *,
     table: Table,
-    job_id: UUID,
-    attempt: int,
+    origin: Origin,
     user_name: str = "",
     wasted_ms: int = 0,
     wasted_bytes: int = 0,
@@ -54,9 +72,8 @@ def record_escaped(  # noqa: PLR0913 - all but the error by name
     facts = replace(facts, current=current)
     return keep(
         **_fields(facts, current),
+        **origin.fields(),
         table=table,
-        job_id=job_id,
-        attempt=attempt,
         kind=Conflict.Kind.ESCAPED,
         exception=type(error).__name__,
         code=error.code,
@@ -68,9 +85,14 @@ def record_escaped(  # noqa: PLR0913 - all but the error by name
 
 
 def record_absorbed(
-    absorbed: Absorbed, current: ConflictSide, *, table: Table, job_id: UUID, attempt: int
+    absorbed: Absorbed,
+    current: ConflictSide,
+    *,
+    table: Table,
+    origin: Origin,
+    committed_version: int | None = None,
 ) -> Conflict:
-    """Two writes that touched the same files and both landed."""
+    """Two writes that touched the same files and both landed; this one as a version, where known."""
     facts = {
         "current": asdict(current),
         "winner": asdict(absorbed.winner),
@@ -83,9 +105,9 @@ def record_absorbed(
     return keep(
         **_sides(current, absorbed.winner),
         **_bounds(absorbed.decision, absorbed.files),
+        **origin.fields(),
         table=table,
-        job_id=job_id,
-        attempt=attempt,
+        attempted_version=committed_version,
         kind=Conflict.Kind.ABSORBED,
         rule=log_values.text(absorbed.rule, 60),
         file_count=len(absorbed.files),
@@ -96,7 +118,6 @@ def record_absorbed(
 
 def _sides(current: ConflictSide, winner: ConflictSide) -> dict[str, Any]:
     return {
-        "occurred_at": timezone.now(),
         "read_version": current.read_version,
         "winning_version": winner.version,
         "current_operation": log_values.text(current.operation, 100),

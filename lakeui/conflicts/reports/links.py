@@ -5,12 +5,14 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
 from engine.clock import utc_from_ms
+from engine.errors import EngineError
+from engine.storage.uri import normalise_uri
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.recording import Origin
 from lakeui.conflicts.reports.messages import Report, ReportedConflict, parse_report
 from lakeui.conflicts.reports.signs import RULE_OF_CODE
 
@@ -41,7 +43,7 @@ def explain_report(text: str, tables: QuerySet[Table], table: Table | None = Non
     report = parse_report(text)
     if report.conflict is None:
         return LinkedReport(report, table)
-    known = table or _table_named(report.conflict.table, tables)
+    known = table or table_named(report.conflict.table, tables)
     commits = (
         Commit.objects.filter(table=known) if known else Commit.objects.filter(table__in=tables)
     )
@@ -49,17 +51,21 @@ def explain_report(text: str, tables: QuerySet[Table], table: Table | None = Non
     return LinkedReport(report, known or (commit.table if commit else None), commit, how)
 
 
-def record_report(
+def record_report(  # noqa: PLR0913 - all but two by name
     linked: LinkedReport,
     by: User | None,
     *,
     read_version: int | None = None,
     operation: str = "",
+    origin: Origin | None = None,
+    user_name: str = "",
+    wasted_ms: int = 0,
 ) -> Conflict | None:
     """Keep a reported conflict beside those of our own workers; None if the text told of none.
 
     `read_version` and `operation` are of the write that lost, which messages seldom tell; what the
-    message does tell goes before them.
+    message does tell goes before them. `origin` is whose attempt it was, where a program reports it,
+    `user_name` who ran that.
     """
     found = linked.report.conflict
     if found is None:
@@ -68,8 +74,8 @@ def record_report(
     happened_ms = (winner.timestamp_ms if winner else None) or 0
     return keep(
         table=linked.table,
+        **(origin or Origin(attempt=1)).fields(),
         kind=Conflict.Kind.REPORTED,
-        occurred_at=timezone.now(),
         exception=found.exception,
         code=found.code,
         subclass=found.subclass,
@@ -78,7 +84,8 @@ def record_report(
         read_version=read_version if found.read_version is None else found.read_version,
         winning_version=linked.winning_version,
         current_operation=(found.current_operation or operation)[:100],
-        current_user_name=by.get_username() if by else "",
+        current_user_name=user_name or (by.get_username() if by else ""),
+        wasted_ms=wasted_ms,
         winner_operation=(found.winner_operation or "")[:100],
         winner_user_name=((winner.user if winner else None) or "")[:255],
         winner_at=utc_from_ms(happened_ms) if _is_plausible(happened_ms) else None,
@@ -88,17 +95,27 @@ def record_report(
     )
 
 
-def _table_named(name: str | None, tables: QuerySet[Table]) -> Table | None:
+def table_named(name: str | None, tables: QuerySet[Table]) -> Table | None:
     """The one table of that name or place; a name may come with more parts than ours has."""
     if not name:
         return None
     clean = name.replace("`", "").removeprefix("delta.").rstrip("/")
-    exact = list(tables.filter(Q(name=clean) | Q(uri=clean))[:2])
+    exact = list(tables.filter(Q(name=clean) | Q(uri__in=(clean, _place(clean))))[:2])
     if not exact:
         parts = clean.split(".")
         tails = [".".join(parts[start:]) for start in range(1, len(parts))]
         exact = list(tables.filter(name__in=tails)[:2])
     return exact[0] if len(exact) == 1 else None
+
+
+def _place(text: str) -> str:
+    """A location as tables are registered with; the text itself where it is none."""
+    if "/" not in text:
+        return text
+    try:
+        return normalise_uri(text)
+    except EngineError:
+        return text
 
 
 def _winner(

@@ -24,6 +24,11 @@ MUTE = {
     "check_name": "small_files",
     "until": f"{timezone.now() + timedelta(days=7):%Y-%m-%dT%H:%MZ}",
 }
+EVENT = {"kind": "begun", "table": "no.such", "txn_id": "1", "sequence": 0}
+EVENTS = {
+    "writer": {"application": "nightly"},
+    "events": [EVENT | {"at": f"{timezone.now():%Y-%m-%dT%H:%M:%SZ}"}],
+}
 TOKEN = {"name": "ci", "role": "viewer"}
 
 # method, address, body, and what each of WHO gets
@@ -99,6 +104,7 @@ ROWS = [
     ("get", "conflicts/{conflict}/", None, (401, 404, 200, 200, 200, 200)),
     ("get", "conflicts/{conflict}/rows/", None, (401, 404, 404, 404, 404, 404)),
     ("post", "conflicts/{conflict}/rows/", None, (401, 404, 404, 404, 404, 404)),
+    ("post", "pipelines/events/", EVENTS, (401, 422, 422, 422, 422, 422)),  # of no table here
     ("get", "tokens/", None, (401, 200, 200, 200, 200, 200)),
     ("post", "tokens/", TOKEN, (401, 403, 201, 201, 201, 201)),
     ("delete", "tokens/{token}/", None, (401, 404, 404, 404, 404, 404)),

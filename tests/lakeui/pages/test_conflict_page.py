@@ -13,7 +13,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.models import Conflict, ConflictRows
-from lakeui.conflicts.recording import record_escaped
+from lakeui.conflicts.recording import Origin, record_escaped
 from lakeui.conflicts.reports.links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
 from tests.engine.conflicts.test_checks import ROWS
@@ -206,7 +206,7 @@ def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, people, lake, rule
     trail = (stopped(row.overlap, rule),)
     decision = decision_of(row.overlap, conflict.conflict, trail, {})
     told = type(conflict)(replace(conflict.conflict, decision=decision))
-    found = record_escaped(told, table=lake.table, job_id=lake.job.pk, attempt=1)
+    found = record_escaped(told, table=lake.table, origin=Origin(job_id=lake.job.pk, attempt=1))
     found.refresh_from_db()
     assert both_sides(found, Reader(people["viewer"])).decision == decision
     body = _page(as_("viewer"), found)

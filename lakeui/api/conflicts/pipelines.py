@@ -1,0 +1,137 @@
+"""What programs elsewhere report of their transactions."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail, ValidationError
+from rest_framework.generics import GenericAPIView
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from lakeui.api.caller import caller
+from lakeui.api.fields import ObjectField
+from lakeui.api.serializers.request import RequestSerializer
+from lakeui.api.throttles import AnonymousThrottle, ReportThrottle
+from lakeui.catalog.access import tables_to_report
+from lakeui.conflicts.models import PipelineTransaction
+from lakeui.conflicts.pipelines.checks import KINDS, Event
+from lakeui.conflicts.pipelines.events import Refusal, Taken, Writer, take_events
+from lakeui.conflicts.pipelines.facts import MAX_NUMBER
+
+MAX_EVENTS = 200
+MAX_TEXT = 20_000
+MAX_WASTED_BYTES = 2**43
+MAX_DROPPED = 2**31 - 1
+
+
+class WriterSerializer(RequestSerializer):
+    """Who reports. `application` is the pipeline's name."""
+
+    application = serializers.CharField(max_length=100)
+    host = serializers.CharField(max_length=255, required=False, allow_blank=True)
+    user = serializers.CharField(max_length=255, required=False, allow_blank=True)
+    engine = serializers.CharField(max_length=100, required=False, allow_blank=True)
+
+
+class PipelineEventSerializer(RequestSerializer):
+    """What happened to one transaction: with its id, its `sequence` names the event for ever.
+
+    Every event says what is known of the transaction. Beside that, `resolved` has the engine's
+    facts in `conflict`, `aborted` has them with the name of the `exception`, `committed` has the
+    `version`, and `reported` has the `text` of another engine's error.
+    """
+
+    kind = serializers.ChoiceField(choices=KINDS)
+    table = serializers.CharField(max_length=2000, help_text="Its location, or its name here.")
+    txn_id = serializers.CharField(max_length=100)
+    sequence = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
+    at = serializers.DateTimeField(help_text="When it happened.")
+    started_at = serializers.DateTimeField(
+        required=False, allow_null=True, help_text="When the transaction began."
+    )
+    attempt = serializers.IntegerField(min_value=1, max_value=1000, required=False)
+    operation = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    statement = serializers.CharField(
+        max_length=MAX_TEXT, required=False, allow_blank=True, trim_whitespace=False
+    )
+    read_version = serializers.IntegerField(
+        min_value=-1, max_value=MAX_NUMBER, required=False, allow_null=True
+    )
+    version = serializers.IntegerField(
+        min_value=0, max_value=MAX_NUMBER, required=False, allow_null=True
+    )
+    exception = serializers.CharField(max_length=100, required=False, allow_blank=True)
+    conflict = ObjectField(required=False, allow_null=True)
+    wasted_bytes = serializers.IntegerField(min_value=0, max_value=MAX_WASTED_BYTES, required=False)
+    text = serializers.CharField(
+        max_length=MAX_TEXT, required=False, allow_blank=True, trim_whitespace=False
+    )
+
+
+class PipelineBatchSerializer(RequestSerializer):
+    """Events in the order in which they happened. `dropped`: how many the program could not keep."""
+
+    writer = WriterSerializer()
+    events = serializers.ListField(
+        child=PipelineEventSerializer(), allow_empty=False, max_length=MAX_EVENTS
+    )
+    dropped = serializers.IntegerField(
+        min_value=0, max_value=MAX_DROPPED, required=False, default=0
+    )
+
+
+class RefusalSerializer(serializers.Serializer[Refusal]):
+    """An event that was not kept: its place in the batch, its field at fault, and the way out."""
+
+    index = serializers.IntegerField()
+    field = serializers.CharField()
+    message = serializers.CharField()
+    remedy = serializers.CharField()
+
+
+class TakenSerializer(serializers.Serializer[Taken]):
+    """What became of a batch. `duplicates` were kept before."""
+
+    accepted = serializers.IntegerField()
+    duplicates = serializers.IntegerField()
+    refused = RefusalSerializer(many=True)
+
+
+class PipelineEvents(GenericAPIView[Any]):
+    """Transactions of programs elsewhere, as they report them."""
+
+    queryset = PipelineTransaction.objects.none()
+    serializer_class = TakenSerializer
+    throttle_classes = [ReportThrottle, AnonymousThrottle]
+    takes_reports = True
+
+    @extend_schema(request=PipelineBatchSerializer, responses={200: TakenSerializer})
+    def post(self, request: Request) -> Response:
+        """Send it again after an answer that was lost: each event is kept once.
+
+        The role reporter is enough. Events of tables that are not registered, or not yours to
+        report on, are in `refused` with the reason; where nothing of a batch is kept, 422.
+        """
+        wanted = PipelineBatchSerializer(data=request.data)
+        wanted.is_valid(raise_exception=True)
+        asked: dict[str, Any] = wanted.validated_data
+        taken = take_events(
+            [Event(**event) for event in asked["events"]],
+            Writer(**asked["writer"]),
+            caller(request),
+            tables_to_report(request.user),
+            dropped=asked["dropped"],
+        )
+        if not taken.accepted and not taken.duplicates:
+            raise ValidationError(_faults(taken.refused))
+        return Response(TakenSerializer(taken).data)
+
+
+def _faults(refused: list[Refusal]) -> dict[str, list[ErrorDetail]]:
+    return {
+        f"events.{each.index}.{each.field}": [
+            ErrorDetail(f"{each.message} {each.remedy}", code="not_kept")
+        ]
+        for each in refused
+    }
