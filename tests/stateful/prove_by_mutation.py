@@ -36,6 +36,14 @@ FAST = [
     "tests/stateful/test_histories_of_others.py",
     "tests/engine/log",
     "tests/engine/snapshot/test_change_feed.py",
+    "tests/engine/snapshot/test_post_commit.py",
+    "tests/engine/snapshot/test_snapshot.py",
+    "tests/engine/transaction/test_replaced_tables.py",
+    "tests/engine/transaction/test_staged_files_gone.py",
+    "tests/engine/transaction/test_versions_that_come_late.py",
+    "tests/engine/operations/test_vacuum_plan.py",
+    "tests/engine/operations/test_vacuum_retention.py",
+    "tests/engine/operations/test_maintenance.py",
 ]
 _EARLY, _PATIENCE_S = 300, 1800
 _LEFT_OUT = ("__pycache__", "lakeui", "workers", "e2e", "interop")

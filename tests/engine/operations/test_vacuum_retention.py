@@ -242,3 +242,17 @@ def test_a_table_put_back_while_its_files_are_deleted_keeps_them(
     again = DeltaTable.open(table.uri)
     assert _ids(again, None) == [1]
     assert again.version() == 1 + later_versions
+
+
+def test_a_file_that_a_commit_brings_back_while_others_are_deleted_stays(do_lightly, table):
+    """As by another engine's RESTORE, which asks nobody."""
+    (add,) = table.snapshot(1).add_files()
+
+    def bring_back(progress):
+        if progress.stage == "delete files":
+            txn = DeltaTable.open(table.uri).start_transaction()
+            txn.stage(add)
+            txn.commit("RESTORE")
+
+    do_lightly(NOW, progress=bring_back)
+    assert sorted(_ids(table, None)) == [1, 2]

@@ -1,0 +1,211 @@
+"""The rules of VACUUM, staged files and clocks, of a log that is listed or found again, and of the
+change feed, each with the change of text that breaks it.
+"""
+
+from tests.stateful.mutation import Mutation
+
+VACUUM, PLAN = "operations/vacuum.py", "operations/vacuum_plan.py"
+STAGED, TIP, TAIL = "transaction/staged_files.py", "log/tip.py", "transaction/log_tail.py"
+SEGMENT, COMPACTION = "log/segment.py", "log/compaction.py"
+READER, WRITER = "log/checkpoint_reader.py", "log/checkpoint_writer.py"
+FEED = "snapshot/change_feed.py"
+UPKEEP_RULES = (
+    Mutation(
+        "VACUUM asks nobody who runs in this process",
+        VACUUM,
+        "starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]",
+        "starts = [execution.options.running_since()]",
+    ),
+    Mutation(
+        "VACUUM asks nobody who runs elsewhere",
+        VACUUM,
+        "starts = [execution.options.running_since(), oldest_start_ms(execution.table.uri)]",
+        "starts = [oldest_start_ms(execution.table.uri)]",
+    ),
+    Mutation(
+        "a file is as old as a store says whose clock is behind",
+        VACUUM,
+        "oldest_ms - CLOCK_SLACK_MS",
+        "oldest_ms",
+    ),
+    Mutation(
+        "what a commit names while VACUUM deletes goes too",
+        VACUUM,
+        "if file.path not in spared]",
+        "if file.path]",
+    ),
+    Mutation(
+        "VACUUM goes on in a table that was put in the place of its own",
+        VACUUM,
+        "if tip is not None and is_replaced(store, tip):",
+        "if tip is None:",
+    ),
+    Mutation(
+        "VACUUM takes what no log names yet",
+        PLAN,
+        "if status.modified_ms >= limit or needs.has(status.path):",
+        "if needs.has(status.path):",
+    ),
+    Mutation(
+        "VACUUM believes the newest checkpoint alone",
+        PLAN,
+        "    removed = dict(removals.files)\n",
+        "    removed: dict[str, int] = {}\n",
+    ),
+    Mutation(
+        "VACUUM takes the deletion vectors of live files",
+        PLAN,
+        "    live.update(path for add in masked for path in _vector_paths(root, add.deletion_vector))\n",
+        "",
+    ),
+    Mutation(
+        "VACUUM takes the deletion vectors of retained versions",
+        PLAN,
+        "    yield from _data_paths(root, file.path)\n    yield from _vector_paths(root, vector)\n",
+        "    yield from _data_paths(root, file.path)\n",
+    ),
+    Mutation(
+        "VACUUM takes the row changes of retained versions",
+        PLAN,
+        "    retained.update(path for path, ms in removals.changes.items() if ms >= keep_from_ms)\n",
+        "",
+    ),
+    Mutation(
+        "VACUUM takes the files of a table inside the table",
+        PLAN,
+        "    foreign = tuple(_nested_tables(status.path for status in everything))\n",
+        "    foreign: tuple[str, ...] = ()\n",
+    ),
+    Mutation(
+        "VACUUM takes the files of a Databricks job that has not ended",
+        PLAN,
+        'return marks["started"] - marks["committed"]',
+        'return marks["started"] & marks["committed"]',
+    ),
+    Mutation(
+        "a file was removed when its writer says",
+        "log/removals.py",
+        "(action, max(_said_ms(action), time_ms))",
+        "(action, _said_ms(action) or time_ms)",
+    ),
+    Mutation(
+        "ages need no slack between two clocks",
+        "clock.py",
+        "return age_ms + CLOCK_SLACK_MS if age_ms > 0 else 0",
+        "return age_ms",
+    ),
+    Mutation(
+        "a version is the newest one before its own time",
+        "log/history.py",
+        "if self.at(among[middle]) <= timestamp_ms:",
+        "if self.at(among[middle]) < timestamp_ms:",
+    ),
+    Mutation(
+        "staged files need not be there",
+        STAGED,
+        "        if missing:\n",
+        "        if missing is None:\n",
+    ),
+    Mutation(
+        "staged files that were there once are there for good",
+        STAGED,
+        "if self._seen_s is not None and now_s - self._seen_s < LONG_WAIT_S:",
+        "if self._seen_s is not None:",
+    ),
+    Mutation(
+        "a VACUUM that came first is no reason to look again",
+        "transaction/committer.py",
+        "                self.files.look_again()\n",
+        "                pass\n",
+    ),
+    Mutation(
+        "staged deletion vectors need not be there",
+        STAGED,
+        "        yield locate(store.root, vector).path\n",
+        "        yield from ()\n",
+    ),
+    Mutation(
+        "staged row changes need not be there",
+        STAGED,
+        "if not isinstance(action, AddFile | AddCDCFile):",
+        "if not isinstance(action, AddFile):",
+    ),
+    Mutation(
+        "another commit under the name of the one read is the same log",
+        TIP,
+        "return file.is_unchanged(tip.file) or _says_the_same(store, tip, file) is True",
+        "return file.is_unchanged(tip.file) or _says_the_same(store, tip, file) is not None",
+    ),
+    Mutation(
+        "only a younger commit under its name is another log",
+        "storage/base.py",
+        "if self.size_bytes != earlier.size_bytes or self.modified_ms not in times:",
+        "if self.modified_ms > earlier.modified_ms:",
+    ),
+    Mutation(
+        "an earlier snapshot is handed out without a look at its log",
+        "table.py",
+        "if newest is not None and newest.version == version and newest.is_in_place():",
+        "if newest is not None and newest.version == version:",
+    ),
+    Mutation(
+        "a version may be written into a gap of the log",
+        TAIL,
+        "return store.stat(commit_path(version + 2)) is None",
+        "return True",
+    ),
+    Mutation(
+        "a checkpoint hint is believed though its checkpoint is not whole",
+        SEGMENT,
+        "        if any(checkpoint.version == hint for checkpoint in complete_checkpoints(files)):\n",
+        "        if files:\n",
+    ),
+    Mutation(
+        "a compaction that contradicts itself is believed",
+        "log/replay.py",
+        "replay.apply(each_once(actions, file.path, _DELETE_IT) if is_compaction else actions)",
+        "replay.apply(actions)",
+    ),
+    Mutation(
+        "a checkpoint that contradicts itself is believed",
+        READER,
+        "distinct_files(files, tombstones, path, _REMEDY), tombstones)",
+        "files, tombstones)",
+    ),
+    Mutation(
+        "a compaction says that data changed",
+        COMPACTION,
+        "return msgspec.structs.replace(action, data_change=False)",
+        "return action",
+    ),
+    Mutation(
+        "a compaction leaves out what it does not know",
+        COMPACTION,
+        "        if subject is None:\n            return None\n",
+        "        if subject is None:\n            continue\n",
+    ),
+    Mutation(
+        "a checkpoint hint goes back to an earlier version",
+        WRITER,
+        "    if last_hint is not None and last_hint > written.version:\n",
+        "    if last_hint is None and written.version < 0:\n",
+    ),
+    Mutation(
+        "a checkpoint stays in a table that was put in the place of its own",
+        "snapshot/post_commit.py",
+        "        snapshot.store.delete(written.path)\n",
+        "",
+    ),
+    Mutation(
+        "the change feed goes on where it was disabled",
+        FEED,
+        "        if not enabled:\n",
+        "        if enabled is None:\n",
+    ),
+    Mutation(
+        "a file that was removed gives no row to the change feed",
+        FEED,
+        '    yield _typed(rows.filter(pa.array(before & ~after)), "delete")\n',
+        '    if change.added is not None:\n        yield _typed(rows.filter(pa.array(before & ~after)), "delete")\n',
+    ),
+)
