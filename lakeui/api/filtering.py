@@ -25,11 +25,11 @@ class StrictFilterBackend(DjangoFilterBackend):
         return filtered
 
 
-def refuse_unknown(request: Request, known: set[str] | frozenset[str]) -> None:
+def refuse_unknown(request: Request, allowed: set[str] | frozenset[str]) -> None:
     """Raise ValidationError for query parameters that mean nothing here."""
-    unknown = set(request.query_params) - known
+    unknown = set(request.query_params) - allowed
     if unknown:
-        fault = f"There is no such parameter here. Known: {', '.join(sorted(known)) or 'none'}."
+        fault = f"There is no such parameter here. Known: {', '.join(sorted(allowed)) or 'none'}."
         raise ValidationError({name[:100]: [fault] for name in unknown}, code="unknown_parameter")
 
 

@@ -146,11 +146,11 @@ def _of_surroundings(error: Exception) -> Problem:
 
 def of_status(status: int) -> Problem:
     """A problem of which only the status is known."""
-    known = status if status in {s.value for s in HTTPStatus} else 500
+    status_code = status if status in {s.value for s in HTTPStatus} else 500
     return Problem(
-        status=known,
-        code=CODES_BY_STATUS.get(known, HTTPStatus(known).name),
-        detail=HTTPStatus(known).description or HTTPStatus(known).phrase,
+        status=status_code,
+        code=CODES_BY_STATUS.get(status_code, HTTPStatus(status_code).name),
+        detail=HTTPStatus(status_code).description or HTTPStatus(status_code).phrase,
     )
 
 
@@ -159,8 +159,8 @@ def _of_engine(error: engine_errors.EngineError) -> Problem:
     facts = error.facts()
     extra: dict[str, Any] = {name: facts.pop(name) for name in _TOLD if name in facts}
     named = facts.pop("field", "")
-    for known in ("code", "message", "exception"):
-        facts.pop(known, None)
+    for key in ("code", "message", "exception"):
+        facts.pop(key, None)
     if named or isinstance(error, engine_errors.RequestError):
         own = {"field": named, "code": error.code, "message": error.what, "remedy": error.remedy}
         extra["errors"] = [{**own, **{k: v for k, v in facts.items() if v is not None}}]

@@ -94,11 +94,11 @@ def _check(value: Any, depth: int) -> None:
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         msg = "it names something twice in one object"
         raise ValueError(msg)
-    return found
+    return members
 
 
 def _refuse(name: str) -> float:

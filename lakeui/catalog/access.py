@@ -116,11 +116,11 @@ def action_for_kind(kind: str, parameters: Mapping[str, Any]) -> str:
 def _strictest(parameters: Mapping[str, Any]) -> str:
     """What the step that needs most needs; for a script, whose steps are looked at one by one."""
     steps = parameters.get("steps")
-    known = steps if isinstance(steps, list) else []
+    listed_steps = steps if isinstance(steps, list) else []
     needed = [
-        action_for_kind(str(each.get("kind")), each.get("parameters") or {})
-        for each in known
-        if isinstance(each, Mapping)
+        action_for_kind(str(step.get("kind")), step.get("parameters") or {})
+        for step in listed_steps
+        if isinstance(step, Mapping)
     ]
     return max(needed, key=ACTIONS.__getitem__, default="write")
 

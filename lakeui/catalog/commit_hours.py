@@ -56,21 +56,21 @@ def growth_since(user: Person, since: datetime) -> int | None:
     if role_of(user) is None:
         return None
     hours = CommitHour.objects.filter(hour__gte=_hour(since))
-    found = hours.aggregate(
+    totals = hours.aggregate(
         plus=Sum("bytes_added", default=0), minus=Sum("bytes_removed", default=0)
     )
-    return int(found["plus"]) - int(found["minus"])
+    return int(totals["plus"]) - int(totals["minus"])
 
 
 def count_in(commits: Iterable[Commit]) -> None:
     """Add commits just written to their hours."""
-    found: dict[datetime, Sums] = {}
+    by_hour: dict[datetime, Sums] = {}
     for commit in commits:
         if commit.committed_at is not None:
             hour = _hour(commit.committed_at)
             one = Sums(1, commit.bytes_added, commit.bytes_removed)
-            found[hour] = found.get(hour, Sums()) + one
-    for hour, sums in sorted(found.items()):
+            by_hour[hour] = by_hour.get(hour, Sums()) + one
+    for hour, sums in sorted(by_hour.items()):
         add_to(CommitHour, {"hour": hour}, asdict(sums))
 
 
@@ -82,11 +82,11 @@ def count_out(table: Table) -> None:
 
 def recount() -> None:
     """All hours anew, from the commits that are there."""
-    found = _by_hour(Commit.objects.all())
+    by_hour = _by_hour(Commit.objects.all())
     with transaction.atomic():
         CommitHour.objects.all().delete()
         CommitHour.objects.bulk_create(
-            CommitHour(hour=hour, **asdict(sums)) for hour, sums in found
+            CommitHour(hour=hour, **asdict(sums)) for hour, sums in by_hour
         )
 
 

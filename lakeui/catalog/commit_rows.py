@@ -53,7 +53,7 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
         rows_added=_rows_added(files),
         vectors_added=sum(add.deletion_vector is not None for add in files.adds),
         rows_deleted_by_vectors=_rows_deleted_by_vectors(files),
-        changes_data=any(each.data_change for each in files.all),
+        changes_data=any(file.data_change for file in files.all),
         changes_metadata=any(isinstance(action, Metadata) for action in commit.actions),
         changes_protocol=any(isinstance(action, Protocol) for action in commit.actions),
         files_mirrored=min(len(files.all), settings.MIRROR_MAX_FILES_A_COMMIT),
@@ -65,26 +65,26 @@ def commit_row(table: Table, commit: LogCommit, raw: bytes) -> Commit:
 def file_rows(row: Commit, commit: LogCommit) -> list[CommitFile]:
     """The unsaved rows of the files that a saved commit touched, up to the cap."""
     touched = _files(commit).all[: settings.MIRROR_MAX_FILES_A_COMMIT]
-    return [_file_row(row, each) for each in touched]
+    return [_file_row(row, file) for file in touched]
 
 
-def _file_row(row: Commit, each: AddFile | RemoveFile | AddCDCFile) -> CommitFile:
+def _file_row(row: Commit, file: AddFile | RemoveFile | AddCDCFile) -> CommitFile:
     return CommitFile(
         commit=row,
-        action=_action(each),
-        path=log_values.text(each.path, _MAX_PATH),
-        partition_values=log_values.json_value(each.partition_values or {}),
-        size_bytes=log_values.integer(each.size),
-        row_count=None if isinstance(each, AddCDCFile) else log_values.row_count(each.stats),
-        deleted_row_count=_cardinality(each),
-        data_change=each.data_change,
+        action=_action(file),
+        path=log_values.text(file.path, _MAX_PATH),
+        partition_values=log_values.json_value(file.partition_values or {}),
+        size_bytes=log_values.integer(file.size),
+        row_count=None if isinstance(file, AddCDCFile) else log_values.row_count(file.stats),
+        deleted_row_count=_cardinality(file),
+        data_change=file.data_change,
     )
 
 
-def _action(each: AddFile | RemoveFile | AddCDCFile) -> CommitFile.Action:
-    if isinstance(each, AddFile):
+def _action(file: AddFile | RemoveFile | AddCDCFile) -> CommitFile.Action:
+    if isinstance(file, AddFile):
         return CommitFile.Action.ADD
-    return CommitFile.Action.REMOVE if isinstance(each, RemoveFile) else CommitFile.Action.CDC
+    return CommitFile.Action.REMOVE if isinstance(file, RemoveFile) else CommitFile.Action.CDC
 
 
 def _files(commit: LogCommit) -> _Files:
@@ -104,8 +104,8 @@ def _rows_added(files: _Files) -> int | None:
     """Rows of new files; null where one has no statistics. A file with a new vector is not new."""
     seen = {remove.path for remove in files.removes}
     counts = [log_values.row_count(add.stats) for add in files.adds if add.path not in seen]
-    known = [count for count in counts if count is not None]
-    return log_values.integer(sum(known)) if len(known) == len(counts) else None
+    recorded = [count for count in counts if count is not None]
+    return log_values.integer(sum(recorded)) if len(recorded) == len(counts) else None
 
 
 def _rows_deleted_by_vectors(files: _Files) -> int:
@@ -118,6 +118,6 @@ def _rows_deleted_by_vectors(files: _Files) -> int:
     return log_values.integer(rows) or 0
 
 
-def _cardinality(each: AddFile | RemoveFile | AddCDCFile) -> int:
-    vector = None if isinstance(each, AddCDCFile) else each.deletion_vector
+def _cardinality(file: AddFile | RemoveFile | AddCDCFile) -> int:
+    vector = None if isinstance(file, AddCDCFile) else file.deletion_vector
     return 0 if vector is None else log_values.integer(vector.cardinality) or 0

@@ -14,9 +14,9 @@ class CheckConstraint:
 
 def check_constraints(properties: Mapping[str, object]) -> list[CheckConstraint]:
     """By name."""
-    found = (
+    constraints = (
         CheckConstraint(key.removeprefix(_PREFIX), str(value))
         for key, value in properties.items()
         if key.startswith(_PREFIX)
     )
-    return sorted(found, key=lambda constraint: constraint.name)
+    return sorted(constraints, key=lambda constraint: constraint.name)

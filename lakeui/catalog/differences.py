@@ -142,11 +142,11 @@ def definition_changes(table: Table, limit: int) -> list[DefinitionChange]:
     changed = table.commits.filter(DEFINES)
     commits = list(changed.order_by("-version")[: limit + 1])
     before: Definition | None = None
-    found: list[DefinitionChange] = []
+    changes: list[DefinitionChange] = []
     for commit in reversed(commits):
         change, before = _change(commit, before)
-        found.append(change)
-    return found[::-1][:limit]
+        changes.append(change)
+    return changes[::-1][:limit]
 
 
 def change_of(commit: Commit) -> DefinitionChange | None:
@@ -238,7 +238,7 @@ def effects_of_sections(
     sections: Sequence[Section], metadata_versions: Sequence[int]
 ) -> Iterator[str]:
     """In sentences, the gravest first."""
-    by_name = {each.name: each for each in sections}
+    by_name = {section.name: section for section in sections}
     if "Protocol" in by_name:
         yield from _of_protocol(by_name["Protocol"])
     if "Schema" in by_name:

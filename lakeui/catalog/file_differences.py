@@ -62,8 +62,8 @@ def file_difference(table: Table, older: int, newer: int) -> FileDifference:
     rows = touched.order_by("commit__version").values_list(
         "commit__version", "action", "path", "size_bytes", "row_count", "deleted_row_count"
     )
-    found = [ChangedFile(*row) for row in rows[: FILES_COMPARED + 1]]
-    return _compared(found[:FILES_COMPARED], is_whole=whole and len(found) <= FILES_COMPARED)
+    files = [ChangedFile(*row) for row in rows[: FILES_COMPARED + 1]]
+    return _compared(files[:FILES_COMPARED], is_whole=whole and len(files) <= FILES_COMPARED)
 
 
 def _compared(touched: Iterable[ChangedFile], *, is_whole: bool) -> FileDifference:
@@ -92,10 +92,10 @@ def _order(file: ChangedFile) -> tuple[int, int]:
 def _sums(files: list[ChangedFile]) -> FileSums:
     ranked = sorted(files, key=lambda file: (-(file.size_bytes or 0), file.path))
     rows = [file.row_count for file in files]
-    known = [count for count in rows if count is not None]
+    recorded = [count for count in rows if count is not None]
     return FileSums(
         tuple(ranked[:FILES_SHOWN]),
         len(files),
         sum(file.size_bytes or 0 for file in files),
-        sum(known) if len(known) == len(rows) else None,
+        sum(recorded) if len(recorded) == len(rows) else None,
     )

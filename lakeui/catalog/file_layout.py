@@ -100,9 +100,9 @@ def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
     bounds = [_SMALLEST << n for n in range(_DOUBLINGS + 1)]
     bins = [SizeBin(low, high) for low, high in zip([0, *bounds], [*bounds, None], strict=True)]
     for size in sizes:
-        found = bins[bisect_right(bounds, size)]
-        found.files += 1
-        found.size_bytes += size
+        bin_ = bins[bisect_right(bounds, size)]
+        bin_.files += 1
+        bin_.size_bytes += size
     return bins
 
 
@@ -119,20 +119,22 @@ def unclustered(table: Table) -> Unclustered | None:
 
 
 def _summed(rows: Iterable[_Row]) -> Layout:
-    found: dict[str, Partition] = defaultdict(lambda: Partition(""))
+    partitions: dict[str, Partition] = defaultdict(lambda: Partition(""))
     layout, densities = Layout(), {name: Density(name) for name in _names()}
     for values, size, count, deleted in rows:
         name = ", ".join(f"{key}={value}" for key, value in (values or {}).items())
-        _count_in(found[name], name, values or {}, size, count)
+        _count_in(partitions[name], name, values or {}, size, count)
         layout.sizes.append(size)
         density = densities[_density(count, deleted)]
         density.files += 1
         density.marked_rows += deleted
-    ranked = sorted(found.values(), key=lambda part: -part.size_bytes)
+    ranked = sorted(partitions.values(), key=lambda part: -part.size_bytes)
     for part in ranked:
         part.share = 100 * part.size_bytes / ranked[0].size_bytes if ranked[0].size_bytes else 0
     layout.partitions, layout.partition_count = ranked[:PARTITIONS_SHOWN], len(ranked)
-    layout.densities = [each for each in densities.values() if each.files or each.name != _UNKNOWN]
+    layout.densities = [
+        entry for entry in densities.values() if entry.files or entry.name != _UNKNOWN
+    ]
     layout.median_partition_bytes = ranked[len(ranked) // 2].size_bytes if ranked else 0
     return layout
 

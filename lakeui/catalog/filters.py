@@ -91,22 +91,22 @@ class CommitFilter(django_filters.FilterSet):
         return commits.alias(_said=said).filter(either)
 
     def filter_conflict(
-        self, commits: QuerySet[Commit], _name: str, wanted: bool
+        self, commits: QuerySet[Commit], _name: str, value: bool
     ) -> QuerySet[Commit]:
         sides = {"pk": OuterRef("table_id"), "conflicts__winning_version": OuterRef("version")}
         met = Exists(Table.objects.filter(**sides))
-        return commits.filter(met if wanted else ~met)
+        return commits.filter(met if value else ~met)
 
-    def filter_beat(self, commits: QuerySet[Commit], _name: str, wanted: bool) -> QuerySet[Commit]:
+    def filter_beat(self, commits: QuerySet[Commit], _name: str, value: bool) -> QuerySet[Commit]:
         lost = Table.objects.filter(
             pk=OuterRef("table_id"),
             conflicts__winning_version=OuterRef("version"),
             conflicts__kind__in=("escaped", "reported"),
         )
-        return commits.filter(Exists(lost) if wanted else ~Exists(lost))
+        return commits.filter(Exists(lost) if value else ~Exists(lost))
 
     def filter_absorbed(
-        self, commits: QuerySet[Commit], _name: str, wanted: bool
+        self, commits: QuerySet[Commit], _name: str, value: bool
     ) -> QuerySet[Commit]:
         resolved = Table.objects.filter(
             pk__in=list(commits.order_by().values_list("table_id", flat=True)[:1]),
@@ -114,8 +114,8 @@ class CommitFilter(django_filters.FilterSet):
             conflicts__job__committed_version__isnull=False,
         )
         versions = resolved.values_list("conflicts__job__committed_version", flat=True).distinct()
-        found = Q(version__in=list(versions.order_by()[:_MAX_RESOLVING]))
-        return commits.filter(found if wanted else ~found)
+        resolving = Q(version__in=list(versions.order_by()[:_MAX_RESOLVING]))
+        return commits.filter(resolving if value else ~resolving)
 
     def filter_partition(
         self, commits: QuerySet[Commit], _name: str, text: str
@@ -128,8 +128,8 @@ class CommitFilter(django_filters.FilterSet):
             held = Cast(KeyTextTransform(column.strip(), "partition_values"), TextField())
             name = f"_held_{number}"
             touched = touched.alias(**{name: held}).filter(**{name: value.strip()})
-        found = touched.order_by().values_list("commit_id", flat=True).distinct()
-        return commits.filter(pk__in=list(found))
+        commit_ids = touched.order_by().values_list("commit_id", flat=True).distinct()
+        return commits.filter(pk__in=list(commit_ids))
 
 
 class LiveFileFilter(django_filters.FilterSet):
@@ -152,11 +152,9 @@ class LiveFileFilter(django_filters.FilterSet):
         fields: list[str] = []
 
     def filter_vectored(
-        self, files: QuerySet[LiveFile], _name: str, wanted: bool
+        self, files: QuerySet[LiveFile], _name: str, value: bool
     ) -> QuerySet[LiveFile]:
-        return (
-            files.filter(deleted_row_count__gt=0) if wanted else files.filter(deleted_row_count=0)
-        )
+        return files.filter(deleted_row_count__gt=0) if value else files.filter(deleted_row_count=0)
 
 
 def by_table(text: str) -> Q:

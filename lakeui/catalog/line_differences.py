@@ -105,12 +105,12 @@ def _rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         before.append(last[length - 1] if length else -1)
         lowest[length : length + 1] = [number]
         last[length : length + 1] = [place]
-    found: list[tuple[int, int]] = []
+    common: list[tuple[int, int]] = []
     place = last[-1] if last else -1
     while place >= 0:
-        found.append(pairs[place])
+        common.append(pairs[place])
         place = before[place]
-    return found[::-1]
+    return common[::-1]
 
 
 def _replaced(gone: Sequence[str], came: Sequence[str]) -> Iterator[Line]:
@@ -123,7 +123,7 @@ def _replaced(gone: Sequence[str], came: Sequence[str]) -> Iterator[Line]:
         else:
             yield Line("-", text)
     for text in came:
-        yield from (Line("-", each) for each in old.pop(subject(text), ()))
+        yield from (Line("-", line) for line in old.pop(subject(text), ()))
         yield Line("+", text)
 
 

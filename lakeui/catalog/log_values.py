@@ -60,10 +60,10 @@ def row_count(stats: str | None) -> int | None:
     if not stats:
         return None
     try:
-        found = integer(_stats_decoder.decode(stats).num_records)
+        number = integer(_stats_decoder.decode(stats).num_records)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError):
         return None
-    return found if found is not None and found >= 0 else None
+    return number if number is not None and number >= 0 else None
 
 
 def predicate(parameters: dict[str, Any] | None) -> str:

@@ -137,7 +137,7 @@ def _read_commits(
     store: Store, versions: Sequence[int], batch: Iterable[int], progress: Progress
 ) -> list[_Read]:
     """The commits at some places of the list."""
-    found: list[_Read] = []
+    commits: list[_Read] = []
     for place in batch:
         version = versions[place]
         progress(TableSync.Stage.COMMITS, place, len(versions))
@@ -146,16 +146,16 @@ def _read_commits(
             raw = store.read(commit_path(version), 0, settings.MIRROR_MAX_RAW_BYTES)
         except FileMissingError:  # log cleanup came between listing and reading
             continue
-        found.append((commit, raw))
-    return found
+        commits.append((commit, raw))
+    return commits
 
 
 def _write_commits(table: Table, commits: Sequence[_Read]) -> None:
     with transaction.atomic():
         Table.objects.select_for_update().get(pk=table.pk)
         versions = [commit.version for commit, _ in commits]
-        known = Commit.objects.filter(table=table, version__in=versions)
-        have = set(known.values_list("version", flat=True))  # another refresh came first
+        existing = Commit.objects.filter(table=table, version__in=versions)
+        have = set(existing.values_list("version", flat=True))  # another refresh came first
         new = [(commit, raw) for commit, raw in commits if commit.version not in have]
         rows = Commit.objects.bulk_create(
             [commit_row(table, commit, raw) for commit, raw in new], batch_size=_BATCH
@@ -200,24 +200,24 @@ def _note_maintenance(table: Table, rows: Sequence[Commit]) -> None:
         done = [row.committed_at for row in rows if row.operation == operation]
         latest = max((at for at in done if at is not None), default=None)
         if latest is not None:
-            known: datetime | None = getattr(table, field)
-            _set(table, **{field: max(known or latest, latest)})
+            stored: datetime | None = getattr(table, field)
+            _set(table, **{field: max(stored or latest, latest)})
 
 
 def _replace_live_files(table: Table, live: Sequence[LiveFile]) -> None:
     """Write the difference alone: most files outlive a commit."""
     rows = LiveFile.objects.filter(table=table)
-    known = {
+    stored = {
         (path, size, deleted): pk
         for pk, path, size, deleted in rows.values_list(
             "pk", "path", "size_bytes", "deleted_row_count"
         )
     }
-    wanted = {(file.path, file.size_bytes, file.deleted_row_count): file for file in live}
-    gone = [pk for key, pk in known.items() if key not in wanted]
+    current = {(file.path, file.size_bytes, file.deleted_row_count): file for file in live}
+    gone = [pk for key, pk in stored.items() if key not in current]
     for begin in range(0, len(gone), _BATCH):
         LiveFile.objects.filter(pk__in=gone[begin : begin + _BATCH]).delete()
-    new = [file for key, file in wanted.items() if key not in known]
+    new = [file for key, file in current.items() if key not in stored]
     LiveFile.objects.bulk_create(new, batch_size=_BATCH)
 
 

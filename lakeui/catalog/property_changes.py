@@ -51,16 +51,16 @@ def settings_changes(table: Table, limit: int) -> list[SettingsChange]:
         :_LOOKED_AT
     ]
     before: Mapping[str, str] | None = None
-    found: list[SettingsChange] = []
+    history: list[SettingsChange] = []
     for commit in reversed(list(defining)):
         metadata, _ = said_in(commit)
         now = dict(metadata.configuration) if metadata else None
         if before is not None and now is not None:
             changes = tuple(_changes(before, now))
             if changes:
-                found.append(_with_revert(table, commit, changes))
+                history.append(_with_revert(table, commit, changes))
         before = now
-    return found[::-1][:limit]
+    return history[::-1][:limit]
 
 
 def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[PropertyChange]:
@@ -73,9 +73,9 @@ def _with_revert(
     table: Table, commit: Commit, changes: tuple[PropertyChange, ...]
 ) -> SettingsChange:
     free = [change for change in changes if change.name not in _ONE_WAY]
-    current = [each for each in free if table.properties.get(each.name) != each.old]
-    back = {each.name: each.old for each in current if each.old is not None}
-    gone = [each.name for each in current if each.old is None]
+    current = [change for change in free if table.properties.get(change.name) != change.old]
+    back = {change.name: change.old for change in current if change.old is not None}
+    gone = [change.name for change in current if change.old is None]
     commands = []
     if back:
         commands.append(Command("set_properties", {"properties": back}))

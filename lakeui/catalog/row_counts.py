@@ -38,12 +38,12 @@ def rows_of(commit: Commit) -> RowCounts:
         return _UNKNOWN if commit.changes_data and _touches_files(commit) else NO_ROWS
     metrics = commit.operation_metrics or {}
     names = _INSERTED if family != "merge" else _INSERTED[:1]
-    found = RowCounts(
+    counts = RowCounts(
         _first(metrics, names) if family in _INSERT else None,
         _first(metrics, _UPDATED),
         _first(metrics, _DELETED),
     )
-    return found if found.is_recorded else _from_files(commit)
+    return counts if counts.is_recorded else _from_files(commit)
 
 
 def _from_files(commit: Commit) -> RowCounts:

@@ -97,8 +97,10 @@ def _sizes(files: pa.Table) -> dict[str, Any]:
 
 
 def _deleted_rows(files: pa.Table) -> "pa.ChunkedArray[Any]":
-    found: pa.ChunkedArray[Any] = pc.struct_field(files.column("deletion_vector"), "cardinality")
-    return found
+    cardinalities: pa.ChunkedArray[Any] = pc.struct_field(
+        files.column("deletion_vector"), "cardinality"
+    )
+    return cardinalities
 
 
 def _total(column: "pa.ChunkedArray[Any]") -> int:

@@ -40,8 +40,8 @@ class Chore:
 
 def chores(table: Table, not_clustered: Unclustered | None) -> list[Chore]:
     """What there is to do, due or not; nothing of what a table has none of."""
-    found = [*_compact(table), *_cluster(table, not_clustered), *_purge(table), *_vacuum(table)]
-    return sorted(found, key=lambda chore: not chore.is_due)
+    needed = [*_compact(table), *_cluster(table, not_clustered), *_purge(table), *_vacuum(table)]
+    return sorted(needed, key=lambda chore: not chore.is_due)
 
 
 def _compact(table: Table) -> Iterator[Chore]:
@@ -58,15 +58,15 @@ def _compact(table: Table) -> Iterator[Chore]:
         )
 
 
-def _cluster(table: Table, found: Unclustered | None) -> Iterator[Chore]:
-    if found is not None and found.files:
+def _cluster(table: Table, unclustered: Unclustered | None) -> Iterator[Chore]:
+    if unclustered is not None and unclustered.files:
         yield Chore(
             name="cluster",
-            is_due=found.size_bytes > table.size_bytes * _MUCH_UNCLUSTERED,
-            count=found.files,
+            is_due=unclustered.size_bytes > table.size_bytes * _MUCH_UNCLUSTERED,
+            count=unclustered.files,
             of=table.live_files_mirrored,
             unit="files",
-            size_bytes=found.size_bytes,
+            size_bytes=unclustered.size_bytes,
             statement=f"OPTIMIZE {table_sql(table.name)}",
         )
 

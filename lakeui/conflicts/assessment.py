@@ -74,24 +74,24 @@ def eligibility_of(table: Table) -> TableEligibility:
             "id", filter=Q(occurred_at__gte=timezone.now() - timedelta(days=AVOIDED_DAYS))
         ),
     )
-    known = bool(table.schema) and table.version is not None
-    found = asked(table) if known else None
+    is_read = bool(table.schema) and table.version is not None
+    eligibility = asked(table) if is_read else None
     return TableEligibility(
-        eligible=found.eligible if found else None,
-        obstacle=(found.obstacle or "") if found else "Its log was not read yet.",
-        traces_moves=found.traces_optimize if found else False,
-        conditions=tuple(_step(condition, table) for condition in found.conditions)
-        if found
+        eligible=eligibility.eligible if eligibility else None,
+        obstacle=(eligibility.obstacle or "") if eligibility else "Its log was not read yet.",
+        traces_moves=eligibility.traces_optimize if eligibility else False,
+        conditions=tuple(_step(condition, table) for condition in eligibility.conditions)
+        if eligibility
         else (),
-        runtimes=_runtimes(found, table) if found else (),
+        runtimes=_runtimes(eligibility, table) if eligibility else (),
         locked_out=tuple(_locked_out(table)),
         avoided=avoided["all"],
         avoided_lately=avoided["lately"],
     )
 
 
-def _runtimes(found: Eligibility, table: Table) -> tuple[RuntimeVerdict, ...]:
-    return runtime_verdicts(found, clustered=bool(table.clustering_columns))
+def _runtimes(eligibility: Eligibility, table: Table) -> tuple[RuntimeVerdict, ...]:
+    return runtime_verdicts(eligibility, clustered=bool(table.clustering_columns))
 
 
 def setting_of(

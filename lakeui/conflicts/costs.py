@@ -56,14 +56,14 @@ def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
         .values_list(*pair, "kind")
         .annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
     )
-    found: dict[tuple[str, str], dict[str, int]] = {}
+    costs: dict[tuple[str, str], dict[str, int]] = {}
     for loser, winner, kind, n, ms, size in grouped:
-        cost = found.setdefault((loser, winner), dict.fromkeys(_COUNTED, 0))
+        cost = costs.setdefault((loser, winner), dict.fromkeys(_COUNTED, 0))
         cost[kind] = n
         if kind in Conflict.LOST:
             cost["wasted_ms"] += ms
             cost["wasted_bytes"] += size
-    pairs = [PairCost(loser, winner, **cost) for (loser, winner), cost in found.items()]
+    pairs = [PairCost(loser, winner, **cost) for (loser, winner), cost in costs.items()]
     pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.escaped, -pair.absorbed, pair.loser))
     return PairCosts(tuple(pairs))
 

@@ -53,12 +53,12 @@ def count_out(instance: Table, **_: Any) -> None:  # noqa: ANN401 - a signal's
 
 def recount() -> None:
     """All days anew, from the conflicts that are there."""
-    found = _by_day(Conflict.objects.all())
+    sums_by_day = _by_day(Conflict.objects.all())
     with transaction.atomic():
         ConflictDay.objects.all().delete()
         ConflictDay.objects.bulk_create(
             ConflictDay(**_key(day, pair), conflicts=n, wasted_ms=ms, wasted_bytes=size)
-            for day, *pair, n, ms, size in found
+            for day, *pair, n, ms, size in sums_by_day
         )
 
 
@@ -69,15 +69,15 @@ def sums_since(since: datetime) -> dict[Met, Sums]:
     rest = Conflict.objects.filter(
         kind__in=Conflict.Kind.values, occurred_at__gte=since, occurred_at__lt=begin
     )
-    found: defaultdict[Met, Sums] = defaultdict(lambda: (0, 0, 0))
+    sums_by_met: defaultdict[Met, Sums] = defaultdict(lambda: (0, 0, 0))
     for rows in (
         days.annotate(*(Sum(name, default=0) for name in _COUNTED)),
         rest.order_by().values_list("kind", *AS_FOUND).annotate(*_OF_CONFLICTS),
     ):
         for kind, loser, winner, *sums in rows:
             met = Met(kind, loser, winner)
-            found[met] = added(found[met], sums)
-    return found
+            sums_by_met[met] = added(sums_by_met[met], sums)
+    return sums_by_met
 
 
 def _by_day(conflicts: QuerySet[Conflict]) -> list[tuple[Any, ...]]:

@@ -34,9 +34,11 @@ def _look_at(table: Table) -> None:
     look = getattr(table, "order_look", None)
     since = look.version if look is not None and look.version < (table.version or 0) else -1
     new = table.commits.filter(version__gt=since, operation="DELETE")
-    found = _passed_over(table) if new.exists() else []
+    told_erasures = _passed_over(table) if new.exists() else []
     with transaction.atomic():
-        Erasure.objects.bulk_create((_row(table, each) for each in found), ignore_conflicts=True)
+        Erasure.objects.bulk_create(
+            (_row(table, erasure) for erasure in told_erasures), ignore_conflicts=True
+        )
         _settle(table)
         OrderLook.objects.update_or_create(table=table, defaults={"version": table.version})
 
@@ -45,20 +47,24 @@ def _passed_over(table: Table) -> list[Told]:
     """The pairs of an append and a DELETE that is known to match some of its rows."""
     pairs = reordered_versions(table, overlaps_of(table)).found
     erased = [pair for pair in pairs if pair.kind == DELETE and pair.is_known]
-    return [each for each in told(table, erased[:MOST_A_TABLE]) if each.append and each.later]
+    return [
+        erasure
+        for erasure in told(table, erased[:MOST_A_TABLE])
+        if erasure.append and erasure.later
+    ]
 
 
-def _row(table: Table, each: Told) -> Erasure:
-    append, later = each.append, each.later
+def _row(table: Table, erasure: Told) -> Erasure:
+    append, later = erasure.append, erasure.later
     return Erasure(
         table=table,
-        append_version=each.pair.version,
-        delete_version=each.pair.later,
+        append_version=erasure.pair.version,
+        delete_version=erasure.pair.later,
         predicate=later.predicate if later else "",
         append_writer=append.user_name if append else "",
         delete_writer=later.user_name if later else "",
-        rows_at_most=each.rows_at_most,
-        at=each.at,
+        rows_at_most=erasure.rows_at_most,
+        at=erasure.at,
     )
 
 

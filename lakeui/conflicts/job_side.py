@@ -46,10 +46,12 @@ class JobSide:
         """The worst that is forecast; where one does nothing to the table, they never conflict."""
         table = self.job.table
         columns = RecordedTable(table.name, self.target.schema, tuple(table.partition_columns))
-        found = [
+        forecasts = [
             forecast(self.setting, mine, other, columns)
             for mine in self.operations
             for other in theirs
         ]
         nothing = Forecast(Verdict.NEVER, "it does nothing to this table")
-        return max(found, key=lambda each: FORECASTS.index(each.verdict), default=nothing)
+        return max(
+            forecasts, key=lambda candidate: FORECASTS.index(candidate.verdict), default=nothing
+        )

@@ -102,13 +102,13 @@ def recent_writes(table: Table) -> RecentWrites:
             "z_order", "cluster",
         )[: MAX_WRITES + 1]
     )  # fmt: skip
-    found = tuple(_writes(rows))
-    writes = found[:MAX_WRITES]
+    recent = tuple(_writes(rows))
+    writes = recent[:MAX_WRITES]
     attempts = _lost(table, since)
     lost = attempts[:MAX_WRITES]
     met = [Asking(w.operation, w.predicate, w.user_name) for w in writes if w.met_others]
-    met = [each for each in (*lost, *met) if each.operation in _CONDITIONED]
-    is_capped = len(found) > MAX_WRITES or len(attempts) > MAX_WRITES
+    met = [asking for asking in (*lost, *met) if asking.operation in _CONDITIONED]
+    is_capped = len(recent) > MAX_WRITES or len(attempts) > MAX_WRITES
     return RecentWrites(writes, len(lost), is_capped, len(met), _uses(met, table))
 
 
@@ -125,10 +125,12 @@ def _uses(met: Iterable[Asking], table: Table) -> tuple[ConditionUse, ...]:
     """Conditions that differ in their numbers alone are one, shown as the latest was."""
     schema_json = json.dumps(table.schema)
     uses: dict[tuple[str, str, str], list[str]] = {}
-    for each in met:
-        if each.predicate:
-            shape = shape_of(each.predicate)
-            uses.setdefault((each.user_name, each.operation, shape), []).append(each.predicate)
+    for asking in met:
+        if asking.predicate:
+            shape = shape_of(asking.predicate)
+            uses.setdefault((asking.user_name, asking.operation, shape), []).append(
+                asking.predicate
+            )
     ranked = sorted(uses.items(), key=lambda item: -len(item[1]))
     return tuple(
         ConditionUse(user, operation, texts[0], understood(shape, schema_json), len(texts))
@@ -139,7 +141,9 @@ def _uses(met: Iterable[Asking], table: Table) -> tuple[ConditionUse, ...]:
 def _writes(rows: Iterable[tuple[Any, ...]]) -> Iterator[RecentWrite]:
     for row in rows:
         *_, z_order, cluster = row
-        orders = next((each for each in (z_order, cluster) if each not in {None, "", "[]"}), "")
+        orders = next(
+            (columns for columns in (z_order, cluster) if columns not in {None, "", "[]"}), ""
+        )
         version, read_version, operation, predicate, user_name, engine_info = row[:6]
         yield RecentWrite(
             version, read_version, operation, predicate, user_name, engine_info, str(orders)

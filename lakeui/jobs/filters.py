@@ -22,8 +22,8 @@ def visible_jobs(user: Person) -> QuerySet[Job]:
 def state_counts(jobs: QuerySet[Job]) -> dict[str, int]:
     """How many jobs are in which state; "active" has those that have not ended."""
     rows = jobs.order_by().values_list("state").annotate(n=Count("state"))
-    found = {str(state): int(n) for state, n in rows}
-    return found | {"active": sum(found.get(state, 0) for state in Job.ACTIVE)}
+    counts = {str(state): int(n) for state, n in rows}
+    return counts | {"active": sum(counts.get(state, 0) for state in Job.ACTIVE)}
 
 
 class JobFilter(django_filters.FilterSet):
@@ -48,8 +48,8 @@ class JobFilter(django_filters.FilterSet):
     def filter_state(self, jobs: QuerySet[Job], _name: str, states: list[str]) -> QuerySet[Job]:
         if not states:
             return jobs
-        wanted = Q(state__in=states)
-        return jobs.filter(wanted | Q(state__in=Job.ACTIVE) if "active" in states else wanted)
+        matching = Q(state__in=states)
+        return jobs.filter(matching | Q(state__in=Job.ACTIVE) if "active" in states else matching)
 
     def filter_user(self, jobs: QuerySet[Job], _name: str, user: str) -> QuerySet[Job]:
         """By number, so that an index has them in order."""

@@ -49,10 +49,10 @@ def tables_to_make(command: Command, table: Table, by: User | None) -> list[Tabl
     if not isinstance(command, Script):
         return []
     names = dict.fromkeys(named(step) for step in command.steps if makes_table(step))
-    wanted = [name for name in names if name not in ("", table.name, table.uri)]
-    known = Table.objects.filter(Q(name__in=wanted) | Q(uri__in=wanted)).values_list("name", "uri")
-    there = {each for pair in known for each in pair}
-    missing = [name for name in wanted if name not in there]
+    given = [name for name in names if name not in ("", table.name, table.uri)]
+    pairs = Table.objects.filter(Q(name__in=given) | Q(uri__in=given)).values_list("name", "uri")
+    there = {text for pair in pairs for text in pair}
+    missing = [name for name in given if name not in there]
     if missing and by is not None and not may(by, "maintain"):
         what = "create"
         raise NotPermittedError(what, "maintain", "new tables")

@@ -72,8 +72,8 @@ def _of_attempt(attempt: JobAttempt, now: datetime) -> Cost:
 
 def _sum(costs: list[Cost]) -> Cost:
     def total(name: str) -> int | None:
-        known = [value for cost in costs if (value := getattr(cost, name)) is not None]
-        return sum(known) if known else None
+        values = [value for cost in costs if (value := getattr(cost, name)) is not None]
+        return sum(values) if values else None
 
     names = [field.name for field in fields(Cost) if field.name != "attempts"]
     return Cost(attempts=len(costs), **{name: total(name) for name in names})

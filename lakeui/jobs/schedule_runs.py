@@ -23,7 +23,7 @@ def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
     ).annotate(
         place=Window(RowNumber(), partition_by=F("schedule_id"), order_by=F("created_at").desc())
     )
-    wanted = numbered.filter(place__lte=SHOWN).only(
+    latest = numbered.filter(place__lte=SHOWN).only(
         "schedule_id",
         "state",
         "dry_run",
@@ -33,25 +33,27 @@ def latest_runs(schedules: Iterable[Schedule]) -> Mapping[int, list[Job]]:
         "finished_at",
         "cancel_requested_at",
     )
-    found: defaultdict[int, list[Job]] = defaultdict(list)
-    for job in sorted(wanted, key=lambda each: each.created_at):
+    by_schedule: defaultdict[int, list[Job]] = defaultdict(list)
+    for job in sorted(latest, key=lambda run: run.created_at):
         if job.schedule_id is not None:
-            found[job.schedule_id].append(job)
-    return found
+            by_schedule[job.schedule_id].append(job)
+    return by_schedule
 
 
 def neighbours(schedules: Iterable[Schedule]) -> Mapping[int, list[Schedule]]:
     """Other schedules of the same table whose next firing is within the hour: one query."""
-    known = [
+    due = [
         schedule for schedule in schedules if schedule.enabled and schedule.next_due_at is not None
     ]
-    others = Schedule.objects.filter(table__in={each.table_id for each in known}, enabled=True)
+    others = Schedule.objects.filter(
+        table__in={schedule.table_id for schedule in due}, enabled=True
+    )
     by_table: defaultdict[int, list[Schedule]] = defaultdict(list)
     for other in others.order_by("next_due_at", "name"):
         by_table[other.table_id].append(other)
     return {
-        each.pk: [other for other in by_table[each.table_id] if _meet(each, other)]
-        for each in known
+        schedule.pk: [other for other in by_table[schedule.table_id] if _meet(schedule, other)]
+        for schedule in due
     }
 
 

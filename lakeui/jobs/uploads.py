@@ -93,7 +93,7 @@ def _is_readable_by(path: Path, by: User | None) -> bool:
 def _is_in(path: Path, folder: Path) -> bool:
     """Whether a path is a folder or below it, however the file system spells either."""
     try:
-        return any(each.samefile(folder) for each in (path, *path.parents) if each.exists())
+        return any(parent.samefile(folder) for parent in (path, *path.parents) if parent.exists())
     except OSError:
         return path.is_relative_to(folder)
 
@@ -107,25 +107,25 @@ def remove_unused(now: datetime | None = None) -> int:
     if not home.is_dir():
         return 0
     oldest = (now or timezone.now()) - timedelta(days=settings.UPLOAD_KEEP_DAYS)
-    wanted = _named_by_jobs(oldest)
+    named = _named_by_jobs(oldest)
     removed = 0
     for place in home.iterdir():
         made = datetime.fromtimestamp(place.stat().st_mtime, UTC)
-        if _PLACE.fullmatch(place.name) and made < oldest and place.name not in wanted:
+        if _PLACE.fullmatch(place.name) and made < oldest and place.name not in named:
             shutil.rmtree(place, ignore_errors=True)
             removed += 1
     rows = Upload.objects.filter(sent_at__lt=oldest)
-    rows.exclude(pk__in=[uuid.UUID(name) for name in wanted]).delete()
+    rows.exclude(pk__in=[uuid.UUID(name) for name in named]).delete()
     return removed
 
 
 def _named_by_jobs(since: datetime) -> frozenset[str]:
     """The directories that jobs not over, lately over, or yet to be made name."""
-    wanted = Q(state__in=Job.ACTIVE) | Q(finished_at__gte=since)
-    jobs = Job.objects.filter(wanted).values_list("parameters", flat=True)
+    recent = Q(state__in=Job.ACTIVE) | Q(finished_at__gte=since)
+    jobs = Job.objects.filter(recent).values_list("parameters", flat=True)
     schedules = Schedule.objects.values_list("parameters", flat=True)
-    texts = (json.dumps(each) for each in (*jobs.iterator(), *schedules.iterator()))
-    return frozenset(found for text in texts for found in _PLACE.findall(text))
+    texts = (json.dumps(value) for value in (*jobs.iterator(), *schedules.iterator()))
+    return frozenset(name for text in texts for name in _PLACE.findall(text))
 
 
 def format_of(name: str) -> str:

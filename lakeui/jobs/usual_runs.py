@@ -42,24 +42,24 @@ def usual_runs(table: Table) -> Mapping[str, Usual]:
     by_kind: defaultdict[str, list[int]] = defaultdict(list)
     for kind, took in _spans(_ended(table)[:_LATEST]):
         by_kind[kind].append(took)
-    found = {kind: _usual(spans[:_OF_A_KIND]) for kind, spans in by_kind.items()}
-    return {kind: usual for kind, usual in found.items() if usual is not None}
+    by_kind_ = {kind: _usual(spans[:_OF_A_KIND]) for kind, spans in by_kind.items()}
+    return {kind: usual for kind, usual in by_kind_.items() if usual is not None}
 
 
 def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, Usual]:
     """For each of a few jobs, on whatever tables they are: one query."""
-    wanted = [job for job in jobs if not job.dry_run]
+    real_runs = [job for job in jobs if not job.dry_run]
     alike = Q(pk__in=[])
-    for table, kind in {(job.table_id, job.kind) for job in wanted}:
+    for table, kind in {(job.table_id, job.kind) for job in real_runs}:
         alike |= Q(table=table, kind=kind)  # pair by pair: an index holds them so
     place = Window(RowNumber(), [F("table_id"), F("kind")], F("finished_at").desc())
-    ended = _of_tables({job.table_id for job in wanted}).filter(alike).annotate(place=place)
+    ended = _of_tables({job.table_id for job in real_runs}).filter(alike).annotate(place=place)
     rows: defaultdict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in ended.filter(place__lte=_OF_A_KIND):
         rows[row["table_id"], row["kind"]].append(row)
-    usual = {key: _usual(took for _, took in _spans(each)) for key, each in rows.items()}
-    found = {job.pk: usual.get((job.table_id, job.kind)) for job in wanted}
-    return {pk: each for pk, each in found.items() if each is not None}
+    usual = {key: _usual(took for _, took in _spans(runs)) for key, runs in rows.items()}
+    by_job = {job.pk: usual.get((job.table_id, job.kind)) for job in real_runs}
+    return {pk: spans_ for pk, spans_ in by_job.items() if spans_ is not None}
 
 
 def _ended(table: Table) -> Any:  # noqa: ANN401 - a query of mappings
@@ -84,12 +84,12 @@ def _spans(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
 
 
 def _usual(spans: Iterable[int]) -> Usual | None:
-    known = list(spans)
-    if len(known) < ENOUGH:
+    durations = list(spans)
+    if len(durations) < ENOUGH:
         return None
-    middle = median(known)
+    middle = median(durations)
     return Usual(
         median_ms=round(middle),
-        spread_ms=round(median(abs(each - middle) for each in known)),
-        runs=len(known),
+        spread_ms=round(median(abs(duration - middle) for duration in durations)),
+        runs=len(durations),
     )

@@ -194,7 +194,7 @@ def _kill(pid: int) -> None:
 
 
 def _pids() -> list[int]:
-    return [int(each.name) for each in _PROC.glob("[0-9]*")] if _PROC.is_dir() else []
+    return [int(entry.name) for entry in _PROC.glob("[0-9]*")] if _PROC.is_dir() else []
 
 
 def _pid_file(home: Path) -> Path:

@@ -136,11 +136,11 @@ def _request(step: Step) -> Job:
 
 
 def _with_directory(parameters: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
-    found = dict(parameters)
-    if "source" in found:
-        source = found["source"]
-        found["source"] = {**source, "uri": str(settings.DEMO_HOME / source["uri"])}
-    return found
+    values = dict(parameters)
+    if "source" in values:
+        source = values["source"]
+        values["source"] = {**source, "uri": str(settings.DEMO_HOME / source["uri"])}
+    return values
 
 
 def _set(row: DemoStep, state: DemoStep.State, message: str) -> None:

@@ -114,9 +114,9 @@ def _orders_table(orders: list[dict[str, Any]]) -> pa.Table:
 def _corrections_table() -> pa.Table:
     """New states of some orders of the first day, and orders that come late."""
     orders = list(_orders(0))[::20]
-    known = [{**order, "status": "corrected"} for order in orders]
+    corrected = [{**order, "status": "corrected"} for order in orders]
     late = [{**order, "order_id": order["order_id"] + 50_000} for order in orders[:50]]
-    return _with_amounts(known + late)
+    return _with_amounts(corrected + late)
 
 
 def _late_orders_table() -> pa.Table:

@@ -77,10 +77,10 @@ def _roots_file(place: Path) -> Path:
 
 def _remembered(place: Path) -> dict[str, str]:
     try:
-        found = json.loads(_roots_file(place).read_text("utf-8"))
+        roots = json.loads(_roots_file(place).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return {str(name): str(value) for name, value in found.items()} if found else {}
+    return {str(name): str(value) for name, value in roots.items()} if roots else {}
 
 
 def _ensure_key(path: Path) -> None:

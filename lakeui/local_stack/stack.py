@@ -56,7 +56,7 @@ def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
     python = sys.executable
     web = (python, "-m", "uvicorn", "lakeui.asgi:application", "--host", HOST, "--port", str(port))
     workers = "workers.celery"
-    found = [
+    parts = [
         Program("web", (*web, "--lifespan", "off", "--no-access-log", "--no-proxy-headers")),
         Program(
             "light-worker", (*_CELERY, workers, *_WORKER, *_QUIET, "-Q", "light", "-n", "light@%h")
@@ -67,10 +67,10 @@ def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
         Program("beat", (*_CELERY, "lakeui.celery", "beat", "--pidfile=", "--loglevel", "WARNING")),
     ]
     if not spark:
-        found = [program for program in found if program.name != SPARK_WORKER]
+        parts = [program for program in parts if program.name != SPARK_WORKER]
     elif demo:
-        found.append(Program("demo", (python, "manage.py", "demo"), once=True))
-    return found
+        parts.append(Program("demo", (python, "manage.py", "demo"), once=True))
+    return parts
 
 
 class Stack:

@@ -48,8 +48,8 @@ class Alert:
 def current_alerts(user: Person) -> list[Alert]:
     """The alerts a person may see, critical ones first."""
     now = timezone.now()
-    found = [*_of_tables(user, now), *_of_jobs(user, now), *_of_conflicts(user, now)]
-    return sorted(found, key=lambda alert: (alert.severity != Severity.CRITICAL, alert.code))
+    alerts = [*_of_tables(user, now), *_of_jobs(user, now), *_of_conflicts(user, now)]
+    return sorted(alerts, key=lambda alert: (alert.severity != Severity.CRITICAL, alert.code))
 
 
 def _of_tables(user: Person, now: datetime) -> Iterator[Alert]:

@@ -48,7 +48,7 @@ class Attention:
 def attention(user: Person, now: datetime, day: Day, muted: Muted, most: int) -> Attention:
     """Everything that is told now, at most so many matters of each check."""
     asked = Asked(user, now, day, muted, most)
-    found = [each for look in _LOOKS for each in look(asked)]
-    found.sort(key=lambda each: ORDER.index(each[0]))
-    counts = {check: count for check, count, _ in found if count}
-    return Attention([matter for _, _, some in found for matter in some], counts)
+    items = [item for look in _LOOKS for item in look(asked)]
+    items.sort(key=lambda item: ORDER.index(item[0]))
+    counts = {check: count for check, count, _ in items if count}
+    return Attention([matter for _, _, some in items for matter in some], counts)

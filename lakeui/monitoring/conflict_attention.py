@@ -90,15 +90,15 @@ def many_escaped(asked: Asked) -> Iterator[Found]:
 def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
     """Of the first table without row-level concurrency, what would have passed had it been on."""
     without = (table for table in tables if not table.row_level_eligible)
-    found = {}
+    facts = {}
     for table in islice(without, _JUDGED):
         verdicts = row_verdicts(table)
-        found[table.pk] = {
+        facts[table.pk] = {
             "judged_30_days": len(verdicts.losses),
             "would_pass_30_days": len(verdicts.of(Verdict.PASSES)),
             "undecidable_30_days": len(verdicts.of(Verdict.UNDECIDABLE)),
         }
-    return found
+    return facts
 
 
 def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, int]]:
@@ -128,14 +128,14 @@ def metadata_costs(asked: Asked) -> Iterator[Found]:
     for row in rows:
         if row["table_id"] and row["winning_version"] is not None:
             grouped.setdefault((row["table_id"], row["winning_version"]), []).append(row)
-    costly = [(key, each) for key, each in grouped.items() if len(each) >= COSTLY_CHANGE]
+    costly = [(key, changes) for key, changes in grouped.items() if len(changes) >= COSTLY_CHANGE]
     costly.sort(key=lambda one: -sum(row["wasted_ms"] for row in one[1]))
     shown = costly[: asked.most]
     tables = asked.named({table for (table, _), _ in shown})
     quiet = quiet_hours(tables, asked.now)
     some = [
-        _metadata_cost(tables[table], version, each, quiet.get(table))
-        for (table, version), each in shown
+        _metadata_cost(tables[table], version, changes, quiet.get(table))
+        for (table, version), changes in shown
         if table in tables
     ]
     yield Check.METADATA_COST, len(costly), some
@@ -181,8 +181,8 @@ def quiet_hours(tables: Collection[int], now: datetime) -> Mapping[int, tuple[in
     hours = recent.annotate(hour=UtcHour("committed_at")).order_by()
     for table, hour in hours.values_list("table_id", "hour").distinct():
         busy.setdefault(table, set()).add(hour_named(hour).hour)
-    found = {table: _longest(hours) for table, hours in busy.items()}
-    return {table: span for table, span in found.items() if span is not None}
+    spans = {table: _longest(hours) for table, hours in busy.items()}
+    return {table: span for table, span in spans.items() if span is not None}
 
 
 def _longest(busy: Iterable[int]) -> tuple[int, int] | None:

@@ -91,7 +91,7 @@ def _about(tables: list[int]) -> QuerySet[LogEntry, Any]:
     their kind, most of the trail would be looked at.
     """
     jobs = Job.objects.filter(table__in=tables).order_by()
-    wanted = [
+    conditions = [
         Q(content_type__in=_ids_of(["table"]), object_id__in=tables),
         Q(object_pk__in=jobs.values(written=WrittenKey("pk"))),
         about_tables(tables),
@@ -100,9 +100,11 @@ def _about(tables: list[int]) -> QuerySet[LogEntry, Any]:
             for thing, model in OF_A_TABLE.items()
         ),
     ]
-    first, *others = (LogEntry.objects.filter(each).order_by().values("pk") for each in wanted)
-    found: QuerySet[LogEntry, Any] = first.union(*others, all=True)
-    return found
+    first, *others = (
+        LogEntry.objects.filter(condition).order_by().values("pk") for condition in conditions
+    )
+    entries: QuerySet[LogEntry, Any] = first.union(*others, all=True)
+    return entries
 
 
 def _rows_of(model: type[Model], tables: list[int]) -> QuerySet[Any, Any]:

@@ -87,6 +87,6 @@ def failing_schedules(asked: Asked) -> Iterator[Found]:
             since=row.last_fired_at,
             facts={"schedule": row.name, "note": row.note, "next_due_at": row.next_due_at},
         )
-        for row in (shown_schedule(each, reader) for each in first)
+        for row in (shown_schedule(schedule, reader) for schedule in first)
     ]
     yield Check.FAILING_SCHEDULE, count, some

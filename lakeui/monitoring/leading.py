@@ -66,10 +66,10 @@ def _matches(show: str, day: Day) -> Q:
 
 def _worst_first(tables: "QuerySet[Any]", day: Day, count: int) -> list[Any]:
     lost, worst = _lost(day), _worst(day, count)
-    found = sorted(tables.filter(pk__in=worst), key=lambda t: (-lost[t.pk], t.name))
-    if len(found) < count:
-        found += list(tables.exclude(pk__in=worst).order_by("name")[: count - len(found)])
-    return found
+    leading = sorted(tables.filter(pk__in=worst), key=lambda t: (-lost[t.pk], t.name))
+    if len(leading) < count:
+        leading += list(tables.exclude(pk__in=worst).order_by("name")[: count - len(leading)])
+    return leading
 
 
 def _worst(day: Day, count: int) -> list[int]:
@@ -78,4 +78,4 @@ def _worst(day: Day, count: int) -> list[int]:
 
 
 def _lost(day: Day) -> dict[int, int]:
-    return {pk: each.escaped for pk, each in day.by_table.items() if pk and each.escaped}
+    return {pk: losses.escaped for pk, losses in day.by_table.items() if pk and losses.escaped}

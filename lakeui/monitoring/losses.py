@@ -106,8 +106,8 @@ def day_of(user: Person, now: datetime) -> Day:
 
 
 def lost_since(user: Person, since: datetime) -> QuerySet[Conflict]:
-    found = visible_conflicts(user).filter(occurred_at__gte=since, kind__in=Conflict.LOST)
-    return found.order_by()
+    conflicts = visible_conflicts(user).filter(occurred_at__gte=since, kind__in=Conflict.LOST)
+    return conflicts.order_by()
 
 
 def _absorbed_since(user: Person, since: datetime) -> int:
@@ -139,7 +139,7 @@ def with_absorbed(day: Day, tables: list[Table], now: datetime) -> dict[int, Los
 def met_by(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str]]:
     """Of a few tables: by table first, which is how an index has them."""
     met = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
-    found: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for pk, kind, n in met.values_list("table_id", "kind").annotate(n=Count("pk")):
-        found[pk]["absorbed" if kind == Conflict.Kind.ABSORBED else "lost"] += n
-    return found
+        counts[pk]["absorbed" if kind == Conflict.Kind.ABSORBED else "lost"] += n
+    return counts

@@ -65,8 +65,8 @@ def _transactions() -> Iterator[Metric]:
         .annotate(count=Count("job_id", distinct=True))
         .order_by("name")
     )
-    for each in absorbed:
-        family.add_metric([each["name"], "absorbed"], each["count"])
+    for resolved in absorbed:
+        family.add_metric([resolved["name"], "absorbed"], resolved["count"])
     yield family
 
 

@@ -57,9 +57,9 @@ def queues() -> tuple[Queue, ...]:
             beat=Max("heartbeat_at", filter=running),
         )
     )
-    found = {row["queue"]: row for row in rows}
+    by_queue = {row["queue"]: row for row in rows}
     return tuple(
-        _queue(name, found.get(name)) for name in sorted({SPARK_QUEUE, LIGHT_QUEUE, *found})
+        _queue(name, by_queue.get(name)) for name in sorted({SPARK_QUEUE, LIGHT_QUEUE, *by_queue})
     )
 
 
@@ -103,11 +103,11 @@ def queue_of_worker(name: str) -> str:
 
 
 def _answering() -> set[str]:
-    known: list[str] | None = cache.get(_PING_KEY)
-    if known is None:
-        known = sorted(_ping())
-        cache.set(_PING_KEY, known, PING_KEPT_S)
-    return set(known)
+    names: list[str] | None = cache.get(_PING_KEY)
+    if names is None:
+        names = sorted(_ping())
+        cache.set(_PING_KEY, names, PING_KEPT_S)
+    return set(names)
 
 
 def _ping() -> set[str]:
@@ -119,12 +119,12 @@ def _ping() -> set[str]:
 
 
 def _queue(name: str, row: Mapping[str, object] | None) -> Queue:
-    known = row or {}
-    oldest, beat = known.get("oldest"), known.get("beat")
+    values = row or {}
+    oldest, beat = values.get("oldest"), values.get("beat")
     return Queue(
         name,
-        waiting=int(str(known.get("waiting", 0))),
-        running=int(str(known.get("running", 0))),
+        waiting=int(str(values.get("waiting", 0))),
+        running=int(str(values.get("running", 0))),
         oldest_waiting_at=oldest if isinstance(oldest, datetime) else None,
         last_heartbeat_at=beat if isinstance(beat, datetime) else None,
     )

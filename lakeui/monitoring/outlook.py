@@ -137,7 +137,9 @@ class Outlook:
     def record(self) -> PairRecord:
         """Of the pairs that are open, together."""
         open_ones = {
-            each.commit.operation: each.record for each in self.landed if each.verdict in _OPEN
+            landed.commit.operation: landed.record
+            for landed in self.landed
+            if landed.verdict in _OPEN
         }
         return PairRecord(
             sum(open_one.lost for open_one in open_ones.values()),
@@ -208,7 +210,7 @@ def _landed(
     table = mine.job.table
     newer = _with_short_texts(table.commits.filter(version__gt=read))
     shown = list(newer.order_by("-changes_metadata", "-changes_protocol", "version")[:SHOWN])
-    found = (
+    landed = (
         Landed(
             commit,
             mine.with_commit(commit, _actions(commit)),
@@ -216,7 +218,7 @@ def _landed(
         )
         for commit in sorted(shown, key=lambda commit: commit.version)
     )
-    return tuple(found), max(len(shown), (table.version or 0) - read)
+    return tuple(landed), max(len(shown), (table.version or 0) - read)
 
 
 def _with_short_texts(commits: QuerySet[Commit]) -> QuerySet[Commit]:

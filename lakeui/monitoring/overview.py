@@ -54,7 +54,7 @@ class Activity:
 def lake_of(user: Person) -> Lake:
     """One pass over the tables' own rows."""
     tables = with_health(visible_tables(user)).order_by()
-    found = tables.aggregate(
+    sums = tables.aggregate(
         table_count=Count("pk"),
         size_bytes=Sum("size_bytes", default=0),
         file_count=Sum("file_count", default=0),
@@ -63,7 +63,7 @@ def lake_of(user: Person) -> Lake:
         ill_count=Count("pk", ~Q(health__in=(Health.HEALTHY, Health.PENDING))),
         no_row_level_count=Count("pk", Q(row_level_eligible=False, version__isnull=False)),
     )
-    return Lake(**found)
+    return Lake(**sums)
 
 
 def activity(user: Person, since: datetime, day: Day) -> Activity:
@@ -88,7 +88,7 @@ def commits_by_hour(tables: list[Table], now: datetime) -> Mapping[int, Hours]:
         .values_list("table_id", "hour")
         .annotate(n=Count("pk"))
     )
-    found: dict[int, dict[datetime, int]] = defaultdict(dict)
+    counts: dict[int, dict[datetime, int]] = defaultdict(dict)
     for table_id, hour, n in grouped:
-        found[table_id][hour_named(hour)] = n
-    return found
+        counts[table_id][hour_named(hour)] = n
+    return counts

@@ -50,7 +50,7 @@ def partition_costs(user: Person, now: datetime) -> PartitionCosts:
 def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> PartitionCosts:
     """What some of the conflicts cost by partition, over the last 24 hours."""
     lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.LOST)
-    found = lost.order_by("-occurred_at", "-id").values_list(
+    selected = lost.order_by("-occurred_at", "-id").values_list(
         "table_id",
         "table__name",
         "current_operation",
@@ -60,7 +60,7 @@ def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> Partitio
     )[: MOST + 1]
     times: Counter[_Key] = Counter()
     cost: Counter[_Key] = Counter()
-    rows = list(found)
+    rows = list(selected)
     for table_id, table, loser, winner, partitions, wasted_ms in rows[:MOST]:
         for partition in _named(partitions):
             key = (table_id, table or "", partition, loser, winner)
@@ -71,12 +71,20 @@ def costs_by_partition(conflicts: QuerySet[Conflict], now: datetime) -> Partitio
         for key, n in times.items()
         for table_id, table, partition, loser, winner in [key]
     ]
-    costs.sort(key=lambda each: (-each.wasted_ms, each.table, each.partition))
+    costs.sort(
+        key=lambda partition_cost: (
+            -partition_cost.wasted_ms,
+            partition_cost.table,
+            partition_cost.partition,
+        )
+    )
     return PartitionCosts(costs, len(rows[:MOST]), len(rows) > MOST)
 
 
 def _named(partitions: object) -> Iterable[str]:
     """As text, each once: event_date=2026-11-19, as it was recorded."""
     listed = partitions if isinstance(partitions, list) else []
-    named = (each if isinstance(each, str) else json.dumps(each) for each in listed)
+    named = (
+        partition if isinstance(partition, str) else json.dumps(partition) for partition in listed
+    )
     return dict.fromkeys(named) or ("",)

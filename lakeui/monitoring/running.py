@@ -74,5 +74,5 @@ def running_now(user: Person) -> Now:
 
 def _running(job: Job, usual: Mapping[UUID, Usual]) -> Running:
     began: datetime | None = getattr(job, "try_at", None) or job.started_at
-    known = usual.get(job.pk)
-    return Running(job, known, known.end_after(began) if known and began else None)
+    usual_run = usual.get(job.pk)
+    return Running(job, usual_run, usual_run.end_after(began) if usual_run and began else None)

@@ -15,17 +15,19 @@ from lakeui.monitoring.checks import QUIET_MIRROR, Check
 def table_matters(asked: Asked) -> Iterator[Found]:
     """One trouble a table, the worst; small files, the most first."""
     here = visible_tables(asked.user).annotate(trouble=_trouble(asked)).exclude(trouble="")
-    found: dict[str, list[tuple[int, str, int]]] = {}
+    troubles: dict[str, list[tuple[int, str, int]]] = {}
     for trouble, small, name, pk in here.order_by().values_list(
         "trouble", "small_file_count", "name", "pk"
     ):
-        found.setdefault(trouble, []).append((-small, name, pk))
-    first = {check: [pk for *_, pk in sorted(rows)[: asked.most]] for check, rows in found.items()}
+        troubles.setdefault(trouble, []).append((-small, name, pk))
+    first = {
+        check: [pk for *_, pk in sorted(rows)[: asked.most]] for check, rows in troubles.items()
+    }
     tables = asked.named({pk for pks in first.values() for pk in pks})
     for check in _OF_TABLES:
-        if check in found:
+        if check in troubles:
             some = [_of_table(check, tables[pk]) for pk in first[check] if pk in tables]
-            yield check, len(found[check]), some
+            yield check, len(troubles[check]), some
 
 
 def quiet_tables(asked: Asked) -> Iterator[Found]:

@@ -24,5 +24,5 @@ def worker_count() -> Workers:
     """One small query."""
     silent = timedelta(seconds=MISSED * settings.WORKER_REPORT_SECONDS)
     lately = Q(seen_at__gte=timezone.now() - silent)
-    found = WorkerReport.objects.aggregate(here=Count("pk", lately), known=Count("pk"))
-    return Workers(**found)
+    counts = WorkerReport.objects.aggregate(here=Count("pk", lately), known=Count("pk"))
+    return Workers(**counts)

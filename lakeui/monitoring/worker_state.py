@@ -104,10 +104,10 @@ def spark_sum(states: tuple[WorkerState, ...]) -> SparkSum | None:
     if not here:
         return None
     return SparkSum(
-        executors=sum(each.executors or 0 for each in here),
-        cores=sum(each.cores or 0 for each in here),
-        busy_cores=sum(each.busy_cores or 0 for each in here),
-        active_stages=sum(each.active_stages or 0 for each in here),
+        executors=sum(report.executors or 0 for report in here),
+        cores=sum(report.cores or 0 for report in here),
+        busy_cores=sum(report.busy_cores or 0 for report in here),
+        active_stages=sum(report.active_stages or 0 for report in here),
     )
 
 
@@ -132,13 +132,13 @@ def throughput(user: Person, now: datetime) -> Throughput:
 
 
 def _hour(start: datetime, counts: Mapping[datetime, Mapping[str, int]]) -> Hour:
-    found = counts.get(start, {})
+    ended = counts.get(start, {})
     return Hour(
         start,
-        found.get(Job.State.SUCCEEDED, 0),
-        found.get(Job.State.CONFLICTED, 0),
-        found.get(Job.State.FAILED, 0),
-        found.get(Job.State.CANCELLED, 0),
+        ended.get(Job.State.SUCCEEDED, 0),
+        ended.get(Job.State.CONFLICTED, 0),
+        ended.get(Job.State.FAILED, 0),
+        ended.get(Job.State.CANCELLED, 0),
     )
 
 

@@ -12,8 +12,8 @@ def file_head(path: str) -> str:
     A write of one task calls all its files `part-00000`: there some of what follows tells them apart.
     """
     name = path.rpartition("/")[2]
-    if found := _BY_SPARK.match(name):
-        task, rest = found.groups()
+    if match := _BY_SPARK.match(name):
+        task, rest = match.groups()
         return task if int(task.rpartition("-")[2]) else task + (rest or "")
     head = name.partition("-")[0]
     return head[:_SHOWN] if len(head) > _TOO_SHORT else name[: _SHOWN // 2]

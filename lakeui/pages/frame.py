@@ -73,11 +73,11 @@ class Frame:
 
     @cached_property
     def watched(self) -> list[Table]:
-        wanted = watched_ids(self._request)
-        if not wanted:
+        ids = watched_ids(self._request)
+        if not ids:
             return []
-        found = visible_tables(self._request.user).in_bulk(wanted)
-        return [found[pk] for pk in wanted if pk in found]
+        tables = visible_tables(self._request.user).in_bulk(ids)
+        return [tables[pk] for pk in ids if pk in tables]
 
     @cached_property
     def mirrored_at(self) -> datetime | None:

@@ -68,8 +68,10 @@ def elsewhere(request: HttpRequest, table: Table, window: Window) -> str | None:
         return None
     version: int | None = int(number) if kind == "v" else None
     if kind == "c":
-        found = table.conflicts.filter(pk=int(number)).values_list("winning_version", flat=True)
-        version = found.first()
+        winning_versions = table.conflicts.filter(pk=int(number)).values_list(
+            "winning_version", flat=True
+        )
+        version = winning_versions.first()
     if version is None or version >= window.first:
         return None
     return f"{prefix(request, 'last', ())}{version + window.span // 3}"
@@ -95,9 +97,9 @@ def filter_of(request: HttpRequest) -> LaneFilter:
 def prefix(request: HttpRequest, name: str, without: tuple[str, ...], **given: object) -> str:
     """This address up to the value of one parameter: many links differ in that alone."""
     query = request.GET.copy()
-    for each in (*without, name, *given):
-        query.pop(each, None)
-    query.update({each: str(value) for each, value in given.items()})
+    for key in (*without, name, *given):
+        query.pop(key, None)
+    query.update({key: str(value) for key, value in given.items()})
     return f"?{query.urlencode()}&{name}=" if query else f"?{name}="
 
 

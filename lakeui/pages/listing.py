@@ -89,8 +89,8 @@ class Listing:
     @cached_property
     def without(self) -> list[Without]:
         """For each filter what is left without it, the most first: for a list that came out empty."""
-        found = [self._without(each) for each in self.active]
-        return sorted(found, key=lambda each: -each.count)
+        others = [self._without(filter_) for filter_ in self.active]
+        return sorted(others, key=lambda other: -other.count)
 
     @cached_property
     def unfiltered(self) -> Without:

@@ -96,7 +96,7 @@ class Outcomes:
 
 def draw_outcomes(hours: Sequence[Hour]) -> Outcomes:
     """Columns over hours in order."""
-    highest = max((each.ended for each in hours), default=0)
+    highest = max((hour.ended for hour in hours), default=0)
     step = 100 / max(len(hours), 1)
     columns = (_column(place, step, hour, highest or 1) for place, hour in enumerate(hours))
     return Outcomes(tuple(columns), highest)

@@ -74,9 +74,9 @@ class TokenList(ListAPIView[ApiToken]):
         """A token's role bounds what it may do; it cannot be above your own. A token makes none."""
         if isinstance(request.auth, ApiToken):
             raise TokenMakesNone
-        wanted = TokenRequestSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        role, days = wanted.validated_data["role"], wanted.validated_data["expires_in_days"]
+        body = TokenRequestSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        role, days = body.validated_data["role"], body.validated_data["expires_in_days"]
         if role > (highest_role(request.user) or 0):
             detail = f"You cannot give a token the role {role.label}: yours is below it."
             raise PermissionDenied(detail)
@@ -84,7 +84,7 @@ class TokenList(ListAPIView[ApiToken]):
         made, secret = ApiToken.objects.create(
             user=request.user,
             expiry=timedelta(days=days),
-            name=wanted.validated_data["name"],
+            name=body.validated_data["name"],
             role=role,
         )
         made.token = secret

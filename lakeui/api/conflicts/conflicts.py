@@ -175,15 +175,15 @@ class ConflictCosts(GenericAPIView[Conflict]):
 
     def get(self, request: Request) -> Response:  # noqa: ARG002 - narrowed by its query
         conflicts, now = self.filter_queryset(self.get_queryset()), timezone.now()
-        found, partitions = cost_by_pair(conflicts), costs_by_partition(conflicts, now)
+        costs, partitions = cost_by_pair(conflicts), costs_by_partition(conflicts, now)
         hours = [
             {"pair": pair, "hour": hour, "wasted_ms": ms}
             for (pair, hour), ms in sorted(cost_by_hour(conflicts, now).items())
         ]
         body = {
-            "total": found.total,
-            "pairs": found.pairs[:MAX_PAIRS],
-            "more_pairs": max(0, len(found.pairs) - MAX_PAIRS),
+            "total": costs.total,
+            "pairs": costs.pairs[:MAX_PAIRS],
+            "more_pairs": max(0, len(costs.pairs) - MAX_PAIRS),
             "hours": hours,
             "partitions": partitions.rows[:MAX_PARTITIONS],
             "partitions_are_cut": partitions.is_cut or len(partitions.rows) > MAX_PARTITIONS,
@@ -236,11 +236,11 @@ class ConflictRowValues(GenericAPIView[ConflictRows]):
 
     def get(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002 - from the address
         """404 where nobody asked within the hour: POST asks a worker to read them."""
-        found = ConflictRows.objects.filter(conflict=self._conflict()).first()
-        if found is None:
+        conflict_rows = ConflictRows.objects.filter(conflict=self._conflict()).first()
+        if conflict_rows is None:
             detail = "Nobody asked for these rows within the hour. POST here to have them read."
             raise NotFound(detail)
-        return Response(ConflictRowsSerializer(found).data)
+        return Response(ConflictRowsSerializer(conflict_rows).data)
 
     @extend_schema(request=None, responses={202: ConflictRowsSerializer})
     def post(self, request: Request, conflict_id: int) -> Response:  # noqa: ARG002

@@ -114,9 +114,9 @@ class ConflictExplain(GenericAPIView[Conflict]):
     )
     def post(self, request: Request) -> Response:
         """200; with `record`, 201 and the recorded conflict's `Location`."""
-        wanted = ExplainRequestSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        asked = wanted.validated_data
+        body = ExplainRequestSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        asked = body.validated_data
         table = _table(request, asked["table"])
         linked = explain_report(asked["text"], visible_tables(request.user), table)
         if not asked["record"]:

@@ -83,13 +83,13 @@ class TableJobList(OfTable, ListAPIView[Job]):
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Give `kind` with `parameters`, or `sql`. 202 with `Location`: the job is queued."""
         table = self.table
-        wanted = JobRequestSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
+        body = JobRequestSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
         return answer_once(
             request,
             lambda: accepted(
                 request,
-                request_job(table=table, requested_by=caller(request), **wanted.validated_data),
+                request_job(table=table, requested_by=caller(request), **body.validated_data),
             ),
         )
 
@@ -104,9 +104,9 @@ class JobForecast(OfTable):
     )
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         table = self.table
-        wanted = asked(request, JobForecastRequestSerializer)
-        found = forecast_of(table, wanted["kind"], {})
-        return Response(JobForecastSerializer(found).data)
+        parameters = asked(request, JobForecastRequestSerializer)
+        forecast = forecast_of(table, parameters["kind"], {})
+        return Response(JobForecastSerializer(forecast).data)
 
 
 class JobDetail(RetrieveAPIView[Job]):

@@ -134,12 +134,12 @@ class TableScheduleList(OfTable, ListAPIView[Schedule]):
     def post(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """The command is checked now, and again each time it fires."""
         table = self.table
-        wanted = ScheduleRequestSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        return answer_once(request, lambda: self._made(request, table, wanted.validated_data))
+        body = ScheduleRequestSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        return answer_once(request, lambda: self._made(request, table, body.validated_data))
 
-    def _made(self, request: Request, table: Any, wanted: dict[str, Any]) -> Response:
-        schedule = create_schedule(table=table, owner=caller(request), **wanted)
+    def _made(self, request: Request, table: Any, values: dict[str, Any]) -> Response:
+        schedule = create_schedule(table=table, owner=caller(request), **values)
         where = reverse("api:schedule", kwargs={"schedule_id": schedule.pk}, request=request)
         body = ScheduleSerializer(schedule, context={"request": request}).data
         return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
@@ -153,16 +153,16 @@ class ScheduleDetail(GenericAPIView[Schedule]):
 
     def get(self, request: Request, schedule_id: int) -> Response:
         refuse_unknown(request, frozenset())
-        found = _seen(request, schedule_id)
-        return Response(ScheduleSerializer(found, context={"request": request}).data)
+        schedule = _seen(request, schedule_id)
+        return Response(ScheduleSerializer(schedule, context={"request": request}).data)
 
     @extend_schema(request=ScheduleChangeSerializer, responses={200: ScheduleSerializer})
     def patch(self, request: Request, schedule_id: int) -> Response:
         """Change its words, let it rest, or fire again."""
         schedule = _mine(request, schedule_id)
-        wanted = ScheduleChangeSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        words = dict(wanted.validated_data)
+        body = ScheduleChangeSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        words = dict(body.validated_data)
         enabled = words.pop("enabled", None)
         if words:
             change_schedule(schedule, caller(request), **words)

@@ -38,20 +38,20 @@ class AttentionView(GenericAPIView[Any]):
         refuse_unknown(request, frozenset())
         user, now = caller(request), timezone.now()
         mutes = mutes_now(now)
-        found = attention(user, now, day_of(user, now), muted(mutes), _MOST)
+        items = attention(user, now, day_of(user, now), muted(mutes), _MOST)
         checks = [
             {
                 "name": threshold.check.value,
                 "looks_for": threshold.check.label,
                 "tells": threshold.tells,
                 "set_by": threshold.set_by,
-                "count": found.counts.get(threshold.check, 0),
+                "count": items.counts.get(threshold.check, 0),
             }
             for threshold in thresholds()
         ]
         body = {
-            "count": found.count,
-            "matters": found.matters,
+            "count": items.count,
+            "matters": items.matters,
             "checks": checks,
             "mutes": visible_mutes(mutes, user),
         }
@@ -69,22 +69,22 @@ class MuteList(GenericAPIView[Mute]):
     )
     def post(self, request: Request) -> Response:
         """For everybody of this installation; who did it is in the audit trail."""
-        wanted = MuteRequestSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        return answer_once(request, lambda: self._muted(request, wanted.validated_data))
+        body = MuteRequestSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        return answer_once(request, lambda: self._muted(request, body.validated_data))
 
-    def _muted(self, request: Request, wanted: dict[str, Any]) -> Response:
-        pk, table = wanted["table_id"], None
+    def _muted(self, request: Request, values: dict[str, Any]) -> Response:
+        pk, table = values["table_id"], None
         if pk is not None:
             table = get_object_or_404(visible_tables(request.user), pk=pk)
         require(request, "maintain", table)
         row = mute(
-            Check(wanted["check_name"]),
+            Check(values["check_name"]),
             table,
-            wanted["until"],
+            values["until"],
             by=caller(request),
             now=timezone.now(),
-            reason=wanted["reason"],
+            reason=values["reason"],
         )
         return Response(MuteSerializer(row).data, status.HTTP_201_CREATED)
 

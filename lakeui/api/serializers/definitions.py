@@ -206,6 +206,6 @@ class DifferenceSerializer(serializers.Serializer[Any]):
     sections = DefinitionSectionSerializer(many=True, allow_null=True)
 
     @extend_schema_field(OperationCountSerializer(many=True))
-    def get_operations(self, found: Any) -> list[dict[str, Any]]:
-        rows = ({"operation": name, "versions": count} for name, count in found.operations)
+    def get_operations(self, definition: Any) -> list[dict[str, Any]]:
+        rows = ({"operation": name, "versions": count} for name, count in definition.operations)
         return list(OperationCountSerializer(rows, many=True).data)

@@ -62,8 +62,8 @@ class JobSerializer(serializers.ModelSerializer[Job]):
 
     @extend_schema_field(RunCostSerializer)
     def get_cost(self, job: Job) -> dict[str, Any]:
-        found: RunCost = cost_of(job.attempt_rows.all())
-        return dict(RunCostSerializer(found).data)
+        cost: RunCost = cost_of(job.attempt_rows.all())
+        return dict(RunCostSerializer(cost).data)
 
     @extend_schema_field(
         {
@@ -180,8 +180,8 @@ class JobDetailSerializer(JobSerializer):
         """Null of a job that has ended, is cancelling, or changes nothing."""
         attempts = list(job.attempt_rows.all())
         latest = max(attempts, key=lambda attempt: attempt.number, default=None)
-        found: Outlook | None = outlook_of(job, latest)
-        return dict(OutlookSerializer(found).data) if found else None
+        outlook: Outlook | None = outlook_of(job, latest)
+        return dict(OutlookSerializer(outlook).data) if outlook else None
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_also_changes(self, job: Job) -> list[str]:

@@ -32,10 +32,12 @@ class Concurrency(OfTable):
     @extend_schema(parameters=[ConcurrencyRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Narrow it by outcome, writer, operation or partition; `pick` one to see what it met."""
-        wanted, table = asked(request, ConcurrencyRequestSerializer), self.table
-        whole = swim_lane(table, wanted.get("first"), wanted.get("last"))
-        by = LaneFilter(*(wanted[name] for name in ("outcome", "writer", "operation", "partition")))
-        return Response(SwimLaneSerializer(_swim_lane(table, whole, by, wanted["pick"])).data)
+        parameters, table = asked(request, ConcurrencyRequestSerializer), self.table
+        whole = swim_lane(table, parameters.get("first"), parameters.get("last"))
+        by = LaneFilter(
+            *(parameters[name] for name in ("outcome", "writer", "operation", "partition"))
+        )
+        return Response(SwimLaneSerializer(_swim_lane(table, whole, by, parameters["pick"])).data)
 
 
 class ConcurrencyLanes(OfTable):
@@ -45,11 +47,11 @@ class ConcurrencyLanes(OfTable):
 
     @extend_schema(parameters=[LaneSumsRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        wanted, table = asked(request, LaneSumsRequestSerializer), self.table
-        last = wanted.get("last", table.version or 0)
-        only = LaneFilter(writer=wanted["writer"], operation=wanted["operation"])
-        by_operation = wanted["by"] == "operation"
-        sums = lane_sums(table, wanted["first"], last, by_operation=by_operation, only=only)
+        parameters, table = asked(request, LaneSumsRequestSerializer), self.table
+        last = parameters.get("last", table.version or 0)
+        only = LaneFilter(writer=parameters["writer"], operation=parameters["operation"])
+        by_operation = parameters["by"] == "operation"
+        sums = lane_sums(table, parameters["first"], last, by_operation=by_operation, only=only)
         return Response(LaneSumsSerializer(sums).data)
 
 

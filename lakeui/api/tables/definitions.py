@@ -66,8 +66,8 @@ class ColumnList(OfTable):
     @extend_schema(parameters=[ColumnsRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
         table = self.table  # first: who may not see it learns nothing of it
-        wanted = asked(request, ColumnsRequestSerializer)
-        page: Sequence[SchemaRow] = self.paginate_queryset(SchemaRows(table, wanted["q"])) or []
+        parameters = asked(request, ColumnsRequestSerializer)
+        page: Sequence[SchemaRow] = self.paginate_queryset(SchemaRows(table, parameters["q"])) or []
         return self.get_paginated_response(ColumnSerializer(page, many=True).data)
 
 
@@ -116,20 +116,20 @@ class Diff(OfTable):
 
     def get(self, request: Request, table_id: int, older: int, newer: int) -> Response:  # noqa: ARG002
         refuse_unknown(request, frozenset())
-        found = difference(self.table, older, newer) if older < newer else None
-        if found is None:
+        comparison = difference(self.table, older, newer) if older < newer else None
+        if comparison is None:
             detail = f"The mirror holds no version from {older + 1} to {newer}."
             raise NotFound(detail)
-        return Response(DifferenceSerializer(found).data)
+        return Response(DifferenceSerializer(comparison).data)
 
 
-def _asked_for(wanted: dict[str, Any]) -> Key:
-    if "sql" in wanted:
-        return parse_key(wanted["sql"])
+def _asked_for(parameters: dict[str, Any]) -> Key:
+    if "sql" in parameters:
+        return parse_key(parameters["sql"])
     return Key(
-        kind=wanted["kind"],
-        columns=tuple(wanted["columns"]),
-        name=wanted["name"],
-        references=wanted["references"],
-        referenced_columns=tuple(wanted["referenced_columns"]),
+        kind=parameters["kind"],
+        columns=tuple(parameters["columns"]),
+        name=parameters["name"],
+        references=parameters["references"],
+        referenced_columns=tuple(parameters["referenced_columns"]),
     )

@@ -148,5 +148,5 @@ class Eligibility(OfTable):
         refuse_unknown(request, frozenset())
         readers = streams_reading(self.table, request.user)
         report = eligibility_report(self.table, throughput_of(self.table), readers)
-        found = report.eligibility if report else eligibility_of(self.table)
-        return Response(EligibilitySerializer({**asdict(found), "evidence": report}).data)
+        eligibility = report.eligibility if report else eligibility_of(self.table)
+        return Response(EligibilitySerializer({**asdict(eligibility), "evidence": report}).data)

@@ -56,13 +56,13 @@ class GrantDetail(OfTable):
         """Give a role, or change it. It is on record in the audit trail."""
         table = self.table
         require(request, "admin", table)
-        wanted = GrantRequestSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
+        body = GrantRequestSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
         person = get_object_or_404(User, username=username)
         grant, _ = TableGrant.objects.update_or_create(
             table=table,
             user=person,
-            defaults={"role": wanted.validated_data["role"], "granted_by": caller(request)},
+            defaults={"role": body.validated_data["role"], "granted_by": caller(request)},
         )
         return Response(GrantSerializer(grant).data)
 

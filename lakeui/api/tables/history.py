@@ -97,8 +97,8 @@ class Timeline(OfTable):
         refuse_unknown(request, frozenset({"range"}))
         asked = TimelineRequestSerializer(data=request.query_params)
         asked.is_valid(raise_exception=True)
-        found = commit_timeline(self.table, asked.validated_data["range"], timezone.now())
-        return Response(TimelineSerializer(found).data)
+        timeline = commit_timeline(self.table, asked.validated_data["range"], timezone.now())
+        return Response(TimelineSerializer(timeline).data)
 
 
 class Growth(OfTable):

@@ -93,11 +93,11 @@ class Matrix(OfTable):
     @extend_schema(parameters=[MatrixRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         own = setting_of(self.table)
-        wanted = asked(request, MatrixRequestSerializer)
-        level = IsolationLevel(wanted.get("level") or own.level)
+        parameters = asked(request, MatrixRequestSerializer)
+        level = IsolationLevel(parameters.get("level") or own.level)
         pairs, met = (
-            observed_pairs(self.table, wanted["days"]),
-            overlaps_of(self.table, wanted["days"]),
+            observed_pairs(self.table, parameters["days"]),
+            overlaps_of(self.table, parameters["days"]),
         )
         body = {
             "level": level,
@@ -118,10 +118,10 @@ class OverlapList(OfTable):
     @extend_schema(parameters=[OverlapsRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         table = self.table  # first: who may not see it learns nothing of it
-        wanted = asked(request, OverlapsRequestSerializer)
-        sides = wanted["current"], wanted["winner"]
-        found = latest_between(overlaps_of(table), *sides, _MAX_OVERLAPS)
-        page: Sequence[Overlap] = self.paginate_queryset(found) or []
+        parameters = asked(request, OverlapsRequestSerializer)
+        sides = parameters["current"], parameters["winner"]
+        overlaps = latest_between(overlaps_of(table), *sides, _MAX_OVERLAPS)
+        page: Sequence[Overlap] = self.paginate_queryset(overlaps) or []
         return self.get_paginated_response(
             MetRowSerializer(met_rows(self.table, page), many=True).data
         )
@@ -144,8 +144,8 @@ class ReorderedList(OfTable):
     @extend_schema(parameters=[ReorderedRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         asked(request, ReorderedRequestSerializer)
-        found = reordered_versions(self.table, overlaps_of(self.table)).found
-        page: Sequence[Reordered] = self.paginate_queryset(found) or []
+        reordered = reordered_versions(self.table, overlaps_of(self.table)).found
+        page: Sequence[Reordered] = self.paginate_queryset(reordered) or []
         return self.get_paginated_response(
             ReorderedPairSerializer(told(self.table, page), many=True).data
         )

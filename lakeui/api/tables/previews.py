@@ -68,11 +68,11 @@ class TablePreview(OfTable):
     @extend_schema(parameters=[PreviewRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002 - from the address
         """404 where nobody asked within the hour: POST asks a worker to read them."""
-        found = Preview.objects.filter(table=self.table, version=self._version(request)).first()
-        if found is None:
+        preview = Preview.objects.filter(table=self.table, version=self._version(request)).first()
+        if preview is None:
             detail = "Nobody asked for these rows within the hour. POST here to have them read."
             raise NotFound(detail)
-        return Response(PreviewSerializer(found).data)
+        return Response(PreviewSerializer(preview).data)
 
     @extend_schema(
         request=None, parameters=[PreviewRequestSerializer], responses={202: PreviewSerializer}
@@ -88,8 +88,8 @@ class TablePreview(OfTable):
 
     def _version(self, request: Request) -> int:
         latest = self.table.version
-        wanted: int = asked(request, PreviewRequestSerializer).get("version", latest or 0)
-        if latest is None or wanted > latest:
+        version: int = asked(request, PreviewRequestSerializer).get("version", latest or 0)
+        if latest is None or version > latest:
             detail = "The table has no such version."
             raise NotFound(detail)
-        return wanted
+        return version

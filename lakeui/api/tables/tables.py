@@ -141,8 +141,8 @@ class TableDetailSerializer(TableSerializer):
 
     @extend_schema_field(SyncSerializer(allow_null=True))
     def get_sync(self, table: Table) -> Any:
-        found = sync_of(table)
-        return SyncSerializer(found).data if found else None
+        sync = sync_of(table)
+        return SyncSerializer(sync).data if sync else None
 
     @extend_schema_field(
         {
@@ -200,7 +200,7 @@ class RegistrationSerializer(RequestSerializer):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        if sum(each in attrs for each in ("uri", "create", "clone")) != 1:
+        if sum(key in attrs for key in ("uri", "create", "clone")) != 1:
             fault = "Give either uri, of a table that is there, or create or clone, for a new one."
             raise serializers.ValidationError({"uri": [fault]})
         if "uri" not in attrs and not attrs["name"]:
@@ -258,26 +258,26 @@ class TableList(ListAPIView[Table]):
         require(request, "maintain")
         form = RegistrationSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        wanted = form.validated_data
-        answer = _registered if "uri" in wanted else _created
-        return answer_once(request, lambda: answer(request, wanted))
+        values = form.validated_data
+        answer = _registered if "uri" in values else _created
+        return answer_once(request, lambda: answer(request, values))
 
 
-def _registered(request: Request, wanted: dict[str, Any]) -> Response:
-    made = request_registration(wanted["uri"], name=wanted["name"], by=caller(request))
+def _registered(request: Request, values: dict[str, Any]) -> Response:
+    made = request_registration(values["uri"], name=values["name"], by=caller(request))
     table = annotated_tables(request).get(pk=made.pk)
     where = reverse("api:table", kwargs={"table_id": table.pk}, request=request)
     body = TableDetailSerializer(table).data
     return Response(body, status.HTTP_201_CREATED, headers={"Location": where})
 
 
-def _created(request: Request, wanted: dict[str, Any]) -> Response:
-    kind = "create" if "create" in wanted else "clone"
+def _created(request: Request, values: dict[str, Any]) -> Response:
+    kind = "create" if "create" in values else "clone"
     job = request_create(
-        name=wanted["name"],
+        name=values["name"],
         kind=kind,
-        parameters=wanted[kind],
-        description=wanted["description"],
+        parameters=values[kind],
+        description=values["description"],
         requested_by=caller(request),
     )
     return accepted(request, job)
@@ -301,12 +301,12 @@ class TableDetail(OfTable):
     def patch(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """Change the description. `If-Match` carries the ETag of what you read."""
         require(request, "maintain", self.table)
-        wanted = DescriptionSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
+        body = DescriptionSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
         with transaction.atomic():
             table = Table.objects.select_for_update().get(pk=self.table.pk)  # one after the other
             check_if_match(request, etag_of(table))
-            table.description = wanted.validated_data["description"]
+            table.description = body.validated_data["description"]
             table.save(update_fields=["description"])
         self.table.description = table.description
         return self._answer(self.table)

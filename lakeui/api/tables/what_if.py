@@ -132,22 +132,24 @@ class WhatIf(OfTable):
     @extend_schema(parameters=[WhatIfRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         """A verdict is passes, conflict, or undecidable with the reason."""
-        table, wanted = self.table, asked(request, WhatIfRequestSerializer)
+        table, parameters = self.table, asked(request, WhatIfRequestSerializer)
         first, last = latest_versions(table, DEFAULT_VERSIONS)
-        row_level = wanted["row_level"]
-        level = wanted.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
-        found = replay(
+        row_level = parameters["row_level"]
+        level = (
+            parameters.get("level") or table.isolation_level or IsolationLevel.WRITE_SERIALIZABLE
+        )
+        replayed = replay(
             table,
             IsolationLevel(level),
             row_level=table.row_level_eligible if row_level is None else row_level,
-            versions=within(table, wanted.get("first", first), wanted.get("last", last)),
+            versions=within(table, parameters.get("first", first), parameters.get("last", last)),
         )
-        answer = found.answer
+        answer = replayed.answer
         body = {
             **{name: getattr(answer, name) for name in _ANSWER},
-            "lost_now": found.lost_now,
-            "totals": found.totals,
-            "pairs": pair_changes(found.overlaps),
-            "overlaps": found.overlaps,
+            "lost_now": replayed.lost_now,
+            "totals": replayed.totals,
+            "pairs": pair_changes(replayed.overlaps),
+            "overlaps": replayed.overlaps,
         }
         return Response(WhatIfSerializer(body).data)

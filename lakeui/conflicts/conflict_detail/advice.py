@@ -53,19 +53,19 @@ def advice(conflict: Conflict, sides: BothSides, like: Similar) -> tuple[Advice,
     if conflict.kind == Conflict.Kind.ABSORBED:
         return ()
     narrowed = narrowing(conflict, sides.decision)
-    found = [
+    entries = [
         *_retry(conflict, like),
         *_narrow(conflict, sides, narrowed, like),
         *_move(conflict, sides, like),
         *_recorded(conflict, sides, like, has_narrowing=narrowed is not None),
         *_not_advised(conflict, sides),
     ]
-    return tuple(sorted(found, key=lambda each: not each.is_advised))
+    return tuple(sorted(entries, key=lambda advised: not advised.is_advised))
 
 
 def _retry(conflict: Conflict, like: Similar) -> Iterator[Advice]:
-    tried = [each for each in like.conflicts if each.passed_again is not None]
-    passed = sum(bool(each.passed_again) for each in tried)
+    tried = [conflict_ for conflict_ in like.conflicts if conflict_.passed_again is not None]
+    passed = sum(bool(conflict_.passed_again) for conflict_ in tried)
     done = conflict.job is not None and conflict.job.committed_version is not None
     if not conflict.can_retry:
         text = "It would meet the same again: run the same command only after the cause is gone."
@@ -93,37 +93,37 @@ def _retry_text(conflict: Conflict) -> str:
 
 
 def _narrow(
-    conflict: Conflict, sides: BothSides, found: Narrowing | None, like: Similar
+    conflict: Conflict, sides: BothSides, useful: Narrowing | None, like: Similar
 ) -> Iterator[Advice]:
-    if found is None:
+    if useful is None:
         return
-    judged = [found.would_have_passed(each) for each in like.conflicts]
-    known = [each for each in judged if each is not None]
-    about = "≈ " if found.is_sample else ""
-    where = found.low if found.low == found.high else f"{found.low} to {found.high}"
-    is_time = found.bound[4:5] == "-"
+    judged = [useful.would_have_passed(other) for other in like.conflicts]
+    decided = [verdict for verdict in judged if verdict is not None]
+    about = "≈ " if useful.is_sample else ""
+    where = useful.low if useful.low == useful.high else f"{useful.low} to {useful.high}"
+    is_time = useful.bound[4:5] == "-"
     words = ("before", "after") if is_time else ("below", "above")
-    side = words[found.is_above]
+    side = words[useful.is_above]
     text = (
-        f"Add `AND {found.condition}`. The files both met at hold {found.column} {where};"
-        f" {about}{100 * found.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
-        f" and files outside are not even opened: {about}{found.files_before:,} become"
-        f" {found.files_after:,}."
+        f"Add `AND {useful.condition}`. The files both met at hold {useful.column} {where};"
+        f" {about}{100 * useful.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
+        f" and files outside are not even opened: {about}{useful.files_before:,} become"
+        f" {useful.files_after:,}."
     )
     yield Advice(
         kind="narrow",
         title="Narrow the condition",
         text=text,
         verdict=PASSES,
-        helped=sum(known) if known else None,
-        of=len(known) if known else None,
-        undecidable=len(judged) - len(known),
+        helped=sum(decided) if decided else None,
+        of=len(decided) if decided else None,
+        undecidable=len(judged) - len(decided),
         history="{helped} of {of} losses of this write would have passed",
         act="schedule" if _schedule(conflict) else "sql",
-        sql=narrowed_statement(conflict, found.condition)
+        sql=narrowed_statement(conflict, useful.condition)
         if sides.current.statement_is_whole
         else "",
-        condition=found.condition,
+        condition=useful.condition,
     )
 
 
@@ -132,9 +132,9 @@ def _move(conflict: Conflict, sides: BothSides, like: Similar) -> Iterator[Advic
     if not (current.read_at and winner.ended_at) or conflict.rule in _METADATA:
         return
     same = [
-        each
-        for each in like.conflicts
-        if (each.winner_operation, each.winner_user_name)
+        other
+        for other in like.conflicts
+        if (other.winner_operation, other.winner_user_name)
         == (conflict.winner_operation, conflict.winner_user_name)
     ]
     who = conflict.winner_user_name or f"the {conflict.winner_operation}"
@@ -156,7 +156,7 @@ def _recorded(
 ) -> Iterator[Advice]:
     """What the engine advised when the write lost."""
     own = sides.current.statement if sides.current.statement_is_whole else ""
-    same_rule = sum(each.rule == conflict.rule for each in like.conflicts)
+    same_rule = sum(other.rule == conflict.rule for other in like.conflicts)
     for remedy in _remedies(conflict):
         kind = str(remedy.get("kind") or "")
         if (has_narrowing and kind in ("different_rows", "partition_predicate")) or (
@@ -185,7 +185,7 @@ def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
     table, pair = conflict.table, (conflict.current_operation, conflict.winner_operation)
     judged = row_verdicts(table).of_pair(*pair) if table else RowVerdicts(())
     passes, unknown = judged.of(Verdict.PASSES), judged.of(Verdict.UNDECIDABLE)
-    own = any(each.conflict_id == conflict.pk for each in passes)
+    own = any(verdict.conflict_id == conflict.pk for verdict in passes)
     return Advice(
         kind="deletion_vectors",
         title=str(remedy.get("action", "")),
@@ -244,5 +244,5 @@ def _schedule(conflict: Conflict) -> int | None:
 
 
 def _remedies(conflict: Conflict) -> Iterable[dict[str, Any]]:
-    found = conflict.facts.get("remedies") if isinstance(conflict.facts, dict) else None
-    return [each for each in found or () if isinstance(each, dict)]
+    remedies = conflict.facts.get("remedies") if isinstance(conflict.facts, dict) else None
+    return [remedy for remedy in remedies or () if isinstance(remedy, dict)]

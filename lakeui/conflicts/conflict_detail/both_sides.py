@@ -81,9 +81,9 @@ def both_sides(conflict: Conflict, reader: Reader) -> BothSides:
 
 def decision_of(conflict: Conflict) -> Decision | None:
     """How it was decided; None where that was not recorded, or not as it is today."""
-    found = _facts(conflict).get("decision")
+    decision = _facts(conflict).get("decision")
     try:
-        return msgspec.convert(found, Decision, strict=False) if found else None
+        return msgspec.convert(decision, Decision, strict=False) if decision else None
     except msgspec.ValidationError:
         return None
 
@@ -164,12 +164,12 @@ def _winning_job(conflict: Conflict, txn_id: str) -> Job | None:
         return None
     jobs = conflict.table.jobs.all()
     try:
-        found = jobs.filter(txn_id=UUID(txn_id.partition(":")[0])).first()
+        writer = jobs.filter(txn_id=UUID(txn_id.partition(":")[0])).first()
     except ValueError:
-        found = None
-    if found is None and conflict.winning_version is not None:
-        found = jobs.filter(committed_version=conflict.winning_version).first()
-    return found
+        writer = None
+    if writer is None and conflict.winning_version is not None:
+        writer = jobs.filter(committed_version=conflict.winning_version).first()
+    return writer
 
 
 def _absorbed_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:

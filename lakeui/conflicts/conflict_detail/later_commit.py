@@ -30,7 +30,7 @@ def landed_later(conflict: Conflict) -> Landed | None:
     for hops in range(1, _RERUNS_FOLLOWED + 1):
         of_it |= Q(**{"__".join(["retry_of"] * hops): job.pk})
     again = type(job).objects.filter(of_it, committed_version__isnull=False)
-    found = again.order_by("finished_at").values_list("committed_version", "pk").first()
-    if found is None or found[0] is None:
+    row = again.order_by("finished_at").values_list("committed_version", "pk").first()
+    if row is None or row[0] is None:
         return None
-    return Landed(found[0], found[1], is_same_job=False)
+    return Landed(row[0], row[1], is_same_job=False)

@@ -35,13 +35,13 @@ def rows_met(conflict: Conflict) -> RowsMet | None:
     Rows that the winner added are read from its version, others from what the loser read.
     """
     facts = conflict.facts if isinstance(conflict.facts, dict) else {}
-    found = next(filter(None, map(_positions, _files(facts))), None)
+    positions = next(filter(None, map(_positions, _files(facts))), None)
     version = conflict.read_version
     if conflict.decided_by is Rule.DATA_ADDED:
         version = conflict.winning_version
-    if found is None or version is None or version < 0 or conflict.table_id is None:
+    if positions is None or version is None or version < 0 or conflict.table_id is None:
         return None
-    return RowsMet(found[0], version, found[1][:MAX_ROWS])
+    return RowsMet(positions[0], version, positions[1][:MAX_ROWS])
 
 
 def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
@@ -77,11 +77,11 @@ def forget_old_rows() -> None:
 def _files(facts: dict[str, Any]) -> list[dict[str, Any]]:
     decision = facts.get("decision")
     compared = decision.get("shared_files") if isinstance(decision, dict) else None
-    known = [*(compared or ()), *(facts.get("files") or ())]
-    return [each for each in known if isinstance(each, dict)]
+    files = [*(compared or ()), *(facts.get("files") or ())]
+    return [file for file in files if isinstance(file, dict)]
 
 
 def _positions(file: dict[str, Any]) -> tuple[str, tuple[int, ...]] | None:
     rows = file.get("common_rows") or file.get("rows") or ()
-    known = tuple(row for row in rows if isinstance(row, int) and row >= 0)
-    return (str(file.get("path", "")), known) if known else None
+    positions = tuple(row for row in rows if isinstance(row, int) and row >= 0)
+    return (str(file.get("path", "")), positions) if positions else None

@@ -60,10 +60,10 @@ def similar_conflicts(visible: QuerySet[Conflict], conflict: Conflict) -> Simila
     )
     rows = list(same.order_by("-occurred_at", "-pk").values(*_FIELDS)[: MAX_SIMILAR + 1])
     again = _tried_again(same.filter(pk__in=[row["pk"] for row in rows]))
-    found = (
+    conflicts = (
         SimilarConflict(**row, passed_again=again.get(row["pk"])) for row in rows[:MAX_SIMILAR]
     )
-    return Similar(tuple(found), len(rows) > MAX_SIMILAR)
+    return Similar(tuple(conflicts), len(rows) > MAX_SIMILAR)
 
 
 @dataclass(frozen=True, slots=True)

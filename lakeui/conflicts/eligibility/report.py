@@ -66,16 +66,16 @@ def eligibility_report(
     """None while the table's log was never read. `readers` are streams known to read it."""
     if not table.schema or table.version is None:
         return None
-    found, writes = asked(table), recent_writes(table)
+    eligibility, writes = asked(table), recent_writes(table)
     clustered = bool(table.clustering_columns)
     later = bool(table.clustering_columns or table.partition_columns)
     return EligibilityReport(
         eligibility=eligibility_of(table),
         losses=_losses(row_verdicts(table)),
-        of_table=table_lines(table, found, writes, speed, readers),
+        of_table=table_lines(table, eligibility, writes, speed, readers),
         of_writes=write_lines(table, writes),
-        runtimes=runtime_columns(found, writes, clustered=clustered),
-        mended=runtime_columns(mended(found), writes, clustered=later),
+        runtimes=runtime_columns(eligibility, writes, clustered=clustered),
+        mended=runtime_columns(mended(eligibility), writes, clustered=later),
         writes=len(writes.writes) + writes.lost,
         met=writes.met,
         unplaced=other_writers(writes),
@@ -92,7 +92,7 @@ def _losses(verdicts: RowVerdicts) -> Losses:
         passes=len(passing),
         still_lost=len(verdicts.of(Verdict.CONFLICT)),
         undecidable=len(verdicts.of(Verdict.UNDECIDABLE)),
-        saved_ms=sum(each.wasted_ms for each in passing),
-        saved_bytes=sum(each.wasted_bytes for each in passing),
+        saved_ms=sum(verdict.wasted_ms for verdict in passing),
+        saved_bytes=sum(verdict.wasted_bytes for verdict in passing),
         is_capped=verdicts.is_capped,
     )

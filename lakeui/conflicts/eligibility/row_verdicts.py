@@ -66,7 +66,7 @@ def row_verdicts(table: Table) -> RowVerdicts:
         record = records[loss.pk]
         level = level_of(record.level, table)
         asked = Asked(level, True, False, eligible_setting(table, level))
-        found = judge_conflict(record, asked)
+        judgement = judge_conflict(record, asked)
         judged.append(
             LossVerdict(
                 conflict_id=loss.pk,
@@ -76,8 +76,8 @@ def row_verdicts(table: Table) -> RowVerdicts:
                 rule=record.rule,
                 wasted_ms=loss.wasted_ms,
                 wasted_bytes=loss.wasted_bytes,
-                verdict=found.verdict,
-                why=found.why,
+                verdict=judgement.verdict,
+                why=judgement.why,
             )
         )
     return RowVerdicts(tuple(judged), is_capped=len(latest) > MAX_LOSSES)

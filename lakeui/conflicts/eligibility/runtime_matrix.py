@@ -62,16 +62,16 @@ class RuntimeColumn:
 
 
 def runtime_columns(
-    found: Eligibility, writes: RecentWrites, *, clustered: bool
+    eligibility: Eligibility, writes: RecentWrites, *, clustered: bool
 ) -> tuple[RuntimeColumn, ...]:
     """Every runtime of the engine's list, for a table as `found` says it is."""
     wrote = Counter(write.client.runtime for write in writes.writes)
-    verdicts = runtime_verdicts(found, clustered=clustered)
+    verdicts = runtime_verdicts(eligibility, clustered=clustered)
     return tuple(
         RuntimeColumn(
             runtime=runtime.name,
             limits=runtime.limits,
-            cells=tuple(_cells(runtime, found, writes, clustered=clustered)),
+            cells=tuple(_cells(runtime, eligibility, writes, clustered=clustered)),
             takes_part=verdict.takes_part,
             reason=verdict.reason,
             by_rows=_by_rows(runtime) if verdict.takes_part else "",
@@ -81,16 +81,16 @@ def runtime_columns(
     )
 
 
-def mended(found: Eligibility) -> Eligibility:
+def mended(eligibility: Eligibility) -> Eligibility:
     """The table as it would be once every condition is met."""
-    conditions = tuple(replace(condition, holds=True) for condition in found.conditions)
-    return replace(found, conditions=conditions, traces_moves=True)
+    conditions = tuple(replace(condition, holds=True) for condition in eligibility.conditions)
+    return replace(eligibility, conditions=conditions, traces_moves=True)
 
 
 def other_writers(writes: RecentWrites) -> int:
     """Commits by programs that are none of the runtimes, or that do not name themselves."""
-    known = {runtime.name for runtime in RUNTIMES}
-    return sum(write.client.runtime not in known for write in writes.writes)
+    names = {runtime.name for runtime in RUNTIMES}
+    return sum(write.client.runtime not in names for write in writes.writes)
 
 
 def _by_rows(runtime: Runtime) -> str:
@@ -100,13 +100,13 @@ def _by_rows(runtime: Runtime) -> str:
 
 
 def _cells(
-    runtime: Runtime, found: Eligibility, writes: RecentWrites, *, clustered: bool
+    runtime: Runtime, eligibility: Eligibility, writes: RecentWrites, *, clustered: bool
 ) -> Iterator[RuntimeCell]:
     if not runtime.supported:
         for name in (LAYOUT, VECTORS, IDENTITY, CONDITIONS, TARGETS):
             yield RuntimeCell(name, NOT_OFFERED, NOT_OFFERED)
         return
-    layout, supported, enabled, identity = (condition.holds for condition in found.conditions)
+    layout, supported, enabled, identity = (condition.holds for condition in eligibility.conditions)
     yield _layout(runtime, layout, clustered=clustered)
     yield _plain(VECTORS, supported and enabled)
     yield _plain(IDENTITY, identity)

@@ -33,13 +33,13 @@ class Speed(Protocol):
 
 def table_lines(
     table: Table,
-    found: Eligibility,
+    eligibility: Eligibility,
     writes: RecentWrites,
     speed: Speed | None,
     readers: Sequence[str],
 ) -> tuple[ConditionLine, ...]:
     """The conditions of the table itself; `readers` are streams known to read it."""
-    layout, supported, _, identity = found.conditions
+    layout, supported, _, identity = eligibility.conditions
     impact = impact_of(table, {VECTORS_PROPERTY: "true", ROW_TRACKING: "true"}, readers=readers)
     return (
         _layout(table, layout.holds, speed, impact),

@@ -60,14 +60,14 @@ def _about(name: str, obstacle: str, uses: Sequence[ConditionUse]) -> ConditionL
 
 def _as_merge(use: ConditionUse) -> str:
     """The write as a MERGE with the subquery as its source; empty where its form is another."""
-    found = _IN_QUERY.fullmatch(use.text.strip())
+    match = _IN_QUERY.fullmatch(use.text.strip())
     action = {"DELETE": "DELETE", "UPDATE": "UPDATE SET …"}.get(use.operation)
-    if found is None or action is None:
+    if match is None or action is None:
         return ""
-    column, wanted, rest = found.groups()
+    column, key, rest = match.groups()
     return (
-        f"MERGE INTO … t\nUSING (SELECT DISTINCT {wanted} {rest}) s\n"
-        f"ON t.{column} = s.{wanted}\nWHEN MATCHED THEN {action}"
+        f"MERGE INTO … t\nUSING (SELECT DISTINCT {key} {rest}) s\n"
+        f"ON t.{column} = s.{key}\nWHEN MATCHED THEN {action}"
     )
 
 

@@ -66,7 +66,7 @@ class Effect:
 
     @property
     def open(self) -> int:
-        return sum(each.count for each in self.undecided)
+        return sum(undecided.count for undecided in self.undecided)
 
 
 def effect_of(

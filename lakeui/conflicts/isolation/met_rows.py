@@ -40,27 +40,27 @@ def met_rows(table: Table, met: Sequence[Overlap]) -> list[MetRow]:
     commits = _commits(table, met)
     lost = _lost(table, met)
     absorbed = _absorbed(table, met)
-    return [_row(each, commits, lost, absorbed) for each in met]
+    return [_row(overlap, commits, lost, absorbed) for overlap in met]
 
 
 def _row(
-    each: Overlap,
+    overlap: Overlap,
     commits: Mapping[int, Commit],
     lost: Mapping[int, Conflict],
     absorbed: Mapping[tuple[int, int], Conflict],
 ) -> MetRow:
-    winner = commits.get(each.winning_version)
-    loser = lost.get(each.conflict_id or 0)
-    mine = commits.get(each.version) if each.version is not None else None
-    joint = absorbed.get((each.version or 0, each.winning_version))
+    winner = commits.get(overlap.winning_version)
+    loser = lost.get(overlap.conflict_id or 0)
+    mine = commits.get(overlap.version) if overlap.version is not None else None
+    joint = absorbed.get((overlap.version or 0, overlap.winning_version))
     on_record = loser or joint
-    ended_it = loser is not None and loser.winning_version == each.winning_version
+    ended_it = loser is not None and loser.winning_version == overlap.winning_version
     return MetRow(
         verdict=_verdict(ended_it=ended_it, is_resolved=joint is not None),
-        version=each.version,
+        version=overlap.version,
         operation=mine.operation if mine else loser.current_operation if loser else "",
         user_name=mine.user_name if mine else loser.current_user_name if loser else "",
-        winning_version=each.winning_version,
+        winning_version=overlap.winning_version,
         winner_operation=winner.operation if winner else "",
         winner_user_name=winner.user_name if winner else "",
         at=mine.committed_at if mine else loser.occurred_at if loser else None,
@@ -76,8 +76,8 @@ def _verdict(*, ended_it: bool, is_resolved: bool) -> Verdict:
 
 
 def _commits(table: Table, met: Sequence[Overlap]) -> Mapping[int, Commit]:
-    versions = {each.winning_version for each in met} | {
-        each.version for each in met if each.version is not None
+    versions = {overlap.winning_version for overlap in met} | {
+        overlap.version for overlap in met if overlap.version is not None
     }
     rows = table.commits.filter(version__in=versions)
     narrow = rows.only("table", "version", "operation", "user_name", "committed_at")
@@ -85,19 +85,19 @@ def _commits(table: Table, met: Sequence[Overlap]) -> Mapping[int, Commit]:
 
 
 def _lost(table: Table, met: Sequence[Overlap]) -> Mapping[int, Conflict]:
-    keys = {each.conflict_id for each in met if each.conflict_id is not None}
+    keys = {overlap.conflict_id for overlap in met if overlap.conflict_id is not None}
     return {row.pk: row for row in table.conflicts.filter(pk__in=keys).defer("facts")}
 
 
 def _absorbed(table: Table, met: Sequence[Overlap]) -> Mapping[tuple[int, int], Conflict]:
     """By the version that absorbed it, as its job or the record tells, and the one it met."""
-    winners = {each.winning_version for each in met}
-    versions = {each.version for each in met if each.version is not None}
+    winners = {overlap.winning_version for overlap in met}
+    versions = {overlap.version for overlap in met if overlap.version is not None}
     became = Q(job__committed_version__in=versions) | Q(attempted_version__in=versions)
     joints = table.conflicts.filter(
         became, kind=Conflict.Kind.ABSORBED, winning_version__in=winners
     )
-    found: dict[tuple[int, int], Conflict] = {}
+    conflicts: dict[tuple[int, int], Conflict] = {}
     narrow = joints.select_related("job").only(
         "table", "row_count", "attempted_version", "winning_version", "job__committed_version"
     )
@@ -105,5 +105,5 @@ def _absorbed(table: Table, met: Sequence[Overlap]) -> Mapping[tuple[int, int], 
         version = row.job.committed_version if row.job else None
         version = row.attempted_version if version is None else version
         if version is not None and row.winning_version is not None:
-            found[version, row.winning_version] = row
-    return found
+            conflicts[version, row.winning_version] = row
+    return conflicts

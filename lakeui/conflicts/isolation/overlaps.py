@@ -85,7 +85,7 @@ class Overlaps:
     @property
     def versions(self) -> list[int]:
         """Those that are counted, oldest first."""
-        return [each.version for each in self.landed]
+        return [write.version for write in self.landed]
 
     @property
     def total(self) -> int:
@@ -100,14 +100,14 @@ class Overlaps:
     def between(self, current: str, winner: str) -> Iterator[Overlap]:
         """The overlaps of two kinds, the latest first."""
         versions = self.versions
-        for write in sorted(self.writes, key=lambda each: -each.before):
+        for write in sorted(self.writes, key=lambda write_: -write_.before):
             if write.kind != current:
                 continue
             low, high = _span(versions, write)
             became = write.before if write.conflict_id is None else None
-            for each in reversed(self.landed[low:high]):
-                if each.kind == winner:
-                    yield Overlap(became, each.version, write.conflict_id)
+            for commit in reversed(self.landed[low:high]):
+                if commit.kind == winner:
+                    yield Overlap(became, commit.version, write.conflict_id)
 
 
 def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
@@ -122,7 +122,7 @@ def overlaps_of(table: Table, days: int = DEFAULT_DAYS) -> Overlaps:
         first=landed[0].version if landed else None,
         last=landed[-1].version if landed else None,
         commits=len(landed),
-        unrecorded=sum(each.read_version is None and each.version > 0 for each in landed),
+        unrecorded=sum(commit.read_version is None and commit.version > 0 for commit in landed),
         is_capped=is_capped,
         counts=_counts(writes, landed),
         landed=landed,
@@ -171,9 +171,9 @@ def _landed(table: Table, since: datetime) -> list[Landed]:
 
 def _spanning(landed: Iterable[Landed]) -> Iterator[Write]:
     """Commits that others landed before, since they read."""
-    for each in landed:
-        if each.read_version is not None and each.read_version < each.version - 1:
-            yield Write(each.kind, each.read_version, each.version)
+    for commit in landed:
+        if commit.read_version is not None and commit.read_version < commit.version - 1:
+            yield Write(commit.kind, commit.read_version, commit.version)
 
 
 def _lost(table: Table, since: datetime) -> Iterator[Write]:
@@ -192,9 +192,9 @@ def _lost(table: Table, since: datetime) -> Iterator[Write]:
 def _counts(writes: Iterable[Write], landed: Sequence[Landed]) -> Mapping[tuple[str, str], int]:
     """By sums up to each version, so that a long interval costs no more than a short one."""
     marks = np.zeros((len(landed) + 1, len(_ALL_KINDS)), dtype=np.int64)
-    for place, each in enumerate(landed):
-        marks[place + 1, _PLACE[each.kind]] = 1
-    up_to, versions = marks.cumsum(axis=0), [each.version for each in landed]
+    for place, commit in enumerate(landed):
+        marks[place + 1, _PLACE[commit.kind]] = 1
+    up_to, versions = marks.cumsum(axis=0), [commit.version for commit in landed]
     sums: npt.NDArray[np.int64] = np.zeros((len(_ALL_KINDS), len(_ALL_KINDS)), dtype=np.int64)
     for write in writes:
         low, high = _span(versions, write)

@@ -101,9 +101,9 @@ def _cells(
 
 def _seen(pairs: Iterable[Pair]) -> dict[tuple[str, str], tuple[int, int]]:
     """How many were absorbed and how many escaped, by the kinds of both sides."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    counts: dict[tuple[str, str], tuple[int, int]] = {}
     for pair in pairs:
         key = (statement_kind(pair.current_operation), statement_kind(pair.winner_operation))
-        absorbed, escaped = found.get(key, (0, 0))
-        found[key] = (absorbed + pair.absorbed, escaped + pair.escaped + pair.reported)
-    return found
+        absorbed, escaped = counts.get(key, (0, 0))
+        counts[key] = (absorbed + pair.absorbed, escaped + pair.escaped + pair.reported)
+    return counts

@@ -37,12 +37,12 @@ class Proposal:
     @property
     def jobs(self) -> tuple[tuple[str, Mapping[str, Any]], ...]:
         """What is to be done, as kinds of jobs with their parameters, each a commit of its own."""
-        found: list[tuple[str, Mapping[str, Any]]] = []
+        planned: list[tuple[str, Mapping[str, Any]]] = []
         if self.properties:
-            found.append(("set_properties", {"properties": dict(self.properties)}))
+            planned.append(("set_properties", {"properties": dict(self.properties)}))
         if self.clustering is not None:
-            found.append(("alter_cluster_by", {"columns": list(self.clustering)}))
-        return tuple(found)
+            planned.append(("alter_cluster_by", {"columns": list(self.clustering)}))
+        return tuple(planned)
 
     @property
     def job(self) -> tuple[str, Mapping[str, Any]]:
@@ -50,7 +50,9 @@ class Proposal:
         jobs = self.jobs
         if len(jobs) == 1:
             return jobs[0]
-        return "script", {"steps": [{"kind": kind, "parameters": each} for kind, each in jobs]}
+        return "script", {
+            "steps": [{"kind": kind, "parameters": parameters} for kind, parameters in jobs]
+        }
 
     @property
     def statement(self) -> str:
@@ -87,10 +89,12 @@ def setting_under(table: Table, proposal: Proposal) -> Setting:
 
 def protocol_under(table: Table, proposal: Proposal) -> Protocol:
     """The protocol it would have: that of now, with the features that the settings need."""
-    wanted = {FEATURES[k] for k, v in proposal.properties.items() if k in FEATURES and v == "true"}
+    features = {
+        FEATURES[k] for k, v in proposal.properties.items() if k in FEATURES and v == "true"
+    }
     if proposal.clustering is not None:
-        wanted.add(_DOMAIN)
-    return upgrade(protocol_of(table), wanted)
+        features.add(_DOMAIN)
+    return upgrade(protocol_of(table), features)
 
 
 def eligible_under(table: Table, proposal: Proposal) -> bool:
@@ -128,12 +132,12 @@ def undone_by(table: Table, proposal: Proposal) -> tuple[str, ...]:
 
 def _in_force(table: Table, name: str) -> str:
     """A setting's value as the log has it, or the default that holds without it."""
-    known = {
+    current = {
         LEVEL: table.isolation_level,
         VECTORS: str(table.deletion_vectors),
         ROW_TRACKING: str(table.row_tracking),
     }
-    return str(table.properties.get(name) or known.get(name, ""))
+    return str(table.properties.get(name) or current.get(name, ""))
 
 
 def _protocol_lines(table: Table, proposal: Proposal) -> Iterator[Line]:

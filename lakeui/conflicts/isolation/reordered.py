@@ -56,7 +56,7 @@ class ReorderedVersions:
 
     @property
     def known(self) -> int:
-        return sum(each.is_known for each in self.found)
+        return sum(version.is_known for version in self.found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,11 @@ def reordered_versions(table: Table, overlaps: Overlaps) -> ReorderedVersions:
     passed: dict[int, tuple[str, bool]] = {}
     unread = 0
     for later, append in pairs:  # the latest writes first: they stand for their appends
-        known = judge.passes(later, append)
-        if known is None:
+        passes = judge.passes(later, append)
+        if passes is None:
             unread += 1
             continue
-        if known is False:
+        if passes is False:
             continue
         is_known = later.kind in _SAY_WHAT_THEY_READ and judge.reads_are_recorded(later.version)
         last.setdefault(
@@ -96,8 +96,10 @@ def reordered_versions(table: Table, overlaps: Overlaps) -> ReorderedVersions:
         )
         before = passed.get(later.version, ("", False))[1]
         passed[later.version] = (later.kind, before or is_known)
-    found = tuple(sorted(last.values(), key=lambda each: (not each.is_known, -each.version)))
-    return ReorderedVersions(found, passed, unread)
+    ordered = tuple(
+        sorted(last.values(), key=lambda reordered: (not reordered.is_known, -reordered.version))
+    )
+    return ReorderedVersions(ordered, passed, unread)
 
 
 def told(table: Table, pairs: Sequence[Reordered]) -> list[Told]:
@@ -112,7 +114,7 @@ def told(table: Table, pairs: Sequence[Reordered]) -> list[Told]:
 
 def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:
     """A write and a blind append that it did not see, for every one that had to be ordered so."""
-    places = {each.version: place for place, each in enumerate(overlaps.landed)}
+    places = {commit.version: place for place, commit in enumerate(overlaps.landed)}
     for write in reversed(overlaps.writes):
         place = places.get(write.before)
         if write.conflict_id is not None or place is None:
@@ -120,11 +122,11 @@ def _pairs(table: Table, overlaps: Overlaps) -> Iterator[tuple[Landed, Landed]]:
         later = overlaps.landed[place]
         if later.is_blind_append or not later.changes_data or _is_strict(later, table):
             continue
-        for each in reversed(overlaps.landed[:place]):
-            if each.version <= write.read_version:
+        for commit in reversed(overlaps.landed[:place]):
+            if commit.version <= write.read_version:
                 break
-            if each.is_blind_append and each.files_added:
-                yield later, each
+            if commit.is_blind_append and commit.files_added:
+                yield later, commit
 
 
 def _is_strict(later: Landed, table: Table) -> bool:
@@ -136,8 +138,8 @@ class _Judge:
 
     def __init__(self, table: Table, pairs: Iterable[tuple[Landed, Landed]]) -> None:
         self._recorded = recorded_table(table)
-        wanted = dict.fromkeys(each.version for pair in pairs for each in pair)
-        self._commits = _texts(table, list(wanted)[:MAX_TEXTS])
+        versions = dict.fromkeys(commit.version for pair in pairs for commit in pair)
+        self._commits = _texts(table, list(versions)[:MAX_TEXTS])
         self._readers: dict[tuple[str, str, bool], tuple[CurrentTransaction, bool]] = {}
 
     def passes(self, later: Landed, append: Landed) -> bool | None:

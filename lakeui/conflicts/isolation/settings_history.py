@@ -19,15 +19,18 @@ _LOOKED_AT = 60
 
 def settings_history(table: Table, overlaps: Overlaps, limit: int) -> list[SettingsChange]:
     """The newest first. Clustering is looked for in the window that was counted: no index has it."""
-    versions = [each.version for each in overlaps.landed if each.kind == DEFINITION]
+    versions = [commit.version for commit in overlaps.landed if commit.kind == DEFINITION]
     clustered = table.commits.filter(
         version__in=versions[-_LOOKED_AT:], changes_metadata=False, operation="CLUSTER BY"
     )
     narrow = clustered.only(
         "table", "version", "operation_parameters", "user_name", "committed_at", "operation"
     )
-    found = [*settings_changes(table, limit), *(_of_clustering(table, each) for each in narrow)]
-    return sorted(found, key=lambda each: -each.commit.version)[:limit]
+    changes = [
+        *settings_changes(table, limit),
+        *(_of_clustering(table, commit) for commit in narrow),
+    ]
+    return sorted(changes, key=lambda change: -change.commit.version)[:limit]
 
 
 def _of_clustering(table: Table, commit: Commit) -> SettingsChange:

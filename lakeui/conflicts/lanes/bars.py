@@ -114,7 +114,7 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
     """A version."""
     job = around.jobs.get(commit.version, {})
     began = job.get("attempt_rows__started_at")
-    own = [each for each in around.joints if each.version == commit.version]
+    own = [joint for joint in around.joints if joint.version == commit.version]
     met, exempt = around.landed.between(
         commit.read_version, commit.version - 1, appends_count=appends_count_for(commit)
     )
@@ -137,7 +137,7 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
         exempt=exempt,
         absorbed=tuple(e.winning_version for e in own if e.winning_version is not None),
         said=did(commit, around.properties.get(commit.version, {})),
-        ending="; ".join(each.how for each in own),
+        ending="; ".join(joint.how for joint in own),
         changes_metadata=commit.changes_metadata and commit.version > 0,
     )
 

@@ -35,18 +35,18 @@ class Landed:
         met = range(read_version + 1, end + 1)
         if appends_count:
             return len(met), 0
-        known = [self.blind[version] for version in met if version in self.blind]
-        return len(met), sum(known) if len(known) == len(met) else None
+        recorded = [self.blind[version] for version in met if version in self.blind]
+        return len(met), sum(recorded) if len(recorded) == len(met) else None
 
 
 def landed_around(table: Table, read: Iterable[int | None], first: int, last: int) -> Landed:
     """The versions from the earliest that was read, within bounds, to `last`: one query."""
-    known = {version for version in read if version is not None}
-    low = max(min({*known, first}), first - _BEFORE)
-    far = {version for version in known if version < low}
+    versions = {version for version in read if version is not None}
+    low = max(min({*versions, first}), first - _BEFORE)
+    far = {version for version in versions if version < low}
     rows = table.commits.filter(Q(version__range=(low, last)) | Q(version__in=far))
-    found = list(rows.order_by().values_list("version", "committed_at", "is_blind_append"))
+    commits = list(rows.order_by().values_list("version", "committed_at", "is_blind_append"))
     return Landed(
-        {version: moment for version, moment, _ in found},
-        {version: bool(blind) for version, _, blind in found},
+        {version: moment for version, moment, _ in commits},
+        {version: bool(blind) for version, _, blind in commits},
     )

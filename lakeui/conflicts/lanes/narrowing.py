@@ -89,9 +89,9 @@ def touching_versions(table: Table, lane: SwimLane, partition: str) -> frozenset
 
 def _physical(table: Table, column: str) -> str:
     """The name that a column has in the log: another one under column mapping."""
-    for each in table.schema.get("fields", ()) if isinstance(table.schema, dict) else ():
-        if each.get("name") == column:
-            metadata = each.get("metadata") or {}
+    for column_field in table.schema.get("fields", ()) if isinstance(table.schema, dict) else ():
+        if column_field.get("name") == column:
+            metadata = column_field.get("metadata") or {}
             return str(metadata.get("delta.columnMapping.physicalName", column))
     return column
 
@@ -105,8 +105,8 @@ def _fits(bar: Bar, by: LaneFilter, touching: frozenset[int]) -> bool:
 
 
 def _names(bar: Bar, partition: str) -> bool:
-    wanted = set(partition.split("/"))
-    return any(wanted <= set(each.split("/")) for each in bar.partitions)
+    parts = set(partition.split("/"))
+    return any(parts <= set(written.split("/")) for written in bar.partitions)
 
 
 def _ended_so(bar: Bar, outcome: str) -> bool:
@@ -130,5 +130,5 @@ def _only(lane: SwimLane, kept: list[Bar]) -> SwimLane:
         bars=ended,
         running=tuple(bar for bar in kept if bar.outcome is BarEnd.RUNNING),
         joints=tuple(joint for joint in lane.joints if joint.version in versions),
-        reordered=tuple(each for each in lane.reordered if each.version in versions),
+        reordered=tuple(pair for pair in lane.reordered if pair.version in versions),
     )

@@ -68,7 +68,7 @@ class _Way:
 
 def lane_path(table: Table, lane: SwimLane, key: str) -> Path | None:
     """The way of the transaction that a key names; None where the span holds no such."""
-    bar = next((each for each in lane.all if each.key == key), None)
+    bar = next((candidate for candidate in lane.all if candidate.key == key), None)
     if bar is None:
         return None
     conflict = _conflict(table, bar)
@@ -78,9 +78,9 @@ def lane_path(table: Table, lane: SwimLane, key: str) -> Path | None:
     met = table.commits.filter(version__gt=bar.read_version, version__lte=end)
     commits = list(met.defer("raw").order_by("-version")[:MET_SHOWN])[::-1]
     joints = [
-        each for each in lane.joints if bar.version is not None and each.version == bar.version
+        joint for joint in lane.joints if bar.version is not None and joint.version == bar.version
     ]
-    hows = {each.winning_version: each.how for each in joints}
+    hows = {joint.winning_version: joint.how for joint in joints}
     way = _Way(
         bar,
         conflict,
@@ -108,8 +108,8 @@ def _running(table: Table, bar: Bar) -> JobSide | None:
 
 
 def _conflict(table: Table, bar: Bar) -> Conflict | None:
-    found = table.conflicts.select_related("job").prefetch_related("job__attempt_rows")
-    return found.filter(pk=bar.conflict_id).first() if bar.conflict_id else None
+    conflicts = table.conflicts.select_related("job").prefetch_related("job__attempt_rows")
+    return conflicts.filter(pk=bar.conflict_id).first() if bar.conflict_id else None
 
 
 def _end(table: Table, bar: Bar) -> int | None:
@@ -179,7 +179,7 @@ def _after(conflict: Conflict | None) -> NextAttempt | None:
         for attempt_row in job.attempt_rows.all()
         if attempt_row.number > conflict.attempt
     ]
-    last = max(later, key=lambda each: each.number, default=None)
+    last = max(later, key=lambda attempt: attempt.number, default=None)
     committed = job.committed_version
     if last is None and committed is None:
         return NextAttempt(str(job.pk), None, None, job.finished_at, job.state)

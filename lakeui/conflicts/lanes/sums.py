@@ -149,7 +149,7 @@ def _is_asked_for(event: _Event, only: LaneFilter) -> bool:
 
 def _by_lane(events: Sequence[_Event], *, by_operation: bool) -> Mapping[str, Sequence[_Event]]:
     """Events by lane, in the order of their names; those beyond the busiest together, last."""
-    names = [each.operation if by_operation else each.writer for each in events]
+    names = [event.operation if by_operation else event.writer for event in events]
     busiest = [name for name, _ in Counter(names).most_common(_LANES)]
     inside: dict[str, list[_Event]] = {name: [] for name in sorted(busiest, key=str.lower)}
     for name, event in zip(names, events, strict=True):

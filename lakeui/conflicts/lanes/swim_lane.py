@@ -99,8 +99,8 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
         bars=tuple(bars),
         joints=tuple(joints),
         reordered=tuple(
-            Reordered(each.append_version, each.later_version)
-            for each in unexplained(table, start, end, history)
+            Reordered(snapshot.append_version, snapshot.later_version)
+            for snapshot in unexplained(table, start, end, history)
         ),
         running=tuple(running),
         is_open=bool(running),
@@ -111,11 +111,11 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
 
 
 def _engines(bars: Iterable[Bar]) -> Mapping[str, frozenset[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+    engines_by_lane: dict[str, set[str]] = defaultdict(set)
     for bar in bars:
         if bar.engine:
-            found[bar.lane].add(bar.engine)
-    return {lane: frozenset(engines) for lane, engines in found.items()}
+            engines_by_lane[bar.lane].add(bar.engine)
+    return {lane: frozenset(engines) for lane, engines in engines_by_lane.items()}
 
 
 def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]:
@@ -134,9 +134,9 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
         engine=NullIf(KeyTextTransform("engine", KeyTransform("current", "facts")), _JSON_NULL),
     )
     met = list(said.order_by("occurred_at", "id"))
-    absorbed = [each for each in met if each.kind == Conflict.Kind.ABSORBED]
-    joints = [_joint(each, each.how or "") for each in absorbed]
-    return [each for each in met if each.kind != Conflict.Kind.ABSORBED], joints
+    absorbed = [conflict for conflict in met if conflict.kind == Conflict.Kind.ABSORBED]
+    joints = [_joint(conflict, conflict.how or "") for conflict in absorbed]
+    return [conflict for conflict in met if conflict.kind != Conflict.Kind.ABSORBED], joints
 
 
 def _joint(conflict: Conflict, how: str) -> Joint:
@@ -177,8 +177,8 @@ def _properties_before(table: Table, end: int) -> Mapping[int, Properties]:
         .values_list("version", "operation_parameters")[:_SETTINGS_LOOKED_AT]
     )
     before: dict[int, Properties] = {}
-    known: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for version, parameters in reversed(list(setting)):
-        before[version] = dict(known)
-        known |= properties_of(parameters)
+        before[version] = dict(properties)
+        properties |= properties_of(parameters)
     return before

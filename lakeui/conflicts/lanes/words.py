@@ -101,9 +101,9 @@ def engine_name(engine_info: str) -> str:
     if engine_info.startswith("lakeui"):
         return "this engine"
     for pattern, name in _ENGINES:
-        found = pattern.search(engine_info)
-        if found:
-            return f"{name} {found[1]}"
+        match = pattern.search(engine_info)
+        if match:
+            return f"{name} {match[1]}"
     return engine_info
 
 

@@ -111,8 +111,8 @@ class Replay:
     @property
     def asked(self) -> Totals:
         """The sums under the setting asked for."""
-        wanted = self.answer.level, self.answer.row_level
-        return next(total for total in self.totals if (total.level, total.row_level) == wanted)
+        setting = self.answer.level, self.answer.row_level
+        return next(total for total in self.totals if (total.level, total.row_level) == setting)
 
 
 def replay(
@@ -123,22 +123,22 @@ def replay(
     history, met = recorded_history(table, first, last), recorded_conflicts(table, first, last)
     sides = _Sides(table, first, last, met.conflicts)
     replayed = {
-        each: tuple(replay_history(history.commits, history.table, each)) for each in LEVELS
+        level_: tuple(replay_history(history.commits, history.table, level_)) for level_ in LEVELS
     }
     answers = {
-        (each, by_rows): what_if(
-            table, each, row_level=by_rows, versions=versions, history=history, conflicts=met,
-            replayed=replayed[each],
+        (level_, by_rows): what_if(
+            table, level_, row_level=by_rows, versions=versions, history=history, conflicts=met,
+            replayed=replayed[level_],
         )
-        for each, by_rows in SETTINGS
+        for level_, by_rows in SETTINGS
     }  # fmt: skip
-    all_of_them = {setting: list(sides.overlaps(each)) for setting, each in answers.items()}
+    all_of_them = {setting: list(sides.overlaps(answer)) for setting, answer in answers.items()}
     asked = answers[level, row_level]
     return Replay(
         answer=asked,
         overlaps=tuple(sorted(all_of_them[level, row_level], key=_worst_first)),
         lost_now=sum(conflict.kind != Conflict.Kind.ABSORBED for conflict in met.conflicts),
-        totals=tuple(_totals(*setting, each) for setting, each in all_of_them.items()),
+        totals=tuple(_totals(*setting, overlaps) for setting, overlaps in all_of_them.items()),
     )
 
 
@@ -152,18 +152,22 @@ def pair_changes(overlaps: Iterable[Overlap]) -> list[PairChange]:
         now[pair] += overlap.was == Was.LOST
         then[pair] += overlap.verdict == Verdict.CONFLICT
         unsure[pair] += overlap.verdict == Verdict.UNDECIDABLE
-    found = [PairChange(*pair, now[pair], then[pair], unsure[pair]) for pair in now]
-    kept = (each for each in found if each.now or each.then or each.open)
-    return sorted(kept, key=lambda each: (-abs(each.then - each.now), -each.open, -each.now))
+    changes = [PairChange(*pair, now[pair], then[pair], unsure[pair]) for pair in now]
+    kept = (change for change in changes if change.now or change.then or change.open)
+    return sorted(
+        kept, key=lambda change: (-abs(change.then - change.now), -change.open, -change.now)
+    )
 
 
 class _Sides:
     """Both sides of what met, by version: who, what, when, and what it cost."""
 
     def __init__(self, table: Table, first: int, last: int, met: Sequence[Conflict]) -> None:
-        self._lost = {each.pk: each for each in met if each.kind != Conflict.Kind.ABSORBED}
+        self._lost = {
+            conflict.pk: conflict for conflict in met if conflict.kind != Conflict.Kind.ABSORBED
+        }
         self._joints: dict[int, int] = {
-            version: each.pk for each in met if (version := became(each)) is not None
+            version: conflict.pk for conflict in met if (version := became(conflict)) is not None
         }
         rows = table.commits.filter(version__range=(first, last)).annotate(
             took=KeyTextTransform("executionTimeMs", "operation_metrics")
@@ -184,24 +188,24 @@ class _Sides:
             if conflict is not None:
                 yield self._lost_one(conflict, verdict.verdict, verdict.why)
 
-    def _landed(self, each: CommitVerdict) -> Overlap:
+    def _landed(self, verdict: CommitVerdict) -> Overlap:
         _, operation, user, at, size, took = self._commits.get(
-            each.version, (each.version, each.operation, "", None, None, None)
+            verdict.version, (verdict.version, verdict.operation, "", None, None, None)
         )
-        joint = self._joints.get(each.version)
+        joint = self._joints.get(verdict.version)
         return Overlap(
-            version=each.version,
+            version=verdict.version,
             conflict_id=joint,
-            operation=operation or each.operation,
+            operation=operation or verdict.operation,
             user_name=user,
             at=at,
-            met=len(each.met),
+            met=len(verdict.met),
             was=Was.LANDED if joint is None else Was.ABSORBED,
-            verdict=each.verdict,
-            why=each.why,
-            winning_version=each.winning_version,
-            winner_operation=self._operation(each.winning_version),
-            cost_ms=self._took.get(each.version, _whole(took)),
+            verdict=verdict.verdict,
+            why=verdict.why,
+            winning_version=verdict.winning_version,
+            winner_operation=self._operation(verdict.winning_version),
+            cost_ms=self._took.get(verdict.version, _whole(took)),
             cost_bytes=size,
         )
 
@@ -253,18 +257,18 @@ def _totals(level: IsolationLevel, row_level: bool, overlaps: Sequence[Overlap])
         lost=verdicts[Verdict.CONFLICT],
         passed=verdicts[Verdict.PASSES],
         open=verdicts[Verdict.UNDECIDABLE],
-        added=sum(each.change > 0 for each in changed),
-        spared=sum(each.change < 0 for each in changed),
-        ms=sum(each.change * (each.cost_ms or 0) for each in changed),
-        size_bytes=sum(each.change * (each.cost_bytes or 0) for each in changed),
-        uncosted=sum(each.change > 0 and each.cost_ms is None for each in changed),
+        added=sum(other.change > 0 for other in changed),
+        spared=sum(other.change < 0 for other in changed),
+        ms=sum(other.change * (other.cost_ms or 0) for other in changed),
+        size_bytes=sum(other.change * (other.cost_bytes or 0) for other in changed),
+        uncosted=sum(other.change > 0 and other.cost_ms is None for other in changed),
     )
 
 
-def _worst_first(each: Overlap) -> tuple[int, int, int]:
+def _worst_first(overlap: Overlap) -> tuple[int, int, int]:
     order = (Verdict.CONFLICT, Verdict.UNDECIDABLE, Verdict.PASSES)
-    place = each.version if each.version is not None else each.winning_version
-    return -abs(each.change), order.index(each.verdict), -(place or 0)
+    place = overlap.version if overlap.version is not None else overlap.winning_version
+    return -abs(overlap.change), order.index(overlap.verdict), -(place or 0)
 
 
 def _whole(text: str | None) -> int | None:

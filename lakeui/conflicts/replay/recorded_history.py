@@ -41,8 +41,8 @@ def unexplained(
         for commit in history.commits
         if counts_appends(level_of(commit.info.isolation_level, table))
     }
-    found = unexplained_snapshots(history.commits, history.table)
-    return tuple(each for each in found if each.later_version not in serializable)
+    snapshots = unexplained_snapshots(history.commits, history.table)
+    return tuple(snapshot for snapshot in snapshots if snapshot.later_version not in serializable)
 
 
 def latest_versions(table: Table, count: int) -> tuple[int, int]:

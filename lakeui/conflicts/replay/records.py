@@ -55,8 +55,8 @@ def rule_of(conflict: Conflict) -> Rule | None:
 def _winners(
     table: Table, target: Target, versions: Iterable[int | None]
 ) -> Mapping[int, Operation]:
-    known = {version for version in versions if version is not None}
-    rows = table.commits.filter(version__in=known).only(*_OF_A_WINNER)
+    read_versions = {version for version in versions if version is not None}
+    rows = table.commits.filter(version__in=read_versions).only(*_OF_A_WINNER)
     return {row.version: operation_of_commit(row, target) for row in rows}
 
 

@@ -125,21 +125,21 @@ def _commits(
 ) -> Iterator[CommitVerdict]:
     resolved = _resolved_by(met.conflicts)
     landed = {commit.version: commit for commit in history.commits}
-    for found in replayed:
-        unseen = _unseen(landed[found.version], history)
-        if not (found.met or unseen):
+    for verdict in replayed:
+        unseen = _unseen(landed[verdict.version], history)
+        if not (verdict.met or unseen):
             continue
         judged = judge_commit(
-            found,
+            verdict,
             asked,
-            recorded_level=landed[found.version].info.isolation_level,
-            resolved=resolved.get(found.version, ()),
+            recorded_level=landed[verdict.version].info.isolation_level,
+            resolved=resolved.get(verdict.version, ()),
             unseen=unseen,
         )
         yield CommitVerdict(
-            found.version,
-            found.operation,
-            found.met,
+            verdict.version,
+            verdict.operation,
+            verdict.met,
             judged.verdict,
             judged.why,
             judged.rule,
@@ -170,12 +170,12 @@ def _unseen(commit: WinningCommit, history: History) -> bool:
 
 def _resolved_by(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
     """The versions that a version absorbed a conflict with."""
-    found: dict[int, list[int]] = {}
+    winners: dict[int, list[int]] = {}
     for conflict in conflicts:
         version = became(conflict)
         if version is not None and conflict.winning_version is not None:
-            found.setdefault(version, []).append(conflict.winning_version)
-    return found
+            winners.setdefault(version, []).append(conflict.winning_version)
+    return winners
 
 
 def became(conflict: Conflict) -> int | None:

@@ -59,8 +59,8 @@ class _Loose(dict[str, Any]):
     """Fields of what is almost JSON, found by name; what its parameters hold is not its own."""
 
     def __init__(self, text: str, parameters: str) -> None:
-        found = re.finditer(r'"(\w{1,40})"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s,{}\[\]"]+)', text)
-        pairs = [(match[1], match[2]) for match in found]
+        matches = re.finditer(r'"(\w{1,40})"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s,{}\[\]"]+)', text)
+        pairs = [(match[1], match[2]) for match in matches]
         super().__init__({name: value.strip('"') for name, value in reversed(pairs)})
         self.parameters = parameters
 
@@ -96,9 +96,9 @@ def _decoded(body: str) -> Mapping[str, Any] | None:
 
 
 def _predicate(fields: Mapping[str, Any], parameters: str) -> str | None:
-    known = fields.get("operationParameters")
-    if isinstance(known, dict):
-        return _text(known.get("predicate"))
+    recorded = fields.get("operationParameters")
+    if isinstance(recorded, dict):
+        return _text(recorded.get("predicate"))
     match = re.search(r'"predicate"\s*:\s*(.{1,2000}?)(?=,"\w+"\s*:|\}$|$)', parameters, re.DOTALL)
     return _text(match[1]) if match else None
 

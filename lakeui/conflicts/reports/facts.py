@@ -55,8 +55,8 @@ _STREAM = re.compile(
 
 def told(fact: str, message: str) -> str | None:
     """What a message says of a fact, None where it does not say."""
-    found = _found(fact, message)
-    return found[1].strip(" `") if found else None
+    match = _found(fact, message)
+    return match[1].strip(" `") if match else None
 
 
 def told_number(fact: str, message: str) -> int | None:
@@ -77,9 +77,9 @@ def told_partitions(message: str) -> tuple[str, ...]:
 def places(message: str, offset: int) -> Iterator[Place]:
     """Where the facts stand; `offset` is where the message starts in the text."""
     for fact in PATTERNS:
-        if found := _found(fact, message):
-            text = found[1].strip("[] `")
-            start = offset + found.start(1) + found[1].index(text)
+        if match := _found(fact, message):
+            text = match[1].strip("[] `")
+            start = offset + match.start(1) + match[1].index(text)
             yield Place(fact, start, start + len(text))
 
 

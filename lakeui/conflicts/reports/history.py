@@ -30,15 +30,15 @@ class PairHistory:
 
 def pair_history(linked: LinkedReport) -> PairHistory | None:
     """None where the table or the winner's operation is not known."""
-    found = linked.report.conflict
-    if found is None or linked.table is None or not found.winner_operation:
+    reported = linked.report.conflict
+    if reported is None or linked.table is None or not reported.winner_operation:
         return None
-    current = found.current_operation or ""
-    pair = row_verdicts(linked.table).of_pair(current, found.winner_operation)
+    current = reported.current_operation or ""
+    pair = row_verdicts(linked.table).of_pair(current, reported.winner_operation)
     since = timezone.now() - _DAY
     return PairHistory(
         current_operation=current,
-        winner_operation=found.winner_operation,
+        winner_operation=reported.winner_operation,
         lost=len(pair.losses),
         lost_lately=sum(loss.occurred_at >= since for loss in pair.losses),
         passes=len(pair.of(Verdict.PASSES)),

@@ -43,12 +43,12 @@ def explain_report(text: str, tables: QuerySet[Table], table: Table | None = Non
     report = parse_report(text)
     if report.conflict is None:
         return LinkedReport(report, table)
-    known = table or table_named(report.conflict.table, tables)
+    named = table or table_named(report.conflict.table, tables)
     commits = (
-        Commit.objects.filter(table=known) if known else Commit.objects.filter(table__in=tables)
+        Commit.objects.filter(table=named) if named else Commit.objects.filter(table__in=tables)
     )
-    commit, how = _winner(report.conflict, commits.defer("raw"), known)
-    return LinkedReport(report, known or (commit.table if commit else None), commit, how)
+    commit, how = _winner(report.conflict, commits.defer("raw"), named)
+    return LinkedReport(report, named or (commit.table if commit else None), commit, how)
 
 
 def record_report(  # noqa: PLR0913 - all but two by name
@@ -67,31 +67,31 @@ def record_report(  # noqa: PLR0913 - all but two by name
     message does tell goes before them. `origin` is whose attempt it was, where a program reports it,
     `user_name` who ran that.
     """
-    found = linked.report.conflict
-    if found is None:
+    reported = linked.report.conflict
+    if reported is None:
         return None
-    winner = found.winner
+    winner = reported.winner
     happened_ms = (winner.timestamp_ms if winner else None) or 0
     return keep(
         table=linked.table,
         **(origin or Origin(attempt=1)).fields(),
         kind=Conflict.Kind.REPORTED,
-        exception=found.exception,
-        code=found.code,
-        subclass=found.subclass,
-        rule=RULE_OF_CODE.get(found.code, ""),
-        message=found.excerpt,
-        read_version=read_version if found.read_version is None else found.read_version,
+        exception=reported.exception,
+        code=reported.code,
+        subclass=reported.subclass,
+        rule=RULE_OF_CODE.get(reported.code, ""),
+        message=reported.excerpt,
+        read_version=read_version if reported.read_version is None else reported.read_version,
         winning_version=linked.winning_version,
-        current_operation=(found.current_operation or operation)[:100],
+        current_operation=(reported.current_operation or operation)[:100],
         current_user_name=user_name or (by.get_username() if by else ""),
         wasted_ms=wasted_ms,
-        winner_operation=(found.winner_operation or "")[:100],
+        winner_operation=(reported.winner_operation or "")[:100],
         winner_user_name=((winner.user if winner else None) or "")[:255],
         winner_at=utc_from_ms(happened_ms) if _is_plausible(happened_ms) else None,
-        partitions=list(found.partitions),
-        can_retry=found.can_retry,
-        facts=found.as_dict(),
+        partitions=list(reported.partitions),
+        can_retry=reported.can_retry,
+        facts=reported.as_dict(),
     )
 
 
@@ -119,14 +119,14 @@ def _place(text: str) -> str:
 
 
 def _winner(
-    found: ReportedConflict, commits: QuerySet[Commit], table: Table | None
+    reported: ReportedConflict, commits: QuerySet[Commit], table: Table | None
 ) -> tuple[Commit | None, str]:
-    winner = found.winner
+    winner = reported.winner
     looks: list[tuple[str, Q]] = []
     if winner is not None and winner.txn_id:
         looks.append(("its transaction id", Q(txn_id=winner.txn_id)))
-    if found.winning_version is not None and table is not None:
-        looks.append(("its version", Q(version=found.winning_version)))
+    if reported.winning_version is not None and table is not None:
+        looks.append(("its version", Q(version=reported.winning_version)))
     if winner is not None and winner.timestamp_ms and _is_plausible(winner.timestamp_ms):
         at = utc_from_ms(winner.timestamp_ms)
         near = Q(committed_at__range=(at, at + timedelta(milliseconds=1)))

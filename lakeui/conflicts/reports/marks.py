@@ -32,7 +32,7 @@ class Place:
 def marks_of(plain: PlainText, places: Iterator[Place]) -> tuple[Mark, ...]:
     """Marks in the order of the text, without those that lie across an earlier one."""
     marks: list[Mark] = []
-    for place in sorted(places, key=lambda each: (each.start, -each.end)):
+    for place in sorted(places, key=lambda place_: (place_.start, -place_.end)):
         start, end = plain.origin(place.start), plain.origin(place.end - 1) + 1
         if start < end and (not marks or start >= marks[-1].end):
             marks.append(Mark(len(marks) + 1, place.fact, start, end))
@@ -46,15 +46,15 @@ def commit_places(message: str, winner: CommitText, offset: int) -> Iterator[Pla
         return
     for fact, field, value in _fields(winner):
         pattern = rf'"{field}"\s{{0,9}}:\s{{0,9}}"?({re.escape(value)})'
-        if found := re.compile(pattern).search(message, opened.end()):
-            yield Place(fact, offset + found.start(1), offset + found.end(1))
+        if match := re.compile(pattern).search(message, opened.end()):
+            yield Place(fact, offset + match.start(1), offset + match.end(1))
 
 
 def place_of(fact: str, pattern: str, message: str, offset: int) -> Iterator[Place]:
     """The first place where a pattern's first group that took part matches."""
-    if (found := re.search(pattern, message)) is not None:
-        group = found.lastindex or 0
-        yield Place(fact, offset + found.start(group), offset + found.end(group))
+    if (match := re.search(pattern, message)) is not None:
+        group = match.lastindex or 0
+        yield Place(fact, offset + match.start(group), offset + match.end(group))
 
 
 def _fields(winner: CommitText) -> Iterator[tuple[str, str, str]]:

@@ -131,17 +131,17 @@ def _signs(flat: str) -> Iterator[_Sign]:
             yield _Sign(match.start(), match.end(), kind, is_name=match[1] is not None)
 
 
-def _places(signs: list[_Sign], found: ReportedConflict, message: str) -> Iterator[Place]:
+def _places(signs: list[_Sign], reported: ReportedConflict, message: str) -> Iterator[Place]:
     """Where the facts of the first conflict stand in the plain text."""
     first = signs[0]
     here = (sign for sign in signs if sign.kind == first.kind and sign.start - first.start < _SPAN)
-    named = next((each for each in here if each.is_name), first)
+    named = next((name_sign for name_sign in here if name_sign.is_name), first)
     yield Place("exception", named.start, named.end)
-    if found.subclass:
-        yield from place_of("subclass", rf"\b({found.subclass})\b", message, first.start)
+    if reported.subclass:
+        yield from place_of("subclass", rf"\b({reported.subclass})\b", message, first.start)
     yield from places(message, first.start)
-    if found.winner is not None:
-        yield from commit_places(message, found.winner, first.start)
+    if reported.winner is not None:
+        yield from commit_places(message, reported.winner, first.start)
 
 
 def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
@@ -182,13 +182,13 @@ def _source(around: str) -> Source:
     return next((source for source, sign in SOURCE_SIGNS if sign.search(around)), Source.UNKNOWN)
 
 
-def _format(found: ReportedConflict, message: str) -> str:
-    if found.source in _ONE_FORMAT:
-        return found.source
-    if found.subclass:
-        return f"{found.source}, error class with sub-class"
+def _format(reported: ReportedConflict, message: str) -> str:
+    if reported.source in _ONE_FORMAT:
+        return reported.source
+    if reported.subclass:
+        return f"{reported.source}, error class with sub-class"
     with_class = re.search(r"\bDELTA_[A-Z_]{3,60}\b", message) is not None
-    return f"{found.source}, {'with' if with_class else 'without'} an error class"
+    return f"{reported.source}, {'with' if with_class else 'without'} an error class"
 
 
 def _winning_version(message: str, winner: CommitText | None) -> int | None:

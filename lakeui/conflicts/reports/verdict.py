@@ -84,26 +84,26 @@ class ReportVerdict:
 
 def verdict_of(linked: LinkedReport) -> ReportVerdict | None:
     """The verdict on a report; None where it tells of no conflict."""
-    found = linked.report.conflict
-    if found is None:
+    reported = linked.report.conflict
+    if reported is None:
         return None
-    rule = RULE_OF_CODE.get(found.code)
-    did, then = _DID.get(found.code, _LANDED)
-    decided_by, decided_why = _decided(found, rule, linked.table)
+    rule = RULE_OF_CODE.get(reported.code)
+    did, then = _DID.get(reported.code, _LANDED)
+    decided_by, decided_why = _decided(reported, rule, linked.table)
     return ReportVerdict(
         headline="Two writes changed the same rows"
-        if found.subclass == Subclass.ROW_LEVEL_CHANGES
-        else _HEADLINES[found.code],
+        if reported.subclass == Subclass.ROW_LEVEL_CHANGES
+        else _HEADLINES[reported.code],
         did=did.format(files=_files(linked.commit)),
-        then=then.format(there="that partition" if found.partitions else "it"),
-        ignored_rows=_new_rows(found, linked.commit) if rule is Rule.DATA_ADDED else None,
+        then=then.format(there="that partition" if reported.partitions else "it"),
+        ignored_rows=_new_rows(reported, linked.commit) if rule is Rule.DATA_ADDED else None,
         rule=rule or "",
         check=_RULES.index(rule) + 1 if rule else None,
         check_count=len(CHECKS),
         why=_why(linked, rule) if rule else "",
         decided_by=decided_by,
         decided_why=decided_why,
-        retry=_retry(found),
+        retry=_retry(reported),
     )
 
 
@@ -113,9 +113,9 @@ def _files(commit: Commit | None) -> str:
     return f"{commit.files_added:,} {'file' if commit.files_added == 1 else 'files'}"
 
 
-def _new_rows(found: ReportedConflict, commit: Commit | None) -> int | None:
-    if found.winner_rows is not None:
-        return found.winner_rows
+def _new_rows(reported: ReportedConflict, commit: Commit | None) -> int | None:
+    if reported.winner_rows is not None:
+        return reported.winner_rows
     metrics = commit.operation_metrics if commit is not None else {}
     counted = (str(metrics[name]) for name in _INSERTED if name in metrics)
     return next((int(text) for text in counted if text.isdecimal() and text != "0"), None)
@@ -139,29 +139,29 @@ def _blindness(linked: LinkedReport) -> str:
     return "The winner is no blind append, so its files count at WriteSerializable too."
 
 
-def _decided(found: ReportedConflict, rule: Rule | None, table: Table | None) -> tuple[str, str]:
+def _decided(reported: ReportedConflict, rule: Rule | None, table: Table | None) -> tuple[str, str]:
     """By what it was decided, and why not by less."""
-    if found.subclass in _DECIDED:
-        return _DECIDED[found.subclass]
+    if reported.subclass in _DECIDED:
+        return _DECIDED[reported.subclass]
     if rule not in FILE_RULES:
         return "the whole table", "such a change concerns every write to it"
-    what = "partition, not rows" if found.partitions else "files, not rows"
-    return what, _why_not_rows(found, table)
+    what = "partition, not rows" if reported.partitions else "files, not rows"
+    return what, _why_not_rows(reported, table)
 
 
-def _why_not_rows(found: ReportedConflict, table: Table | None) -> str:
+def _why_not_rows(reported: ReportedConflict, table: Table | None) -> str:
     if table is not None and table.version is not None and not table.row_level_eligible:
         return table.row_level_reason or "the table is not eligible for row-level concurrency"
-    if found.source in _OPEN_SOURCE:
-        return f"{found.source} compares files, whatever the table is"
+    if reported.source in _OPEN_SOURCE:
+        return f"{reported.source} compares files, whatever the table is"
     return "why rows were not asked is not in the message"
 
 
-def _retry(found: ReportedConflict) -> str:
-    if not found.can_retry:
+def _retry(reported: ReportedConflict) -> str:
+    if not reported.can_retry:
         return "Cannot succeed while both queries run on one checkpoint."
-    if found.code == "DELTA_MAX_COMMIT_RETRIES_EXCEEDED":
+    if reported.code == "DELTA_MAX_COMMIT_RETRIES_EXCEEDED":
         return "Can succeed once fewer writers commit at the same time."
-    if found.stream is not None:
+    if reported.stream is not None:
         return "Can succeed. The stream resumes from its checkpoint; nothing is lost."
     return "Can succeed: run again, it reads what the winner wrote."

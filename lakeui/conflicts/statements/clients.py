@@ -29,7 +29,7 @@ _FIRST: Mapping[str, Mapping[str, tuple[int, ...] | None]] = {  # None: no versi
     "deletionVectors": {DATABRICKS: (12, 2), DELTA_SPARK: (2, 3), DELTA_RS: (1, 0)},
     "rowTracking": {DATABRICKS: (14, 1), DELTA_SPARK: (3, 2), DELTA_RS: None},
 }
-_THIS, _DBR_14_3, _DBR_14_2, _DBR_14_0, _DBR_13_3, _OPEN_SOURCE = (each.name for each in RUNTIMES)
+_THIS, _DBR_14_3, _DBR_14_2, _DBR_14_0, _DBR_13_3, _OPEN_SOURCE = (one.name for one in RUNTIMES)
 OLDER_DATABRICKS = "Databricks Runtime before 13.3"
 NOT_RECORDED, OTHER = "not recorded", "another engine"
 
@@ -59,8 +59,8 @@ class Client:
             return _databricks(_numbers(self.version))
         if not self.name:
             return NOT_RECORDED
-        known = {THIS_ENGINE: _THIS, DELTA_SPARK: _OPEN_SOURCE, DELTA_RS: _OPEN_SOURCE}
-        return known.get(self.name, OTHER)
+        runtimes = {THIS_ENGINE: _THIS, DELTA_SPARK: _OPEN_SOURCE, DELTA_RS: _OPEN_SOURCE}
+        return runtimes.get(self.name, OTHER)
 
 
 @lru_cache(maxsize=1024)

@@ -55,7 +55,9 @@ def understood(text: str, schema_json: str) -> Condition:
     whole = _parsed(clean, scopes) if len(text) <= MAX_CHARACTERS else None
     if whole is not None:
         return Condition(text, split_conjuncts(whole), row_obstacle(whole), is_whole=True)
-    parts = [found for part in _conjuncts(clean) if (found := _parsed(part, scopes)) is not None]
+    parts = [
+        condition for part in _conjuncts(clean) if (condition := _parsed(part, scopes)) is not None
+    ]
     obstacle = next((why for part in parts if (why := row_obstacle(part))), None)
     return Condition(text, tuple(parts), obstacle)
 

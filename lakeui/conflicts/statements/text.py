@@ -42,10 +42,10 @@ def statement_text(table: str, operation: str, parameters: Mapping[str, Any], wh
 
 def _merge(table: str, parameters: Mapping[str, Any], on: str) -> str:
     clauses = [
-        _clause(when, each)
+        _clause(when, clause)
         for name, when in _CLAUSES.items()
-        for each in _listed(parameters.get(name))
-        if isinstance(each, dict)
+        for clause in _listed(parameters.get(name))
+        if isinstance(clause, dict)
     ]
     return "\n".join([f"MERGE INTO {table}", f"USING {NOT_KEPT}", f"ON {on or NOT_KEPT}", *clauses])
 
@@ -71,7 +71,7 @@ def _epoch(parameters: Mapping[str, Any]) -> str:
 
 
 def _order(parameters: Mapping[str, Any]) -> str:
-    columns = ", ".join(str(each) for each in _listed(parameters.get("zOrderBy")))
+    columns = ", ".join(str(column) for column in _listed(parameters.get("zOrderBy")))
     return f"\nZORDER BY ({columns})" if columns else ""
 
 
@@ -81,15 +81,15 @@ def _restored(parameters: Mapping[str, Any]) -> str:
 
 
 def _properties(parameters: Mapping[str, Any]) -> str:
-    found = _decoded(parameters.get("properties"))
-    if isinstance(found, dict):
-        return " (" + ", ".join(f"'{key}' = '{value}'" for key, value in found.items()) + ")"
-    return " (" + ", ".join(f"'{key}'" for key in _listed(found)) + ")" if found else ""
+    properties = _decoded(parameters.get("properties"))
+    if isinstance(properties, dict):
+        return " (" + ", ".join(f"'{key}' = '{value}'" for key, value in properties.items()) + ")"
+    return " (" + ", ".join(f"'{key}'" for key in _listed(properties)) + ")" if properties else ""
 
 
 def _listed(value: object) -> list[Any]:
-    found = _decoded(value)
-    return found if isinstance(found, list) else []
+    items = _decoded(value)
+    return items if isinstance(items, list) else []
 
 
 def _decoded(value: object) -> object:

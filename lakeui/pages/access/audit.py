@@ -119,17 +119,17 @@ def audit_rows(entries: list[LogEntry]) -> list[AuditRow]:
 
 def _table_ids(entries: Iterable[LogEntry]) -> dict[int, int | None]:
     """The table that each entry is about, by the entry's key."""
-    found = {entry.pk: _own_table_id(entry) for entry in entries}
+    ids = {entry.pk: _own_table_id(entry) for entry in entries}
     for thing, model in OF_A_TABLE.items():
         asked = {
             entry.pk: entry.object_id
             for entry in entries
-            if entry.content_type.model == thing and found[entry.pk] is None
+            if entry.content_type.model == thing and ids[entry.pk] is None
         }
         if asked:
             rows = dict(model.objects.filter(pk__in=asked.values()).values_list("pk", "table_id"))
-            found |= {key: rows.get(pk) for key, pk in asked.items()}
-    return found
+            ids |= {key: rows.get(pk) for key, pk in asked.items()}
+    return ids
 
 
 def _own_table_id(entry: LogEntry) -> int | None:

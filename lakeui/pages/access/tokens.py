@@ -89,14 +89,14 @@ def token_revoke(request: HttpRequest, public_id: UUID) -> HttpResponse:
     return redirect("token-list")
 
 
-def _made(request: HttpRequest, wanted: dict[str, Any]) -> str:
+def _made(request: HttpRequest, values: dict[str, Any]) -> str:
     """The secret; tokens past their time go at the same occasion."""
     _tokens_of(request).filter(expiry__lt=timezone.now()).delete()
     _, secret = get_token_model().objects.create(
         user=request.user,
-        expiry=timedelta(days=wanted["expires_in_days"]),
-        name=wanted["name"],
-        role=wanted["role"],
+        expiry=timedelta(days=values["expires_in_days"]),
+        name=values["name"],
+        role=values["role"],
     )
     return str(secret)
 

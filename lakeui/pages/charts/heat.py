@@ -57,7 +57,7 @@ def draw_heat(cost_ms: Mapping[tuple[str, datetime], int], end: datetime) -> Hea
     cells = tuple(_cells(names, hours, cost_ms, highest))
     told = sorted(
         ((pair, hour, cost) for (pair, hour), cost in cost_ms.items() if cost),
-        key=lambda each: (each[1], each[2]),
+        key=lambda entry: (entry[1], entry[2]),
         reverse=True,
     )
     return HeatMap(names, cells, labels, height + 20, height + 14, tuple(told[:_MAX_TOLD]))

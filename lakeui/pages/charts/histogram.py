@@ -64,22 +64,24 @@ class Histogram:
 
 def draw_histogram(sizes: Iterable[int], small_bytes: int) -> Histogram:
     """A bar each bin of sizes, the highest as high as the chart."""
-    found = size_bins(sizes)
-    step, highest = 100 / len(found), max(each.files for each in found)
-    bins = tuple(_bin(each, i * step, step, highest, small_bytes) for i, each in enumerate(found))
-    return Histogram(bins, step * sum(each.is_small for each in bins), highest)
+    sizes_ = size_bins(sizes)
+    step, highest = 100 / len(sizes_), max(size_bin.files for size_bin in sizes_)
+    bins = tuple(
+        _bin(size_bin, i * step, step, highest, small_bytes) for i, size_bin in enumerate(sizes_)
+    )
+    return Histogram(bins, step * sum(bin_.is_small for bin_ in bins), highest)
 
 
-def _bin(found: SizeBin, x: float, step: float, highest: int, small_bytes: int) -> Bin:
-    height = max(_HEIGHT * found.files / highest, _LOWEST) if found.files else 0
+def _bin(size_bin: SizeBin, x: float, step: float, highest: int, small_bytes: int) -> Bin:
+    height = max(_HEIGHT * size_bin.files / highest, _LOWEST) if size_bin.files else 0
     return Bin(
-        low_bytes=found.from_bytes,
-        high_bytes=found.below_bytes,
-        count=found.files,
-        size_bytes=found.size_bytes,
+        low_bytes=size_bin.from_bytes,
+        high_bytes=size_bin.below_bytes,
+        count=size_bin.files,
+        size_bytes=size_bin.size_bytes,
         x=x,
         width=step * 0.86,
         y=_BASE - height,
         height=height,
-        is_small=found.below_bytes is not None and found.below_bytes <= small_bytes,
+        is_small=size_bin.below_bytes is not None and size_bin.below_bytes <= small_bytes,
     )

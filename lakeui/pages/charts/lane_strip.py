@@ -38,29 +38,31 @@ class Strip:
     base: int
 
 
-def draw_strip(found: Navigator, first_at: datetime | None, last_at: datetime | None) -> Strip:
+def draw_strip(navigator: Navigator, first_at: datetime | None, last_at: datetime | None) -> Strip:
     """`first_at` and `last_at` are when the first and the last version shown landed."""
-    highest = max((passage.commits for passage in found.passages), default=0) or 1
+    highest = max((passage.commits for passage in navigator.passages), default=0) or 1
     ticks = []
-    for passage in found.passages:
-        x = _x(passage.start, found)
+    for passage in navigator.passages:
+        x = _x(passage.start, navigator)
         height = max(_HEIGHT * passage.commits / highest, _LEAST) if passage.commits else 0.0
-        until = passage.start + found.width
-        span = f"{_clock(passage.start, found)} to {_clock(until, found)}"
+        until = passage.start + navigator.width
+        span = f"{_clock(passage.start, navigator)} to {_clock(until, navigator)}"
         lost = f", {passage.lost} lost" if passage.lost else ""
         title = f"{span}: {passage.commits} landed{lost}"
         cross = x + _STEP / 2 if passage.lost else None
         ticks.append(Tick(x, _BASE - height, height, passage.last, title, cross))
-    left = None if first_at is None else min(_x(first_at, found), 100 - _STEP)
-    right = 100.0 if last_at is None else _x(last_at, found)
+    left = None if first_at is None else min(_x(first_at, navigator), 100 - _STEP)
+    right = 100.0 if last_at is None else _x(last_at, navigator)
     return Strip(
         ticks=tuple(ticks),
         tick_width=_STEP * 0.78,
         step=_STEP,
         window_x=left,
         window_width=max(right - (left or 0.0), _STEP),
-        label="24 h" if found.is_day else format_duration((found.end - found.start) / _MS),
-        is_capped=found.is_capped,
+        label="24 h"
+        if navigator.is_day
+        else format_duration((navigator.end - navigator.start) / _MS),
+        is_capped=navigator.is_capped,
         base=_BASE,
     )
 
@@ -68,10 +70,12 @@ def draw_strip(found: Navigator, first_at: datetime | None, last_at: datetime | 
 _MS = timedelta(milliseconds=1)
 
 
-def _x(moment: datetime, found: Navigator) -> float:
-    return min(max(100 * ((moment - found.start) / (found.end - found.start)), 0.0), 100.0)
+def _x(moment: datetime, navigator: Navigator) -> float:
+    return min(
+        max(100 * ((moment - navigator.start) / (navigator.end - navigator.start)), 0.0), 100.0
+    )
 
 
-def _clock(moment: datetime, found: Navigator) -> str:
+def _clock(moment: datetime, navigator: Navigator) -> str:
     local = timezone.localtime(moment)
-    return f"{local:%H:%M}" if found.is_day else f"{local.day} {local:%b %H:%M}"
+    return f"{local:%H:%M}" if navigator.is_day else f"{local.day} {local:%b %H:%M}"

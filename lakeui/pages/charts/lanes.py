@@ -73,15 +73,17 @@ def draw_lanes(sums: LaneSums) -> LaneChart:
         cells += _cells(row, lane, highest, "" if lane.name == OTHERS else lane.name)
     buckets = sums.all.buckets
     step = 100 / (len(buckets) or 1)
-    marked = [(place * step, each) for place, each in enumerate(buckets) if place % _EVERY == 0]
+    marked = [(place * step, bucket) for place, bucket in enumerate(buckets) if place % _EVERY == 0]
     size = buckets[0].last - buckets[0].first + 1 if buckets else 1
     bottom = _TOP + (len(sums.lanes) + 1) * _ROW
     return LaneChart(
         names=tuple(_name(lane) for lane in (sums.all, *sums.lanes)),
         cells=tuple(cells),
-        versions=tuple(Mark(x, str(each.first)) for x, each in marked if x < _LAST_VERSION),
+        versions=tuple(Mark(x, str(bucket.first)) for x, bucket in marked if x < _LAST_VERSION),
         times=tuple(
-            Mark(x, _clock(each.began_at)) for x, each in marked if each.began_at and x < _LAST_TIME
+            Mark(x, _clock(bucket.began_at))
+            for x, bucket in marked
+            if bucket.began_at and x < _LAST_TIME
         ),
         heats=_heats(highest),
         span=next((span for span in SPANS if span >= size), SPANS[-1]),
@@ -115,8 +117,8 @@ def _cells(row: int, lane: Lane, highest: int, asks: str) -> Iterator[Cell]:
 
 def _heats(highest: int) -> tuple[tuple[int, int], ...]:
     """The inks that can occur, each with the least number of commits that it stands for."""
-    found = {min(_HEATS, 1 + (_HEATS - 1) * n // highest): n for n in range(highest, 0, -1)}
-    return tuple(sorted(found.items()))
+    heats = {min(_HEATS, 1 + (_HEATS - 1) * n // highest): n for n in range(highest, 0, -1)}
+    return tuple(sorted(heats.items()))
 
 
 def _name(lane: Lane) -> LaneName:

@@ -123,13 +123,13 @@ def draw_known_rows(file: Mapping[str, Any], row_count: int | None) -> Strip | N
 def _places(lines: Sequence[FileLine]) -> dict[str, float]:
     """Per cent of the strip: by value where every file has a number or a date, else one by one."""
     values = [_measured(line.low) for line in lines]
-    known = [value for value in values if value is not None]
-    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
-    if len(known) < len(lines) or not span:
+    present = [value for value in values if value is not None]
+    low, span = min(present, default=0.0), max(present, default=0.0) - min(present, default=0.0)
+    if len(present) < len(lines) or not span:
         return {line.path: 100 * (n + 0.5) / len(lines) for n, line in enumerate(lines)}
     return {
         line.path: _EDGE + (100 - 2 * _EDGE) * (value - low) / span
-        for line, value in zip(lines, known, strict=True)
+        for line, value in zip(lines, present, strict=True)
     }
 
 
@@ -161,13 +161,13 @@ def _lines(decision: Decision) -> list[FileLine]:
 def _line(
     path: str, ours: SideFile | None, theirs: SideFile | None, shared: SharedFile | None
 ) -> FileLine:
-    known = ours if ours is not None and ours.low is not None else theirs or ours
+    side = ours if ours is not None and ours.low is not None else theirs or ours
     return FileLine(
         path=path,
         here=ours.did if ours else "",
         there=theirs.did if theirs else "",
-        low=known.low if known else None,
-        high=known.high if known else None,
+        low=side.low if side else None,
+        high=side.high if side else None,
         rows_here=shared.current_count if shared else ours.row_count if ours else None,
         rows_there=shared.winner_count if shared else theirs.row_count if theirs else None,
         shared=shared,
@@ -186,7 +186,7 @@ def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting:
         if line.here and line.there
     ]
     labels = _file_labels(lines, place, conflicting)
-    known = [line for line in lines if line.low is not None]
+    bounded = [line for line in lines if line.low is not None]
     return Strip(
         above=tuple(_tick(place, line, line.here, line.rows_here) for line in lines if line.here),
         below=tuple(
@@ -195,8 +195,8 @@ def _file_strip(lines: Sequence[FileLine], place: dict[str, float], conflicting:
         base=(),
         joints=tuple(sorted(joints, key=lambda joint: joint.is_conflict)),
         labels=labels,
-        first=known[0].low or "" if known else "",
-        last=max((line.high or "" for line in known), default="", key=_value),
+        first=bounded[0].low or "" if bounded else "",
+        last=max((line.high or "" for line in bounded), default="", key=_value),
     )
 
 
@@ -209,7 +209,7 @@ def _file_labels(
     passed = _labelled(
         ((place[p], f"{file_head(p)}, passed") for p in both if p not in conflicting), _counted
     )
-    room = [each for each in passed if all(abs(each.x - m.x) >= _LABELS_APART for m in met)]
+    room = [tick for tick in passed if all(abs(tick.x - m.x) >= _LABELS_APART for m in met)]
     return (*met, *room)
 
 

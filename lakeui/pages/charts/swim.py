@@ -50,16 +50,18 @@ def draw_swim_lane(
     """Lay the bars out. `metadata`: the versions that changed it, drawn or not, and when."""
     axis: Axis = TimeAxis(data, now) if by_time else VersionAxis(data)
     placed = [_place(bar, axis, data) for bar in data.bars]
-    placed += [_place_running(each, axis, data) for each in data.running]
+    placed += [_place_running(running, axis, data) for running in data.running]
     name = _by_operation if by_operation else _by_writer(placed)
     lanes, tracks, hidden = _lanes(placed, name, data, by_operation=by_operation)
     at = {lane.name: lane for lane in lanes}
     drawn = [
-        _drawn(each, at[name(each.bar)], tracks[each.key]) for each in placed if each.key in tracks
+        _drawn(placed_bar, at[name(placed_bar.bar)], tracks[placed_bar.key])
+        for placed_bar in placed
+        if placed_bar.key in tracks
     ]
     is_wide = data.last - data.first > _WIDE
     drawn = _labelled(drawn, _WIDE_WIDTH if is_wide else _MIN_WIDTH)
-    ends = {each.key: each for each in drawn}
+    ends = {drawn_bar.key: drawn_bar for drawn_bar in drawn}
     bottom = lanes[-1].y + _lane_height(lanes[-1].tracks) if lanes else _TOP + _LANE
     return SwimChart(
         lanes=tuple(lanes),
@@ -104,7 +106,7 @@ def _by_operation(bar: Bar) -> str:
 
 def _by_writer(placed: Sequence[_Placed]) -> Callable[[Bar], str]:
     """The writer; beyond the busiest, writers share one lane."""
-    busy = Counter(each.bar.lane for each in placed)
+    busy = Counter(placed_bar.bar.lane for placed_bar in placed)
     named = {lane for lane, _ in busy.most_common(MAX_LANES - 1)} if len(busy) > MAX_LANES else busy
     return lambda bar: bar.lane if bar.lane in named else REST
 
@@ -113,8 +115,8 @@ def _lanes(
     placed: Sequence[_Placed], name: Callable[[Bar], str], data: SwimLane, *, by_operation: bool
 ) -> tuple[list[Lane], dict[str, int], int]:
     inside: dict[str, list[_Placed]] = defaultdict(list)
-    for each in placed:
-        inside[name(each.bar)].append(each)
+    for bar in placed:
+        inside[name(bar.bar)].append(bar)
     families = {lane: _usual_family(bars) for lane, bars in inside.items()}
     order = sorted(
         inside,
@@ -140,16 +142,16 @@ def _tracks(bars: Iterable[_Placed]) -> tuple[dict[str, int], int]:
     free: list[float] = []
     given: dict[str, int] = {}
     hidden = 0
-    for each in sorted(bars, key=lambda bar: (bar.start, bar.end)):
-        place = next((i for i, end in enumerate(free) if end <= each.start + 0.01), None)
+    for bar_ in sorted(bars, key=lambda bar: (bar.start, bar.end)):
+        place = next((i for i, end in enumerate(free) if end <= bar_.start + 0.01), None)
         if place is None and len(free) < MAX_TRACKS:
             free.append(0.0)
             place = len(free) - 1
         if place is None:
             hidden += 1
             continue
-        free[place] = each.end
-        given[each.key] = place
+        free[place] = bar_.end
+        given[bar_.key] = place
     return given, hidden
 
 
@@ -175,20 +177,20 @@ def _writers(bars: Iterable[_Placed]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} writers"
 
 
-def _drawn(each: _Placed, lane: Lane, track: int) -> DrawnBar:
-    bar, family = each.bar, family_of(each.bar.operation)
+def _drawn(placed: _Placed, lane: Lane, track: int) -> DrawnBar:
+    bar, family = placed.bar, family_of(placed.bar.operation)
     return DrawnBar(
-        key=each.key,
+        key=placed.key,
         family=family if family in FAMILIES else "other",
         shape=_shape(bar),
-        x=each.start,
-        width=max(each.end - each.start, 0.4),
+        x=placed.start,
+        width=max(placed.end - placed.start, 0.4),
         y=lane.y + _FIRST_TRACK + _TRACK * track,
-        begins_before=each.begins_before,
-        is_estimated=each.is_estimated,
+        begins_before=placed.begins_before,
+        is_estimated=placed.is_estimated,
         text=_text(bar),
         title=_title(bar),
-        end_x=each.end,
+        end_x=placed.end,
     )
 
 
@@ -221,8 +223,8 @@ def _labelled(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
     done: list[DrawnBar] = []
     for bars in tracks.values():
         bars.sort(key=lambda bar: bar.x)
-        found = labels_for([(bar.x, bar.end_x, bar.text) for bar in bars], width)
-        done += [replace(bar, label=label) for bar, label in zip(bars, found, strict=True)]
+        labels = labels_for([(bar.x, bar.end_x, bar.text) for bar in bars], width)
+        done += [replace(bar, label=label) for bar, label in zip(bars, labels, strict=True)]
     return done
 
 

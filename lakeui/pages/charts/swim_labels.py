@@ -27,14 +27,14 @@ class Label:
 
 def labels_for(bars: Sequence[tuple[float, float, str]], width: int) -> list[Label | None]:
     """For the bars of one track, (start, end, text) from left to right, on a chart so wide in px."""
-    found: list[Label | None] = []
+    labels: list[Label | None] = []
     taken = 0.0  # up to where the track's room is used
     for place, (start, end, text) in enumerate(bars):
         until = bars[place + 1][0] if place + 1 < len(bars) else 100.0
         label = _fitted(start, end, text, (taken, until), width) if text else None
-        found.append(label)
+        labels.append(label)
         taken = max(end, _end_of(label, width)) if label else end
-    return found
+    return labels
 
 
 def _fitted(

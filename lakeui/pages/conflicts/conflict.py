@@ -73,7 +73,11 @@ def _context(
     decision = sides.decision
     files = [file for file in facts.get("files") or [] if isinstance(file, dict)]
     paths = [path for path in facts.get("files") or [] if isinstance(path, str)]
-    chart = draw_overlap(decision, (str(each.get("path")) for each in files)) if decision else None
+    chart = (
+        draw_overlap(decision, (str(met_file.get("path")) for met_file in files))
+        if decision
+        else None
+    )
     may_write = conflict.table is not None and may(request.user, "write", conflict.table)
     landed = landed_later(conflict)
     return {
@@ -93,8 +97,8 @@ def _context(
         "paths": paths[:_FILES_SHOWN],
         "known": None if chart or not files else _known_rows(conflict, files),
         "acts": [
-            _act(each, conflict, landed, may_write=may_write)
-            for each in advice(conflict, sides, like)
+            _act(advice_, conflict, landed, may_write=may_write)
+            for advice_ in advice(conflict, sides, like)
         ],
         "landed": landed,
         "near": neighbours(visible, conflict),
@@ -107,30 +111,30 @@ def _context(
     }
 
 
-def _act(found: Advice, conflict: Conflict, landed: Landed | None, *, may_write: bool) -> Act:
+def _act(piece: Advice, conflict: Conflict, landed: Landed | None, *, may_write: bool) -> Act:
     table, job = conflict.table_id, conflict.job
     address, label = "", ""
-    if found.act == "job" and job is not None:
+    if piece.act == "job" and job is not None:
         address = reverse("job", args=[landed.job_id if landed else job.pk])
         label = f"Done as v{landed.version}" if landed else "Run again…"
-    elif found.act == "schedule" and job is not None and job.schedule_id:
+    elif piece.act == "schedule" and job is not None and job.schedule_id:
         where = f"?table={job.table_id}#schedule-{job.schedule_id}"
         address, label = f"{reverse('schedule-list')}{where}", "Open schedules"
     elif table is None or not may_write:
         pass
-    elif found.act == "sql" and found.sql:
-        query = urlencode({"table": table, "sql": found.sql})
+    elif piece.act == "sql" and piece.sql:
+        query = urlencode({"table": table, "sql": piece.sql})
         address, label = f"{reverse('job-new')}?{query}", "Open as a new job"
-    elif found.act == "schedules":
+    elif piece.act == "schedules":
         address, label = f"{reverse('schedule-list')}?table={table}", "Open schedules"
-    elif found.act == "eligibility":
+    elif piece.act == "eligibility":
         address, label = reverse("table-eligibility", args=[table]), "Open eligibility"
-    return Act(found, address, label)
+    return Act(piece, address, label)
 
 
 def _known_rows(conflict: Conflict, files: list[dict[str, Any]]) -> dict[str, Any]:
     """The first file with rows of both, drawn in its length where some mirrored version tells it."""
-    file = next((each for each in files if each.get("rows")), files[0])
+    file = next((file_ for file_ in files if file_.get("rows")), files[0])
     path = str(file.get("path", ""))
     mirrored = CommitFile.objects.filter(commit__table=conflict.table_id, path=path)
     count = mirrored.exclude(row_count=None).values_list("row_count", flat=True).first()

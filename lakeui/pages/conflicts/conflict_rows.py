@@ -95,14 +95,14 @@ def _rows(
     read: ConflictRows, chosen: Sequence[int], conflict: Conflict, sides: BothSides
 ) -> list[MetRow]:
     names = [str(column.get("name", "")) for column in read.columns]
-    found = []
+    rows = []
     for position, values in zip(read.positions, read.rows, strict=False):
         row = dict(zip(names, values, strict=False))
         here = _did(conflict.current_operation, _assignments(conflict), row, "")
         there = _did(conflict.winner_operation, {}, row, sides.winner.predicate)
         shown = tuple((values[n], is_number(read.columns[n])) for n in chosen)
-        found.append(MetRow(position, shown, here, there))
-    return found
+        rows.append(MetRow(position, shown, here, there))
+    return rows
 
 
 def _column(column: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -134,8 +134,8 @@ def _did(
 
 def _assignments(conflict: Conflict) -> Mapping[str, str]:
     parameters = conflict.job.parameters if conflict.job else None
-    found = parameters.get("assignments") if isinstance(parameters, dict) else None
-    return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+    assignments = parameters.get("assignments") if isinstance(parameters, dict) else None
+    return {str(k): str(v) for k, v in assignments.items()} if isinstance(assignments, dict) else {}
 
 
 def _value(expression: str) -> str:

@@ -70,18 +70,18 @@ def explain(request: HttpRequest) -> HttpResponse:
 
 
 def _found(request: HttpRequest, linked: LinkedReport) -> dict[str, Any]:
-    found, pair = linked.report.conflict, pair_history(linked)
+    reported, pair = linked.report.conflict, pair_history(linked)
     return {
         "linked": linked,
-        "found": found,
+        "found": reported,
         "verdict": verdict_of(linked),
         "facts": fact_lines(linked),
-        "missing": missing_facts(linked).items() if found else (),
+        "missing": missing_facts(linked).items() if reported else (),
         "pair": pair,
         "advice": _advice(linked, pair),
         "operations": OPERATIONS,
         "guess": _guess(linked),
-        "may_record": found is not None and may(request.user, "write", linked.table),
+        "may_record": reported is not None and may(request.user, "write", linked.table),
         "report_body": {
             "text": "…",
             "table": linked.table.name if linked.table else "",
@@ -98,12 +98,12 @@ def _guess(linked: LinkedReport) -> int | None:
 
 def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[Advice]:
     """The remedies; one that the table has already goes last."""
-    found, table = linked.report.conflict, linked.table
-    if found is None:
+    reported, table = linked.report.conflict, linked.table
+    if reported is None:
         return []
     on_already = table is not None and table.row_level_eligible
-    ranked = sorted(found.remedies, key=lambda remedy: on_already and remedy == VECTORS)
-    return [_advised(each, linked, pair) for each in ranked]
+    ranked = sorted(reported.remedies, key=lambda remedy: on_already and remedy == VECTORS)
+    return [_advised(suggestion, linked, pair) for suggestion in ranked]
 
 
 def _advised(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> Advice:
@@ -225,10 +225,10 @@ def pieces_of(text: str, marks: tuple[Mark, ...]) -> list[Piece]:
 
 def fact_lines(linked: LinkedReport) -> list[FactLine]:
     """The facts in the order of their marks."""
-    found = linked.report.conflict
-    if found is None:
+    reported = linked.report.conflict
+    if reported is None:
         return []
-    values = dict(_values(found, linked))
+    values = dict(_values(reported, linked))
     return [values[mark.fact] for mark in linked.report.marks if mark.fact in values]
 
 
@@ -241,33 +241,33 @@ def missing_facts(linked: LinkedReport) -> dict[str, str]:
     return {name: words for name, words in (("The winner", winner), ("This write", mine)) if words}
 
 
-def _values(found: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, FactLine]]:
-    for fact, value, note in (*_of_message(found, linked), *_of_winner(found, linked)):
+def _values(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, FactLine]]:
+    for fact, value, note in (*_of_message(reported, linked), *_of_winner(reported, linked)):
         moment = utc_from_ms(int(value)) if fact == "winner_at" else None
         yield fact, FactLine(fact, LABELS[fact], value, note, moment)
 
 
-def _of_message(found: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
-    yield "exception", found.code, f"SQLSTATE {found.sqlstate}"
-    yield "subclass", found.subclass, SUBCLASSES.get(found.subclass, "")
-    yield "partitions", ", ".join(found.partitions), ""
-    yield "file", found.file or "", ""
-    yield "table", found.table or "", "" if linked.table else "not registered here"
+def _of_message(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
+    yield "exception", reported.code, f"SQLSTATE {reported.sqlstate}"
+    yield "subclass", reported.subclass, SUBCLASSES.get(reported.subclass, "")
+    yield "partitions", ", ".join(reported.partitions), ""
+    yield "file", reported.file or "", ""
+    yield "table", reported.table or "", "" if linked.table else "not registered here"
     yield "winning_version", str(linked.winning_version), _how(linked)
-    yield "winner_rows", f"{found.winner_rows or 0:,}", ""
-    yield "read_version", f"v{found.read_version}", "the version it read"
-    yield "current_operation", found.current_operation or "", ""
+    yield "winner_rows", f"{reported.winner_rows or 0:,}", ""
+    yield "read_version", f"v{reported.read_version}", "the version it read"
+    yield "current_operation", reported.current_operation or "", ""
 
 
-def _of_winner(found: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
-    yield "winner_operation", found.winner_operation or "", ""
-    winner = found.winner
+def _of_winner(reported: ReportedConflict, linked: LinkedReport) -> Iterator[tuple[str, str, str]]:
+    yield "winner_operation", reported.winner_operation or "", ""
+    winner = reported.winner
     if winner is None:
         return
     if winner.timestamp_ms is not None and _is_a_moment(winner.timestamp_ms):
         yield "winner_at", str(winner.timestamp_ms), ""
     condition = log_values.predicate({"predicate": winner.predicate})
-    yield "winner_operation", found.winner_operation or "", condition and f"where {condition}"
+    yield "winner_operation", reported.winner_operation or "", condition and f"where {condition}"
     yield "winner_user", winner.user or "", ""
     yield "winner_read_version", f"v{winner.read_version}", ""
     yield "isolation_level", winner.isolation_level or "", ""

@@ -63,14 +63,14 @@ class CommandForm(forms.Form):
         Raises:
             EngineError: a text that is read as SQL is none; `field` names the parameter.
         """
-        found = {}
+        values = {}
         for part in self.parts:
             try:
-                found[part.declared.name] = part.read(self.cleaned_data, uploads or {})
+                values[part.declared.name] = part.read(self.cleaned_data, uploads or {})
             except EngineError as error:
                 error.field = part.declared.name  # type: ignore[attr-defined]
                 raise
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
     def sent_files(self) -> Iterator[tuple[str, "UploadedFile[Any]"]]:
         """The files that came with the form, by field; those of kinds not chosen are left."""
@@ -116,7 +116,7 @@ class CommandForm(forms.Form):
             )
             return replace(shown, selector=self[part.selector], options=tuple(options))
         if isinstance(part, Repeat):
-            items = ([self[each.name] for each in item] for item in part.items)
+            items = ([self[field.name] for field in item] for item in part.items)
             return replace(shown, items=tuple(items))
         return replace(shown, field=self[declared.name])
 

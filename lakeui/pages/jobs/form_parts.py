@@ -88,13 +88,13 @@ class Choice:
 
     def read(self, cleaned: Cleaned, uploads: Mapping[str, str]) -> Any:  # noqa: ANN401
         option = self.chosen(cleaned)
-        found = {part.declared.name: part.read(cleaned, uploads) for part in option.parts}
+        values = {part.declared.name: part.read(cleaned, uploads) for part in option.parts}
         if option.upload:
-            found["uri"] = uploads.get(option.upload) or found["uri"]
-            found["format"] = found["format"] or format_of(found["uri"] or "")
-        found = {name: value for name, value in found.items() if value not in (None, "")}
-        told = any(value is not True and value is not False for value in found.values())
-        return {"kind": option.value, **found} if told or self.declared.required else None
+            values["uri"] = uploads.get(option.upload) or values["uri"]
+            values["format"] = values["format"] or format_of(values["uri"] or "")
+        values = {name: value for name, value in values.items() if value not in (None, "")}
+        told = any(value is not True and value is not False for value in values.values())
+        return {"kind": option.value, **values} if told or self.declared.required else None
 
     def field_at_fault(self, path: str, cleaned: Cleaned) -> str | None:
         head, _, rest = path.partition(".")
@@ -108,8 +108,8 @@ class Choice:
         )
 
     def chosen(self, cleaned: Cleaned) -> Option:
-        wanted = cleaned.get(self.selector) or self.options[0].value
-        return next(option for option in self.options if option.value == wanted)
+        value = cleaned.get(self.selector) or self.options[0].value
+        return next(option for option in self.options if option.value == value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +128,15 @@ class Repeat:
                     yield name, _with_blank(field)
 
     def read(self, cleaned: Cleaned, uploads: Mapping[str, str]) -> Any:  # noqa: ANN401
-        found = [
+        values = [
             {part.declared.name: part.read(cleaned, uploads) for part in item}
             for item in self.items
         ]
         filled = (
-            {name: value for name, value in each.items() if value not in (None, "", False)}
-            for each in found
+            {name: value for name, value in item_values.items() if value not in (None, "", False)}
+            for item_values in values
         )
-        return [each for each in filled if each]
+        return [item_values for item_values in filled if item_values]
 
     def field_at_fault(self, path: str, cleaned: Cleaned) -> str | None:  # noqa: ARG002
         if path.partition(".")[0] != self.declared.name:

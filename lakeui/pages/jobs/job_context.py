@@ -86,7 +86,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "metrics": readable_metrics(job.metrics),
             "plan": plan_view(job.plan) if may_read else None,
             "follow_ups": sorted(
-                job.follow_ups.order_by()[:_RERUNS], key=lambda each: each.created_at
+                job.follow_ups.order_by()[:_RERUNS], key=lambda step: step.created_at
             ),
             "reruns": sorted(job.reruns.order_by()[:_RERUNS], key=lambda rerun: rerun.created_at),
             "now": timezone.now(),
@@ -97,14 +97,14 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
 
 def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt | None:
     """The attempt that the address names, else the latest."""
-    wanted = request.GET.get("attempt", "")
-    if not wanted:
+    number = request.GET.get("attempt", "")
+    if not number:
         return attempts[0] if attempts else None
-    found = [attempt for attempt in attempts if str(attempt.number) == wanted]
-    if not found:
+    numbered = [attempt for attempt in attempts if str(attempt.number) == number]
+    if not numbered:
         msg = "There is no such attempt."
         raise Http404(msg)
-    return found[0]
+    return numbered[0]
 
 
 def _rows(attempts: Sequence[JobAttempt], conflicts: Sequence[Conflict]) -> Iterator[AttemptRow]:
@@ -307,7 +307,7 @@ def _shown(name: str, text: str) -> str:
     if plain.endswith(("timems", "ms")):
         return format_duration(number)
     if (
-        any(plain.endswith(each) or plain.startswith("bytes") for each in _BYTES)
+        any(plain.endswith(unit) or plain.startswith("bytes") for unit in _BYTES)
         or "bytes" in plain
     ):
         return format_bytes(number)
@@ -315,5 +315,5 @@ def _shown(name: str, text: str) -> str:
 
 
 def _place(metric: Metric) -> tuple[int, bool, str]:
-    known = _FIRST.index(metric.name) if metric.name in _FIRST else len(_FIRST)
-    return known, metric.name.lower().endswith("ms"), metric.label
+    place = _FIRST.index(metric.name) if metric.name in _FIRST else len(_FIRST)
+    return place, metric.name.lower().endswith("ms"), metric.label

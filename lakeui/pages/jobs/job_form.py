@@ -331,4 +331,6 @@ def _columns(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _laid_out_by(table: Table) -> set[str]:
-    return {name_sql(str(each)) for each in (*table.partition_columns, *table.clustering_columns)}
+    return {
+        name_sql(str(column)) for column in (*table.partition_columns, *table.clustering_columns)
+    }

@@ -145,10 +145,10 @@ def _counts(request: HttpRequest, jobs: QuerySet[Job]) -> dict[str, int]:
 
 
 def _total(request: HttpRequest, counts: dict[str, int]) -> int:
-    wanted = {state for state in request.GET.getlist("state") if state}
-    if "active" in wanted:
-        wanted |= {*map(str, Job.ACTIVE)}
-    states = (wanted or counts.keys()) - {"active"}
+    chosen = {state for state in request.GET.getlist("state") if state}
+    if "active" in chosen:
+        chosen |= {*map(str, Job.ACTIVE)}
+    states = (chosen or counts.keys()) - {"active"}
     return sum(counts.get(state, 0) for state in states)
 
 

@@ -93,8 +93,8 @@ def _rows(text: str) -> object:
     """Lines of SQL values, with brackets around each or without; read as INSERT reads them."""
     lines = (line.strip().rstrip(",") for line in text.splitlines() if line.strip())
     values = ", ".join(line if line.startswith("(") else f"({line})" for line in lines)
-    found = parse_statement(f"INSERT INTO t VALUES {values}")  # noqa: S608 - read, never run
-    return found.parameters()["source"]["rows"]
+    command = parse_statement(f"INSERT INTO t VALUES {values}")  # noqa: S608 - read, never run
+    return command.parameters()["source"]["rows"]
 
 
 def _steps(text: str) -> object:

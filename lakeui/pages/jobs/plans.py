@@ -27,7 +27,7 @@ def plan_view(plan: object) -> PlanView | None:
     if not isinstance(plan, Mapping) or not plan:
         return None
     listed = plan.get("files")
-    files = [each for each in listed if isinstance(each, Mapping)] if _is_list(listed) else []
+    files = [file for file in listed if isinstance(file, Mapping)] if _is_list(listed) else []
     writers = plan.get("running_writers")
     return PlanView(
         str(plan.get("summary") or ""),

@@ -87,18 +87,18 @@ def task_field(done: int, running: int, total: int) -> TaskField | None:
     if total <= 0:
         return None
     done, running = min(done, total), min(running, max(total - done, 0))
-    each = -(-total // MAX_CELLS)
-    count = -(-total // each)
+    per_cell = -(-total // MAX_CELLS)
+    count = -(-total // per_cell)
     rows = 1 if count <= 24 else 2 if count <= 80 else 5
     columns = -(-count // rows)
     step = min(100 / columns, 5.0)
     cells = (
-        Cell(number // rows * step, number % rows * 12, _state(number * each, done, running))
+        Cell(number // rows * step, number % rows * 12, _state(number * per_cell, done, running))
         for number in range(count)
     )
     waiting = total - done - running
     return TaskField(
-        done, running, waiting, each, round(step * 0.8, 3), rows * 12 - 2, tuple(cells)
+        done, running, waiting, per_cell, round(step * 0.8, 3), rows * 12 - 2, tuple(cells)
     )
 
 
@@ -106,8 +106,8 @@ def field_of(job: Job, steps: Iterable[Step]) -> TaskField | None:
     """The tasks of the step that runs."""
     for step in steps:
         if step.state == "now" and step.stage is not None and step.stage.unit == "tasks":
-            found = task_field(step.stage.done, step.stage.running, step.stage.total)
-            return replace(found, stage=step.stage) if found else None
+            field = task_field(step.stage.done, step.stage.running, step.stage.total)
+            return replace(field, stage=step.stage) if field else None
     if job.is_active and job.progress_unit == "tasks":
         return task_field(job.progress_done, job.progress_running, job.progress_total)
     return None
@@ -172,7 +172,11 @@ def _words(job: Job, attempt: JobAttempt, stage: JobStage, state: str) -> str:
 def _waiting(job: Job, expected: Sequence[str], seen: set[str]) -> Iterator[Step]:
     names = [name for name in expected if name not in _HIDDEN] or [*([] if seen else [READ])]
     if not job.dry_run:
-        names = [*(each for each in names if each not in {CHECK, COMMIT}), CHECK, COMMIT]
+        names = [
+            *(step_name for step_name in names if step_name not in {CHECK, COMMIT}),
+            CHECK,
+            COMMIT,
+        ]
     for name in names:
         if name not in seen:
             yield Step(label_of(name), "waiting", words=_to_come(job, name))

@@ -87,11 +87,11 @@ def schedule_list(request: HttpRequest) -> HttpResponseBase:
         return export(rows, COLUMNS, request.GET["export"], "schedules")
     context = {
         "listing": listing,
-        "schedules": [shown_schedule(each, reader) for each in listing.page],
-        "readable": {each.pk: reader.may_read(each) for each in listing.page},
+        "schedules": [shown_schedule(schedule, reader) for schedule in listing.page],
+        "readable": {schedule.pk: reader.may_read(schedule) for schedule in listing.page},
         "runs": latest_runs(listing.page) if listing.is_valid else {},
         "meets": neighbours(listing.page) if listing.is_valid else {},
-        "mine": {each.pk: _is_theirs(request, each) for each in listing.page},
+        "mine": {schedule.pk: _is_theirs(request, schedule) for schedule in listing.page},
         "to_remove": _to_remove(request, listing),
         "may_add": may(request.user, "write"),
         "twin": listing.twin("/api/v1/schedules/"),
@@ -222,11 +222,11 @@ def _writable(request: HttpRequest) -> QuerySet[Table]:
 
 def _chosen(request: HttpRequest, tables: QuerySet[Table]) -> Table | None:
     """By number or by name."""
-    wanted = (request.POST.get("table") or request.GET.get("table", "")).strip()
-    if not wanted:
+    text = (request.POST.get("table") or request.GET.get("table", "")).strip()
+    if not text:
         return None
-    is_id = wanted.isascii() and wanted.isdigit() and len(wanted) <= MAX_ID_DIGITS
-    table = tables.filter(pk=int(wanted)).first() if is_id else tables.filter(name=wanted).first()
+    is_id = text.isascii() and text.isdigit() and len(text) <= MAX_ID_DIGITS
+    table = tables.filter(pk=int(text)).first() if is_id else tables.filter(name=text).first()
     if table is None and request.method != "POST":
         msg = "There is no such table."
         raise Http404(msg)
@@ -244,9 +244,9 @@ def _made(request: HttpRequest, table: Table, form: ScheduleForm) -> Schedule | 
 
 def _to_remove(request: HttpRequest, listing: Listing) -> Schedule | None:
     """The schedule of this page that the reader is asked about before it goes."""
-    wanted = request.GET.get("remove")
-    named = (each for each in listing.page if str(each.pk) == wanted)
-    return next((each for each in named if _is_theirs(request, each)), None)
+    pk = request.GET.get("remove")
+    named = (schedule for schedule in listing.page if str(schedule.pk) == pk)
+    return next((schedule for schedule in named if _is_theirs(request, schedule)), None)
 
 
 def _is_theirs(request: HttpRequest, schedule: Schedule) -> bool:

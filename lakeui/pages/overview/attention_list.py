@@ -31,9 +31,9 @@ _MOST = 20  # of each check
 @login_required
 def attention_list(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
-    found, context = told(request, now, day_of(request.user, now), _MOST)
+    attention_, context = told(request, now, day_of(request.user, now), _MOST)
     checks = [
-        {"each": threshold, "count": found.counts.get(threshold.check, 0)}
+        {"each": threshold, "count": attention_.counts.get(threshold.check, 0)}
         for threshold in thresholds()
     ]
     context |= {
@@ -52,11 +52,11 @@ def told(
 ) -> tuple[Attention, dict[str, Any]]:
     """What is told now and what is muted, for this page and the first one."""
     mutes = mutes_now(now)
-    found = attention(request.user, now, day, muted(mutes), most)
-    maintained = _maintained(request, found)
-    return found, {
-        "matters": in_words(found.matters, maintained),
-        "matter_count": found.count,
+    items = attention(request.user, now, day, muted(mutes), most)
+    maintained = _maintained(request, items)
+    return items, {
+        "matters": in_words(items.matters, maintained),
+        "matter_count": items.count,
         "mutes": visible_mutes(mutes, request.user),
         "check_count": len(Check),
         "maintained": maintained,
@@ -119,9 +119,9 @@ def _must_maintain(request: HttpRequest, table: Table | None) -> None:
         raise PermissionDenied(msg)
 
 
-def _maintained(request: HttpRequest, found: Attention) -> Collection[int]:
+def _maintained(request: HttpRequest, items: Attention) -> Collection[int]:
     """The tables of the matters that this person may mute."""
-    named = {matter.table.pk for matter in found.matters if matter.table}
+    named = {matter.table.pk for matter in items.matters if matter.table}
     if may(request.user, "maintain"):
         return named
     return set(

@@ -64,17 +64,17 @@ def _happened(request: HttpRequest, since: datetime, day: Day) -> dict[str, Any]
 
 
 def _listed(
-    request: HttpRequest, day: Day, now: datetime, known: Mapping[str, Any]
+    request: HttpRequest, day: Day, now: datetime, facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The tables, each with its day."""
     show = _one_of(request, "show", SHOWS, "")
     sort = _one_of(request, "sort", SORTS, "-escaped")
     tables = leading_tables(request.user, day, _ROWS, show=show, sort=sort)
-    commits, happened = lake.commits_by_hour(tables, now), known["activity"]
+    commits, happened = lake.commits_by_hour(tables, now), facts["activity"]
     return {
         "tables": tables,
         "show": show,
-        "shows": table_counts(request.user, day, known["lake"]),
+        "shows": table_counts(request.user, day, facts["lake"]),
         "sort": sort,
         "to_look_at": many_lost(day),
         "losses": with_absorbed(day, tables, now),
@@ -98,9 +98,9 @@ def _heat(request: HttpRequest, day: Day, now: datetime) -> dict[str, Any]:
     return {"heat_by": by, "heat": draw_partition_heat(costs.rows), "costs": costs}
 
 
-def _one_of(request: HttpRequest, name: str, known: Collection[str], preset: str) -> str:
+def _one_of(request: HttpRequest, name: str, names: Collection[str], preset: str) -> str:
     given = request.GET.get(name, "")
-    if given and given not in known:
+    if given and given not in names:
         msg = f"There is no such {name} of this page."
         raise Http404(msg)
     return given or preset

@@ -14,26 +14,26 @@ from lakeui.monitoring.search import Found, uuid_in
 @login_required
 def search(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").strip()[: room.MAX_TEXT]
-    found = room.search(request.user, text)
-    sure = _only_one(found, text)
+    results = room.search(request.user, text)
+    sure = _only_one(results, text)
     if sure is not None:
         return redirect(sure[0], *sure[1:])
     context = {
         "search_text": text,
-        "found": found,
+        "found": results,
         "shown": room.SHOWN,
         "twin": f"/api/v1/search/?{urlencode({'q': text})}",
     }
     return render(request, "search.html", context)
 
 
-def _only_one(found: Found, text: str) -> tuple[Any, ...] | None:
+def _only_one(results: Found, text: str) -> tuple[Any, ...] | None:
     """Where to go at once: a table, version, job or conflict that was named exactly."""
-    exact = [table for table in found.tables if table.name == text]
+    exact = [table for table in results.tables if table.name == text]
     if exact:
         return "table", exact[0].pk
-    if uuid_in(text) and found.jobs:
-        return "job", found.jobs[0].pk
-    if found.count == 1 and found.versions:
-        return "table-version", found.versions[0].table_id, found.versions[0].version
+    if uuid_in(text) and results.jobs:
+        return "job", results.jobs[0].pk
+    if results.count == 1 and results.versions:
+        return "table-version", results.versions[0].table_id, results.versions[0].version
     return None

@@ -193,8 +193,8 @@ def _landed_at(whole: SwimLane) -> tuple[datetime | None, datetime | None]:
 def _strip(
     table: Table, first_at: datetime | None, last_at: datetime | None, now: datetime
 ) -> Strip | None:
-    found = navigator(table, first_at, now)
-    return draw_strip(found, first_at, last_at) if found else None
+    strip = navigator(table, first_at, now)
+    return draw_strip(strip, first_at, last_at) if strip else None
 
 
 def _metadata(whole: SwimLane) -> dict[int, datetime | None]:

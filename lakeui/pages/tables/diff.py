@@ -36,8 +36,8 @@ def diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpResponseB
         return redirect("table-diff", pk, newer, older)
     if older == newer:
         return redirect("table-version", pk, newer)
-    found = difference(table, older, newer)
-    if found is None:
+    comparison = difference(table, older, newer)
+    if comparison is None:
         msg = f"The mirror holds no version of {table.name} from {older + 1} to {newer}."
         raise Http404(msg)
     between = versions_between(table, older, newer).order_by("-version")
@@ -47,7 +47,7 @@ def diff(request: HttpRequest, pk: int, older: int, newer: int) -> HttpResponseB
     context: dict[str, Any] = {
         "table": table,
         "head": table_head(request, table, "history", here=newer),
-        "found": found,
+        "found": comparison,
         "compared": FILES_COMPARED,
         "earlier": _beside(table, older, newer, -1),
         "later": _beside(table, older, newer, +1),

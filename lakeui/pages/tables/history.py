@@ -107,7 +107,11 @@ def _rows(
     low, high = _span(table, listing, commits)
     lost = lost_attempts(table, low, high, request.GET)
     if request.GET.get("beat"):
-        lost = [each for each in lost if each.winning_version in {c.version for c in commits}]
+        lost = [
+            conflict
+            for conflict in lost
+            if conflict.winning_version in {c.version for c in commits}
+        ]
     return history_rows(table, commits, lost)
 
 
@@ -125,14 +129,14 @@ def _span(table: Table, listing: Listing, commits: list[Commit]) -> tuple[int, i
 
 
 def _opened(request: HttpRequest, commits: list[Commit]) -> Commit | None:
-    wanted = request.GET.get("open", "")
-    return next((commit for commit in commits if str(commit.version) == wanted), None)
+    version = request.GET.get("open", "")
+    return next((commit for commit in commits if str(commit.version) == version), None)
 
 
 def _moments(commits: list[Commit]) -> tuple[Any, Any] | None:
     """When the oldest and the newest of a page landed; None where that is not recorded."""
-    known = [commit.committed_at for commit in commits if commit.committed_at is not None]
-    return (min(known), max(known)) if known else None
+    moments = [commit.committed_at for commit in commits if commit.committed_at is not None]
+    return (min(moments), max(moments)) if moments else None
 
 
 def _operations(request: HttpRequest, counted: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -109,6 +109,8 @@ def _won_by(row: HistoryRow) -> int:
 
 
 def _lost_row(conflict: Conflict) -> HistoryRow:
-    known = conflict.read_version is not None and conflict.winning_version is not None
-    behind = (conflict.winning_version or 0) - (conflict.read_version or 0) if known else None
+    are_recorded = conflict.read_version is not None and conflict.winning_version is not None
+    behind = (
+        (conflict.winning_version or 0) - (conflict.read_version or 0) if are_recorded else None
+    )
     return HistoryRow(None, conflict, behind)

@@ -103,8 +103,8 @@ def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None
     if "clustering" not in request.GET:
         return None, ""
     names = tuple(n for n in (part.strip() for part in request.GET["clustering"].split(",")) if n)
-    known = top_names(table)
-    unknown = [name for name in names if name not in known]
+    names_ = top_names(table)
+    unknown = [name for name in names if name not in names_]
     if unknown:
         return None, f"There is no column {unknown[0][:100]} at the top of the schema."
     if len(names) > MAX_CLUSTERING_COLUMNS or len(set(names)) < len(names):
@@ -154,26 +154,26 @@ _REORDERED_EXPORTED: Mapping[str, Callable[[Told], Any]] = {
 def isolation(request: HttpRequest, pk: int) -> HttpResponseBase:
     """What is asked for stands in the address; POST has it done by a job."""
     table = visible_table(request, pk)
-    wanted = wanted_settings(request, table)
+    proposed = wanted_settings(request, table)
     if request.method == "POST":
-        return _set(request, table, wanted)
+        return _set(request, table, proposed)
     overlaps = overlaps_of(table)
     if "export" in request.GET:
         return _export(request, table, overlaps)
-    return render(request, "tables/isolation.html", _context(request, table, wanted, overlaps))
+    return render(request, "tables/isolation.html", _context(request, table, proposed, overlaps))
 
 
-def _set(request: HttpRequest, table: Table, wanted: WantedSettings) -> HttpResponse:
+def _set(request: HttpRequest, table: Table, proposed: WantedSettings) -> HttpResponse:
     if not may(request.user, "maintain", table):
         msg = f"The settings of {table.name} need the role maintainer there."
         raise PermissionDenied(msg)
-    problem = wanted.problem
-    if not problem and not wanted.proposal:
+    problem = proposed.problem
+    if not problem and not proposed.proposal:
         problem = "The table has these settings already."
     elif not problem and request.POST.get("confirm", "").strip() != table.name:
         problem = f"Type {table.name} to confirm. Nothing was queued."
     if not problem:
-        kind, parameters = wanted.proposal.job
+        kind, parameters = proposed.proposal.job
         try:
             job = request_job(
                 table=table,
@@ -187,7 +187,7 @@ def _set(request: HttpRequest, table: Table, wanted: WantedSettings) -> HttpResp
         else:
             messages.success(request, "Queued.")
             return redirect("job", job.pk)
-    context = _context(request, table, wanted, overlaps_of(table)) | {
+    context = _context(request, table, proposed, overlaps_of(table)) | {
         "problem": problem,
         "reason": request.POST.get("reason", "")[:2000],
     }
@@ -206,16 +206,16 @@ def _export(request: HttpRequest, table: Table, overlaps: Overlaps) -> HttpRespo
 
 
 def _all_met(table: Table, overlaps: Overlaps, current: str, winner: str) -> Iterator[MetRow]:
-    found = overlaps.between(current, winner)
-    while some := list(islice(found, _CHUNK)):
+    matching = overlaps.between(current, winner)
+    while some := list(islice(matching, _CHUNK)):
         yield from met_rows(table, some)
 
 
 def _context(
-    request: HttpRequest, table: Table, wanted: WantedSettings, overlaps: Overlaps
+    request: HttpRequest, table: Table, proposed: WantedSettings, overlaps: Overlaps
 ) -> dict[str, Any]:
     pairs, reordered = observed_pairs(table), reordered_versions(table, overlaps)
-    cells = table_matrix(table, setting_under(table, wanted.proposal), overlaps, pairs)
+    cells = table_matrix(table, setting_under(table, proposed.proposal), overlaps, pairs)
     return {
         "table": table,
         "head": table_head(request, table, "isolation"),
@@ -226,7 +226,7 @@ def _context(
         "days": DEFAULT_DAYS,
         "max_versions": MAX_VERSIONS,
         "max_listed": MAX_LISTED,
-        "wanted": wanted,
+        "wanted": proposed,
         "promises": PROMISES,
         "columns_of_table": top_names(table)[:COLUMNS_SUGGESTED],
         "column_count": len(top_names(table)),
@@ -235,19 +235,19 @@ def _context(
         "twin": _twin(request, table),
         **_picked(request, table, cells, overlaps, pairs),
         **_reordered(request, table, reordered),
-        **_impact(request, table, wanted, overlaps, pairs, reordered),
+        **_impact(request, table, proposed, overlaps, pairs, reordered),
     }
 
 
 def _impact(
     request: HttpRequest,
     table: Table,
-    wanted: WantedSettings,
+    proposed: WantedSettings,
     overlaps: Overlaps,
     pairs: Sequence[Pair],
     reordered: ReorderedVersions,
 ) -> dict[str, Any]:
-    proposal = wanted.proposal
+    proposal = proposed.proposal
     if not proposal:
         return {}
     readers = streams_reading(table, request.user)
@@ -265,27 +265,34 @@ def _picked(
     pairs: Sequence[Pair],
 ) -> dict[str, Any]:
     current, _, winner = request.GET.get("cell", "").partition("|")
-    cell = next((each for each in cells if (each.current, each.winner) == (current, winner)), None)
+    cell = next(
+        (
+            candidate
+            for candidate in cells
+            if (candidate.current, candidate.winner) == (current, winner)
+        ),
+        None,
+    )
     if cell is None:
         return {}
-    found: dict[str, Any] = {"picked": cell, "pair": picked_pair(table, cell, overlaps, pairs)}
+    context: dict[str, Any] = {"picked": cell, "pair": picked_pair(table, cell, overlaps, pairs)}
     if request.GET.get("show") == OVERLAPS:
         page = _page(request, latest_between(overlaps, current, winner, MAX_LISTED))
-        found |= {"met": page, "met_rows": _told_met(table, page)}
-    return found
+        context |= {"met": page, "met_rows": _told_met(table, page)}
+    return context
 
 
 def _told_met(table: Table, page: Any) -> list[MetRow]:  # noqa: ANN401 - a page of overlaps
     return met_rows(table, list(page.object_list))
 
 
-def _reordered(request: HttpRequest, table: Table, found: ReorderedVersions) -> dict[str, Any]:
+def _reordered(request: HttpRequest, table: Table, reordered: ReorderedVersions) -> dict[str, Any]:
     if request.GET.get("show") != REORDERED:
-        shown = found.found[:_REORDERED_SHOWN]
-        return {"reordered": found, "reordered_rows": told(table, shown)}
-    page = _page(request, found.found)
+        shown = reordered.found[:_REORDERED_SHOWN]
+        return {"reordered": reordered, "reordered_rows": told(table, shown)}
+    page = _page(request, reordered.found)
     rows = told(table, list(page.object_list))
-    return {"reordered": found, "reordered_rows": rows, "reordered_page": page}
+    return {"reordered": reordered, "reordered_rows": rows, "reordered_page": page}
 
 
 def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - Django's page
@@ -341,15 +348,15 @@ def picked_pair(
         if statement_kind(pair.current_operation) == cell.current
         and statement_kind(pair.winner_operation) == cell.winner
     ]
-    found = table.conflicts.filter(
+    conflicts = table.conflicts.filter(
         occurred_at__gte=overlaps.since,
         current_operation__in={current for current, _ in names},
         winner_operation__in={winner for _, winner in names},
     )
     query = {"table": table.pk} | ({"pair": ",".join(names[0])} if len(names) == 1 else {})
     return PickedPair(
-        _latest(found.exclude(kind=Conflict.Kind.ABSORBED)),
-        _latest(found.filter(kind=Conflict.Kind.ABSORBED)),
+        _latest(conflicts.exclude(kind=Conflict.Kind.ABSORBED)),
+        _latest(conflicts.filter(kind=Conflict.Kind.ABSORBED)),
         f"{reverse('conflict-list')}?{urlencode(query)}",
     )
 

@@ -43,10 +43,10 @@ def landed(request: HttpRequest, pk: int) -> HttpResponse:
 def sync(request: HttpRequest, pk: int) -> HttpResponse:
     """How far the first reading of the log is; once it is over, the browser draws its page anew."""
     table = visible_table(request, pk)
-    found = sync_of(table)
-    if found is None:
+    state = sync_of(table)
+    if state is None:
         return HttpResponseClientRefresh()
-    return render(request, "tables/_sync.html", {"table": table, "sync": found})
+    return render(request, "tables/_sync.html", {"table": table, "sync": state})
 
 
 def _again(request: HttpRequest, pk: int) -> str:

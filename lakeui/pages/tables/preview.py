@@ -39,21 +39,21 @@ def preview(request: HttpRequest, pk: int) -> HttpResponseBase:
     version = _version(request, table)
     if request.method == "POST":
         return _ask(request, table, version)
-    found = None
+    stored = None
     if version is not None:
-        found = Preview.objects.filter(table=table, version=version).first()
-    if "export" in request.GET and found is not None:
+        stored = Preview.objects.filter(table=table, version=version).first()
+    if "export" in request.GET and stored is not None:
         name = f"{table.name}-v{version}-rows"
-        return export(found.rows, _columns(found), request.GET["export"], name)
-    waits = found is not None and is_waiting(found)
+        return export(stored.rows, _columns(stored), request.GET["export"], name)
+    waits = stored is not None and is_waiting(stored)
     context: dict[str, Any] = {
         "table": table,
         "version": version,
-        "preview": found,
+        "preview": stored,
         "waits": waits,
-        "is_gone": found is not None and found.error_code in VERSION_IS_GONE,
+        "is_gone": stored is not None and stored.error_code in VERSION_IS_GONE,
         "row_limit": PREVIEW_ROWS,
-    } | _sheet(found)
+    } | _sheet(stored)
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         status = 200 if waits else STOP_POLLING
         return render(request, "tables/_preview.html", context, status=status)
@@ -79,20 +79,20 @@ def _around(table: Table, version: int | None) -> dict[str, Any]:
     }
 
 
-def _sheet(found: Preview | None) -> dict[str, Any]:
+def _sheet(stored: Preview | None) -> dict[str, Any]:
     """The columns and the cells of each row, each with whether it is a number."""
-    if found is None:
+    if stored is None:
         return {}
-    numbers = [is_number(column) for column in found.columns]
+    numbers = [is_number(column) for column in stored.columns]
     return {
-        "columns": list(zip(found.columns, numbers, strict=True)),
-        "lines": [list(zip(row, numbers, strict=False)) for row in found.rows],
+        "columns": list(zip(stored.columns, numbers, strict=True)),
+        "lines": [list(zip(row, numbers, strict=False)) for row in stored.rows],
     }
 
 
-def _columns(found: Preview) -> Columns:
+def _columns(stored: Preview) -> Columns:
     """Each column's texts, by its name."""
-    names = [str(column["name"]) for column in found.columns]
+    names = [str(column["name"]) for column in stored.columns]
     return {name: itemgetter(place) for place, name in enumerate(names)}
 
 

@@ -62,9 +62,9 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
         "counts": counts,
         "sums": sums,
         "to_look_at": {
-            each.pk
-            for each in listing.page
-            if (each.lost_in_a_day or 0) >= settings.ATTENTION_ESCAPED
+            table.pk
+            for table in listing.page
+            if (table.lost_in_a_day or 0) >= settings.ATTENTION_ESCAPED
         },
         "may_register": may(request.user, "maintain"),
         "twin": listing.twin("/api/v1/tables/"),

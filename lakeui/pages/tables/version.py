@@ -127,7 +127,7 @@ def _file_sums(commit: Commit) -> dict[str, Any]:
     """Of the files that are mirrored, by what happened to them."""
     rows = commit.files.order_by().values("action")
     sums = rows.annotate(files=Count("pk"), size=Sum("size_bytes"), rows=Sum("row_count"))
-    return {each["action"]: each for each in sums}
+    return {sums_of["action"]: sums_of for sums_of in sums}
 
 
 def _raw_actions(raw: str) -> Iterator[RawAction]:

@@ -25,19 +25,19 @@ _PAGE_SIZE = 25
 _PAIRS_SHOWN = 12
 CHANGES = "changes"
 _EXPORTED: Mapping[str, Callable[[Overlap], Any]] = {
-    "version": lambda each: each.version,
-    "conflict_id": lambda each: each.conflict_id,
-    "operation": lambda each: each.operation,
-    "user": lambda each: each.user_name,
-    "at": lambda each: each.at,
-    "met": lambda each: each.met,
-    "was": lambda each: str(each.was),
-    "would_be": lambda each: str(each.verdict),
-    "why": lambda each: each.why,
-    "winning_version": lambda each: each.winning_version,
-    "winner_operation": lambda each: each.winner_operation,
-    "cost_ms": lambda each: each.cost_ms,
-    "cost_bytes": lambda each: each.cost_bytes,
+    "version": lambda overlap: overlap.version,
+    "conflict_id": lambda overlap: overlap.conflict_id,
+    "operation": lambda overlap: overlap.operation,
+    "user": lambda overlap: overlap.user_name,
+    "at": lambda overlap: overlap.at,
+    "met": lambda overlap: overlap.met,
+    "was": lambda overlap: str(overlap.was),
+    "would_be": lambda overlap: str(overlap.verdict),
+    "why": lambda overlap: overlap.why,
+    "winning_version": lambda overlap: overlap.winning_version,
+    "winner_operation": lambda overlap: overlap.winner_operation,
+    "cost_ms": lambda overlap: overlap.cost_ms,
+    "cost_bytes": lambda overlap: overlap.cost_bytes,
 }
 
 
@@ -55,27 +55,27 @@ class Bar:
 def what_if_page(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
     level, row_level = _asked(request, table)
-    found = replay(
+    replayed = replay(
         table, level, row_level=row_level, versions=latest_versions(table, _span(request))
     )
-    rows = _filtered(request, found.overlaps)
+    rows = _filtered(request, replayed.overlaps)
     if "export" in request.GET:
         return export(rows, _EXPORTED, request.GET["export"], f"{table.name}-what-if")
-    return render(request, "tables/what_if.html", _context(request, table, found, rows))
+    return render(request, "tables/what_if.html", _context(request, table, replayed, rows))
 
 
 def _context(
-    request: HttpRequest, table: Table, found: Replay, rows: Sequence[Overlap]
+    request: HttpRequest, table: Table, replayed: Replay, rows: Sequence[Overlap]
 ) -> dict[str, Any]:
-    level, row_level = found.answer.level, found.answer.row_level
-    pairs = pair_changes(found.overlaps)
+    level, row_level = replayed.answer.level, replayed.answer.row_level
+    pairs = pair_changes(replayed.overlaps)
     words = str(row_level).lower()
     return {
         "table": table,
         "head": table_head(request, table, "what-if"),
-        "found": found,
-        "answer": found.answer,
-        "asked": found.asked,
+        "found": replayed,
+        "answer": replayed.answer,
+        "asked": replayed.asked,
         "levels": PROMISES,
         "level": level,
         "row_level": row_level,
@@ -87,12 +87,12 @@ def _context(
         "pair_count": len(pairs),
         "page": _page(request, rows),
         "total": len(rows),
-        "verdicts": Counter(str(overlap.verdict) for overlap in found.overlaps),
-        "changes": sum(overlap.change != 0 for overlap in found.overlaps),
-        "endings": Counter(str(overlap.was) for overlap in found.overlaps),
+        "verdicts": Counter(str(overlap.verdict) for overlap in replayed.overlaps),
+        "changes": sum(overlap.change != 0 for overlap in replayed.overlaps),
+        "endings": Counter(str(overlap.was) for overlap in replayed.overlaps),
         "max_conflicts": MAX_CONFLICTS,
         "twin": f"/api/v1/tables/{table.pk}/what-if/?level={level}&row_level={words}"
-        f"&first={found.answer.first}&last={found.answer.last}",
+        f"&first={replayed.answer.first}&last={replayed.answer.last}",
     }
 
 
@@ -104,11 +104,11 @@ def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap
         raise Http404(msg)
     kept = [overlap for overlap in overlaps if was in ("", overlap.was)]
     if verdict == CHANGES:
-        kept = [each for each in kept if each.change]
+        kept = [overlap for overlap in kept if overlap.change]
     elif verdict:
-        kept = [each for each in kept if each.verdict == verdict]
+        kept = [overlap for overlap in kept if overlap.verdict == verdict]
     operation = request.GET.get("operation", "").upper()
-    return [each for each in kept if operation in ("", each.operation.upper())]
+    return [overlap for overlap in kept if operation in ("", overlap.operation.upper())]
 
 
 def _bars(pairs: Sequence[PairChange]) -> list[Bar]:

@@ -23,14 +23,14 @@ _PLAIN_WORDS = frozenset({"NULL", "TRUE", "FALSE", "UTC"})
 def sql(statement: str) -> SafeString:
     """A statement with its keywords and texts apart, as our own rendering spells them."""
     parts, end = [], 0
-    for found in _SQL.finditer(statement):
-        parts.append(escape(statement[end : found.start()]))
-        kind = "s" if found[1] else "k"
-        plain = found[0] in _PLAIN_WORDS
+    for match in _SQL.finditer(statement):
+        parts.append(escape(statement[end : match.start()]))
+        kind = "s" if match[1] else "k"
+        plain = match[0] in _PLAIN_WORDS
         parts.append(
-            escape(found[0]) if plain else format_html('<span class="{}">{}</span>', kind, found[0])
+            escape(match[0]) if plain else format_html('<span class="{}">{}</span>', kind, match[0])
         )
-        end = found.end()
+        end = match.end()
     parts.append(escape(statement[end:]))
     return format_html_join("", "{}", ((part,) for part in parts))
 

@@ -74,8 +74,8 @@ def _strip_tick(tick: StripTick, goto: str, widths: tuple[str, str]) -> Iterator
 def spark_shapes(spark: Sparkline) -> SafeString:
     """A bar each hour with commits, a cross each with attempts that lost."""
     sticks = (
-        f'<rect class="pulse-bar" x="{each.x}" y="{each.y}" width="3.2%" height="{each.height}"/>'
-        for each in spark.sticks
+        f'<rect class="pulse-bar" x="{stick.x}" y="{stick.y}" width="3.2%" height="{stick.height}"/>'
+        for stick in spark.sticks
     )
     crosses = (
         f'<svg x="{x}" y="3" overflow="visible"><path class="cross" stroke-width="1.6" d="{_SMALL_CROSS}"/></svg>'

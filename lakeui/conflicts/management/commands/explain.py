@@ -77,18 +77,18 @@ def _facts(linked: LinkedReport) -> dict[str, Any]:
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
-    found = facts["conflict"]
-    if found is None:
-        known = "; ".join(facts["recognised"]) or "nothing"
-        return [f"No write conflict was found in it. What was recognised: {known}."]
+    reported = facts["conflict"]
+    if reported is None:
+        recognised = "; ".join(facts["recognised"]) or "nothing"
+        return [f"No write conflict was found in it. What was recognised: {recognised}."]
     shown = {
-        "conflict": found["exception"] or found["code"],
-        "code": ".".join(part for part in (found["code"], found["subclass"]) if part),
+        "conflict": reported["exception"] or reported["code"],
+        "code": ".".join(part for part in (reported["code"], reported["subclass"]) if part),
         "written by": facts["format"],
-        "table": facts["table"] or found["table"],
-        "winner": _winner(facts, found),
-        "partitions": ", ".join(found["partitions"]),
-        "file": found["file"],
+        "table": facts["table"] or reported["table"],
+        "winner": _winner(facts, reported),
+        "partitions": ", ".join(reported["partitions"]),
+        "file": reported["file"],
     }
     lines = [f"{name:11} {value}" for name, value in shown.items() if value]
     verdict = facts["verdict"]
@@ -100,15 +100,17 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         f"{'decided by':11} {verdict['decided_by']}: {verdict['decided_why']}",
         f"{'retry':11} {verdict['retry']}",
     ]
-    remedies = [f"  {n}. {r['action']}: {r['reason']}" for n, r in enumerate(found["remedies"], 1)]
-    return [verdict["headline"], "", *lines, "", found["meaning"], "", "What helps:", *remedies]
+    remedies = [
+        f"  {n}. {r['action']}: {r['reason']}" for n, r in enumerate(reported["remedies"], 1)
+    ]
+    return [verdict["headline"], "", *lines, "", reported["meaning"], "", "What helps:", *remedies]
 
 
-def _winner(facts: dict[str, Any], found: dict[str, Any]) -> str:
+def _winner(facts: dict[str, Any], reported: dict[str, Any]) -> str:
     version = facts["winning_version"]
     parts = [
         f"version {version}" if version is not None else "",
-        found["winner_operation"] or "",
+        reported["winner_operation"] or "",
         f"(found by {facts['found_by']})" if facts["found_by"] else "",
     ]
     return " ".join(part for part in parts if part)

@@ -37,11 +37,11 @@ class Command(BaseCommand):
 
 
 def _named(text: str) -> Table:
-    found = Table.objects.filter(Q(name=text) | Q(uri=text)).first()
-    if found is None:
+    table = Table.objects.filter(Q(name=text) | Q(uri=text)).first()
+    if table is None:
         msg = f"No table is called {text}."
         raise CommandError(msg)
-    return found
+    return table
 
 
 def _counted(kept: Kept) -> str:

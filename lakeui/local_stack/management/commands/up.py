@@ -46,8 +46,8 @@ class Command(BaseCommand):
         if left := end_orphans(settings.LAKEUI_HOME):
             msg = f"A start before left processes that do not end: {left}. Look why, and end them."
             raise CommandError(msg)
-        if found := list(problems(port, spark=spark)):
-            raise CommandError("\n".join(found))
+        if faults := list(problems(port, spark=spark)):
+            raise CommandError("\n".join(faults))
         remember_roots(settings.LAKEUI_HOME, os.environ)
         remember_url(settings.LAKEUI_HOME, f"http://{HOST}:{port}")
         self._say("Starting …")
