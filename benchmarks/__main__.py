@@ -35,7 +35,9 @@ def main() -> None:
     for title, measure in _MEASUREMENTS.items():
         sys.stdout.write(f"{title} …\n")
         sys.stdout.flush()
-        parts.append("\n".join([f"## {title}\n", HEAD, *(each.row() for each in measure()), ""]))
+        parts.append(
+            "\n".join([f"## {title}\n", HEAD, *(result.row() for result in measure()), ""])
+        )
     text = "\n".join(parts) + _kept()
     _RESULTS.write_text(text, "utf-8")
     sys.stdout.write(text)

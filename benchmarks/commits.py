@@ -28,7 +28,7 @@ def measure(commits: int = COMMITS) -> list[Comparison]:
             _deltalake_commit(Path(scratch) / "deltalake"),
         )
         rates = [[_rate(commit, commits // _ROUNDS) for commit in ways] for _ in range(_ROUNDS)]
-    ours, other = (max(each) for each in zip(*rates, strict=True))
+    ours, other = (max(side) for side in zip(*rates, strict=True))
     what = "commits of one file, checkpoints every 10 for this engine"
     return [Comparison(what, ours, "deltalake (no fsync)", other, "/s", more_is_better=True)]
 

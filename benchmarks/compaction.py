@@ -18,7 +18,7 @@ def measure() -> list[Comparison]:
     spark = local_session()
     with tempfile.TemporaryDirectory() as scratch:
         pairs = [_once(spark, Path(scratch) / f"t{turn}") for turn in range(2)]
-    ours, other = (min(each) for each in zip(*pairs, strict=True))
+    ours, other = (min(pair) for pair in zip(*pairs, strict=True))
     what = f"compact {FILES} files of {ROWS:,} rows into {TARGETS}, commit included"
     return [Comparison(what, ours, "Spark read-coalesce-write, no commit", other, "s")]
 

@@ -111,7 +111,9 @@ def main() -> None:
             call_command("migrate", verbosity=0)
             lake.fill(sizes)
             _say(f"filled in {time.perf_counter() - began:.0f} s")
-        measured = [each for each in _measure(options) if options.only in each.name]
+        measured = [
+            measurement for measurement in _measure(options) if options.only in measurement.name
+        ]
     text = _section(sizes, measured, "PostgreSQL" if options.postgres else "SQLite")
     sys.stdout.write(text)
     if options.write:
@@ -169,12 +171,12 @@ def _measure(options: argparse.Namespace) -> Iterator[Measured]:
             continue
         rounds = max(options.times // len(addresses), 3)
         asked = [_address(address, options, chance) for _ in range(rounds) for address in addresses]
-        found = [_ask(client, address, options) for address in asked]
-        twins = [body for _, _, body in found if body]
+        answers = [_ask(client, address, options) for address in asked]
+        twins = [body for _, _, body in answers if body]
         twin = (
             _summary(name, [_ask(client, address, options) for address in twins]) if twins else None
         )
-        measured = _summary(name, found, twin)
+        measured = _summary(name, answers, twin)
         _say(measured.row())
         yield measured
 
@@ -223,11 +225,11 @@ def _content(client: "Client", address: str) -> str:
 
 
 def _summary(
-    name: str, found: list[tuple[float, int, str]], twin: Measured | None = None
+    name: str, answers: list[tuple[float, int, str]], twin: Measured | None = None
 ) -> Measured:
-    spent = [each[0] for each in found]
+    spent = [answer[0] for answer in answers]
     cuts = quantiles(spent, n=20, method="inclusive")
-    return Measured(name, cuts[9], cuts[18], max(each[1] for each in found), twin)
+    return Measured(name, cuts[9], cuts[18], max(answer[1] for answer in answers), twin)
 
 
 def _section(sizes: "Sizes", measured: list[Measured], database: str) -> str:
@@ -242,7 +244,7 @@ def _section(sizes: "Sizes", measured: list[Measured], database: str) -> str:
         "| page | median | 95th percentile | queries, at most | as JSON: median | 95th percentile |\n"
         "|---|---:|---:|---:|---:|---:|\n"
     )
-    return head + "\n".join(each.row() for each in measured) + "\n"
+    return head + "\n".join(measurement.row() for measurement in measured) + "\n"
 
 
 def _write(text: str) -> None:

@@ -38,7 +38,7 @@ def measure() -> list[Comparison]:
 
 
 def _size(place: Path) -> int:
-    return sum(each.stat().st_size for each in place.rglob("*") if each.is_file())
+    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
 
 
 if __name__ == "__main__":

@@ -33,7 +33,9 @@ class Comparison:
 
     def row(self) -> str:
         """A row of a Markdown table."""
-        ours, other = (f"{each:,.{_digits(each)}f} {self.unit}" for each in (self.ours, self.other))
+        ours, other = (
+            f"{value:,.{_digits(value)}f} {self.unit}" for value in (self.ours, self.other)
+        )
         return f"| {self.what} | {ours} | {self.other_name}: {other} | **{self.ratio:.2f}** |"
 
 
@@ -59,8 +61,8 @@ def in_own_process(module: str, *arguments: str) -> dict[str, float]:
     """What `report_usage` said in a fresh process of a module here: seconds and MB."""
     command = [sys.executable, "-m", module, *arguments]
     outcome = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)  # noqa: S603 - ourselves
-    found: dict[str, float] = json.loads(outcome.stdout.splitlines()[-1])
-    return found
+    measured: dict[str, float] = json.loads(outcome.stdout.splitlines()[-1])
+    return measured
 
 
 def report_usage(action: Callable[[], Any]) -> None:
@@ -83,7 +85,7 @@ def _peak_mb() -> float:
     status = Path("/proc/self/status")
     if status.is_file():
         line = next(
-            each for each in status.read_text("ascii").splitlines() if each.startswith("VmHWM")
+            text for text in status.read_text("ascii").splitlines() if text.startswith("VmHWM")
         )
         return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

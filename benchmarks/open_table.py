@@ -32,7 +32,7 @@ def measure(files: int = FILES) -> list[Comparison]:
     with tempfile.TemporaryDirectory() as scratch:
         place = table_with_checkpoint(Path(scratch) / "t", files)
         pairs = [[_usage(name, place) for name in _OPENERS] for _ in range(3)]
-        ours, other = (min(each, key=itemgetter("seconds")) for each in zip(*pairs, strict=True))
+        ours, other = (min(runs, key=itemgetter("seconds")) for runs in zip(*pairs, strict=True))
         what = f"open a table of {files:,} files"
         return [
             Comparison(f"{what}: time", ours["seconds"], "deltalake", other["seconds"], "s"),

@@ -64,7 +64,7 @@ def write_commit(place: Path, version: int, actions: list[dict[str, Any]]) -> No
         "isBlindAppend": True,
         "operationMetrics": {"numFiles": "1"},
     }
-    lines = [json.dumps(each) for each in [{"commitInfo": info}, *actions]]
+    lines = [json.dumps(action) for action in [{"commitInfo": info}, *actions]]
     (place / "_delta_log" / f"{version:020}.json").write_text("\n".join(lines) + "\n", "utf-8")
 
 

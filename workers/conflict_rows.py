@@ -26,30 +26,38 @@ logger = logging.getLogger(__name__)
 def read_conflict_rows(rows_id: int) -> None:
     """Read the rows that a conflict's page asks for, or write down why they cannot be read."""
     forget_old_rows()
-    found = ConflictRows.objects.select_related("conflict__table").filter(pk=rows_id).first()
-    if found is None or found.conflict.table is None or found.version is None:
+    conflict_rows = (
+        ConflictRows.objects.select_related("conflict__table").filter(pk=rows_id).first()
+    )
+    if (
+        conflict_rows is None
+        or conflict_rows.conflict.table is None
+        or conflict_rows.version is None
+    ):
         return
     try:
-        _read(found, found.conflict.table.uri, found.version)
+        _read(conflict_rows, conflict_rows.conflict.table.uri, conflict_rows.version)
     except EngineError as error:
-        found.error_code, found.error_message = error.code, log_values.text(error)
+        conflict_rows.error_code, conflict_rows.error_message = error.code, log_values.text(error)
     except Exception as error:  # whatever a file holds, the page is told
-        logger.exception("The rows of conflict %s could not be read", found.conflict_id)
-        found.error_code = "LAKE_INTERNAL"
-        found.error_message = f"{type(error).__name__} while reading the rows."
-    found.read_at = timezone.now()
-    found.save()
+        logger.exception("The rows of conflict %s could not be read", conflict_rows.conflict_id)
+        conflict_rows.error_code = "LAKE_INTERNAL"
+        conflict_rows.error_message = f"{type(error).__name__} while reading the rows."
+    conflict_rows.read_at = timezone.now()
+    conflict_rows.save()
 
 
-def _read(found: ConflictRows, uri: str, version: int) -> None:
+def _read(conflict_rows: ConflictRows, uri: str, version: int) -> None:
     place = allowed_table_uri(uri)
     options = storage_options(place)
     store = open_store(place, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=settings.TABLE_ROOTS)
     snapshot = table.snapshot(version=version)
     fields = snapshot.schema.fields[:PREVIEW_COLUMNS]
-    rows = read_rows_at(snapshot, found.path, found.positions, [field.name for field in fields])
-    found.positions = rows.column(ROW_INDEX).to_pylist()
-    found.columns = column_texts(fields)
-    found.rows = row_texts(rows.drop_columns([ROW_INDEX]))
-    found.omitted_columns = len(snapshot.schema.names) - len(fields)
+    rows = read_rows_at(
+        snapshot, conflict_rows.path, conflict_rows.positions, [field.name for field in fields]
+    )
+    conflict_rows.positions = rows.column(ROW_INDEX).to_pylist()
+    conflict_rows.columns = column_texts(fields)
+    conflict_rows.rows = row_texts(rows.drop_columns([ROW_INDEX]))
+    conflict_rows.omitted_columns = len(snapshot.schema.names) - len(fields)

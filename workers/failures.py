@@ -29,7 +29,7 @@ def told_of(error: EngineError) -> dict[str, Any]:
 def told_of_fault(error: Exception) -> dict[str, Any]:
     """The fields of a job that a fault of this software ended, its chain of causes in the facts."""
     lines = "".join(traceback.format_exception_only(error)).strip()
-    causes = [_words(each, _MAX_FACT) for each in _chain(error)]
+    causes = [_words(cause, _MAX_FACT) for cause in _chain(error)]
     return {
         "error_code": INTERNAL,
         "error_message": _words(f"An internal error ended the job: {lines}", _MAX_MESSAGE),

@@ -78,9 +78,9 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
 
     def _perform(index: int, command: Command) -> OperationResult:
         number, table = index + 1, tables[index]
-        known = _ended(job, number)
-        if known is not None and not job.dry_run:
-            return known
+        earlier = _ended(job, number)
+        if earlier is not None and not job.dry_run:
+            return earlier
         _check(command, table, person)
         step = _as_job(job, command, number, table)
         handle = open_table(table.uri)
@@ -91,16 +91,16 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
             options = options_of(step, job, observer, work.heartbeat.progress)
             result = run(command, handle, work.spark, options)
             note_unasked(job, result)
-        except OwnCommitFoundError as found:
-            version = found.commit.version
+        except OwnCommitFoundError as error:
+            version = error.commit.version
             result = OperationResult(version, recognised=True, versions=(version,))
         if not job.dry_run:
             _note_end(job, number, table.name, result)
             refresh_table(table)
         return result
 
-    found = run_steps(script, perform, [each.name for each in tables])
-    return replace(found, version=own[-1] if own else None)  # what the job's own table has of it
+    end = run_steps(script, perform, [involved.name for involved in tables])
+    return replace(end, version=own[-1] if own else None)  # what the job's own table has of it
 
 
 def _tables(script: Script, job: Job) -> list[Table]:

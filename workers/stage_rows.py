@@ -50,7 +50,7 @@ class StageRows:
             tasks = (
                 f"{counts.done:,} {'task' if counts.done == 1 else 'tasks'}" if counts.total else ""
             )
-            said = ", ".join(each for each in (stage.found, tasks, took) if each)
+            said = ", ".join(part for part in (stage.found, tasks, took) if part)
             log_event(self._job_id, f"{stage.name.capitalize()}: {said}")
         if times and times.slowest_ms >= max(_SLOW_MS, _SLOW_TIMES * times.median_ms):
             log_event(
@@ -72,8 +72,8 @@ class StageRows:
 
     def _attempt(self, number: int) -> int | None:
         if number not in self._attempts:
-            found = JobAttempt.objects.filter(job_id=self._job_id, number=number)
-            key = found.values_list("pk", flat=True).first()
+            attempts = JobAttempt.objects.filter(job_id=self._job_id, number=number)
+            key = attempts.values_list("pk", flat=True).first()
             if key is None:
                 return None
             self._attempts[number] = key

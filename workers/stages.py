@@ -91,9 +91,9 @@ class Stages:
     def note(self, progress: Progress) -> None:
         """A step goes on or begins; words about one that is known begin nothing."""
         with self._lock:
-            known = self._known(progress.stage)
-            if progress.detail and known is not None:
-                known.found, known.changed = progress.detail, True
+            stage = self._known(progress.stage)
+            if progress.detail and stage is not None:
+                stage.found, stage.changed = progress.detail, True
                 return
             self._enter(progress.stage)
             if self._open is not None and (progress.total or progress.counts):
@@ -119,14 +119,14 @@ class Stages:
         """Steps with something new since they were last taken."""
         with self._lock:
             changed = [stage for stage in self._stages if stage.changed]
-            for each in changed:
-                each.changed = False
+            for stage in changed:
+                stage.changed = False
             return changed
 
     def cost_of(self, attempt: int) -> TaskCounts:
         """What Spark counted in an attempt."""
         with self._lock:
-            return sum((each.counts for each in self._of(attempt)), TaskCounts())
+            return sum((stage.counts for stage in self._of(attempt)), TaskCounts())
 
     def _enter(self, name: str) -> None:
         if self._open is not None and self._open.name == name:
@@ -147,7 +147,7 @@ class Stages:
             self._open = None
 
     def _known(self, name: str) -> Stage | None:
-        return next((each for each in self._of(self._attempt) if each.name == name), None)
+        return next((stage for stage in self._of(self._attempt) if stage.name == name), None)
 
     def _of(self, attempt: int) -> Iterator[Stage]:
         return (stage for stage in self._stages if stage.attempt == attempt)

@@ -34,8 +34,11 @@ def added_candidates(
     if current.level is IsolationLevel.SNAPSHOT or current.reads_nothing:
         return ()
     if not _may_be_ordered_later(current, winner):
-        again = (each for each in exempted if ends_exemption(winner, each))
-        return (*(file for each in again for file in _added_by(each)), *_new_to(current, winner))
+        again = (commit for commit in exempted if ends_exemption(winner, commit))
+        return (
+            *(file for commit in again for file in _added_by(commit)),
+            *_new_to(current, winner),
+        )
     return ()
 
 
@@ -64,7 +67,7 @@ def exempt_after(
         return (*exempted, winner)
     if winner.is_blind_append or not winner.changes_data:
         return tuple(exempted)
-    return tuple(each for each in exempted if not ends_exemption(winner, each))
+    return tuple(commit for commit in exempted if not ends_exemption(winner, commit))
 
 
 def ends_exemption(winner: WinningCommit, append: WinningCommit) -> bool:
@@ -113,13 +116,13 @@ def _new_to(current: CurrentTransaction, winner: WinningCommit) -> Iterator[Cand
         return
     removed = winner.removed_paths
     ours = {remove.path: remove.key for remove in current.removes}
-    for found in _added_by(winner):
-        add = found.add
+    for candidate in _added_by(winner):
+        add = candidate.add
         same = ours.get(add.path, add.key) == add.key
         stated = same and not add.data_change and add.path not in removed
-        known = add.path in current.read_files or add.path in ours
-        if not (stated and known):
-            yield found
+        concerns = add.path in current.read_files or add.path in ours
+        if not (stated and concerns):
+            yield candidate
 
 
 def _added_by(winner: WinningCommit) -> Iterator[Candidate]:

@@ -32,9 +32,9 @@ def decision_of(
     `vectors` are the deletion vectors that current is still to write.
     """
     current, winner = overlap.current, overlap.winner
-    found = {file.path for file in facts.files}
+    paths = {file.path for file in facts.files}
     theirs: list[AddFile | RemoveFile] = [*winner.removes, *winner.adds]
-    shared = tuple({each.path: each for each in theirs if each.path in found}.values())
+    shared = tuple({action.path: action for action in theirs if action.path in paths}.values())
     layout = current.layout
     before = winner.version - current.read_version - len(trail)
     return Decision(

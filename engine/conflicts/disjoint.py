@@ -24,31 +24,31 @@ def disjoint(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
 
 def _bounds(parts: Iterable[Expression]) -> Callable[[Column], Range]:
     """What a column can be in rows that a condition selects."""
-    known: dict[tuple[str, ...], Range] = {}
+    ranges: dict[tuple[str, ...], Range] = {}
     for part in parts:
         match part:
             case Call(function, (Column() as column, *options)):
-                found = _range(function, column, options)
-                known[column.path] = _narrowed(known.get(column.path, UNKNOWN), found)
+                narrower = _range(function, column, options)
+                ranges[column.path] = _narrowed(ranges.get(column.path, UNKNOWN), narrower)
             case _:
                 continue
-    return lambda column: known.get(column.path, UNKNOWN)
+    return lambda column: ranges.get(column.path, UNKNOWN)
 
 
 def _range(function: str, column: Column, options: Sequence[Expression]) -> Range:
     """The values of a column for which a comparison with literals can be true."""
     values = [_in_type_of(column, option) for option in options]
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
+    bounds = [value for value in values if value is not None]
+    if not bounds or len(bounds) < len(values):
         return UNKNOWN
     match function:
         case "=" | "in":
-            low, high = min(each.low for each in known), max(each.high for each in known)
+            low, high = min(bound.low for bound in bounds), max(bound.high for bound in bounds)
             return Range(low, high, null=False, nan=False)
         case "<" | "<=":
-            return Range(None, known[0].high, null=False)
+            return Range(None, bounds[0].high, null=False)
         case ">" | ">=":
-            return Range(known[0].low, None, null=False)
+            return Range(bounds[0].low, None, null=False)
         case _:
             return UNKNOWN
 
@@ -67,8 +67,8 @@ def _in_type_of(column: Column, option: Expression) -> Range | None:
 
 
 def _narrowed(one: Range, other: Range) -> Range:
-    lows = [each.low for each in (one, other) if each.low is not None]
-    highs = [each.high for each in (one, other) if each.high is not None]
+    lows = [side.low for side in (one, other) if side.low is not None]
+    highs = [side.high for side in (one, other) if side.high is not None]
     return Range(
         max(lows, default=None),
         min(highs, default=None),

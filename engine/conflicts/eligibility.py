@@ -116,7 +116,7 @@ def _no_identity(schema_string: str) -> Condition:
     columns = []
     if IDENTITY_KEY in schema_string or "\\u" in schema_string:  # else it need not be parsed
         schema = parse_schema(schema_string)
-        columns = [each.name for each in schema if IDENTITY_KEY in each.metadata]
+        columns = [column.name for column in schema if IDENTITY_KEY in column.metadata]
     if not columns:
         return Condition(name, True, "no column is an identity column")
     evidence = f"{', '.join(columns)} is an identity column: inserts change the metadata"

@@ -65,13 +65,13 @@ def can_retry(overlap: Overlap, rule: Rule) -> bool:
 def _files(overlap: Overlap, finding: Finding) -> Iterable[ConflictFile]:
     rows = overlap.evidence.matched_rows
     again = {add.path for add in overlap.winner.adds}
-    for each in finding.added:
+    for candidate in finding.added:
         role = (
             "added"
-            if each.version == overlap.winner.version
-            else f"added by version {each.version}"
+            if candidate.version == overlap.winner.version
+            else f"added by version {candidate.version}"
         )
-        yield _file(each.add, role, rows.get(each.add.path, ()))
+        yield _file(candidate.add, role, rows.get(candidate.add.path, ()))
     for removed in finding.removed:
         role = "rewritten" if removed.path in again else "removed"
         yield _file(removed, role, rows.get(removed.path, ()))
@@ -111,10 +111,10 @@ def _subclass(overlap: Overlap, finding: Finding) -> Subclass:
     if finding.added and any(read.condition is None for read in overlap.current.reads):
         return Subclass.EMPTY_READ_PREDICATES
     partitioned = bool(overlap.current.partition_columns)
-    known = any(each.add.partition_values for each in finding.added) or any(
-        each.partition_values for each in finding.removed
+    has_values = any(candidate.add.partition_values for candidate in finding.added) or any(
+        file.partition_values for file in finding.removed
     )
-    return Subclass.WITH_PARTITION_HINT if partitioned and known else Subclass.WITHOUT_HINT
+    return Subclass.WITH_PARTITION_HINT if partitioned and has_values else Subclass.WITHOUT_HINT
 
 
 def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: str) -> str:
@@ -136,16 +136,16 @@ def _sentence(overlap: Overlap, facts: ConflictFacts, finding: Finding, deed: st
 
 def _added_words(overlap: Overlap, finding: Finding) -> str:
     count = _counted(len(finding.added), "file")
-    earlier = {each.version for each in finding.added} - {overlap.winner.version}
+    earlier = {candidate.version for candidate in finding.added} - {overlap.winner.version}
     if earlier:
-        versions = _listed(tuple(f"version {each}" for each in sorted(earlier)))
+        versions = _listed(tuple(f"version {number}" for number in sorted(earlier)))
         return f"may have read what {versions} appended, so the order is settled: there are {count}"
     return f"added {count}"
 
 
 def _removed_words(overlap: Overlap, finding: Finding) -> str:
     again = {add.path for add in overlap.winner.adds}
-    verb = "rewrote" if any(each.path in again for each in finding.removed) else "removed"
+    verb = "rewrote" if any(file.path in again for file in finding.removed) else "removed"
     return f"{verb} {_counted(len(finding.removed), 'file')}"
 
 

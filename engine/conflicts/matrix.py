@@ -43,13 +43,13 @@ def conflict_matrix(setting: Setting) -> Iterator[Cell]:
 
 def _cell(current: str, winner: str, setting: Setting) -> Cell:
     """The worst verdict of its pairs. That an append is exempt is one way never to conflict."""
-    found = [
+    forecasts = [
         forecast(setting, Operation(kind=mine), Operation(kind=theirs))
         for mine in GROUPS[current]
         for theirs in GROUPS[winner]
     ]
-    verdicts = {each.verdict for each in found}
-    names = (name for each in found for name in each.exceptions)
+    verdicts = {pair.verdict for pair in forecasts}
+    names = (name for pair in forecasts for name in pair.exceptions)
     return Cell(
         current,
         winner,

@@ -38,9 +38,11 @@ def restage(
         for action in current.actions
         if not (isinstance(action, AddFile | RemoveFile) and action.path in anew)
     )
-    fresh = (file for each in anew.values() for file in (each.remove, each.add) if file)
+    fresh = (file for restaged in anew.values() for file in (restaged.remove, restaged.add) if file)
     vectors = {path: rows for path, rows in pending.vectors.items() if path not in anew}
-    vectors |= {path: each.vector for path, each in anew.items() if each.vector is not None}
+    vectors |= {
+        path: restaged.vector for path, restaged in anew.items() if restaged.vector is not None
+    }
     carried = replace(
         current,
         actions=(*kept, *fresh),
@@ -112,8 +114,8 @@ def _refreshed(action: Action, latest: Mapping[str, AddFile]) -> Action:
     if isinstance(action, AddFile) and action.path in latest:
         return with_identity_of(action, latest[action.path])
     if isinstance(action, RemoveFile) and action.path in latest:
-        known = latest[action.path]
-        return naming(action, known) if known.key == action.key else action
+        newest = latest[action.path]
+        return naming(action, newest) if newest.key == action.key else action
     return action
 
 
@@ -122,8 +124,8 @@ def with_identity_of(add: AddFile, latest: AddFile) -> AddFile:
 
     What bounds the rows tightly there no longer does where more of them are deleted here.
     """
-    known = [each for each in (latest, add) if physical_rows(each) is not None]
-    stats = known[0].stats if known else latest.stats or add.stats
+    with_counts = [file for file in (latest, add) if physical_rows(file) is not None]
+    stats = with_counts[0].stats if with_counts else latest.stats or add.stats
     return msgspec.structs.replace(
         add,
         base_row_id=add.base_row_id if latest.base_row_id is None else latest.base_row_id,
@@ -140,9 +142,9 @@ def loosened(stats: str | None) -> str | None:
     Every other part keeps its text: numbers of 38 digits are bounds too.
     """
     try:
-        known = _STATS.decode(stats) if stats else None
+        decoded = _STATS.decode(stats) if stats else None
     except msgspec.MsgspecError:
         return stats
-    if known is None:
+    if decoded is None:
         return stats
-    return msgspec.json.encode({**known, "tightBounds": msgspec.Raw(b"false")}).decode()
+    return msgspec.json.encode({**decoded, "tightBounds": msgspec.Raw(b"false")}).decode()

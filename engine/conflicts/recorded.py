@@ -127,8 +127,10 @@ def judge_commit(
         return Judgement(Verdict.CONFLICT, _BY_FILES, min(resolved), rule)
     if conflict is None:
         return _not_stopped(unseen=unseen)
-    found = judge_replay(conflict.rule, conflict.what, replayed.certain, row_level=asked.row_level)
-    return Judgement(found.verdict, found.why, conflict.winner.version, conflict.rule)
+    judgement = judge_replay(
+        conflict.rule, conflict.what, replayed.certain, row_level=asked.row_level
+    )
+    return Judgement(judgement.verdict, judgement.why, conflict.winner.version, conflict.rule)
 
 
 def judge_replay(rule: Rule, what: str, certain: bool, *, row_level: bool) -> Judgement:

@@ -32,20 +32,20 @@ def _of_files(facts: ConflictFacts, current: CurrentTransaction) -> list[Remedy]
     if current.replaces_state:
         return [_ALONE]
     compacts = bool(_REARRANGING & {facts.current.operation, facts.winner.operation})
-    found = [_ROW_TRACKING] if compacts and _lacks_row_ids(current) else []
+    remedies = [_ROW_TRACKING] if compacts and _lacks_row_ids(current) else []
     if {facts.current.operation, facts.winner.operation} <= _REARRANGING:
-        return [*found, _ONE_SCHEDULE]
+        return [*remedies, _ONE_SCHEDULE]
     if facts.subclass is Subclass.ALLOTTED_TIME_EXCEEDED:
-        found.append(_MORE_TIME)
+        remedies.append(_MORE_TIME)
     if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
-        found.append(_DIFFERENT_ROWS)
+        remedies.append(_DIFFERENT_ROWS)
     else:
-        found.extend(_of_layout(facts, current))
+        remedies.extend(_of_layout(facts, current))
     if facts.rule is Rule.DATA_ADDED and _may_have_read_an_append(facts):
-        found.append(_OFF_FRESH_DATA)
+        remedies.append(_OFF_FRESH_DATA)
     if compacts:
-        found.append(_COMPACT_IN_QUIET if current.rows.traces_moves else _COMPACT_OR_VECTORS)
-    return found or [_APART_IN_TIME]
+        remedies.append(_COMPACT_IN_QUIET if current.rows.traces_moves else _COMPACT_OR_VECTORS)
+    return remedies or [_APART_IN_TIME]
 
 
 def _lacks_row_ids(current: CurrentTransaction) -> bool:

@@ -70,12 +70,12 @@ def replay_history(
     commits: Sequence[WinningCommit], table: RecordedTable, level: IsolationLevel
 ) -> Iterator[WhatIf]:
     """What would have become of each commit at a level, oldest first; those that met nobody too."""
-    ordered = sorted(commits, key=lambda each: each.version)
+    ordered = sorted(commits, key=lambda winner: winner.version)
     for commit in ordered:
         current, certain = as_current(commit, table, level)
-        met = [each for each in ordered if current.read_version < each.version < commit.version]
+        met = [other for other in ordered if current.read_version < other.version < commit.version]
         conflict = _first_conflict(current, met, commit.version)
-        versions = tuple(each.version for each in met)
+        versions = tuple(other.version for other in met)
         yield WhatIf(commit.version, commit.operation, versions, conflict, certain)
 
 
@@ -169,11 +169,13 @@ def _predicates(commit: WinningCommit) -> list[str] | None:
     if not isinstance(recorded, str):
         return None
     try:
-        found = json.loads(recorded)
+        predicates = json.loads(recorded)
     except ValueError:
-        found = recorded
-    if isinstance(found, str):
-        found = [found] if found else []
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        predicates = recorded
+    if isinstance(predicates, str):
+        predicates = [predicates] if predicates else []
+    if not isinstance(predicates, list) or not all(
+        isinstance(predicate, str) for predicate in predicates
+    ):
         return None
-    return [" AND ".join(f"({each})" for each in found) or "TRUE"]
+    return [" AND ".join(f"({predicate})" for predicate in predicates) or "TRUE"]

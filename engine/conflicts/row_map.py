@@ -38,17 +38,17 @@ class RowMap:
 
     def carry(self, source: str, rows: BitMap64) -> dict[str, BitMap64] | None:
         """The rows' new places by target; None unless every one of them has one."""
-        wanted = positions(rows)
+        asked = positions(rows)
         carried: dict[str, BitMap64] = {}
-        found = 0
+        hits = 0
         for segment in self.segments.get(source, ()):
-            places = np.searchsorted(segment.source_rows, wanted)
+            places = np.searchsorted(segment.source_rows, asked)
             inside = places < len(segment.source_rows)
             hit = inside.copy()
-            hit[inside] = segment.source_rows[places[inside]] == wanted[inside]
-            found += int(hit.sum())
+            hit[inside] = segment.source_rows[places[inside]] == asked[inside]
+            hits += int(hit.sum())
             carried[segment.target] = BitMap64(segment.target_rows[places[hit]].tolist())
-        return carried if found == len(wanted) and source in self.segments else None
+        return carried if hits == len(asked) and source in self.segments else None
 
 
 def trace(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAccess) -> RowMap:
@@ -70,11 +70,11 @@ def _by_tags(removes: Sequence[RemoveFile], adds: Sequence[AddFile], rows: RowAc
         if info is not None:
             by_target.setdefault(info.target, []).append((info, remove))
     segments: dict[str, tuple[Segment, ...]] = {
-        each.path: () for each in removes if live_rows(each) == 0
+        removed.path: () for removed in removes if live_rows(removed) == 0
     }
     targets: dict[str, AddFile] = {}
     for add in adds:
-        sources = sorted(by_target.get(add.path, ()), key=lambda each: each[0].offset)
+        sources = sorted(by_target.get(add.path, ()), key=lambda piece: piece[0].offset)
         if _tiles(sources, add, rows):
             targets[add.path] = add
             for info, remove in sources:
@@ -106,10 +106,10 @@ def _tiles(
 
 
 def _rows_between(first: int, end: int) -> BitMap64:
-    found = BitMap64()
+    rows = BitMap64()
     if first < end:
-        found.add_range(first, end)
-    return found
+        rows.add_range(first, end)
+    return rows
 
 
 def _segment(info: CompactionInfo, rows: RowAccess) -> Segment:
@@ -158,5 +158,5 @@ def _numbered(
         parts.append((np.full(len(live), number), live, ids[live]))
     if not parts:
         return None
-    path_of, row_of, row_ids = (np.concatenate(each) for each in zip(*parts, strict=True))
+    path_of, row_of, row_ids = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return paths, path_of, row_of, row_ids

@@ -87,8 +87,8 @@ def _still_removed(ours: Change, latest: AddFile | None) -> RemoveFile | None:
 
 
 def _gather(into: dict[str, BitMap64], parts: Mapping[str, BitMap64]) -> None:
-    for path, found in parts.items():
-        into[path] = into.get(path, NO_ROWS) | found
+    for path, moved in parts.items():
+        into[path] = into.get(path, NO_ROWS) | moved
 
 
 def _carried(
@@ -101,7 +101,7 @@ def _carried(
         return None
     gone, brought_back = removed_rows(theirs, rows)
     carried = None if brought_back else own_map.carry(theirs.path, gone)
-    return None if carried is None else {path: each for path, each in carried.items() if each}
+    return None if carried is None else {path: bits for path, bits in carried.items() if bits}
 
 
 def _deleting(target: AddFile, deleted: BitMap64, rows: RowAccess) -> Restaged:
@@ -119,8 +119,8 @@ def _masking(output: AddFile | None, gone: BitMap64, pending: Pending, rows: Row
     """A file that current stages with rows that are gone masked; no file where none is left."""
     if output is None:
         return Restaged()
-    known = pending.vectors.get(output.path)
-    vector = (rows.vector(output.deletion_vector) if known is None else known) | gone
+    updated = pending.vectors.get(output.path)
+    vector = (rows.vector(output.deletion_vector) if updated is None else updated) | gone
     return (
         Restaged(add=output, vector=vector) if len(vector) < rows.row_count(output) else Restaged()
     )

@@ -142,7 +142,7 @@ def _read_among(current: CurrentTransaction, taken: Taken, rows: RowAccess) -> B
     if not gone or current.read_whole_table or path in current.read_entirely:
         return gone
     file = taken.latest or file_of(taken.remove)
-    reads = [each for each in current.reads if not each.every_match_changes]
+    reads = [predicate for predicate in current.reads if not predicate.every_match_changes]
     return union(rows.selected(read, file, gone) for read in reads)
 
 

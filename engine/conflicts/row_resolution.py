@@ -76,16 +76,16 @@ class Settlement:
         if not (is_whole_file and self.may_hold_copies):
             self.matched_rows[path] = tuple(rows[:ROWS_SHOWN])
 
-    def compare(self, found: Compared) -> None:
+    def compare(self, compared: Compared) -> None:
         """Keep in numbers what was compared, and the positions of the first file that has rows of both.
 
         As long as none has, those of the first file at all.
         """
-        if len(self.compared) >= FILES_SHOWN and (self._drawn or not found.common):
+        if len(self.compared) >= FILES_SHOWN and (self._drawn or not compared.common):
             return
-        with_rows = not self.compared or (bool(found.common) and not self._drawn)
-        self._drawn = self._drawn or bool(found.common)
-        self.compared.append(_in_numbers(found, with_rows=with_rows))
+        with_rows = not self.compared or (bool(compared.common) and not self._drawn)
+        self._drawn = self._drawn or bool(compared.common)
+        self.compared.append(_in_numbers(compared, with_rows=with_rows))
 
     def _note(self, path: str, rows: BitMap64, means: str) -> None:
         self.row_count += len(rows)
@@ -105,24 +105,24 @@ class Settlement:
         )
 
 
-def _in_numbers(found: Compared, *, with_rows: bool) -> SharedFile:
+def _in_numbers(compared: Compared, *, with_rows: bool) -> SharedFile:
     numbers = SharedFile(
-        path=found.file.path,
-        did="read" if found.read else "changed",
-        current_count=len(found.current),
-        winner_count=len(found.winner),
-        gone_before_count=len(found.gone_before),
-        common_count=len(found.common),
-        file_row_count=physical_rows(found.file),
+        path=compared.file.path,
+        did="read" if compared.read else "changed",
+        current_count=len(compared.current),
+        winner_count=len(compared.winner),
+        gone_before_count=len(compared.gone_before),
+        common_count=len(compared.common),
+        file_row_count=physical_rows(compared.file),
     )
     if not with_rows:
         return numbers
     return replace(
         numbers,
-        current_rows=_spread(found.current),
-        winner_rows=_spread(found.winner),
-        gone_before_rows=_spread(found.gone_before),
-        common_rows=_spread(found.common),
+        current_rows=_spread(compared.current),
+        winner_rows=_spread(compared.winner),
+        gone_before_rows=_spread(compared.gone_before),
+        common_rows=_spread(compared.common),
     )
 
 

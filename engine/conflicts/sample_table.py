@@ -70,8 +70,8 @@ class Setting:
                 ROW_TRACKING_PROPERTY: str(self.row_tracking).lower(),
             },
         )
-        found = table_eligibility(metadata, protocol, ("id",) if self.clustered else ())
-        return RowScope(found.obstacle, found.traces_moves, found.traces_order)
+        eligibility = table_eligibility(metadata, protocol, ("id",) if self.clustered else ())
+        return RowScope(eligibility.obstacle, eligibility.traces_moves, eligibility.traces_order)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:

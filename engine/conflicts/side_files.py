@@ -25,10 +25,10 @@ def changes_made(
     added = [change.add for change in changes if change.remove is None and change.add is not None]
     return SideChanges(
         files_changed=len(there),
-        files_masked=sum(each.add is not None for each in there),
+        files_masked=sum(side.add is not None for side in there),
         files_added=len(added),
-        rows_changed=_total(rows_changed(each, vectors) for each in there),
-        rows_added=_total(live_rows(each) for each in added),
+        rows_changed=_total(rows_changed(side, vectors) for side in there),
+        rows_added=_total(live_rows(add) for add in added),
     )
 
 
@@ -63,15 +63,17 @@ def files_touched(
     change them as read, or as matched by a condition that never saw them.
     """
     changes = changes_of(actions)
-    wanted = {each.path for each in shared}
+    paths = {action.path for action in shared}
     touched = [_side_file(change, layout, vectors) for change in changes.values()]
-    met = [each for each in touched if each.path in wanted]
+    met = [side_file for side_file in touched if side_file.path in paths]
     met += [
         SideFile(file.path, _seen(file.path in read_files), *layout.bounds(file))
         for file in shared
         if file.path not in changes
     ]
-    others = sorted((each for each in touched if each.path not in wanted), key=_in_order)
+    others = sorted(
+        (side_file for side_file in touched if side_file.path not in paths), key=_in_order
+    )
     left = max(0, FILES_DRAWN - len(met))
     return tuple(sorted([*met[:FILES_DRAWN], *spread(others, left)], key=_in_order))
 
@@ -94,10 +96,10 @@ def spread(values: Sequence[SideFile], count: int) -> Sequence[SideFile]:
 
 
 def _side_file(change: Change, layout: Layout, vectors: Mapping[str, BitMap64]) -> SideFile:
-    known = [each for each in (change.add, change.remove) if each is not None]
-    bounds = next((b for b in map(layout.bounds, known) if b[0] is not None), (None, None))
+    actions = [action for action in (change.add, change.remove) if action is not None]
+    bounds = next((b for b in map(layout.bounds, actions) if b[0] is not None), (None, None))
     if change.remove is None:
-        rows = physical_rows(known[0]) if known else None
+        rows = physical_rows(actions[0]) if actions else None
         return SideFile(change.path, "added", *bounds, rows)
     return SideFile(change.path, "changed", *bounds, rows_changed(change, vectors))
 

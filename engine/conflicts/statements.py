@@ -215,7 +215,7 @@ def _truncate(_statement: Statement, sample_table: SampleTable, _name: str) -> E
 def _restore(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
     """A file is let go; unless it is new since then, another with the same rows comes back."""
     path = _path_of(statement, sample_table)
-    file = next(each for each in sample_table.files if each.path == path)
+    file = next(add for add in sample_table.files if add.path == path)
     back = sample_table.file(f"{name}-before-{path}", sample_table.rows[path])
     actions = (taking(file),) if statement.whole_file else (taking(file), back)
     return Effect("RESTORE", actions, reads_whole_table=True)

@@ -98,12 +98,12 @@ class CurrentTransaction:
     def app_ids(self) -> frozenset[str]:
         """The application ids it read or writes."""
         written = _of_kind(SetTransaction, self.actions)
-        return self.read_app_ids | {each.app_id for each in written}
+        return self.read_app_ids | {transaction.app_id for transaction in written}
 
     @cached_property
     def domains(self) -> frozenset[str]:
         """The metadata domains it writes."""
-        return frozenset(each.domain for each in _of_kind(DomainMetadata, self.actions))
+        return frozenset(domain.domain for domain in _of_kind(DomainMetadata, self.actions))
 
     @cached_property
     def changes_terms(self) -> bool:
@@ -205,7 +205,9 @@ class WinningCommit:
     @cached_property
     def app_ids(self) -> frozenset[str]:
         """The application ids it wrote."""
-        return frozenset(each.app_id for each in _of_kind(SetTransaction, self.actions))
+        return frozenset(
+            transaction.app_id for transaction in _of_kind(SetTransaction, self.actions)
+        )
 
     @cached_property
     def domains(self) -> tuple[DomainMetadata, ...]:

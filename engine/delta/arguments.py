@@ -53,8 +53,8 @@ def _key(key: object, name: str) -> str:
 def _value(value: object, frames: CallerFrames, name: str) -> GivenColumn:
     if not isinstance(value, str | Column):
         what = f"Values of dict in {name} must contain only Spark SQL Columns or strings"
-        found = f"found '{value}' of type '{type(value)}'"
-        msg = f"{what} (expressions in SQL syntax) as values, {found}"
+        shown = f"found '{value}' of type '{type(value)}'"
+        msg = f"{what} (expressions in SQL syntax) as values, {shown}"
         raise TypeError(msg)
     return GivenColumn(value, frames)
 
@@ -67,9 +67,9 @@ def names(given: Sequence[Any], what: str) -> tuple[str, ...]:
     """
     if len(given) == 1 and isinstance(given[0], list | tuple):
         given = given[0]
-    for each in given:
-        if type(each) is not str:
-            refuse(what, [each])
+    for item in given:
+        if type(item) is not str:
+            refuse(what, [item])
     return tuple(given)
 
 

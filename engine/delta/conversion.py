@@ -48,5 +48,5 @@ def _schema(given: str | T.StructType | None) -> StructType:
     if given is None:
         return StructType()
     kind = T._parse_datatype_string(given) if isinstance(given, str) else given
-    found = type_from_json(json.loads(kind.json()))
-    return found if isinstance(found, StructType) else StructType()
+    parsed = type_from_json(json.loads(kind.json()))
+    return parsed if isinstance(parsed, StructType) else StructType()

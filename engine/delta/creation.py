@@ -58,41 +58,41 @@ class Wanted:
     must_exist: bool = False
 
 
-def create_table(spark: SparkSession, wanted: Wanted) -> Handle:
+def create_table(spark: SparkSession, definition: Wanted) -> Handle:
     """The table that was asked for, made, replaced, or as it is already.
 
     Raises:
         NothingNamedError: it has neither name nor place.
         NameTakenError, NameUnknownError: there is one, or there is none to replace.
     """
-    path = path_in(wanted.name) or ("" if wanted.name else wanted.location)
+    path = path_in(definition.name) or ("" if definition.name else definition.location)
     if path:
-        return _at(spark, wanted, path)
-    if not wanted.name:
+        return _at(spark, definition, path)
+    if not definition.name:
         what = "Table name or location has to be specified."
         raise NothingNamedError(what, "Give one of them.", field="location")
-    known = find_table(spark, wanted.name)
-    if known is None:
-        return _named(spark, wanted)
-    if known.is_view or not (wanted.if_not_exists or wanted.replace):
-        raise NameTakenError(wanted.name)
-    return _at(spark, wanted, known.location, known)
+    existing = find_table(spark, definition.name)
+    if existing is None:
+        return _named(spark, definition)
+    if existing.is_view or not (definition.if_not_exists or definition.replace):
+        raise NameTakenError(definition.name)
+    return _at(spark, definition, existing.location, existing)
 
 
-def _named(spark: SparkSession, wanted: Wanted) -> Handle:
-    if wanted.must_exist:
-        raise NameUnknownError(wanted.name)
-    if uses_delta_spark(spark) and not wanted.location:
-        spark.sql(_command(spark, wanted).statement())
-        found = find_table(spark, wanted.name)
-        place = found.location if found else default_location(spark, wanted.name)
-        return _at(spark, wanted, place, found, exists=True)
-    register_name(spark, wanted.name, wanted.location, StructType(wanted.columns))
-    place = wanted.location or default_location(spark, wanted.name)
+def _named(spark: SparkSession, definition: Wanted) -> Handle:
+    if definition.must_exist:
+        raise NameUnknownError(definition.name)
+    if uses_delta_spark(spark) and not definition.location:
+        spark.sql(_command(spark, definition).statement())
+        existing = find_table(spark, definition.name)
+        place = existing.location if existing else default_location(spark, definition.name)
+        return _at(spark, definition, place, existing, exists=True)
+    register_name(spark, definition.name, definition.location, StructType(definition.columns))
+    place = definition.location or default_location(spark, definition.name)
     try:
-        handle = _at(spark, wanted, place, find_table(spark, wanted.name))
+        handle = _at(spark, definition, place, find_table(spark, definition.name))
     except Exception:
-        spark.sql(f"DROP TABLE IF EXISTS {wanted.name}")
+        spark.sql(f"DROP TABLE IF EXISTS {definition.name}")
         raise
     return handle
 
@@ -115,49 +115,49 @@ def register_name(
 
 def _at(
     spark: SparkSession,
-    wanted: Wanted,
+    definition: Wanted,
     place: str,
-    known: CataloguedTable | None = None,
+    existing: CataloguedTable | None = None,
     *,
     exists: bool = False,
 ) -> Handle:
     store = open_store(place)
-    table, shown = DeltaTable(store), wanted.name or f"`delta`.`{place}`"
-    handle = Handle(spark, table, name=known.name if known else "")
+    table, shown = DeltaTable(store), definition.name or f"`delta`.`{place}`"
+    handle = Handle(spark, table, name=existing.name if existing else "")
     if exists:
         return handle
-    if wanted.must_exist and not list_log_files(store):
+    if definition.must_exist and not list_log_files(store):
         raise NameUnknownError(shown)
     try:
-        handle.run(_command(spark, wanted))
+        handle.run(_command(spark, definition))
     except TableExistsError as error:
         raise NameTakenError(shown) from error
     return handle
 
 
-def _command(spark: SparkSession, wanted: Wanted) -> Create:
+def _command(spark: SparkSession, definition: Wanted) -> Create:
     return Create(
-        table=wanted.name if not path_in(wanted.name) else "",
-        schema=StructType(wanted.columns),
-        partition_columns=wanted.partition_columns,
-        clustering_columns=wanted.clustering_columns,
-        properties={**session_defaults(spark), **wanted.properties},
-        if_not_exists=wanted.if_not_exists,
-        replace=wanted.replace,
-        description=wanted.description,
+        table=definition.name if not path_in(definition.name) else "",
+        schema=StructType(definition.columns),
+        partition_columns=definition.partition_columns,
+        clustering_columns=definition.clustering_columns,
+        properties={**session_defaults(spark), **definition.properties},
+        if_not_exists=definition.if_not_exists,
+        replace=definition.replace,
+        description=definition.description,
     )
 
 
 def session_defaults(spark: SparkSession) -> dict[str, str]:
     """The properties that a session's settings give every new table."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for key, property_key in _PROTOCOL.items():
         if value := spark.conf.get(key, None):
-            found[property_key] = value
-    if found:
-        found["delta.enableDeletionVectors"] = "false"  # an old protocol has none
+            properties[property_key] = value
+    if properties:
+        properties["delta.enableDeletionVectors"] = "false"  # an old protocol has none
     settings = spark.conf.getAll
     for key, value in settings.items():
         if key.startswith(_DEFAULTS):
-            found[f"delta.{key.removeprefix(_DEFAULTS)}"] = value
-    return found
+            properties[f"delta.{key.removeprefix(_DEFAULTS)}"] = value
+    return properties

@@ -107,18 +107,20 @@ def delta_errors() -> Iterator[None]:
 def as_spark_error(error: errors.EngineError) -> errors.EngineError:
     """The error as one of PySpark's too, with all that it knows; its text begins with its code."""
     kind = _class_of(type(error))
-    found: Any = kind.__new__(kind, str(error))
-    found.__dict__.update(error.__dict__)
-    PySparkException.__init__(found, message=str(error))
-    found._errorClass = error.code
-    return found  # type: ignore[no-any-return] # both classes' __init__ were run by hand
+    raised: Any = kind.__new__(kind, str(error))
+    raised.__dict__.update(error.__dict__)
+    PySparkException.__init__(raised, message=str(error))
+    raised._errorClass = error.code
+    return raised  # type: ignore[no-any-return] # both classes' __init__ were run by hand
 
 
 def _class_of(kind: type[errors.EngineError]) -> type[errors.EngineError]:
     if kind in _CONFLICTS:
         return _CONFLICTS[kind]
     if kind not in _made:
-        base = next((of for known, of in _KINDS if issubclass(kind, known)), PySparkException)
+        base = next(
+            (of for engine_kind, of in _KINDS if issubclass(kind, engine_kind)), PySparkException
+        )
         body = {"__doc__": kind.__doc__, "getSqlState": lambda self: self.sqlstate}
         _made[kind] = type(kind.__name__, (kind, _WithDefaults, base), body)
     return _made[kind]

@@ -25,6 +25,6 @@ def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None =
     rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks))
     partitions = set(files.partition_columns)
     columns = [
-        declared_column(each, session, certain=each.name in partitions) for each in seen.schema
+        declared_column(field, session, certain=field.name in partitions) for field in seen.schema
     ]
     return in_session(rows.select(*columns), spark)

@@ -54,8 +54,8 @@ class Handle:
         name = _OPTIONS.get(str(key).lower())
         if name is None:
             what = f"Writes of this API have no option {key}."
-            known = ", ".join(sorted(_OPTIONS.values()))
-            raise RequestError(what, f"The options are {known}.", field="option")
+            options = ", ".join(sorted(_OPTIONS.values()))
+            raise RequestError(what, f"The options are {options}.", field="option")
         return replace(self, options={**self.options, name: str(value)})
 
     def caller(self, source: DataFrame | None = None) -> CallerFrames:

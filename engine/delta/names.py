@@ -49,11 +49,11 @@ class NameUnknownError(TableNotFoundError):
 
 def path_in(name: str, provider: str = "") -> str | None:
     """The path of delta.`/path` (or of another provider); None where the name is a plain one."""
-    found = _PATH.match(name)
-    if found is None:
+    match = _PATH.match(name)
+    if match is None:
         return None
-    wanted = {provider} if provider else PROVIDERS
-    return found[2].replace("``", "`") if found[1].lower() in wanted else None
+    providers = {provider} if provider else PROVIDERS
+    return match[2].replace("``", "`") if match[1].lower() in providers else None
 
 
 def locate(spark: SparkSession, name: str) -> CataloguedTable:
@@ -65,10 +65,10 @@ def locate(spark: SparkSession, name: str) -> CataloguedTable:
     path = path_in(name)
     if path is not None:
         return CataloguedTable("", "PATH", path, "delta")
-    found = find_table(spark, name)
-    if found is None or found.is_view or found.provider.lower() not in PROVIDERS:
+    table = find_table(spark, name)
+    if table is None or table.is_view or table.provider.lower() not in PROVIDERS:
         raise NotADeltaTableError(name)
-    return found
+    return table
 
 
 def default_location(spark: SparkSession, name: str) -> str:

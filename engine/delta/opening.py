@@ -70,12 +70,12 @@ def storage_options(spark: SparkSession, uri: str, options: Mapping[str, str]) -
         raise HadoopOptionError(what, "Leave it out.", field="hadoopConf")
     if not uri.startswith("s3://"):
         return {}
-    found = {}
+    own_options = {}
     for hadoop, own in _S3.items():
         value = options.get(hadoop) or spark.conf.get(f"spark.hadoop.{hadoop}", None)
         if value:
-            found[own] = value
-    return found
+            own_options[own] = value
+    return own_options
 
 
 def timestamp_text(spark: SparkSession, text: str) -> str:

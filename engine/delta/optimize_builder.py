@@ -105,10 +105,10 @@ def _metrics(
     added = [action for action in actions if isinstance(action, AddFile)]
     removed = [action for action in actions if isinstance(action, RemoveFile)]
     sizes = {add.path: add for add in considered}
-    gone = [sizes[each.path] for each in removed if each.path in sizes]
-    partitions = {tuple(sorted((each.partition_values or {}).items())) for each in added}
+    gone = [sizes[remove.path] for remove in removed if remove.path in sizes]
+    partitions = {tuple(sorted((file.partition_values or {}).items())) for file in added}
     vectors = [add.deletion_vector for add in gone if add.deletion_vector is not None]
-    found: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "numFilesAdded": len(added),
         "numFilesRemoved": len(removed),
         "filesAdded": _sizes(add.size for add in added),
@@ -129,8 +129,8 @@ def _metrics(
         },
     }
     if ordered and added:
-        found["zOrderStats"] = _order(gone, len(partitions))
-    return found
+        metrics["zOrderStats"] = _order(gone, len(partitions))
+    return metrics
 
 
 def _order(files: Sequence[AddFile], partitions: int) -> dict[str, Any]:

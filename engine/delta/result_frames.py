@@ -156,10 +156,10 @@ def _struct(kind: T.DataType, values: Mapping[str, Any] | None) -> tuple[Any, ..
     if values is None or not isinstance(kind, T.StructType):
         return None
     return tuple(
-        _struct(each.dataType, values.get(each.name))
-        if isinstance(each.dataType, T.StructType)
-        else values.get(each.name)
-        for each in kind
+        _struct(field.dataType, values.get(field.name))
+        if isinstance(field.dataType, T.StructType)
+        else values.get(field.name)
+        for field in kind
     )
 
 

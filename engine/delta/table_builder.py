@@ -101,8 +101,8 @@ class DeltaTableBuilder(Generic[_Table]):
         if type(cols) is not T.StructType:
             refuse("Schema must be StructType or a list of StructField.", [cols])
         with delta_errors():
-            found = type_from_json(json.loads(cols.json()))
-        fields = found.fields if isinstance(found, StructType) else ()
+            parsed = type_from_json(json.loads(cols.json()))
+        fields = parsed.fields if isinstance(parsed, StructType) else ()
         return self._set(columns=(*self._wanted.columns, *fields))
 
     def partitionedBy(  # noqa: N802

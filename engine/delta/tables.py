@@ -82,9 +82,9 @@ class DeltaTable:
             AnalysisException: there is no Delta table, or it is a view.
         """
         with delta_errors():
-            found = locate(sparkSession, tableOrViewName)
-            table = open_table(sparkSession, found.location, name=tableOrViewName)
-            return cls(Handle(sparkSession, table, name=found.name))
+            located = locate(sparkSession, tableOrViewName)
+            table = open_table(sparkSession, located.location, name=tableOrViewName)
+            return cls(Handle(sparkSession, table, name=located.name))
 
     @classmethod
     def isDeltaTable(cls, sparkSession: SparkSession, identifier: str) -> bool:  # noqa: N802, N803
@@ -253,7 +253,11 @@ class DeltaTable:
             "delta.minReaderVersion": (readerVersion, protocol.min_reader_version),
             "delta.minWriterVersion": (writerVersion, protocol.min_writer_version),
         }
-        higher = {key: str(wanted) for key, (wanted, known) in asked.items() if wanted > known}
+        higher = {
+            key: str(requested)
+            for key, (requested, current) in asked.items()
+            if requested > current
+        }
         if higher:
             self._handle.run(SetProperties(properties=higher))
 
@@ -342,8 +346,8 @@ class DeltaTable:
 
 
 def _session(given: SparkSession | None) -> SparkSession:
-    found = given if given is not None else SparkSession.getActiveSession()
-    if found is None:
+    session = given if given is not None else SparkSession.getActiveSession()
+    if session is None:
         msg = "There is no active SparkSession: give one."
         raise ValueError(msg)
-    return found
+    return session

@@ -29,7 +29,7 @@ CONFLICT_RULES = (
     Mutation(
         "removed rows that were only read do not count",
         PAIRS,
-        "reads = [each for each in current.reads if not each.every_match_changes]",
+        "reads = [predicate for predicate in current.reads if not predicate.every_match_changes]",
         "reads = []",
     ),
     Mutation(
@@ -192,7 +192,7 @@ CONFLICT_RULES = (
     Mutation(
         "tables with identity columns take part",
         "conflicts/eligibility.py",
-        "columns = [each.name for each in schema if IDENTITY_KEY in each.metadata]",
+        "columns = [column.name for column in schema if IDENTITY_KEY in column.metadata]",
         "columns: list[str] = []",
     ),
     Mutation(
