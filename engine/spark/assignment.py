@@ -54,13 +54,13 @@ def assigned_columns(
     schema: StructType, assignments: Assignments, relation: str = ""
 ) -> dict[str, Column]:
     """The new values of top-level columns, over the row as it was, in a frame of that alias."""
-    found: dict[str, Column] = {}
+    new_values: dict[str, Column] = {}
     for path, value in assignments.items():
         new = reshaped(to_column(value), value.type, target_type(schema, path))
         old = F.col(f"{relation}.{quoted(path[0])}") if relation else column(path[0])
-        top = found.get(path[0], old)
-        found[path[0]] = new if len(path) == 1 else top.withField(_dotted(path[1:]), new)
-    return found
+        top = new_values.get(path[0], old)
+        new_values[path[0]] = new if len(path) == 1 else top.withField(_dotted(path[1:]), new)
+    return new_values
 
 
 def asked_once(
@@ -86,10 +86,10 @@ def regenerated(
 ) -> DataFrame:
     """The rows with generated columns that were not set themselves computed from the others."""
     set_columns = {path[0] for path in assigned}
-    for each in schema:
-        if GENERATED in each.metadata and each.name not in set_columns:
-            value = generated_value(table, schema, each).cast(to_spark_type(each.type))
-            frame = frame.withColumn(each.name, value)
+    for field in schema:
+        if GENERATED in field.metadata and field.name not in set_columns:
+            value = generated_value(table, schema, field).cast(to_spark_type(field.type))
+            frame = frame.withColumn(field.name, value)
     return frame
 
 
@@ -97,8 +97,8 @@ def target_type(schema: StructType, path: tuple[str, ...]) -> DataType:
     """The type of the column at a path."""
     inside: DataType = schema
     for name in path:
-        each = inside.get(name) if isinstance(inside, StructType) else None
-        inside = each.type if each is not None else PrimitiveType("void")
+        field = inside.get(name) if isinstance(inside, StructType) else None
+        inside = field.type if field is not None else PrimitiveType("void")
     return inside
 
 

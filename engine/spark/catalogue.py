@@ -92,7 +92,7 @@ def places_in(session: SparkSession, text: str) -> list[str] | None:
         tree = sqlglot.parse_one(_query(text), dialect="spark")
     except SqlglotError:
         return None
-    own = {each.alias_or_name for each in tree.find_all(sql.CTE)}
+    own = {cte.alias_or_name for cte in tree.find_all(sql.CTE)}
     places = []
     for table in tree.find_all(sql.Table):
         if not table.db and table.name in own:
@@ -101,12 +101,12 @@ def places_in(session: SparkSession, text: str) -> list[str] | None:
             places.append(table.name)
             continue
         try:
-            found = find_table(session, table.sql(dialect="spark"))
+            table_ = find_table(session, table.sql(dialect="spark"))
         except PySparkException:
             return None
-        if found is None or found.is_view:
+        if table_ is None or table_.is_view:
             return None
-        places.append(found.location)
+        places.append(table_.location)
     return places
 
 

@@ -102,34 +102,34 @@ class _Expression:
     def root(self) -> Node:
         """The whole, built from its last node backwards: chains of OR are longer than stacks."""
         built: list[Node] = []
-        for found, path in zip(reversed(self._nodes), reversed(self._paths()), strict=True):
-            children = tuple(built.pop() for _ in range(int(found["num-children"])))
-            built.append(self._node(found, children, path))
+        for node, path in zip(reversed(self._nodes), reversed(self._paths()), strict=True):
+            children = tuple(built.pop() for _ in range(int(node["num-children"])))
+            built.append(self._node(node, children, path))
         return built[0]
 
     def _paths(self) -> list[tuple[int, ...]]:
         """Where each node is: the numbers of the children that lead to it."""
         pending: list[tuple[int, ...]] = [()]
         paths = []
-        for found in self._nodes:
+        for node in self._nodes:
             path = pending.pop()
             paths.append(path)
-            pending.extend((*path, i) for i in reversed(range(int(found["num-children"]))))
+            pending.extend((*path, i) for i in reversed(range(int(node["num-children"]))))
         return paths
 
     def _node(
-        self, found: dict[str, Any], children: tuple[Node, ...], path: tuple[int, ...]
+        self, node: dict[str, Any], children: tuple[Node, ...], path: tuple[int, ...]
     ) -> Node:
         def column() -> Column:
             return column_of(self._at(path), self._session)
 
-        kind = str(found["class"]).rpartition(".")[2]
+        kind = str(node["class"]).rpartition(".")[2]
         if kind == "Cast":
             lenient = str(self._at(path).evalMode().toString()).upper() == "TRY"
-            target = _type(found["dataType"])
+            target = _type(node["dataType"])
             return Casted(column, children[0], target, lenient) if target else Unknown(column)
         read = _NODES.get(kind)
-        return read(column, found, children) if read else _operator(column, kind, found, children)
+        return read(column, node, children) if read else _operator(column, kind, node, children)
 
     def _at(self, path: Sequence[int]) -> Any:  # noqa: ANN401 - the JVM's
         node = self._root
@@ -138,22 +138,22 @@ class _Expression:
         return node
 
 
-def _name(column: ToColumn, found: dict[str, Any], _children: tuple[Node, ...]) -> Node:
-    return Name(column, tuple(_listed(found["nameParts"])))
+def _name(column: ToColumn, node: dict[str, Any], _children: tuple[Node, ...]) -> Node:
+    return Name(column, tuple(_listed(node["nameParts"])))
 
 
-def _attribute(column: ToColumn, found: dict[str, Any], _children: tuple[Node, ...]) -> Node:
-    return Attribute(column, str(found["name"]), int(found["exprId"]["id"]))
+def _attribute(column: ToColumn, node: dict[str, Any], _children: tuple[Node, ...]) -> Node:
+    return Attribute(column, str(node["name"]), int(node["exprId"]["id"]))
 
 
-def _constant(column: ToColumn, found: dict[str, Any], _children: tuple[Node, ...]) -> Node:
-    literal = _literal(found["value"], _type(found["dataType"]))
+def _constant(column: ToColumn, node: dict[str, Any], _children: tuple[Node, ...]) -> Node:
+    literal = _literal(node["value"], _type(node["dataType"]))
     return Constant(column, literal) if literal else Unknown(column)
 
 
-def _function(column: ToColumn, found: dict[str, Any], arguments: tuple[Node, ...]) -> Node:
-    names = _listed(found["nameParts"])
-    if len(names) != 1 or found.get("isDistinct"):
+def _function(column: ToColumn, node: dict[str, Any], arguments: tuple[Node, ...]) -> Node:
+    names = _listed(node["nameParts"])
+    if len(names) != 1 or node.get("isDistinct"):
         return Unknown(column, any(map(is_random, arguments)))
     return function_call(column, names[0], arguments)
 
@@ -173,12 +173,12 @@ _NODES: dict[str, Callable[[ToColumn, dict[str, Any], tuple[Node, ...]], Node]] 
 
 
 def _operator(
-    column: ToColumn, kind: str, found: dict[str, Any], children: tuple[Node, ...]
+    column: ToColumn, kind: str, node: dict[str, Any], children: tuple[Node, ...]
 ) -> Node:
     function = _OPERATORS.get(kind)
-    if kind in {"Like", "ILike"} and found.get("escapeChar") not in {None, "\\"}:
+    if kind in {"Like", "ILike"} and node.get("escapeChar") not in {None, "\\"}:
         function = None
-    random = found.get("udfDeterministic") is False or any(map(is_random, children))
+    random = node.get("udfDeterministic") is False or any(map(is_random, children))
     if function is None or random:
         return Unknown(column, random)
     return operator_call(column, function, children)
@@ -186,8 +186,8 @@ def _operator(
 
 def _listed(text: object) -> list[str]:
     """Names as Scala shows a list of them; one that holds a comma looks like two."""
-    found = _LIST.match(str(text))
-    return found[1].split(", ") if found else [str(text)]
+    match = _LIST.match(str(text))
+    return match[1].split(", ") if match else [str(text)]
 
 
 def _literal(value: object, data_type: DataType | None) -> Literal | None:
@@ -205,10 +205,10 @@ def _literal(value: object, data_type: DataType | None) -> Literal | None:
         return None
 
 
-def _type(found: object) -> DataType | None:
-    if found == "void":
+def _type(type_json: object) -> DataType | None:
+    if type_json == "void":
         return VOID
     try:
-        return type_from_json(found)
+        return type_from_json(type_json)
     except (InvalidSchemaError, TypeError, ValueError, KeyError):
         return None

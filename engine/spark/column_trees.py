@@ -146,7 +146,7 @@ class _Trees:
 
     def _with_read_texts(self, node: Applied, parts: list[Expression]) -> list[Expression]:
         """Texts beside dates and timestamps as what the session takes them for."""
-        kinds = {each.type for each in parts} & set(TIMES)
+        kinds = {operand.type for operand in parts} & set(TIMES)
         if self._frames.has_engine_terms or node.function not in COMPARISONS or len(kinds) != 1:
             return parts
         kind = to_spark_type(kinds.pop())
@@ -189,13 +189,13 @@ class _Trees:
         return self._checked(build.call(node.function, arguments))
 
     def _parsed(self, text: str) -> Expression:
-        found = parse_expression(text, self._scope, now_ms=self._now_ms)
+        tree = parse_expression(text, self._scope, now_ms=self._now_ms)
         if not self._frames.has_engine_terms:
-            for each in walk(found):
-                self._checked(each)
-                if isinstance(each, Literal) and each.type == TIMESTAMP:
+            for node in walk(tree):
+                self._checked(node)
+                if isinstance(node, Literal) and node.type == TIMESTAMP:
                     raise _SparkAloneError
-        return found
+        return tree
 
     def _moment(self, function: str) -> Expression:
         if not self._frames.has_engine_terms:
@@ -267,7 +267,7 @@ class _Trees:
             return frozenset({"source"}), frame
         for some in ((), *((relation,) for relation in relations if len(relations) > 1)):
             try:
-                return frozenset(each.side for each in some), self._over(column, some)
+                return frozenset(source.side for source in some), self._over(column, some)
             except AnalysisException:
                 continue
         return frozenset(relation.side for relation in relations), whole
@@ -288,9 +288,9 @@ class _Trees:
 
 def _resolved(frame: DataFrame, column: Column) -> DataFrame:
     """Connect resolves a frame when its schema is asked for."""
-    found = frame.select(column.alias("value"))
-    _ = found.schema
-    return found
+    selected = frame.select(column.alias("value"))
+    _ = selected.schema
+    return selected
 
 
 def _type_of(frame: DataFrame, text: str) -> DataType:
@@ -320,8 +320,8 @@ def _evaluated(session: SparkSession, column: Column) -> Literal | None:
 
 def _compare_alike(types: Sequence[DataType]) -> bool:
     """Whether values of these types are compared without a cast that settings decide about."""
-    known = {type_ for type_ in types if type_ != VOID}
-    return all(map(is_numeric, known)) or len(known) <= 1
+    typed = {type_ for type_ in types if type_ != VOID}
+    return all(map(is_numeric, typed)) or len(typed) <= 1
 
 
 def _has(frame: DataFrame, node: Attribute) -> bool:
@@ -330,15 +330,15 @@ def _has(frame: DataFrame, node: Attribute) -> bool:
         inside: Any = frame
         return node.key in _plan_ids(inside._plan)
     output = analysed_plan(frame).output()
-    return any(each.exprId().id() == node.key for each in iter_seq(output))
+    return any(attribute.exprId().id() == node.key for attribute in iter_seq(output))
 
 
 def _plan_ids(plan: Any) -> set[object]:  # noqa: ANN401 - Connect's plans
-    found: set[object] = set()
+    plan_ids: set[object] = set()
     pending = [plan]
     while pending:
         here = pending.pop()
         if here is not None:
-            found.add(here._plan_id)
+            plan_ids.add(here._plan_id)
             pending.append(getattr(here, "_child", None))
-    return found
+    return plan_ids

@@ -69,17 +69,17 @@ def to_spark_type(data_type: DataType) -> spark_types.DataType:
 def to_spark_schema(schema: StructType) -> spark_types.StructType:
     """A schema without its columns' metadata, everything nullable."""
     return spark_types.StructType(
-        [spark_types.StructField(each.name, to_spark_type(each.type)) for each in schema]
+        [spark_types.StructField(field.name, to_spark_type(field.type)) for field in schema]
     )
 
 
 def from_spark_schema(schema: spark_types.StructType) -> StructType:
     """The schema of a DataFrame, metadata and NOT NULL left out."""
-    found = type_from_json(json.loads(schema.json()))
-    if not isinstance(found, StructType):
+    definition = type_from_json(json.loads(schema.json()))
+    if not isinstance(definition, StructType):
         msg = f"{schema} is not a struct"
         raise TypeError(msg)
-    return StructType(tuple(StructField(f.name, loosened(f.type)) for f in found))
+    return StructType(tuple(StructField(f.name, loosened(f.type)) for f in definition))
 
 
 def loosened(data_type: DataType) -> DataType:

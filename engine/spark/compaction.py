@@ -69,7 +69,7 @@ def compact(
     """
     job = CompactionJob(
         _target(table, keep_row_ids=keep_row_ids),
-        tuple(tuple(each) for each in bins),
+        tuple(tuple(bin_) for bin_ in bins),
         allowed_roots=tuple(table.allowed_roots),
         mapping_mode=table.mapping_mode,
     )
@@ -118,7 +118,7 @@ def compact_bin(job: CompactionJob, number: int) -> pa.RecordBatch:
     """One bin, on an executor: its number, the new file's action, each source's physical rows."""
     sources = job.bins[number]
     values = sources[0].partition_values
-    partition = tuple(values.get(each.physical_name) or None for each in job.target.partitions)
+    partition = tuple(values.get(field.physical_name) or None for field in job.target.partitions)
     context = TaskContext.get()
     attempt = context.taskAttemptId() if context else 0
     name = f"part-{number:05d}-{job.target.write_id}-{attempt}.c000.snappy.parquet"
@@ -180,7 +180,8 @@ def _source_names(job: CompactionJob, file: pa.Schema) -> list[str | None]:
     fields, columns = list(file), job.target.schema
     modes = ("none" if column.name in job.row_columns else job.mapping_mode for column in columns)
     places = (
-        find_field(fields, each, mode, columns) for each, mode in zip(columns, modes, strict=True)
+        find_field(fields, target, mode, columns)
+        for target, mode in zip(columns, modes, strict=True)
     )
     return [None if place is None else fields[place].name for place in places]
 
@@ -192,15 +193,15 @@ def _columns(
     job: CompactionJob,
 ) -> list[pa.Array | None]:
     """The file's columns as the table has them, None where it lacks one."""
-    found: list[pa.Array | None] = []
-    for each, name in zip(job.target.schema, names, strict=True):
+    arrays: list[pa.Array | None] = []
+    for field, name in zip(job.target.schema, names, strict=True):
         if name is None:
-            found.append(None)
+            arrays.append(None)
             continue
         column = pa.chunked_array([batch.column(name)])
         column = column if legacy is None else legacy.corrected(name, column)
-        found.append(conform_column(column, each, job.mapping_mode).chunk(0))
-    return found
+        arrays.append(conform_column(column, field, job.mapping_mode).chunk(0))
+    return arrays
 
 
 def _without(
@@ -232,13 +233,13 @@ def _shaped(
     """The columns as the target has them: absent ones null, row ids filled in."""
     row_ids, versions = job.row_columns
     arrays = []
-    for each, column in zip(job.target.arrow_schema, columns, strict=True):
-        array = pa.nulls(len(positions), each.type) if column is None else column
-        array = array if array.type == each.type else array.cast(each.type)
-        if each.name == row_ids and add.base_row_id is not None:
+    for field, column in zip(job.target.arrow_schema, columns, strict=True):
+        array = pa.nulls(len(positions), field.type) if column is None else column
+        array = array if array.type == field.type else array.cast(field.type)
+        if field.name == row_ids and add.base_row_id is not None:
             derived = pa.array(positions.astype(np.int64) + add.base_row_id)
             array = pc.coalesce(array, derived)
-        elif each.name == versions and add.default_row_commit_version is not None:
+        elif field.name == versions and add.default_row_commit_version is not None:
             array = pc.fill_null(array, add.default_row_commit_version)
         arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema=job.target.arrow_schema)

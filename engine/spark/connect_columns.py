@@ -70,8 +70,8 @@ def _node(whole: Column, tree: Any) -> Node:  # noqa: ANN401 - Connect's express
 
 
 def _name(column: ToColumn, tree: Any, _children: tuple[Node, ...]) -> Node:  # noqa: ANN401
-    found = _NAME_PART.findall(tree._unparsed_identifier)
-    parts = tuple(quoted.replace("``", "`") or plain for quoted, plain in found)
+    name_parts = _NAME_PART.findall(tree._unparsed_identifier)
+    parts = tuple(quoted.replace("``", "`") or plain for quoted, plain in name_parts)
     if tree._plan_id is None:
         return Name(column, parts)
     return Attribute(column, parts[-1], tree._plan_id)
@@ -148,9 +148,9 @@ def _literal(value: Any, kind: spark_types.DataType) -> Literal | None:  # noqa:
 def _type(kind: spark_types.DataType | str) -> DataType | None:
     if isinstance(kind, str):
         text = kind.strip().upper()
-        found = _DECIMAL.fullmatch(text)
-        if found:
-            return DecimalType(int(found[1]), int(found[2] or 0))
+        match = _DECIMAL.fullmatch(text)
+        if match:
+            return DecimalType(int(match[1]), int(match[2] or 0))
         return NAMED_TYPES.get(text)
     if isinstance(kind, spark_types.NullType):
         return VOID

@@ -127,8 +127,8 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._shape.read(partition)
 
     def _newest(self) -> int:
-        known = self.log.terms.version
-        return max(known, self.log.latest_version(known) or known)
+        read_version = self.log.terms.version
+        return max(read_version, self.log.latest_version(read_version) or read_version)
 
     def _beginning(self) -> Position:
         chosen = self._options.starting_version
@@ -147,14 +147,14 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _version_from(self, timestamp: str) -> int:
         """The first version that was committed at a time or later."""
-        store, metadata, wanted = (
+        store, metadata, time_ms = (
             self.log.store,
             self.log.terms.metadata,
             timestamp_to_ms(timestamp),
         )
-        until = version_at(store, metadata, wanted)
+        until = version_at(store, metadata, time_ms)
         try:
-            return version_at(store, metadata, wanted - 1) + 1
+            return version_at(store, metadata, time_ms - 1) + 1
         except TimestampOutOfRangeError:  # committed at that very millisecond, and the first
             return until
 
@@ -165,8 +165,8 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _position(self, offset: Mapping[str, Any]) -> Position:
         if offset.get("table") != self._table_id:
-            found = str(offset.get("table"))
-            raise SourceReplacedError(self.log.store.root, found, self._table_id)
+            table_id = str(offset.get("table"))
+            raise SourceReplacedError(self.log.store.root, table_id, self._table_id)
         return Position.from_json(offset)
 
     def _offset(self, position: Position, first: Position) -> dict[str, Any]:
@@ -174,8 +174,8 @@ class LakeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _first_of(offset: Mapping[str, Any]) -> Position:
-    found = offset.get(_FIRST)
-    return Position.from_json(found if isinstance(found, Mapping) else offset)
+    position = offset.get(_FIRST)
+    return Position.from_json(position if isinstance(position, Mapping) else offset)
 
 
 NAME = "lake"
@@ -248,8 +248,8 @@ class LakeDataSource(DataSource):
         """The version asked for, or else the newest when it was first asked for; it stays so."""
         if self._seen is None:
             table = open_table(options, self.place)
-            found = table.snapshot(options.version, options.timestamp)
-            self._seen = found.version, found.metadata, found.state.tip
+            snapshot = table.snapshot(options.version, options.timestamp)
+            self._seen = snapshot.version, snapshot.metadata, snapshot.state.tip
         return self._seen
 
 

@@ -155,11 +155,11 @@ def _size(options: Mapping[str, str], name: str) -> int | None:
     text = options.get(name, "").strip()
     if not text:
         return None
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    match = _SIZE.fullmatch(text)
+    if match is None:
         msg = f"{name} is {text[:60]!r}, not a size."
         raise RequestError(msg, "Give a number of bytes, or one with k, m or g.", field=name)
-    return int(found[1]) * _UNITS[found[2].lower()]
+    return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool:

@@ -95,8 +95,8 @@ class LakeReader(DataSourceReader):
             return []
         kept = self._snapshot.add_files()
         for condition in self._conditions:
-            found = {add.path for add in self._snapshot.add_files(condition)}
-            kept = [add for add in kept if add.path in found]
+            paths = {add.path for add in self._snapshot.add_files(condition)}
+            kept = [add for add in kept if add.path in paths]
         return partitions_of(kept)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -130,16 +130,16 @@ def shape_of(
         UnsupportedFeatureError: a column holds variants.
     """
     refuse_variants(options.uri, schema, "read")
-    known = parse_schema(metadata.schema_string)
-    offered = to_spark_schema(known)
-    for each in schema:
-        if not any(f.name == each.name and f.dataType == each.dataType for f in offered):
-            kind = each.dataType.simpleString()
-            msg = f"{options.uri} has no column {each.name} of type {kind}."
+    table_schema = parse_schema(metadata.schema_string)
+    offered = to_spark_schema(table_schema)
+    for asked in schema:
+        if not any(f.name == asked.name and f.dataType == asked.dataType for f in offered):
+            kind = asked.dataType.simpleString()
+            msg = f"{options.uri} has no column {asked.name} of type {kind}."
             raise RequestError(msg, f"It has {offered.simpleString()[:500]}.", field="schema")
     return FileShape(
         uri=options.uri,
-        schema=known,
+        schema=table_schema,
         wanted=tuple(schema.fieldNames()),
         arrow=to_arrow_schema(schema, timezone="UTC"),
         partition_columns=tuple(metadata.partition_columns),
@@ -155,9 +155,9 @@ def refuse_variants(table: str, schema: spark_types.StructType, purpose: str) ->
     Raises:
         UnsupportedFeatureError: one of them.
     """
-    for each in schema:
-        if "variant" in each.dataType.simpleString():
-            what = f"variants ({each.name}) in Spark's data source"
+    for column in schema:
+        if "variant" in column.dataType.simpleString():
+            what = f"variants ({column.name}) in Spark's data source"
             raise UnsupportedFeatureError(table, [what], purpose)
 
 
@@ -178,10 +178,10 @@ def partitions_of(adds: Sequence[AddFile]) -> list[InputPartition]:
 def _as_spark(rows: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows in the very types that Spark will look for."""
     columns = [
-        rows.column(each.name)
-        if rows.column(each.name).type == each.type
-        else rows.column(each.name).cast(each.type)
-        for each in schema
+        rows.column(target.name)
+        if rows.column(target.name).type == target.type
+        else rows.column(target.name).cast(target.type)
+        for target in schema
     ]
     table = pa.Table.from_arrays(columns, schema=schema)
     return itertools.chain.from_iterable(
@@ -207,16 +207,16 @@ _PYTHON_TYPES: Mapping[Any, type] = {
 }
 
 
-def to_condition(each: spark_filters.Filter, schema: StructType) -> Expression | None:
+def to_condition(filter_: spark_filters.Filter, schema: StructType) -> Expression | None:
     """The condition a filter says, None where it is not worth saying: Spark filters rows itself."""
     try:
-        return _condition(each, schema)
+        return _condition(filter_, schema)
     except ExpressionError:
         return None
 
 
-def _condition(each: spark_filters.Filter, schema: StructType) -> Expression | None:
-    match each:
+def _condition(filter_: spark_filters.Filter, schema: StructType) -> Expression | None:
+    match filter_:
         case spark_filters.IsNull(attribute):
             return call("isnull", [Scope.of(schema).resolve(attribute)])
         case spark_filters.IsNotNull(attribute):
@@ -224,11 +224,11 @@ def _condition(each: spark_filters.Filter, schema: StructType) -> Expression | N
         case spark_filters.In(attribute, values):
             return _of_values("in", Scope.of(schema).resolve(attribute), values)
         case _:
-            name = _COMPARISONS.get(type(each))
+            name = _COMPARISONS.get(type(filter_))
             if name is None:
                 return None
-            column = Scope.of(schema).resolve(each.attribute)  # type: ignore[attr-defined] # all of these have it
-            return _of_values(name, column, (each.value,))  # type: ignore[attr-defined]
+            column = Scope.of(schema).resolve(filter_.attribute)  # type: ignore[attr-defined] # all of these have it
+            return _of_values(name, column, (filter_.value,))  # type: ignore[attr-defined]
 
 
 def _of_values(name: str, column: Column, values: tuple[Any, ...]) -> Expression | None:

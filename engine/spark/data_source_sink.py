@@ -74,8 +74,10 @@ class LakeSink(DataSourceStreamArrowWriter):
         if self._planned is None:
             snapshot = open_table(self._options, self._place).snapshot()
             staging = Staging.at(snapshot, self._schema, self._options.storage_options)
-            known = {app: each.version for app, each in snapshot.set_transactions.items()}
-            self._planned = _Plan(staging, known)
+            versions = {
+                app: transaction.version for app, transaction in snapshot.set_transactions.items()
+            }
+            self._planned = _Plan(staging, versions)
         return self._planned
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedFiles:
@@ -123,7 +125,7 @@ def commit_batch(
         RequestError: nobody can say which query this is.
         ConflictError: another commit won since the batch began.
     """
-    query_id, base = stages[0].query_id, min(each.base_version for each in stages)
+    query_id, base = stages[0].query_id, min(staged.base_version for staged in stages)
     if not query_id:
         msg = "The id of the streaming query is not known."
         raise RequestError(msg, "Give it as the option queryId.", field="queryId")
@@ -152,7 +154,7 @@ def commit_batch(
     metrics = {
         "numAddedFiles": len(adds),
         "numRemovedFiles": len(removed),
-        "numOutputRows": sum(each.rows for each in stages),
+        "numOutputRows": sum(staged.rows for staged in stages),
         "numOutputBytes": sum(add.size for add in adds),
     }
     return txn.commit("STREAMING UPDATE", parameters, metrics)

@@ -29,45 +29,45 @@ _HIDDEN = ("delta.", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 def with_declared_types(raw: DataFrame, schema: StructType) -> DataFrame:
     """The frame of one scan of files with the nullability that a schema of the same columns says."""
     session = raw.sparkSession
-    strict = {each.name: each for each in schema if not each.nullable or _is_strict(each.type)}
+    strict = {field.name: field for field in schema if not field.nullable or _is_strict(field.type)}
     if not strict or is_remote(session):
         return raw
     plan = analysed_plan(raw)
-    attributes = [_declared(each, strict, session) for each in iter_seq(plan.output())]
-    found = plan.copy(
+    attributes = [_declared(attribute, strict, session) for attribute in iter_seq(plan.output())]
+    typed_plan = plan.copy(
         plan.relation(),
         scala_seq(attributes, session),
         plan.catalogTable(),
         plan.isStreaming(),
         plan.stream(),
     )
-    return frame_over(found, session)
+    return frame_over(typed_plan, session)
 
 
-def declared_column(each: StructField, session: SparkSession, *, certain: bool) -> Column:
+def declared_column(field: StructField, session: SparkSession, *, certain: bool) -> Column:
     """The column of a frame under what the table says of it; `certain` says that no null is in it."""
-    found = column(each.name)
-    if not each.nullable and certain and not is_remote(session):
-        found = _known_not_null(found, session)
-    return found.alias(each.name, metadata=shown_metadata(each))
+    declared = column(field.name)
+    if not field.nullable and certain and not is_remote(session):
+        declared = _known_not_null(declared, session)
+    return declared.alias(field.name, metadata=shown_metadata(field))
 
 
-def shown_metadata(each: StructField) -> dict[str, object]:
+def shown_metadata(field: StructField) -> dict[str, object]:
     """What readers may see of a column's metadata: its comment and their like."""
-    return {key: value for key, value in each.metadata.items() if not key.startswith(_HIDDEN)}
+    return {key: value for key, value in field.metadata.items() if not key.startswith(_HIDDEN)}
 
 
 def _known_not_null(value: Column, session: SparkSession) -> Column:
-    known = sql_package(session).catalyst.expressions.KnownNotNull(expression_of(value, session))
-    return column_of(known, session)
+    not_null = sql_package(session).catalyst.expressions.KnownNotNull(expression_of(value, session))
+    return column_of(not_null, session)
 
 
 def _declared(attribute: Any, strict: dict[str, StructField], session: SparkSession) -> Any:  # noqa: ANN401
-    each = strict.get(attribute.name())
-    if each is None:
+    field = strict.get(attribute.name())
+    if field is None:
         return attribute
-    kind = data_type(json.dumps(type_to_json(each.type)), session)
-    return attribute.withDataType(kind).withNullability(each.nullable)
+    kind = data_type(json.dumps(type_to_json(field.type)), session)
+    return attribute.withDataType(kind).withNullability(field.nullable)
 
 
 def _is_strict(declared: DataType) -> bool:

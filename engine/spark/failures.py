@@ -209,7 +209,7 @@ def spark_failure(error: BaseException, where: str) -> EngineError:
 
 def _of_spark(causes: tuple[Cause, ...], where: str) -> EngineError:
     signs, told = "\n".join(map(_sign, telling(causes))), _told(causes)
-    failure = next(each for each in _FAILURES if each.signs.search(signs))
+    failure = next(kind for kind in _FAILURES if kind.signs.search(signs))
     place = _file_in(causes) if failure is _MISSING else None
     if place is None:
         return failure.error(failure.what.format(where=where, told=told), failure.remedy)
@@ -235,7 +235,7 @@ def _told(causes: tuple[Cause, ...]) -> str:
 def _file_in(causes: Iterable[Cause]) -> str | None:
     """The file that Spark looked for, as the engine spells it; None where Spark does not name it."""
     text = "\n".join(cause.text for cause in causes)
-    path = next((named[1] for each in _FILE if (named := each.search(text))), None)
+    path = next((named[1] for pattern in _FILE if (named := pattern.search(text))), None)
     try:
         return None if path is None else normalise_uri(path)
     except EngineError:

@@ -82,7 +82,7 @@ class OpenFile:
     """One Parquet file being written; batches are gathered into row groups."""
 
     def __init__(self, target: FileTarget, partition: tuple[str | None, ...], name: str) -> None:
-        names = [each.physical_name for each in target.partitions]
+        names = [partition_field.physical_name for partition_field in target.partitions]
         self._target, self._values = target, dict(zip(names, partition, strict=True))
         random_name = random_prefix(target.random_prefix_length)
         directory = random_name or partition_directory(self._values, names)
@@ -90,7 +90,7 @@ class OpenFile:
         self._local = local_path(target.table_uri)
         self._constants = _constants(target, partition) if target.has_partition_columns else []
         self._sink = self._open()
-        schema = pa.schema([*target.arrow_schema, *(each for each, _ in self._constants)])
+        schema = pa.schema([*target.arrow_schema, *(constant for constant, _ in self._constants)])
         self._writer = pq.ParquetWriter(
             self._sink, schema, compression="snappy", store_schema=False
         )
@@ -173,8 +173,8 @@ class OpenFile:
             return
         table = pa.Table.from_batches(self._pending, schema=self._target.arrow_schema)
         self._with_nan |= set(_iter_nan_columns(table))
-        for each, value in self._constants:
-            table = table.append_column(each, pa.repeat(value, table.num_rows))
+        for constant, value in self._constants:
+            table = table.append_column(constant, pa.repeat(value, table.num_rows))
         self._writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
         self._raw_bytes += self._pending_bytes
         self._pending, self._pending_bytes = [], 0
@@ -212,8 +212,10 @@ def write_files(
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The first columns of a batch under the schema's names and types."""
     arrays = [
-        batch.column(i) if batch.column(i).type == each.type else batch.column(i).cast(each.type)
-        for i, each in enumerate(schema)
+        batch.column(i)
+        if batch.column(i).type == target_field.type
+        else batch.column(i).cast(target_field.type)
+        for i, target_field in enumerate(schema)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -222,12 +224,16 @@ def _constants(
     target: FileTarget, partition: tuple[str | None, ...]
 ) -> list[tuple[pa.Field, pa.Scalar]]:
     """The partition columns of one file, each with its one value."""
-    found = []
-    for each, text in zip(target.partitions, partition, strict=True):
-        value = partition_scalar(text, each.type)
-        number = {b"PARQUET:field_id": str(each.field_id).encode()} if each.field_id else None
-        found.append((pa.field(each.physical_name, value.type, metadata=number), value))
-    return found
+    fields = []
+    for partition_field, text in zip(target.partitions, partition, strict=True):
+        value = partition_scalar(text, partition_field.type)
+        number = (
+            {b"PARQUET:field_id": str(partition_field.field_id).encode()}
+            if partition_field.field_id
+            else None
+        )
+        fields.append((pa.field(partition_field.physical_name, value.type, metadata=number), value))
+    return fields
 
 
 def _runs(
@@ -246,8 +252,8 @@ def _runs(
     bounds = sorted(edges)
     for start, end in itertools.pairwise(bounds):
         values = tuple(
-            partition_text_at(column, start, each.type)
-            for column, each in zip(columns, partitions, strict=True)
+            partition_text_at(column, start, partition_field.type)
+            for column, partition_field in zip(columns, partitions, strict=True)
         )
         yield values, batch.slice(start, end - start)
 
@@ -262,8 +268,8 @@ def _nan_paths(column: pa.ChunkedArray, path: tuple[str, ...]) -> Iterator[tuple
     if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
         yield path
     if pa.types.is_struct(column.type):
-        for i, each in enumerate(column.type.fields):
-            yield from _nan_paths(pc.struct_field(column, [i]), (*path, each.name))
+        for i, child in enumerate(column.type.fields):
+            yield from _nan_paths(pc.struct_field(column, [i]), (*path, child.name))
 
 
 def _sync(file: IO[bytes]) -> None:

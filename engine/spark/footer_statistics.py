@@ -48,7 +48,7 @@ class IndexedColumns:
     def covers(self, position: int, path: tuple[str, ...]) -> bool:
         """Whether the leaf at that position in the schema is indexed."""
         if self.paths is not None:
-            return any(path[: len(each)] == each for each in self.paths)
+            return any(path[: len(prefix)] == prefix for prefix in self.paths)
         return self.count < 0 or position < self.count
 
 
@@ -94,15 +94,15 @@ class FooterStatistics:
         return _ENCODER.encode(stats).decode()
 
     def _read(self, footer: pq.FileMetaData) -> dict[tuple[str, ...], _Leaf]:
-        found: dict[tuple[str, ...], _Leaf] = {}
+        leaves: dict[tuple[str, ...], _Leaf] = {}
         for position, (column, path, data_type) in enumerate(_iter_leaves(self.schema)):
             if not isinstance(data_type, ArrayType | MapType) and self.indexed.covers(
                 position, path
             ):
-                leaf = found[path] = _Leaf(data_type)
+                leaf = leaves[path] = _Leaf(data_type)
                 for group in range(footer.num_row_groups):
                     _take(leaf, footer.row_group(group).column(column))
-        return found
+        return leaves
 
 
 def _iter_leaves(
@@ -110,19 +110,19 @@ def _iter_leaves(
 ) -> Iterator[tuple[int, tuple[str, ...], DataType]]:
     """Leaves outside lists and maps, and these as wholes: first Parquet column, path, type."""
     column = start
-    for each in schema:
-        path = (*prefix, each.name)
-        if isinstance(each.type, StructType):
-            yield from _iter_leaves(each.type, path, column)
+    for child in schema:
+        path = (*prefix, child.name)
+        if isinstance(child.type, StructType):
+            yield from _iter_leaves(child.type, path, column)
         else:
-            yield column, path, each.type
-        column += _leaf_count(each.type)
+            yield column, path, child.type
+        column += _leaf_count(child.type)
 
 
 def _leaf_count(data_type: DataType) -> int:
     match data_type:
         case StructType(fields):
-            return sum(_leaf_count(each.type) for each in fields)
+            return sum(_leaf_count(child.type) for child in fields)
         case ArrayType(element, _):
             return _leaf_count(element)
         case MapType(key, value, _):

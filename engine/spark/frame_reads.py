@@ -90,8 +90,8 @@ def _of_source(leaf: Any) -> Iterator[TableRead]:  # noqa: ANN401
 
 
 def _option(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of Scala's
-    found = options.get(name)
-    return str(found.get()) if found.isDefined() else None
+    option = options.get(name)
+    return str(option.get()) if option.isDefined() else None
 
 
 # --- Spark Connect ---
@@ -123,10 +123,10 @@ def _messages(value: Any) -> Sequence[Any]:  # noqa: ANN401
     if hasattr(value, "ListFields"):
         return [value]
     if hasattr(value, "values"):  # a map
-        return [each for each in value.values() if hasattr(each, "ListFields")]
+        return [item for item in value.values() if hasattr(item, "ListFields")]
     if isinstance(value, str | bytes) or not hasattr(value, "__iter__"):
         return []
-    return [each for each in value if hasattr(each, "ListFields")]
+    return [item for item in value if hasattr(item, "ListFields")]
 
 
 def _of_remote_source(source: Any) -> Iterator[TableRead]:  # noqa: ANN401

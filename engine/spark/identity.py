@@ -24,7 +24,7 @@ _WITHIN_PARTITION = (1 << 33) - 1
 
 def identity_columns(schema: StructType) -> list[StructField]:
     """The columns whose values the table gives."""
-    return [each for each in schema if START in each.metadata]
+    return [field for field in schema if START in field.metadata]
 
 
 def check_explicit(schema: StructType, given: StructType) -> None:
@@ -43,7 +43,7 @@ def check_explicit(schema: StructType, given: StructType) -> None:
 
 def with_latest_marks(schema: StructType, latest: StructType) -> StructType:
     """An earlier schema, whose identity columns go on from the last number that was ever given."""
-    return StructType(tuple(_latest(each, latest.get(each.name)) for each in schema))
+    return StructType(tuple(_latest(field, latest.get(field.name)) for field in schema))
 
 
 def number_rows(
@@ -59,34 +59,36 @@ def number_rows(
         return frame, schema
     numbered, count = _numbered(frame)
     if not count:
-        nothing = {each.name: F.lit(None).cast(to_spark_type(each.type)) for each in missing}
+        nothing = {field.name: F.lit(None).cast(to_spark_type(field.type)) for field in missing}
         return numbered.drop(_NUMBER).withColumns(nothing), schema
     updated = {}
-    for each in missing:
-        first, step = _next(each), int(each.metadata.get(STEP, 1))
+    for field in missing:
+        first, step = _next(field), int(field.metadata.get(STEP, 1))
         last = first + (count - 1) * step
         if not -_NUMBERS <= min(first, last) <= max(first, last) < _NUMBERS:
-            msg = f"The numbers of {each.name} end here: {count} more rows would go beyond {last}."
+            msg = f"The numbers of {field.name} end here: {count} more rows would go beyond {last}."
             raise RequestError(msg, "Load the rows into a new table.", field="source")
-        numbered = numbered.withColumn(each.name, F.lit(first) + column(_NUMBER) * step)
-        updated[each.name] = replace(each, metadata={**each.metadata, HIGH_WATER_MARK: last})
-    fields = tuple(updated.get(each.name, each) for each in schema)
+        numbered = numbered.withColumn(field.name, F.lit(first) + column(_NUMBER) * step)
+        updated[field.name] = replace(field, metadata={**field.metadata, HIGH_WATER_MARK: last})
+    fields = tuple(updated.get(field.name, field) for field in schema)
     return numbered.drop(_NUMBER), StructType(fields)
 
 
-def _latest(each: StructField, now: StructField | None) -> StructField:
-    if now is None or START not in each.metadata or HIGH_WATER_MARK not in now.metadata:
-        return each
-    marks = [int(f.metadata[HIGH_WATER_MARK]) for f in (each, now) if HIGH_WATER_MARK in f.metadata]
-    furthest = max(marks) if int(each.metadata.get(STEP, 1)) > 0 else min(marks)
-    return replace(each, metadata={**each.metadata, HIGH_WATER_MARK: furthest})
+def _latest(field: StructField, now: StructField | None) -> StructField:
+    if now is None or START not in field.metadata or HIGH_WATER_MARK not in now.metadata:
+        return field
+    marks = [
+        int(f.metadata[HIGH_WATER_MARK]) for f in (field, now) if HIGH_WATER_MARK in f.metadata
+    ]
+    furthest = max(marks) if int(field.metadata.get(STEP, 1)) > 0 else min(marks)
+    return replace(field, metadata={**field.metadata, HIGH_WATER_MARK: furthest})
 
 
-def _next(each: StructField) -> int:
-    mark = each.metadata.get(HIGH_WATER_MARK)
+def _next(field: StructField) -> int:
+    mark = field.metadata.get(HIGH_WATER_MARK)
     if mark is None:
-        return int(each.metadata[START])
-    return int(mark) + int(each.metadata.get(STEP, 1))
+        return int(field.metadata[START])
+    return int(mark) + int(field.metadata.get(STEP, 1))
 
 
 def _numbered(frame: DataFrame) -> tuple[DataFrame, int]:
@@ -101,7 +103,7 @@ def _numbered(frame: DataFrame) -> tuple[DataFrame, int]:
         total += int(row["count"])
     if not total:
         return kept, 0
-    known = kept.sparkSession.createDataFrame(offsets, "__part long, __offset long")
-    joined = kept.join(F.broadcast(known), part == column("__part"))
+    offset_rows = kept.sparkSession.createDataFrame(offsets, "__part long, __offset long")
+    joined = kept.join(F.broadcast(offset_rows), part == column("__part"))
     within = column(_NUMBER).bitwiseAND(F.lit(_WITHIN_PARTITION))
     return joined.withColumn(_NUMBER, column("__offset") + within).drop("__part", "__offset"), total

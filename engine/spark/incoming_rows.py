@@ -86,27 +86,27 @@ class IncomingRows:
                 f"{table} numbers its rows in {numbered[0].name}, which this way of writing cannot."
             )
             raise RequestError(msg, _ANOTHER_WAY, field="path")
-        padded = next((each for each in schema if _is_padded(each)), None)
+        padded = next((field for field in schema if _is_padded(field)), None)
         if padded is not None:
             msg = f"{table} fills {padded.name} up with spaces, which this way of writing cannot."
             raise RequestError(msg, _ANOTHER_WAY, field="path")
-        have = {each.name.lower() for each in data}
-        missing = [each for each in schema if each.name.lower() not in have]
-        plain = [each for each in missing if GENERATED not in each.metadata]
-        found = cls(
+        have = {field.name.lower() for field in data}
+        missing = [field for field in schema if field.name.lower() not in have]
+        plain = [field for field in missing if GENERATED not in field.metadata]
+        rows = cls(
             table,
             schema,
-            tuple(known.name for each in data if (known := schema.get(each.name))),
+            tuple(declared.name for field in data if (declared := schema.get(field.name))),
             tuple(table_rules(table, schema, metadata)),
             tuple(
-                (each, _parsed(table, str(each.metadata[GENERATED]), schema, each, None))
-                for each in schema
-                if GENERATED in each.metadata
+                (field, _parsed(table, str(field.metadata[GENERATED]), schema, field, None))
+                for field in schema
+                if GENERATED in field.metadata
             ),
-            tuple((each, _default(table, each, now_ms)) for each in plain),
+            tuple((field, _default(table, field, now_ms)) for field in plain),
         )
-        found.apply(_empty(data))
-        return found
+        rows.apply(_empty(data))
+        return rows
 
     def apply(self, batch: pa.RecordBatch) -> pa.Table:
         """The rows of a batch under the table's columns, once they keep every rule.
@@ -120,17 +120,17 @@ class IncomingRows:
             for name, column in zip(self.given, batch.columns, strict=True)
         }
         count = batch.num_rows
-        for each, value in self.defaults:
-            columns[each.name] = _constant(self.table, each, value, count)
+        for field, value in self.defaults:
+            columns[field.name] = _constant(self.table, field, value, count)
         table = pa.table(columns) if columns else pa.table({"": pa.nulls(count)})
-        for each, value in self.generated:
-            computed = _evaluated(self.table, f"The generated column {each.name}", value, table)
-            computed = computed.cast(target_type(each.type))
-            if each.name in columns:
-                same = _same(table.column(each.name), computed)
-                self._refuse(table, same, f"the generation of {each.name}", [each.name])
+        for field, value in self.generated:
+            computed = _evaluated(self.table, f"The generated column {field.name}", value, table)
+            computed = computed.cast(target_type(field.type))
+            if field.name in columns:
+                same = _same(table.column(field.name), computed)
+                self._refuse(table, same, f"the generation of {field.name}", [field.name])
             else:
-                table = table.append_column(each.name, computed)
+                table = table.append_column(field.name, computed)
         self._enforce(table)
         return table.select(self.schema.names)
 
@@ -159,24 +159,24 @@ class IncomingRows:
         raise InvariantViolationError(msg, "Correct the row, or change the rule.")
 
     def _type(self, name: str) -> pa.DataType:
-        each = self.schema.get(name)
-        return target_type(each.type) if each else pa.null()
+        field = self.schema.get(name)
+        return target_type(field.type) if field else pa.null()
 
 
 def _check_columns(schema: StructType, data: StructType) -> None:
     seen: set[str] = set()
-    for each in data:
-        known = schema.get(each.name)
-        if known is None:
-            msg = f"The data has the column {each.name}, which the table lacks."
+    for field in data:
+        declared = schema.get(field.name)
+        if declared is None:
+            msg = f"The data has the column {field.name}, which the table lacks."
             raise SchemaMismatchError(msg, "Leave it out, or add it to the table.", field="source")
-        if known.name in seen:
-            msg = f"The data has the column {known.name} twice."
+        if declared.name in seen:
+            msg = f"The data has the column {declared.name} twice."
             raise SchemaMismatchError(msg, "Leave one out.", field="source")
-        seen.add(known.name)
-        if not _fits(each.type, known.type):
-            found, wanted = (to_spark_type(t).simpleString() for t in (each.type, known.type))
-            msg = f"The column {known.name} is a {wanted}, and the data has a {found}."
+        seen.add(declared.name)
+        if not _fits(field.type, declared.type):
+            given, expected = (to_spark_type(t).simpleString() for t in (field.type, declared.type))
+            msg = f"The column {declared.name} is a {expected}, and the data has a {given}."
             raise SchemaMismatchError(msg, "Cast it in the DataFrame.", field="source")
 
 
@@ -192,33 +192,33 @@ def _fits(data: DataType, table: DataType) -> bool:
     return False
 
 
-def _is_padded(each: StructField) -> bool:
+def _is_padded(field: StructField) -> bool:
     """Whether a CHAR is in it, whose text has a fixed length."""
-    return bool(_CHAR.search(str(each.metadata.get(TEXT_TYPE, ""))))
+    return bool(_CHAR.search(str(field.metadata.get(TEXT_TYPE, ""))))
 
 
 def _parsed(
-    table: str, text: str, schema: StructType, each: StructField, now_ms: int | None
+    table: str, text: str, schema: StructType, field: StructField, now_ms: int | None
 ) -> Expression:
     try:
         return parse_expression(text, schema, now_ms=now_ms)
     except ExpressionError as error:
-        what = f"column {each.name} ({text})"[:300]
+        what = f"column {field.name} ({text})"[:300]
         raise UnsupportedFeatureError(table, [what], "write") from error
 
 
-def _default(table: str, each: StructField, now_ms: int) -> Expression | None:
-    text = each.metadata.get(DEFAULT)
-    return None if text is None else _parsed(table, str(text), StructType(), each, now_ms)
+def _default(table: str, field: StructField, now_ms: int) -> Expression | None:
+    text = field.metadata.get(DEFAULT)
+    return None if text is None else _parsed(table, str(text), StructType(), field, now_ms)
 
 
-def _constant(table: str, each: StructField, value: Expression | None, count: int) -> pa.Array:
-    kind = target_type(each.type)
+def _constant(table: str, field: StructField, value: Expression | None, count: int) -> pa.Array:
+    kind = target_type(field.type)
     if value is None:
         return pa.nulls(count, kind)
     one = pa.table({"": pa.nulls(1)})
-    found = _evaluated(table, f"The default of {each.name}", value, one).cast(kind)
-    return pa.repeat(found[0], count)
+    default = _evaluated(table, f"The default of {field.name}", value, one).cast(kind)
+    return pa.repeat(default[0], count)
 
 
 def _evaluated(table: str, what: str, tree: Expression, rows: pa.Table) -> pa.ChunkedArray:
@@ -235,15 +235,15 @@ def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _nested(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
-    found = table.column(path[0])
+    array = table.column(path[0])
     for name in path[1:]:
-        found = pc.struct_field(found, name)
-    return found
+        array = pc.struct_field(array, name)
+    return array
 
 
 def _each_keeps(values: pa.ChunkedArray, held: DataType) -> pa.ChunkedArray:
-    found = [value_keeps(value, held) for value in values.to_pylist()]
-    return pa.chunked_array([pa.array(found, pa.bool_())])
+    kept = [value_keeps(value, held) for value in values.to_pylist()]
+    return pa.chunked_array([pa.array(kept, pa.bool_())])
 
 
 def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -251,6 +251,6 @@ def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _empty(data: StructType) -> pa.RecordBatch:
-    fields = [pa.field(each.name, target_type(each.type)) for each in data]
+    fields = [pa.field(column.name, target_type(column.type)) for column in data]
     arrays = [pa.nulls(0, field.type) for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))

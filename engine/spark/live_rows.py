@@ -28,8 +28,8 @@ def live_rows(
         return mask.live(file.to_numpy(zero_copy_only=False), row.to_numpy(zero_copy_only=False))
 
     live.__annotations__ = {"file": pa.Array, "row": pa.Array, "return": pa.Array}
-    found: Callable[[Column, Column], Column] = F.arrow_udf(live, "boolean")  # type: ignore[attr-defined] # missing in its stubs
-    return found
+    udf: Callable[[Column, Column], Column] = F.arrow_udf(live, "boolean")  # type: ignore[attr-defined] # missing in its stubs
+    return udf
 
 
 @dataclass
@@ -55,8 +55,8 @@ class _Mask:
                 self._deleted.clear()
             vector = self.vectors[index]
             store = open_store(self.uri, self.storage_options)
-            found = read_deletion_vector(store, vector, self.allowed_roots) if vector else ()
-            self._deleted[index] = np.fromiter(found, dtype=np.uint64)
+            deleted = read_deletion_vector(store, vector, self.allowed_roots) if vector else ()
+            self._deleted[index] = np.fromiter(deleted, dtype=np.uint64)
         return self._deleted[index]
 
 
@@ -65,6 +65,6 @@ def _among(
 ) -> npt.NDArray[np.bool_]:
     places = np.searchsorted(ordered, values)
     inside = places < len(ordered)
-    found = np.zeros(len(values), dtype=bool)
-    found[inside] = ordered[places[inside]] == values[inside]
-    return found
+    hits = np.zeros(len(values), dtype=bool)
+    hits[inside] = ordered[places[inside]] == values[inside]
+    return hits

@@ -29,7 +29,7 @@ def is_bounded(data_type: DataType) -> bool:
 
 def _is_bounded_inside(data_type: DataType) -> bool:
     required = isinstance(data_type, StructType) and any(
-        not each.nullable or _is_bounded_inside(each.type) for each in data_type
+        not field.nullable or _is_bounded_inside(field.type) for field in data_type
     )
     return required or has_limits(data_type) or is_bounded(data_type)
 
@@ -47,27 +47,27 @@ def type_shown(data_type: DataType) -> str:
             return as_declared(data_type)
 
 
-def _field_shown(each: StructField) -> str:
-    return f"{each.name}:{type_shown(each.type)}{'' if each.nullable else ' not null'}"
+def _field_shown(field: StructField) -> str:
+    return f"{field.name}:{type_shown(field.type)}{'' if field.nullable else ' not null'}"
 
 
 def fitted(value: Column, data_type: DataType) -> Column:
     """Texts as Spark stores them: spaces beyond a limit cut off, CHAR filled up with spaces."""
-    found = value
+    result = value
     match data_type:
         case _ if not has_limits(data_type):
             pass
         case ArrayType(element):
-            found = F.transform(value, lambda each: fitted(each, element))
+            result = F.transform(value, lambda item: fitted(item, element))
         case MapType(key, held):
-            keys = F.transform_keys(value, lambda each, _: fitted(each, key))
-            found = F.transform_values(keys, lambda _, each: fitted(each, held))
+            keys = F.transform_keys(value, lambda item, _: fitted(item, key))
+            result = F.transform_values(keys, lambda _, item: fitted(item, held))
         case StructType(fields):
             parts = [fitted(value.getField(f.name), f.type).alias(f.name) for f in fields]
-            found = F.when(value.isNotNull(), F.struct(*parts))
+            result = F.when(value.isNotNull(), F.struct(*parts))
         case _:
-            found = _text(value, *limit_of(data_type))
-    return found
+            result = _text(value, *limit_of(data_type))
+    return result
 
 
 def _text(value: Column, kind: str, length: int) -> Column:
@@ -103,9 +103,9 @@ def _held(value: Column, data_type: DataType, *, inside: bool) -> Iterator[Colum
 
 
 def _each(values: Column, data_type: DataType, *, nulls: bool) -> Column:
-    def holds(each: Column) -> Column:
-        found = keeps(each, data_type, inside=True)
-        return found if nulls else each.isNotNull() & found
+    def holds(item: Column) -> Column:
+        kept = keeps(item, data_type, inside=True)
+        return kept if nulls else item.isNotNull() & kept
 
     return F.forall(values, holds)
 
@@ -117,7 +117,7 @@ def value_keeps(value: Any, data_type: DataType, *, inside: bool = False) -> boo
         return value is None or len(value) <= length
     match data_type:
         case ArrayType(element, nulls):
-            return all(_value_held(each, element, nulls=nulls) for each in value)
+            return all(_value_held(item, element, nulls=nulls) for item in value)
         case MapType(key, held, nulls):
             return all(
                 _value_held(k, key, nulls=True) and _value_held(v, held, nulls=nulls)

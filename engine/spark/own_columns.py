@@ -51,18 +51,18 @@ def _computed(
     owners: Mapping[str, OwnColumn],
     only: Column | None,
 ) -> DataFrame:
-    known = frozenset(rows.columns)
+    columns = frozenset(rows.columns)
     new = [
-        (each.column if only is None else F.when(only, each.column)).alias(name)
-        for name, each in owners.items()
-        if name not in known
+        (own.column if only is None else F.when(only, own.column)).alias(name)
+        for name, own in owners.items()
+        if name not in columns
     ]
     if not new:
         return rows
     session = next(iter(owners.values())).session
     named, helpers = _named(in_session(rows, session), relations)
-    found = named.select(F.col("*"), *new).drop(*helpers)
-    return in_session(found, rows.sparkSession)
+    frame = named.select(F.col("*"), *new).drop(*helpers)
+    return in_session(frame, rows.sparkSession)
 
 
 def with_source_columns(source: DataFrame, nodes: Iterable[SparkExpression]) -> DataFrame:
@@ -71,9 +71,9 @@ def with_source_columns(source: DataFrame, nodes: Iterable[SparkExpression]) -> 
     if not owners:
         return source
     session = next(iter(owners.values())).session
-    new = [each.column.alias(name) for name, each in owners.items()]
-    found = in_session(source, session).select(F.col("*"), *new)
-    return in_session(found, source.sparkSession)
+    new = [own.column.alias(name) for name, own in owners.items()]
+    frame = in_session(source, session).select(F.col("*"), *new)
+    return in_session(frame, source.sparkSession)
 
 
 def subqueries_of(node: SparkExpression) -> DataFrame | None:
@@ -122,7 +122,7 @@ def _named(frame: DataFrame, relations: Sequence[Relation]) -> tuple[DataFrame, 
     `t.id` then finds the field of a column `t`, whatever the engine calls the relation. A name that
     some column has too is the column's.
     """
-    taken = {name.lower() for each in relations for name in each.schema.names}
+    taken = {name.lower() for table in relations for name in table.schema.names}
     new: dict[str, Column] = {}
     for name, relation in _names(relations):
         if name.lower() not in taken:
@@ -130,7 +130,9 @@ def _named(frame: DataFrame, relations: Sequence[Relation]) -> tuple[DataFrame, 
             taken.add(name.lower())
     if not new:
         return frame, []
-    return frame.select(F.col("*"), *[each.alias(name) for name, each in new.items()]), list(new)
+    return frame.select(
+        F.col("*"), *[new_column.alias(name) for name, new_column in new.items()]
+    ), list(new)
 
 
 def _names(relations: Sequence[Relation]) -> Iterator[tuple[str, Relation]]:

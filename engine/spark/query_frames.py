@@ -56,8 +56,8 @@ class QueryFrames:
 
     def frame(self, query: Query) -> DataFrame:
         """The rows of a query under the names that come out, which may repeat."""
-        found = self._planned(query.plan)
-        return found.select(*[to_column(tree).alias(name) for name, tree in query.columns])
+        planned = self._planned(query.plan)
+        return planned.select(*[to_column(tree).alias(name) for name, tree in query.columns])
 
     def condition(self, tree: Expression, columns: frozenset[str] | None) -> SparkColumn:
         """A condition to filter or join by: null may come out as false.
@@ -98,9 +98,9 @@ class QueryFrames:
             what = "The subquery's tables are not known."
             raise ExpressionError(what, "Name registered tables.")
         self._depth += 1
-        found = self.frame(tree.query)
+        frame = self.frame(tree.query)
         self._depth -= 1
-        return found
+        return frame
 
     def _planned(self, plan: Plan) -> DataFrame:
         self._conditions |= conditions_of_scans(plan)
@@ -131,9 +131,9 @@ class QueryFrames:
             case Sort(below, keys):
                 return self._step(below).orderBy(*[_ordered(key) for key in keys])
             case Limit(below, count, offset):
-                found = self._step(below)
-                found = found.offset(offset) if offset else found
-                return found if count is None else found.limit(count)
+                frame = self._step(below)
+                frame = frame.offset(offset) if offset else frame
+                return frame if count is None else frame.limit(count)
 
     def _columns(
         self, items: Iterable[tuple[str, Expression]], names: frozenset[str]
@@ -197,7 +197,7 @@ def with_outer_columns(rows: DataFrame, columns: Iterable[Column]) -> DataFrame:
     Spark would take a column of a table inside the subquery for one of the rows, if it were called
     the same.
     """
-    new = [to_column(each).alias(outer_column(each).path[0]) for each in columns]
+    new = [to_column(outer).alias(outer_column(outer).path[0]) for outer in columns]
     return rows.select(F.col("*"), *new)
 
 
@@ -220,8 +220,8 @@ def _is_outer(tree: Expression, columns: frozenset[str] | None) -> bool:
     if columns is None:
         return False
     return any(
-        isinstance(each, Column) and (each.relation or each.path[0] not in columns)
-        for each in walk(tree)
+        isinstance(node, Column) and (node.relation or node.path[0] not in columns)
+        for node in walk(tree)
     )
 
 
@@ -242,10 +242,10 @@ def called(call: Call, arguments: list[SparkColumn]) -> SparkColumn:
 
 def _case(*arguments: SparkColumn) -> SparkColumn:
     pairs = len(arguments) // 2 * 2
-    found = F.when(arguments[0], arguments[1])
+    branches = F.when(arguments[0], arguments[1])
     for index in range(2, pairs, 2):
-        found = found.when(arguments[index], arguments[index + 1])
-    return found.otherwise(arguments[-1]) if len(arguments) > pairs else found
+        branches = branches.when(arguments[index], arguments[index + 1])
+    return branches.otherwise(arguments[-1]) if len(arguments) > pairs else branches
 
 
 def _one_of(value: SparkColumn, *options: SparkColumn) -> SparkColumn:
@@ -301,9 +301,9 @@ def window_sql(call: WindowCall) -> str:
         arguments = "*"
     parts = []
     if call.partition:
-        parts.append(f"PARTITION BY {', '.join(_sql(each) for each in call.partition)}")
+        parts.append(f"PARTITION BY {', '.join(_sql(tree) for tree in call.partition)}")
     if call.order:
-        parts.append(f"ORDER BY {', '.join(sort_sql(each) for each in call.order)}")
+        parts.append(f"ORDER BY {', '.join(sort_sql(key) for key in call.order)}")
     if call.frame:
         parts.append(FRAMES[call.frame])
     return f"{call.function}({arguments}) OVER ({' '.join(parts)})"

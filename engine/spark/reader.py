@@ -71,10 +71,10 @@ def scan(spark: SparkSession, table: TableFiles, request: ScanRequest) -> DataFr
         PathOutsideRootError: a path that leaves the table, by its name or by a symbolic link.
         DataFileMissingError: a file that is not there, or is a directory.
     """
-    wanted = request.only
-    indexed = [each for each in enumerate(request.files) if wanted is None or each[0] in wanted]
-    clean = [each for each in indexed if each[1].deletion_vector is None]
-    masked = [each for each in indexed if each[1].deletion_vector is not None]
+    only = request.only
+    indexed = [pair for pair in enumerate(request.files) if only is None or pair[0] in only]
+    clean = [pair for pair in indexed if pair[1].deletion_vector is None]
+    masked = [pair for pair in indexed if pair[1].deletion_vector is not None]
     frames = []
     if clean or not masked:
         frames.append(_located(spark, table, request, clean))
@@ -127,10 +127,10 @@ def _located(
     """Data columns from the files, the others from a small table that is joined by the files' URLs."""
     paths = _paths(table, [add for _, add in files])
     raw = _native(spark, table, request, paths)
-    wanted = [f for f in table.schema if request.columns is None or f.name in request.columns]
-    partitions = [f for f in wanted if f.name in table.partition_columns]
+    fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
+    partitions = [f for f in fields if f.name in table.partition_columns]
     if not partitions and not request.positions and not request.row_ids:
-        return raw.select(*[_data_column(table, each) for each in wanted])
+        return raw.select(*[_data_column(table, field) for field in fields])
     urls = [
         "file:" + _java_encoded(p[5:]) if p.startswith("file:") else _java_encoded(p) for p in paths
     ]
@@ -139,13 +139,13 @@ def _located(
     stranger = F.raise_error(
         F.concat(F.lit("a file that was not asked for: "), F.col("_metadata.file_path"))
     )
-    known = joined.filter(
+    of_files = joined.filter(
         F.when(F.col(FILE).isNotNull(), F.lit(True)).otherwise(stranger.cast("boolean"))
     )
-    return known.select(
+    return of_files.select(
         *[
-            _partition_column(each) if each in partitions else _data_column(table, each)
-            for each in wanted
+            _partition_column(field) if field in partitions else _data_column(table, field)
+            for field in fields
         ],
         column(FILE),
         F.col("_metadata.row_index").alias(ROW),
@@ -157,8 +157,10 @@ def _native(
     spark: SparkSession, table: TableFiles, request: ScanRequest, paths: Sequence[str]
 ) -> DataFrame:
     fields = [
-        spark_types.StructField(each.name, to_spark_type(each.type), True, _field_id(table, each))
-        for each in table.data_schema
+        spark_types.StructField(
+            field.name, to_spark_type(field.type), True, _field_id(table, field)
+        )
+        for field in table.data_schema
     ]
     if request.row_ids:
         names = [n for n in (table.row_id_column, table.row_commit_version_column) if n]
@@ -178,24 +180,24 @@ def _no_rows(spark: SparkSession, schema: spark_types.StructType) -> DataFrame:
     return spark.createDataFrame([], schema.add("_metadata", metadata))
 
 
-def _field_id(table: TableFiles, each: StructField) -> dict[str, int] | None:
-    number = field_id(each)
+def _field_id(table: TableFiles, field: StructField) -> dict[str, int] | None:
+    number = field_id(field)
     return (
         {"parquet.field.id": number} if table.mapping_mode == "id" and number is not None else None
     )
 
 
-def _data_column(table: TableFiles, each: StructField) -> Column:
+def _data_column(table: TableFiles, field: StructField) -> Column:
     """The column under its own name; structs in it are renamed by position."""
-    found = column(table.physical_name(each))
-    if table.is_mapped and isinstance(each.type, StructType | ArrayType | MapType):
-        found = found.cast(to_spark_type(each.type))
-    return found.alias(each.name)
+    data = column(table.physical_name(field))
+    if table.is_mapped and isinstance(field.type, StructType | ArrayType | MapType):
+        data = data.cast(to_spark_type(field.type))
+    return data.alias(field.name)
 
 
-def _partition_column(each: StructField) -> Column:
+def _partition_column(field: StructField) -> Column:
     """Spark takes Arrow's timestamps without zone for moments: the cast makes wall clocks of them."""
-    return column(each.name).cast(to_spark_type(each.type)).alias(each.name)
+    return column(field.name).cast(to_spark_type(field.type)).alias(field.name)
 
 
 def _beside(

@@ -83,8 +83,8 @@ def delete_positions(
     cores = default_parallelism(positions.sparkSession)
     tasks = min(cores, 1 + len(files) // _FILES_A_TASK)
     merged = partial.repartition(tasks, column("file")).mapInArrow(merging_task(merge), _REPORT)
-    found = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
-    return [_deletion(files, row) for row in found]
+    rows = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
+    return [_deletion(files, row) for row in rows]
 
 
 def _deletion(files: Sequence[AddFile], row: dict[str, object]) -> FileDeletion:
@@ -140,9 +140,9 @@ def _report(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> pa.RecordBatch:
     before: dict[int, int] = {}
     for index, bitmap in bitmaps.items():
         vector = merge.files[index].deletion_vector
-        known = read_deletion_vector(store, vector, merge.allowed_roots) if vector else BitMap64()
-        before[index] = len(known)
-        bitmaps[index] = bitmap | known
+        deleted = read_deletion_vector(store, vector, merge.allowed_roots) if vector else BitMap64()
+        before[index] = len(deleted)
+        bitmaps[index] = bitmap | deleted
     physical = {index: _physical_rows(merge, index) for index in bitmaps}
     partial = {i: b for i, b in bitmaps.items() if len(b) < physical[i] and len(b) > before[i]}
     written = partial if merge.write_vectors else {}

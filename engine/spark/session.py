@@ -151,8 +151,8 @@ def default_parallelism(session: SparkSession) -> int:
     """How many tasks the cores take at once; a server of Spark Connect does not say it of itself."""
     if not is_remote(session):
         return session.sparkContext.defaultParallelism
-    known = session.conf.get("spark.sql.leafNodeDefaultParallelism", None)
-    return int(known) if known else _REMOTE_PARALLELISM
+    parallelism = session.conf.get("spark.sql.leafNodeDefaultParallelism", None)
+    return int(parallelism) if parallelism else _REMOTE_PARALLELISM
 
 
 def send_engine(session: SparkSession) -> None:
@@ -225,6 +225,6 @@ def _packed_engine() -> str:
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     packed = place / "engine.zip"
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for each in sorted(_ENGINE.rglob("*.py")):
-            archive.write(each, each.relative_to(_ENGINE.parent))
+        for module in sorted(_ENGINE.rglob("*.py")):
+            archive.write(module, module.relative_to(_ENGINE.parent))
     return str(packed)

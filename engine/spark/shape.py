@@ -27,16 +27,16 @@ def check_assignable(table: StructType, data: StructType) -> None:
     Raises:
         SchemaMismatchError: a column that the table lacks, or a type that cannot be stored in its.
     """
-    for each in data:
-        target = table.get(each.name)
+    for field in data:
+        target = table.get(field.name)
         if target is None:
-            msg = f"The data has the column {each.name}, which the table lacks."
+            msg = f"The data has the column {field.name}, which the table lacks."
             raise SchemaMismatchError(
                 msg, "Leave it out, or have new columns added.", field="source"
             )
-        if not is_assignable(each.type, target.type):
-            found, wanted = _shown(each.type), _shown(target.type)
-            msg = f"The column {each.name} is a {wanted}, and the data has a {found}."
+        if not is_assignable(field.type, target.type):
+            given, expected = _shown(field.type), _shown(target.type)
+            msg = f"The column {field.name} is a {expected}, and the data has a {given}."
             raise SchemaMismatchError(msg, "Cast it in the source.", field="source")
 
 
@@ -44,8 +44,8 @@ def is_assignable(data: DataType, table: DataType) -> bool:
     """Whether values of a type may be stored in a column; some may still be out of range."""
     match data, table:
         case StructType(), StructType():
-            pairs = [(each, table.get(each.name)) for each in data]
-            fits = all(target and is_assignable(each.type, target.type) for each, target in pairs)
+            pairs = [(field, table.get(field.name)) for field in data]
+            fits = all(target and is_assignable(field.type, target.type) for field, target in pairs)
         case ArrayType(), ArrayType():
             fits = is_assignable(data.element, table.element)
         case MapType(), MapType():
@@ -60,10 +60,10 @@ def is_assignable(data: DataType, table: DataType) -> bool:
 def shaped(frame: DataFrame, data: StructType, table: Sequence[StructField]) -> DataFrame:
     """The rows under the table's columns; those that the data lacks are left out."""
     columns = []
-    for each in table:
-        source = data.get(each.name)
+    for field in table:
+        source = data.get(field.name)
         if source is not None:
-            columns.append(reshaped(column(source.name), source.type, each.type).alias(each.name))
+            columns.append(reshaped(column(source.name), source.type, field.type).alias(field.name))
     return frame.select(*columns)
 
 
@@ -73,7 +73,7 @@ def reshaped(value: Column, data: DataType, table: DataType) -> Column:
         return value
     match data, table:
         case StructType(), StructType():
-            fields = [_field(value, data, each).alias(each.name) for each in table]
+            fields = [_field(value, data, field).alias(field.name) for field in table]
             return F.when(value.isNotNull(), F.struct(*fields))
         case ArrayType(), ArrayType():
             return F.transform(value, lambda item: reshaped(item, data.element, table.element))
@@ -84,11 +84,11 @@ def reshaped(value: Column, data: DataType, table: DataType) -> Column:
             return value.cast(to_spark_type(table))
 
 
-def _field(value: Column, data: StructType, each: StructField) -> Column:
-    source = data.get(each.name)
+def _field(value: Column, data: StructType, field: StructField) -> Column:
+    source = data.get(field.name)
     if source is None:
-        return F.lit(None).cast(to_spark_type(each.type))
-    return reshaped(value.getField(source.name), source.type, each.type)
+        return F.lit(None).cast(to_spark_type(field.type))
+    return reshaped(value.getField(source.name), source.type, field.type)
 
 
 def _is_plain_assignable(data: str, table: str) -> bool:

@@ -77,7 +77,7 @@ class SourceRows:
 def read_files(
     spark: SparkSession,
     source: FileSource,
-    wanted: StructType | None,
+    table_schema: StructType | None,
     storage_options: Mapping[str, str] | None = None,
     *,
     piece_bytes: int = PIECE_BYTES,
@@ -87,8 +87,8 @@ def read_files(
     Args:
         spark: the session.
         source: which files, and what becomes of rows that do not fit.
-        wanted: the types that columns shall have, by name; others, and all where it is None, are
-            inferred.
+        table_schema: the types that columns shall have, by name; others, and all where it is None,
+            are inferred.
         storage_options: of the store that the files are in.
         piece_bytes: how much of a large text file one task reads.
 
@@ -101,8 +101,8 @@ def read_files(
     if source.format in {"parquet", "orc"}:
         return _columnar(spark, source, files)
     if source.format == "csv":
-        return _csv(_Reading(spark, source, files, piece_bytes), wanted)
-    return _json(_Reading(spark, source, files, piece_bytes), wanted)
+        return _csv(_Reading(spark, source, files, piece_bytes), table_schema)
+    return _json(_Reading(spark, source, files, piece_bytes), table_schema)
 
 
 def _columnar(spark: SparkSession, source: FileSource, files: Sequence[TextFile]) -> SourceRows:
@@ -132,11 +132,11 @@ class _Reading:
         return numbered_pieces(self.spark, self.files, count, self.piece_bytes)
 
 
-def _csv(reading: _Reading, wanted: StructType | None) -> SourceRows:
+def _csv(reading: _Reading, table_schema: StructType | None) -> SourceRows:
     spark, source, files = reading.spark, reading.source, reading.files
     dialect = CsvDialect(source.header, source.delimiter, source.quote, source.null_text)
-    names = _csv_names(files, dialect, wanted)
-    schema = _typed(names, wanted, lambda: _inferred_csv(spark, source, files))
+    names = _csv_names(files, dialect, table_schema)
+    schema = _typed(names, table_schema, lambda: _inferred_csv(spark, source, files))
     text = _in_tasks(
         spark,
         reading.pieces(counting_csv(dialect)),
@@ -147,7 +147,7 @@ def _csv(reading: _Reading, wanted: StructType | None) -> SourceRows:
 
 
 def _csv_names(
-    files: Sequence[TextFile], dialect: CsvDialect, wanted: StructType | None
+    files: Sequence[TextFile], dialect: CsvDialect, table_schema: StructType | None
 ) -> list[str]:
     try:
         names = csv_columns(files[0], dialect)
@@ -162,16 +162,16 @@ def _csv_names(
     if repeated is not None:
         msg = f"The header of {files[0].shown} has {repeated!r} twice."
         raise SchemaMismatchError(msg, "Give each column a name of its own.", field="source")
-    if not dialect.header and wanted is not None and len(names) == len(wanted):
-        return wanted.names
+    if not dialect.header and table_schema is not None and len(names) == len(table_schema):
+        return table_schema.names
     return names
 
 
-def _json(reading: _Reading, wanted: StructType | None) -> SourceRows:
+def _json(reading: _Reading, table_schema: StructType | None) -> SourceRows:
     spark, source, files = reading.spark, reading.source, reading.files
     inferred = _inferred_json(spark, files)
     _check_width(len(inferred.names), source.uri)
-    schema = _typed(inferred.names, wanted, lambda: inferred)
+    schema = _typed(inferred.names, table_schema, lambda: inferred)
     lines = _in_tasks(
         spark,
         reading.pieces(count_lines),
@@ -192,16 +192,18 @@ def _json(reading: _Reading, wanted: StructType | None) -> SourceRows:
 
 
 def _typed(
-    names: Iterable[str], wanted: StructType | None, infer: Callable[[], StructType]
+    names: Iterable[str], table_schema: StructType | None, infer: Callable[[], StructType]
 ) -> StructType:
     """The columns under the wanted types, those that nobody asked for as they look."""
-    known = {name: (wanted.get(name) if wanted is not None else None) for name in names}
-    inferred = infer() if not all(known.values()) else StructType()
+    declared = {
+        name: (table_schema.get(name) if table_schema is not None else None) for name in names
+    }
+    inferred = infer() if not all(declared.values()) else StructType()
     types = {each.name: each.type for each in inferred}
     return StructType(
         tuple(
             StructField(name, field.type if field else types.get(name, STRING))
-            for name, field in known.items()
+            for name, field in declared.items()
         )
     )
 
@@ -210,7 +212,7 @@ def _judged(
     text: DataFrame, source: FileSource, schema: StructType, columns: Mapping[str, Column]
 ) -> SourceRows:
     """Text columns cast to types; what cannot be cast is a problem of its row."""
-    cast = {each.name: from_text(columns[each.name], each.type) for each in schema}
+    cast = {given.name: from_text(columns[given.name], given.type) for given in schema}
     problems = [
         F.when(columns[n].isNotNull() & cast[n].isNull(), _misfit(schema, n, columns[n]))
         for n in cast
@@ -242,8 +244,8 @@ def from_text(value: Column, data_type: DataType) -> Column:
 
 
 def _misfit(schema: StructType, name: str, value: Column) -> Column:
-    each = schema.get(name)
-    type_name = to_spark_type(each.type).simpleString() if each else "value"
+    declared = schema.get(name)
+    type_name = to_spark_type(declared.type).simpleString() if declared else "value"
     return F.concat(
         F.lit(f"column {name} is not a {type_name}: '"), F.substring(value, 1, _SHOWN), F.lit("'")
     )
@@ -300,12 +302,14 @@ def _list_files(source: FileSource, storage_options: Mapping[str, str]) -> list[
         single = None
     if single is not None and _is_file(parent, name, storage_options):
         return [TextFile(parent, name, single.size_bytes, dict(storage_options))]
-    found = [f for f in open_store(root, storage_options).list_all() if _is_visible(f)]
-    if not found:
+    statuses = [f for f in open_store(root, storage_options).list_all() if _is_visible(f)]
+    if not statuses:
         msg = f"There are no files at {source.uri}."
         raise RequestError(msg, "Check the location.", field="source.uri")
-    ordered = sorted(found, key=lambda each: each.path)
-    return [TextFile(root, each.path, each.size_bytes, dict(storage_options)) for each in ordered]
+    ordered = sorted(statuses, key=lambda status: status.path)
+    return [
+        TextFile(root, status.path, status.size_bytes, dict(storage_options)) for status in ordered
+    ]
 
 
 def _is_file(parent: str, name: str, storage_options: Mapping[str, str]) -> bool:

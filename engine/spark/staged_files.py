@@ -136,7 +136,7 @@ class Staging:
         pending: list[pa.Table] = []
         for batch in batches:
             pending.append(self._in_files(batch))
-            if sum(each.nbytes for each in pending) >= _SORTED_BYTES:
+            if sum(pending_batch.nbytes for pending_batch in pending) >= _SORTED_BYTES:
                 yield iter(_by_partition(pending, len(self.target.partitions)))
                 pending = []
         if pending:
@@ -148,8 +148,8 @@ class Staging:
         partitions = [partition.name for partition in self.target.partitions]
         data = [name for name in rows.column_names if name not in partitions]
         columns = [
-            _under_names(rows.column(name), each.type)
-            for name, each in zip(data, self.target.arrow_schema, strict=True)
+            _under_names(rows.column(name), target.type)
+            for name, target in zip(data, self.target.arrow_schema, strict=True)
         ]
         columns += [rows.column(name) for name in partitions]
         kinds = [column.type for column in columns]
@@ -190,10 +190,10 @@ def discard(store: Store, stages: Sequence[StagedFiles]) -> None:
 
 def discard_write(store: Store, write_ids: Iterable[str]) -> None:
     """Remove every file of a failed write: nobody was told of those of tasks that were killed."""
-    known = [each for each in write_ids if each]
+    ids = [given for given in write_ids if given]
     with suppress(StorageError):
-        for file in list(store.list_all()) if known else ():
-            if any(write_id in file.name for write_id in known):
+        for file in list(store.list_all()) if ids else ():
+            if any(write_id in file.name for write_id in ids):
                 store.delete(file.path)
 
 

@@ -89,7 +89,7 @@ class TableFiles:
     @property
     def data_fields(self) -> list[StructField]:
         """The columns that are in the files, in order."""
-        return [each for each in self.schema if each.name not in self.partition_columns]
+        return [column for column in self.schema if column.name not in self.partition_columns]
 
     @property
     def data_schema(self) -> StructType:
@@ -99,9 +99,9 @@ class TableFiles:
     @property
     def partition_fields(self) -> tuple[PartitionField, ...]:
         """The partition columns, outermost first."""
-        found = [self.schema.get(name) for name in self.partition_columns]
+        fields = [self.schema.get(name) for name in self.partition_columns]
         return tuple(
-            PartitionField(self.physical_name(f), f.name, f.type, field_id(f)) for f in found if f
+            PartitionField(self.physical_name(f), f.name, f.type, field_id(f)) for f in fields if f
         )
 
     @property
@@ -127,19 +127,19 @@ class TableFiles:
             paths = tuple(physical_path(self.schema, path, self.mapping_mode) for path in paths)
         return IndexedColumns(self.properties.data_skipping_num_indexed_cols, paths)
 
-    def physical_name(self, each: StructField) -> str:
+    def physical_name(self, column: StructField) -> str:
         """The name of a column in files and in partition values."""
-        return physical_name(each, self.mapping_mode)
+        return physical_name(column, self.mapping_mode)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema of a Parquet file: everything nullable, field ids where columns have them."""
-    return pa.schema([_arrow_field(each) for each in schema])
+    return pa.schema([_arrow_field(column) for column in schema])
 
 
-def _arrow_field(each: StructField) -> pa.Field:
-    kind = _arrow_type(each.type, nested_ids(each), each.name)
-    return pa.field(each.name, kind, nullable=True, metadata=_numbered(field_id(each)))
+def _arrow_field(column: StructField) -> pa.Field:
+    kind = _arrow_type(column.type, nested_ids(column), column.name)
+    return pa.field(column.name, kind, nullable=True, metadata=_numbered(field_id(column)))
 
 
 def _arrow_type(data_type: DataType, ids: Mapping[str, int], path: str) -> pa.DataType:
@@ -147,12 +147,12 @@ def _arrow_type(data_type: DataType, ids: Mapping[str, int], path: str) -> pa.Da
 
     def inner(name: str, kind: DataType, *, nullable: bool = True) -> pa.Field:
         below = f"{path}.{name}"
-        found = _arrow_type(kind, ids, below)
-        return pa.field(name, found, nullable, metadata=_numbered(ids.get(below)))
+        arrow_type = _arrow_type(kind, ids, below)
+        return pa.field(name, arrow_type, nullable, metadata=_numbered(ids.get(below)))
 
     match data_type:
         case StructType(fields):
-            return pa.struct([_arrow_field(each) for each in fields])
+            return pa.struct([_arrow_field(column) for column in fields])
         case ArrayType(element, _):
             return pa.list_(inner("element", element))
         case MapType(key, value, _):

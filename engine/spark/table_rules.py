@@ -55,17 +55,17 @@ def table_rules(table: str, schema: StructType, metadata: Metadata) -> list[Rule
             name = key.removeprefix(CONSTRAINT_PREFIX)
             condition = _parsed(table, schema, text, f"constraint {name}")
             rules.append(Rule(f"the constraint {name} ({text})", _true(condition)))
-    for each in schema:
-        declared = declared_type(each)
+    for field in schema:
+        declared = declared_type(field)
         kind, length = limit_of(declared)
         if length:
-            fits = _parsed(table, schema, f"length({quoted(each.name)}) <= {length}", each.name)
-            rules.append(Rule(f"the length of {each.name} ({kind}({length}))", fits))
+            fits = _parsed(table, schema, f"length({quoted(field.name)}) <= {length}", field.name)
+            rules.append(Rule(f"the length of {field.name} ({kind}({length}))", fits))
         elif is_bounded(declared):
-            name = f"the type of {each.name} ({type_shown(declared)})"
-            rules.append(Rule(name, not_null=(each.name,), held=declared))
-    for path, each in _every_field(schema):
-        text = _invariant(each)
+            name = f"the type of {field.name} ({type_shown(declared)})"
+            rules.append(Rule(name, not_null=(field.name,), held=declared))
+    for path, field in _every_field(schema):
+        text = _invariant(field)
         if text:
             name = ".".join(path)
             condition = _parsed(table, schema, text, f"invariant of {name}")
@@ -82,16 +82,16 @@ def complete(frame: DataFrame, table: str, schema: StructType, now_ms: int) -> D
     """
     have = set(frame.columns)
     late: list[StructField] = []
-    for each in schema:
-        if each.name in have:
+    for field in schema:
+        if field.name in have:
             continue
-        if GENERATED in each.metadata:
-            late.append(each)
+        if GENERATED in field.metadata:
+            late.append(field)
         else:
-            frame = frame.withColumn(each.name, _default(table, each, now_ms))
-    for each in late:
-        value = generated_value(table, schema, each).cast(to_spark_type(each.type))
-        frame = frame.withColumn(each.name, value)
+            frame = frame.withColumn(field.name, _default(table, field, now_ms))
+    for field in late:
+        value = generated_value(table, schema, field).cast(to_spark_type(field.type))
+        frame = frame.withColumn(field.name, value)
     return frame.select(*[column(name) for name in schema.names])
 
 
@@ -111,45 +111,47 @@ def enforce(frame: DataFrame, table: str, schema: StructType, metadata: Metadata
             holds = to_column(rule.condition)
             names = sorted({path[0] for path in columns_of(rule.condition)})
         frame = refuse_violations(frame, holds, rule.name, shown_values(names))
-    for each in schema:
-        if GENERATED in each.metadata:
-            expected = generated_value(table, schema, each).cast(to_spark_type(each.type))
-            rule_name = f"the generation of {each.name} ({each.metadata[GENERATED]})"
-            matches = column(each.name).eqNullSafe(expected)
-            frame = refuse_violations(frame, matches, rule_name, shown_values([each.name]))
+    for field in schema:
+        if GENERATED in field.metadata:
+            expected = generated_value(table, schema, field).cast(to_spark_type(field.type))
+            rule_name = f"the generation of {field.name} ({field.metadata[GENERATED]})"
+            matches = column(field.name).eqNullSafe(expected)
+            frame = refuse_violations(frame, matches, rule_name, shown_values([field.name]))
     return frame
 
 
-def generated_value(table: str, schema: StructType, each: StructField) -> Column:
+def generated_value(table: str, schema: StructType, field: StructField) -> Column:
     """The value of a generated column, from the columns beside it."""
-    text = str(each.metadata[GENERATED])
+    text = str(field.metadata[GENERATED])
     try:
         return to_column(parse_expression(text, schema))
     except ExpressionError as error:
-        raise _not_understood(table, f"generated column {each.name} ({text})") from error
+        raise _not_understood(table, f"generated column {field.name} ({text})") from error
 
 
 def _padded(frame: DataFrame, schema: StructType) -> DataFrame:
     """Text as Spark stores it: spaces beyond a limit cut off, CHAR filled up with spaces."""
-    for each in schema:
-        declared = declared_type(each)
+    for field in schema:
+        declared = declared_type(field)
         if has_limits(declared):
-            frame = frame.withColumn(each.name, fitted(column(each.name), declared))
+            frame = frame.withColumn(field.name, fitted(column(field.name), declared))
     return frame
 
 
-def _default(table: str, each: StructField, now_ms: int) -> Column:
-    if IDENTITY in each.metadata:
-        msg = f"{each.name} is an identity column: the engine that made the table numbers its rows."
+def _default(table: str, field: StructField, now_ms: int) -> Column:
+    if IDENTITY in field.metadata:
+        msg = (
+            f"{field.name} is an identity column: the engine that made the table numbers its rows."
+        )
         raise RequestError(msg, "Write with that engine, or give the values.", field="source")
-    text = each.metadata.get(DEFAULT)
+    text = field.metadata.get(DEFAULT)
     if text is None:
-        return F.lit(None).cast(to_spark_type(each.type))
+        return F.lit(None).cast(to_spark_type(field.type))
     try:
-        found = parse_expression(str(text), StructType(), now_ms=now_ms)
+        default = parse_expression(str(text), StructType(), now_ms=now_ms)
     except ExpressionError as error:
-        raise _not_understood(table, f"default of {each.name} ({text})") from error
-    return to_column(found).cast(to_spark_type(each.type))
+        raise _not_understood(table, f"default of {field.name} ({text})") from error
+    return to_column(default).cast(to_spark_type(field.type))
 
 
 def _true(condition: Expression) -> Expression:
@@ -175,7 +177,7 @@ def _required(table: str, schema: StructType) -> Iterator[Rule]:
         if always:
             yield Rule(name, not_null=path)
         else:
-            parent, column_ = (".".join(map(quoted, each)) for each in (path[:-1], path))
+            parent, column_ = (".".join(map(quoted, parts)) for parts in (path[:-1], path))
             yield Rule(
                 name, _parsed(table, schema, f"{parent} IS NULL OR {column_} IS NOT NULL", name)
             )
@@ -185,27 +187,27 @@ def _not_null(
     schema: StructType, prefix: tuple[str, ...] = (), *, always: bool = True
 ) -> Iterator[tuple[tuple[str, ...], bool]]:
     """Paths of columns that cannot be null, and whether none of the structs around them can."""
-    for each in schema:
-        path = (*prefix, each.name)
-        if not each.nullable:
+    for field in schema:
+        path = (*prefix, field.name)
+        if not field.nullable:
             yield path, always
-        if isinstance(each.type, StructType):
-            yield from _not_null(each.type, path, always=always and not each.nullable)
+        if isinstance(field.type, StructType):
+            yield from _not_null(field.type, path, always=always and not field.nullable)
 
 
 def _every_field(
     schema: StructType, prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], StructField]]:
     """Columns and the fields of structs, by their paths."""
-    for each in schema:
-        path = (*prefix, each.name)
-        yield path, each
-        if isinstance(each.type, StructType):
-            yield from _every_field(each.type, path)
+    for field in schema:
+        path = (*prefix, field.name)
+        yield path, field
+        if isinstance(field.type, StructType):
+            yield from _every_field(field.type, path)
 
 
-def _invariant(each: StructField) -> str:
-    text = each.metadata.get(INVARIANT)
+def _invariant(field: StructField) -> str:
+    text = field.metadata.get(INVARIANT)
     try:
         return str(json.loads(text)["expression"]["expression"]) if text else ""
     except (ValueError, KeyError, TypeError):

@@ -73,10 +73,10 @@ class GroupTasks:
     def counts(self) -> TaskCounts:
         """As they are now; a stage that Spark left out because its result was there counts nothing."""
         self._longest = None
-        found = TaskCounts()
+        total = TaskCounts()
         for stage_id in sorted(set(self._stage_ids())):
-            found += self._ended.get(stage_id) or self._look(stage_id)
-        return found
+            total += self._ended.get(stage_id) or self._look(stage_id)
+        return total
 
     def are_running(self) -> bool:
         """Whether a task of the group runs: those of a stage that failed run on for a while."""
@@ -90,7 +90,7 @@ class GroupTasks:
     def times(self) -> TaskTimes | None:
         """Of the longest stage that `counts` looked at last; None while none of its tasks ended."""
         longest = max(
-            ((each.core_ms, stage_id) for stage_id, each in self._ended.items()), default=None
+            ((counts.core_ms, stage_id) for stage_id, counts in self._ended.items()), default=None
         )
         live = self._longest
         if live is not None and (longest is None or live[0] > longest[0]):
@@ -112,7 +112,7 @@ class GroupTasks:
         status = stage.status().toString() if stage is not None else ""
         if stage is None or status == "SKIPPED":
             return TaskCounts()
-        found = TaskCounts(
+        counts = TaskCounts(
             done=stage.numCompleteTasks(),
             running=stage.numActiveTasks(),
             total=stage.numTasks(),
@@ -120,11 +120,11 @@ class GroupTasks:
             bytes_read=stage.inputBytes(),
             bytes_shuffled=stage.shuffleWriteBytes(),
         )
-        if status in _ENDED and not found.running:  # tasks of a cancelled one run on
-            self._ended[stage_id] = found
-        elif self._longest is None or found.core_ms > self._longest[0]:
-            self._longest = (found.core_ms, stage_id, stage.attemptId())
-        return found
+        if status in _ENDED and not counts.running:  # tasks of a cancelled one run on
+            self._ended[stage_id] = counts
+        elif self._longest is None or counts.core_ms > self._longest[0]:
+            self._longest = (counts.core_ms, stage_id, stage.attemptId())
+        return counts
 
     def _stage(self, stage_id: int) -> Any:  # noqa: ANN401 - a Java object
         try:
@@ -157,8 +157,8 @@ class GroupTasks:
 def cluster_of(context: SparkContext) -> Cluster:
     """Asked now."""
     executors = _status_store(context).executorList(True)
-    each = [executors.apply(number) for number in range(executors.size())]
-    working = [one for one in each if one.totalCores() > 0]
+    all_executors = [executors.apply(number) for number in range(executors.size())]
+    working = [one for one in all_executors if one.totalCores() > 0]
     return Cluster(
         version=context.version,
         master=context.master or "",

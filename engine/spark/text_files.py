@@ -106,9 +106,9 @@ def iter_csv(
         )
         number = int(header)
         for batch in reader:
-            numbers = _numbers(number, batch.num_rows, {each.number for each in bad})
+            numbers = _numbers(number, batch.num_rows, {line.number for line in bad})
             number = numbers[-1] if numbers else number
-            absolute = [before + each for each in numbers]
+            absolute = [before + place for place in numbers]
             yield _with_origin(list(batch.columns), columns, file, absolute, None)
     yield from _bad_batches(bad, columns, file, before)
 
@@ -153,12 +153,12 @@ def _numbers(last: int, count: int, bad: set[int | None]) -> list[int]:
     """The numbers of the next good records, those of bad ones left out."""
     if not bad:
         return list(range(last + 1, last + count + 1))
-    found: list[int] = []
-    while len(found) < count:
+    starts: list[int] = []
+    while len(starts) < count:
         last += 1
         if last not in bad:
-            found.append(last)
-    return found
+            starts.append(last)
+    return starts
 
 
 def _line_batch(lines: list[bytes], before: int, file: TextFile) -> pa.RecordBatch:

@@ -47,13 +47,13 @@ def read_piece(piece: Piece) -> bytes:
     """The whole lines of a piece."""
     store = open_store(piece.file.root, piece.file.storage_options)
     first = max(piece.start - 1, 0)
-    found = store.read(piece.file.path, first, piece.end - first)
+    content = store.read(piece.file.path, first, piece.end - first)
     if piece.start:
-        begun = found.find(b"\n") + 1
+        begun = content.find(b"\n") + 1
         if begun == 0 or first + begun >= piece.end:
             return b""
-        found = found[begun:]
-    at, parts = piece.end, [found]
+        content = content[begun:]
+    at, parts = piece.end, [content]
     while at < piece.file.size_bytes and not parts[-1].endswith(b"\n"):
         block = store.read(piece.file.path, at, BLOCK_BYTES)
         rest = block[: block.find(b"\n") + 1] or block
@@ -109,7 +109,7 @@ def numbered_pieces(
     by_file = [pieces_of(file, piece_bytes) for file in files]
     cut = [piece for pieces in by_file if len(pieces) > 1 for piece in pieces]
     counts = iter(_counted(spark, cut, count) if cut else ())
-    return [each for pieces in by_file for each in numbered(pieces, counts)]
+    return [part for pieces in by_file for part in numbered(pieces, counts)]
 
 
 def numbered(pieces: Sequence[Piece], counts: Iterator[tuple[int, bool]]) -> list[Piece]:

@@ -40,10 +40,10 @@ def join_matcher(
         def target() -> DataFrame:
             return _placed(spark, rows).alias("target")
 
-        found = _mask(joined, rows.num_rows)
+        mask = _mask(joined, rows.num_rows)
         for condition in reached:
-            found = pc.or_(found, _mask(_filtered(target, condition), rows.num_rows))
-        return found
+            mask = pc.or_(mask, _mask(_filtered(target, condition), rows.num_rows))
+        return mask
 
     return match
 
@@ -57,11 +57,11 @@ def _placed(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return spark.createDataFrame(rows.append_column(_PLACE, places))
 
 
-def _mask(found: Callable[[], DataFrame], count: int) -> pa.Array:
+def _mask(rows: Callable[[], DataFrame], count: int) -> pa.Array:
     """Raises `CannotEvaluateError` where Spark cannot either: then the two sides conflict."""
     mask = np.zeros(count, dtype=bool)
     try:
-        places = found().select(column(_PLACE)).toArrow().column(0).to_numpy()
+        places = rows().select(column(_PLACE)).toArrow().column(0).to_numpy()
     except (PySparkException, Py4JError) as error:
         msg = f"Spark could not test the winner's rows: {type(error).__name__}."
         raise CannotEvaluateError(msg) from error

@@ -74,8 +74,8 @@ def is_scattered(table: TableFiles, file_count: int) -> bool:
 
     As the table says, or else where each of many files would leave a small one.
     """
-    wanted = table.properties.optimize_write
-    return file_count > _FEW_FILES if wanted is None else wanted
+    optimizes = table.properties.optimize_write
+    return file_count > _FEW_FILES if optimizes is None else optimizes
 
 
 def gathered(frame: DataFrame, table: TableFiles) -> DataFrame:
@@ -127,8 +127,8 @@ def collect_actions(frame: DataFrame) -> Written:
     """Run a frame of (action, rows) and read the actions."""
     report = frame.toArrow()
     adds = [decode(line) for line in report.column("action").to_pylist()]
-    found = tuple(add for add in adds if isinstance(add, AddFile))
-    return Written(found, sum(report.column("rows").to_pylist()))
+    files = tuple(add for add in adds if isinstance(add, AddFile))
+    return Written(files, sum(report.column("rows").to_pylist()))
 
 
 def report_batches(written: Iterable[tuple[AddFile, int]]) -> Iterator[pa.RecordBatch]:
@@ -159,8 +159,8 @@ def _writing(target: FileTarget) -> Callable[[Iterable[pa.RecordBatch]], Iterato
 def _physical_frame(frame: DataFrame, table: TableFiles, extra: list[Column]) -> DataFrame:
     """Data columns in the files' order, extra ones, then the partition columns by their names."""
     data = [
-        column(each.name).cast(to_spark_type(physical.type)).alias(physical.name)
-        for each, physical in zip(table.data_fields, table.data_schema, strict=True)
+        column(field.name).cast(to_spark_type(physical.type)).alias(physical.name)
+        for field, physical in zip(table.data_fields, table.data_schema, strict=True)
     ]
     return frame.select(
         *data, *extra, *[column(partition_field.name) for partition_field in table.partition_fields]

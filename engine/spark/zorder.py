@@ -31,14 +31,14 @@ class Ranks:
     def curve(self, columns: Sequence[pa.Array]) -> pa.Array:
         """The position on the curve of each row."""
         pairs = zip(columns, self.boundaries, strict=True)
-        ranks = [_ranked(each, boundaries) for each, boundaries in pairs]
-        found = np.zeros(len(columns[0]), dtype=np.int64)
+        ranks = [_ranked(values, boundaries) for values, boundaries in pairs]
+        keys = np.zeros(len(columns[0]), dtype=np.int64)
         place = self.bits * len(ranks)
         for bit in range(self.bits - 1, -1, -1):
             for rank in ranks:
                 place -= 1
-                found |= ((rank >> bit) & 1) << place
-        return pa.array(found, pa.int64())
+                keys |= ((rank >> bit) & 1) << place
+        return pa.array(keys, pa.int64())
 
 
 def along_zorder(frame: DataFrame, columns: Sequence[Column], rows: int) -> DataFrame:
@@ -50,7 +50,7 @@ def along_zorder(frame: DataFrame, columns: Sequence[Column], rows: int) -> Data
         rows: about how many there are, to size the sample.
     """
     names = [f"c{i}" for i in range(len(columns))]
-    values = [each.alias(name) for each, name in zip(columns, names, strict=True)]
+    values = [column.alias(name) for column, name in zip(columns, names, strict=True)]
     share = min(1.0, _SAMPLE_ROWS / max(1, rows))
     picked = _shortened(frame.select(*values)).sample(fraction=share, seed=1)
     sample = picked.limit(2 * _SAMPLE_ROWS).toArrow()
@@ -68,10 +68,10 @@ def along_zorder(frame: DataFrame, columns: Sequence[Column], rows: int) -> Data
 def _shortened(frame: DataFrame) -> DataFrame:
     """Long values by how they begin, which ranks them as well: the sample comes to the driver."""
     columns = [
-        F.substring(F.col(each.name), 1, _MAX_LENGTH).alias(each.name)
-        if isinstance(each.dataType, StringType | BinaryType)
-        else F.col(each.name)
-        for each in frame.schema
+        F.substring(F.col(field.name), 1, _MAX_LENGTH).alias(field.name)
+        if isinstance(field.dataType, StringType | BinaryType)
+        else F.col(field.name)
+        for field in frame.schema
     ]
     return frame.select(*columns)
 
@@ -107,5 +107,5 @@ def _comparable(array: pa.Array) -> npt.NDArray[Any]:
         array = array.cast(pa.float64())
     elif pa.types.is_boolean(kind):
         array = array.cast(pa.int8())
-    found: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
-    return found
+    numbers: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return numbers
