@@ -36,6 +36,8 @@ def check_promises(played: Played) -> None:
         if version in played.scene.foreign:
             assert not isinstance(loser.command, c.Append), f"{loser.command} lost: {error}"
             continue
+        if any(noted > loser.txn.read_version for noted in played.scene.noted):
+            continue  # where VACUUM took what rows are told apart by, they conflict
         winner = played.landed[version]
         pair = group_of(loser.command, played.setup), group_of(winner.command, played.setup)
         told = f"{loser.command} lost to {winner.command}: {error}"

@@ -28,7 +28,7 @@ def surrounded(history: History, seed: int) -> History:
     typed = dice.choice(list(TYPES)) if dice.random() < 0.4 else ""
     properties = properties_of(dice)
     setup = replace(history.setup, typed=typed, properties=properties)
-    mood = dice.choice(["", "", "", _TIDY, _TIDY])
+    mood = dice.choice(["", "", "", _TIDY, _TIDY, _VACUUMED])
     steps = tuple(_steps(dice, history, setup, mood))
     return History(setup, steps)
 
@@ -57,7 +57,7 @@ def _steps(dice: random.Random, history: History, setup: Setup, mood: str) -> It
         before = _happenings(dice, mood, begun, 0.3)
         within = _happenings(dice, mood, begun, 0.15) if step.commits is not None else ()
         opens = _typed(dice, step.opens, setup.typed)
-        yield replace(step, opens=opens, before=before, within=_gentle(within))
+        yield replace(step, opens=opens, before=before, within=within)
 
 
 def _typed(dice: random.Random, command: c.Command | None, typed: str) -> c.Command | None:
@@ -87,10 +87,3 @@ def _tidying(dice: random.Random, begun: list[int]) -> Happening:
         case 2:
             return Wait(dice.choice([1, 24 * 8, 24 * 40]))
     return Look(dice.randrange(2), dice.choice([0, 0, 1, 3]))
-
-
-def _gentle(happenings: tuple[Happening, ...]) -> tuple[Happening, ...]:
-    """Without what nobody could commit through: files going between a last look and the put."""
-    return tuple(
-        happening for happening in happenings if not isinstance(happening, VacuumElsewhere)
-    )
