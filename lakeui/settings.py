@@ -199,6 +199,7 @@ DATABASE_PATIENCE_SECONDS = env.float("DATABASE_PATIENCE_SECONDS", default=120.0
 JOB_MAX_RETRIES = env.int("JOB_MAX_RETRIES", default=20)
 JOB_TIME_LIMIT_SECONDS = env.int("JOB_TIME_LIMIT_SECONDS", default=6 * 3600)  # 0: none
 JOB_MAX_TIME_LIMIT_SECONDS = env.int("JOB_MAX_TIME_LIMIT_SECONDS", default=7 * 86_400)
+IN_PROCESS_BYTES = env.int("IN_PROCESS_BYTES", default=64 * 1024 * 1024)  # 0: all on Spark
 ROW_CONFLICT_SECONDS = env.float("ROW_CONFLICT_SECONDS", default=10.0)
 SPARK_TASK_KILL_SECONDS = env.int("SPARK_TASK_KILL_SECONDS", default=120)
 SPARK_MASTER = env.str("SPARK_MASTER", default=f"local[{min(os.cpu_count() or 1, 8)}]")

@@ -2,6 +2,8 @@
 
 from functools import partial
 
+from django.conf import settings
+
 from engine.operations.options import RunOptions
 from engine.spark.jobs import ProgressCallback
 from lakeui.jobs.command_rules import readable_table
@@ -29,5 +31,6 @@ def options_of(
         dry_run=job.dry_run,
         user_name=person.get_username() if person else None,
         writers_elsewhere=other_writers(job) if job.dry_run else None,
+        in_process_bytes=settings.IN_PROCESS_BYTES,
         then=asks_for_follow_ups(asker, job.table),
     )

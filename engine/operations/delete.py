@@ -9,6 +9,7 @@ from engine.commands.model import Delete
 from engine.expressions.render import to_sql
 from engine.expressions.tree import Expression
 from engine.operations.execution import Execution, keeps_row_ids
+from engine.operations.in_process import Images, write_in_process
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import (
@@ -72,8 +73,13 @@ def rewrite_without(
     """
     if not gone.rewritten or condition is None:
         return Written(), []
-    table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     left = tuple(file.add for file in gone.rewritten)
+    by_arrow = write_in_process(
+        execution, snapshot, Images(condition, None, left, leaves=True), gone.removed
+    )
+    if by_arrow is not None:
+        return by_arrow
+    table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     changes: list[AddCDCFile] = []
     with execution.spark_stage("rewrite files"):
         rows = marked_rows(execution, snapshot, condition, gone, left, row_ids=kept)

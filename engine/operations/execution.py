@@ -153,6 +153,11 @@ class Execution:
             raise RequestError(msg, "Leave out rand and its like.", field="where")
         return parsed
 
+    def begin_stage(self, stage: str) -> None:
+        """Say that a stage begins which is done in this process; a cancellation is heeded here."""
+        self._stage = stage
+        self.progress(Progress(stage, 0, 1, "steps"))
+
     @contextmanager
     def in_engine_words(self) -> Iterator[None]:
         """Raise what Spark raises as the engine's errors.

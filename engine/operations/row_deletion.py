@@ -17,6 +17,7 @@ from engine.expressions.evaluate import evaluate_partition
 from engine.expressions.traits import columns_of, is_asked_once, is_deterministic
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, removal, uses_deletion_vectors, with_vector
+from engine.operations.in_process import find_in_process
 from engine.operations.query_tables import QueryTables
 from engine.schema.column_mapping import physical_name
 from engine.schema.partition_values import (
@@ -101,6 +102,9 @@ def find_rows(
     if condition is None or not unsure:
         return RowDeletion(whole=tuple(whole), rows=_live(whole))
     by_vector = uses_deletion_vectors(snapshot)
+    by_arrow = find_in_process(execution, snapshot, condition, unsure, write_vectors=by_vector)
+    if by_arrow is not None:
+        return _settled(execution, by_arrow, whole, by_vector=by_vector)
     table = execution.files_of(snapshot)
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
@@ -111,10 +115,21 @@ def find_rows(
         else:
             matches = rows.filter(is_true(condition)).select(FILE, ROW)
         deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
+    settled = _settled(execution, deletions, whole, by_vector=by_vector)
+    return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
+
+
+def _settled(
+    execution: Execution,
+    deletions: Sequence[FileDeletion],
+    whole: Sequence[AddFile],
+    *,
+    by_vector: bool,
+) -> RowDeletion:
     execution.wrote_vectors(deletion.vector for deletion in deletions)
     settled = settle(deletions, whole, by_vector=by_vector)
     execution.found(settled.in_words())
-    return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
+    return settled
 
 
 def marked_rows(

@@ -16,6 +16,7 @@ from engine.expressions.render import to_sql
 from engine.expressions.traits import is_asked_once
 from engine.expressions.tree import TRUE, Expression
 from engine.operations.execution import Execution, keeps_row_ids
+from engine.operations.in_process import Images, write_in_process
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import MATCH, RowDeletion, find_rows, marked_rows
@@ -105,6 +106,10 @@ def _images(
     touched = (*gone.removed, *(file.add for file in gone.masked))
     if not touched:
         return Written(), []
+    images_of = Images(setting.condition, setting.assignments, touched, leaves=not gone.masked)
+    by_arrow = write_in_process(execution, snapshot, images_of, touched)
+    if by_arrow is not None:
+        return by_arrow
     table, kept = execution.files_of(snapshot), keeps_row_ids(snapshot)
     with execution.spark_stage("write new rows"):
         rows = marked_rows(execution, snapshot, setting.condition, gone, touched, row_ids=kept)

@@ -71,7 +71,20 @@ def delete_positions(
         files: what FILE counts.
         write_vectors: false only counts, for tables without deletion vectors.
     """
-    merge = VectorMerge(
+    merge = vector_merge(table, files, write_vectors=write_vectors)
+    partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
+    cores = default_parallelism(positions.sparkSession)
+    tasks = min(cores, 1 + len(files) // _FILES_A_TASK)
+    merged = partial.repartition(tasks, column("file")).mapInArrow(merging_task(merge), _REPORT)
+    rows = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
+    return [_deletion(merge, row) for row in rows]
+
+
+def vector_merge(
+    table: TableFiles, files: Sequence[AddFile], *, write_vectors: bool
+) -> VectorMerge:
+    """What merging positions of these files needs."""
+    return VectorMerge(
         table.uri,
         dict(table.storage_options),
         dict(enumerate(files)),
@@ -79,21 +92,22 @@ def delete_positions(
         tuple(table.allowed_roots),
         table.properties.file_prefix_length,
     )
-    partial = positions.select(column(FILE), column(ROW)).mapInArrow(gather_positions, _BITMAPS)
-    cores = default_parallelism(positions.sparkSession)
-    tasks = min(cores, 1 + len(files) // _FILES_A_TASK)
-    merged = partial.repartition(tasks, column("file")).mapInArrow(merging_task(merge), _REPORT)
-    rows = sorted(merged.toArrow().to_pylist(), key=lambda row: int(row["file"]))
-    return [_deletion(files, row) for row in rows]
 
 
-def _deletion(files: Sequence[AddFile], row: dict[str, object]) -> FileDeletion:
+def merge_bitmaps(merge: VectorMerge, bitmaps: dict[int, BitMap64]) -> list[FileDeletion]:
+    """Deletion vectors that hold positions found in this process, by the files' indexes."""
+    if not bitmaps:
+        return []
+    return [_deletion(merge, row) for row in _report(merge, bitmaps).to_pylist()]
+
+
+def _deletion(merge: VectorMerge, row: dict[str, object]) -> FileDeletion:
     text = row["vector"]
     vector = msgspec.json.decode(str(text), type=DeletionVectorDescriptor) if text else None
     index, deleted, total, physical = (
         int(str(row[k])) for k in ("file", "deleted", "total", "physical")
     )
-    return FileDeletion(files[index], deleted, total, physical, vector)
+    return FileDeletion(merge.files[index], deleted, total, physical, vector)
 
 
 def gather_positions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -57,10 +57,9 @@ def write(
     Returns:
         The files, durable but unknown to the log.
     """
-    target = replace(file_target(table), data_change=data_change)
+    target = replace(data_target(table, keep_row_ids=keep_row_ids), data_change=data_change)
     kept: list[Column] = []
     if keep_row_ids:
-        target = with_columns(target, table.row_fields)
         sources = {table.row_id_column: ROW_ID, table.row_commit_version_column: ROW_COMMIT_VERSION}
         kept = [
             column(sources[row_field.name]).alias(row_field.name) for row_field in table.row_fields
@@ -91,6 +90,21 @@ def gathered(frame: DataFrame, table: TableFiles) -> DataFrame:
 
 def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
     """Write row changes (the table's columns and `_change_type`) under `_change_data`."""
+    written = _run(_physical_frame(frame, table, [column(CHANGE_TYPE)]), change_target(table))
+    return [
+        AddCDCFile(path=add.path, partition_values=add.partition_values, size=add.size)
+        for add in written.adds
+    ]
+
+
+def data_target(table: TableFiles, *, keep_row_ids: bool) -> FileTarget:
+    """Where data files go; with `keep_row_ids` they hold row ids and row commit versions too."""
+    target = file_target(table)
+    return with_columns(target, table.row_fields) if keep_row_ids else target
+
+
+def change_target(table: TableFiles) -> FileTarget:
+    """Where files of row changes go: the table's columns and `_change_type`."""
     target = replace(
         file_target(table),
         directory="_change_data",
@@ -98,12 +112,7 @@ def write_changes(frame: DataFrame, table: TableFiles) -> list[AddCDCFile]:
         has_partition_columns=False,
         random_prefix_length=0,
     )
-    target = with_columns(target, (StructField(CHANGE_TYPE, STRING),))
-    written = _run(_physical_frame(frame, table, [column(CHANGE_TYPE)]), target)
-    return [
-        AddCDCFile(path=add.path, partition_values=add.partition_values, size=add.size)
-        for add in written.adds
-    ]
+    return with_columns(target, (StructField(CHANGE_TYPE, STRING),))
 
 
 def file_target(table: TableFiles) -> FileTarget:

@@ -12,6 +12,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from engine.errors import EngineError, OperationCancelledError
+from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.storage.uri import open_store
@@ -68,7 +69,9 @@ class _Turn(TransactionObserver):
             self._command = replace(command, restored=restored)
         statement = as_statement(command, newest)
         own = DeltaTable(played.table.store, clock=played.table.clock)
-        self._run: Future[OperationResult] = pool.submit(run, statement, own, spark, observer=self)
+        by_turns = RunOptions().in_process_bytes if command.number % 2 else 0
+        options = RunOptions(in_process_bytes=by_turns, observer=self)
+        self._run: Future[OperationResult] = pool.submit(run, statement, own, spark, options)
         self._run.add_done_callback(lambda _: self._ready.set())
         assert self._ready.wait(_PATIENCE_S), f"{command} did not get as far as its commit"
 

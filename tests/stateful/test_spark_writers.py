@@ -18,6 +18,7 @@ from engine.commands.model import Append, Delete, Optimize, Update
 from engine.commands.sources import RowsSource
 from engine.errors import ConflictError
 from engine.log.commits import list_versions, read_commit
+from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.schema.types import LONG, STRING, StructField, StructType
@@ -39,21 +40,26 @@ def table(tmp_path) -> DeltaTable:
     return DeltaTable.create(str(tmp_path / "t"), SCHEMA, properties=properties)
 
 
+@pytest.mark.parametrize("in_process_bytes", [0, RunOptions().in_process_bytes])
 @pytest.mark.parametrize("commits", [16, pytest.param(200, marks=LARGE)])
 def test_eight_writers_of_different_rows_of_one_file_all_commit(
-    commits: int, spark: SparkSession, table: DeltaTable, rows_elsewhere: Elsewhere
+    commits: int,
+    in_process_bytes: int,
+    spark: SparkSession,
+    table: DeltaTable,
+    rows_elsewhere: Elsewhere,
 ):
     """Nobody is retried: what one changes is no reason for another to lose."""
     run(_insert((i, 0) for i in range(commits + 4)), table, spark)
 
-    meeting = _Meeting(WRITERS)
+    meeting, options = _Meeting(WRITERS), RunOptions(in_process_bytes=in_process_bytes)
 
     def work(writer: int) -> list[OperationResult]:
         own = DeltaTable.open(table.uri)
         first, *others = range(writer, commits, WRITERS)
         return [
-            run(_change(first), own, spark, observer=meeting),
-            *(run(_change(i), own, spark) for i in others),
+            run(_change(first), own, spark, options, observer=meeting),
+            *(run(_change(i), own, spark, options) for i in others),
         ]
 
     with ThreadPoolExecutor(WRITERS) as pool:

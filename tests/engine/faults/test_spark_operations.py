@@ -62,7 +62,7 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 def _try(spark: SparkSession, store: FaultyStore, statement: str, **options: object) -> None:
     table = DeltaTable(store, clock=FakeClock(ms=1_800_000_000_000))
-    run(parse_statement(statement), table, spark, RunOptions(**options))  # type: ignore[arg-type]
+    run(parse_statement(statement), table, spark, RunOptions(in_process_bytes=0, **options))  # type: ignore[arg-type]
 
 
 def _sampled(calls: list[str]) -> list[tuple[int, str]]:

@@ -18,6 +18,7 @@ from engine.commands.command import Command
 from engine.commands.model import Append, Merge, MergeClause, Vacuum
 from engine.commands.sources import FileSource
 from engine.commands.sql import parse_statement
+from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.spark.session import build_session
 from engine.storage.uri import open_store
@@ -57,7 +58,7 @@ def _story(spark: SparkSession, place: Path) -> dict[str, Any]:
 
     def do(command: Command | str) -> dict[str, int | str]:
         parsed = parse_statement(command) if isinstance(command, str) else command
-        return dict(run(parsed, table, spark).metrics)
+        return dict(run(parsed, table, spark, RunOptions(in_process_bytes=0)).metrics)
 
     do(_CREATE)
     found["append"] = do(Append(FileSource(str(_source(place)), "parquet")))

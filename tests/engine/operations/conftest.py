@@ -23,6 +23,7 @@ def do(spark: SparkSession, empty_table: DeltaTable) -> Do:
     def perform(command: str | Command, **options: Any) -> OperationResult:
         table = options.pop("table", empty_table)
         parsed = parse_statement(command) if isinstance(command, str) else command
+        options.setdefault("in_process_bytes", 0)  # what is tested here is what Spark does
         return run(parsed, table, options.pop("spark", spark), RunOptions(**options))
 
     return perform

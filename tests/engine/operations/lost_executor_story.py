@@ -16,12 +16,14 @@ from pyspark.sql import SparkSession
 from engine.clock import SystemClock
 from engine.commands.sql import parse_statement
 from engine.errors import EngineError
+from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.spark.jobs import Progress
 from engine.spark.session import build_session
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 
+BY_SPARK = RunOptions(in_process_bytes=0)
 _SETTINGS = {
     "spark.executor.memory": "600m",
     "spark.driver.memory": "700m",
@@ -105,11 +107,11 @@ def _ending(spark: SparkSession, place: Path, statement: str, killer: Killer) ->
     before, command = table.version(), parse_statement(statement)
     code = ""
     try:
-        run(command, table, spark, txn_id="job", since_version=before, progress=killer)
+        run(command, table, spark, BY_SPARK, txn_id="job", since_version=before, progress=killer)
     except EngineError as error:
         code = error.code
     failed_at = table.version()
-    run(command, table, spark, txn_id="job", since_version=before)
+    run(command, table, spark, BY_SPARK, txn_id="job", since_version=before)
     rows = table.snapshot().to_arrow().sort_by("id")
     return {
         "statement": statement,

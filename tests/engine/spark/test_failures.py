@@ -16,6 +16,7 @@ from engine.errors import (
     PathOutsideRootError,
     StorageError,
 )
+from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
 from engine.spark.failures import (
@@ -31,6 +32,7 @@ from engine.table import DeltaTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
+BY_SPARK = RunOptions(in_process_bytes=0)
 HERE = "/lake/orders"
 SIGNATURE = (
     "The request signature we calculated does not match the signature you provided. Check your key"
@@ -200,7 +202,7 @@ def test_a_data_file_that_is_missing_has_its_own_code_and_its_name(spark, three_
     gone = three_files.snapshot().add_files()[1].path
     three_files.store.delete(gone)
     with pytest.raises(DataFileMissingError) as caught:
-        run(parse_statement(statement), three_files, spark, resolve=lambda _: three_files)
+        run(parse_statement(statement), three_files, spark, BY_SPARK, resolve=lambda _: three_files)
     assert caught.value.code == "DELTA_FILE_NOT_FOUND_DETAILED"
     assert f"The data file {gone} of {three_files.uri} is missing." in str(caught.value)
     assert "estore the file" in str(caught.value)
@@ -214,7 +216,7 @@ def test_a_data_file_that_is_damaged_is_told_apart_from_one_that_is_missing(
     damaged = three_files.snapshot().add_files()[1].path
     three_files.store.put(damaged, b"this is no Parquet file")
     with pytest.raises(DataFileError, match="cannot be read") as caught:
-        run(parse_statement(statement), three_files, spark)
+        run(parse_statement(statement), three_files, spark, BY_SPARK)
     assert not isinstance(caught.value, DataFileMissingError)
     assert damaged in str(caught.value)
 

@@ -9,6 +9,7 @@ import pytest
 from engine.commands.model import Append, FileSource
 from engine.commands.sql import parse_statement
 from engine.errors import DataFileMissingError, PathOutsideRootError
+from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.schema.types import LONG, StructField, StructType
 from engine.spark.data_source import register
@@ -17,6 +18,7 @@ from engine.table import DeltaTable
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
+BY_SPARK = RunOptions(in_process_bytes=0)
 SECRET = 4711
 READS = {
     "all rows": "INSERT INTO t SELECT id + 10 AS id, p FROM t",
@@ -36,7 +38,7 @@ def table(spark, tmp_path, request):
     made = DeltaTable.create(str(tmp_path / "t"), schema, partition_columns=partitions)
     for statement in ("INSERT INTO t VALUES (0, 1), (1, 1)", "INSERT INTO t VALUES (2, 1), (3, 1)"):
         run(parse_statement(statement), made, spark)
-    run(parse_statement("DELETE FROM t WHERE id = 0"), made, spark)
+    run(parse_statement("DELETE FROM t WHERE id = 0"), made, spark, BY_SPARK)
     return made
 
 
@@ -65,7 +67,7 @@ def test_a_file_that_is_a_link_out_of_the_table_is_read_by_nobody(spark, table, 
     _turned(_file_of(table), outside / "secret.parquet")
     before = table.version()
     with pytest.raises(PathOutsideRootError, match=r"leads out of .* by a symbolic link"):
-        run(parse_statement(READS[what]), table, spark, resolve=lambda _: table)
+        run(parse_statement(READS[what]), table, spark, BY_SPARK, resolve=lambda _: table)
     with pytest.raises(PathOutsideRootError, match=r"leads out of .* by a symbolic link"):
         table.snapshot().to_arrow()
     assert table.version() == before
@@ -77,13 +79,13 @@ def test_a_directory_in_the_place_of_a_file_is_not_read(spark, table, outside):
     place.mkdir()
     (place / "secret.parquet").symlink_to(outside / "secret.parquet")
     with pytest.raises(DataFileMissingError):
-        run(parse_statement(READS["all rows"]), table, spark, resolve=lambda _: table)
+        run(parse_statement(READS["all rows"]), table, spark, BY_SPARK, resolve=lambda _: table)
 
 
 def test_a_link_within_the_table_is_followed(spark, table):
     place = _file_of(table)
     _turned(place, place.with_name(f"{place.name}.before"))
-    run(parse_statement("UPDATE t SET id = id + 10 WHERE id >= 0"), table, spark)
+    run(parse_statement("UPDATE t SET id = id + 10 WHERE id >= 0"), table, spark, BY_SPARK)
     assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [11, 12, 13]
 
 
@@ -100,11 +102,11 @@ def test_a_vector_that_is_a_link_out_of_the_table_is_not_read(spark, tmp_path, o
     table = DeltaTable.create(str(tmp_path / "v"), schema)
     pq.write_table(pa.table({"id": range(5000)}), tmp_path / "rows.parquet")
     run(Append(source=FileSource(str(tmp_path / "rows.parquet"), "parquet")), table, spark)
-    run(parse_statement("DELETE FROM t WHERE pmod(id * 7919, 13) < 6"), table, spark)
+    run(parse_statement("DELETE FROM t WHERE pmod(id * 7919, 13) < 6"), table, spark, BY_SPARK)
     (vector,) = Path(table.uri).glob("deletion_vector_*.bin")
     _turned(vector, outside / "secret.parquet")
     with pytest.raises(PathOutsideRootError, match="by a symbolic link"):
-        run(parse_statement("UPDATE t SET id = id + 1 WHERE id > 10"), table, spark)
+        run(parse_statement("UPDATE t SET id = id + 1 WHERE id > 10"), table, spark, BY_SPARK)
 
 
 @pytest.mark.parametrize("table", ["partitioned"], indirect=True)

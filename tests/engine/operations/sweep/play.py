@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from engine.commands.command import Command
 from engine.commands.sql import parse_statement
 from engine.log.commits import read_commit
+from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.storage.uri import open_store
@@ -35,11 +36,14 @@ class Played:
     scratch: Path
     elsewhere: Elsewhere
     known: dict[int, checks.Found] = field(default_factory=dict)
+    commands: int = 0
 
     def do(self, command: Command | str) -> OperationResult:
-        """A command, as people give it."""
+        """A command, as people give it: by turns with and without Arrow in this process."""
         parsed = parse_statement(command) if isinstance(command, str) else command
-        return run(parsed, self.table, self.spark)
+        self.commands += 1
+        in_process = RunOptions().in_process_bytes if self.commands % 2 else 0
+        return run(parsed, self.table, self.spark, RunOptions(in_process_bytes=in_process))
 
     def step(self, name: str) -> None:
         """An operation, on the table and on the model, and what must hold then."""

@@ -1,0 +1,261 @@
+"""DELETE and UPDATE by Arrow in this process leave what Spark leaves, on tables of each kind."""
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from engine.clock import SystemClock
+from engine.commands.sources import DataFrameSource
+from engine.commands.sql import parse_statement
+from engine.commands.writes import Append
+from engine.conflicts.budget import Budget
+from engine.errors import ConcurrentAppendException, InvariantViolationError, RequestError
+from engine.operations.options import RunOptions
+from engine.operations.run import run
+from engine.snapshot.change_feed import read_changes
+from engine.snapshot.reader import ROW_INDEX, read_file
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.file_writer import write_files
+from engine.spark.jobs import Progress
+from engine.spark.table_files import TableFiles
+from engine.spark.writer import file_target
+from engine.storage.uri import open_store
+from engine.table import DeltaTable
+from engine.transaction.snapshot_rows import SnapshotRows
+
+COLUMNS = (
+    "id BIGINT, k INT, name STRING, price DECIMAL(10,2), day DATE, at TIMESTAMP, wall TIMESTAMP_NTZ,"
+    " flag BOOLEAN, f DOUBLE, g FLOAT, s SMALLINT, raw BINARY, inner STRUCT<a: INT, b: STRING>,"
+    " tags ARRAY<STRING>"
+)
+ROWS = """
+    SELECT id, CAST(id % 7 AS INT), IF(id % 5 = 0, NULL, concat('name ', CAST(id AS STRING))),
+        CAST(id * 1.25 AS DECIMAL(10,2)), date_add(DATE '2024-01-01', CAST(id AS INT)),
+        TIMESTAMP '2024-01-01 00:00:00', TIMESTAMP_NTZ '2024-01-01 00:00:00', id % 2 = 0,
+        IF(id % 9 = 0, CAST('NaN' AS DOUBLE), id / 3.0), CAST(id / 7.0 AS FLOAT), CAST(id AS SMALLINT),
+        CAST('x' AS BINARY), named_struct('a', CAST(id AS INT), 'b', 'b'), array('t', NULL)
+    FROM range(40)
+"""
+PLAIN = "'delta.enableDeletionVectors' = 'false'"
+VECTORS = "'delta.enableDeletionVectors' = 'true'"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table: what stands behind its columns, its properties, and what is done to it."""
+
+    name: str
+    properties: str
+    statements: tuple[str, ...]
+    more: str = ""
+    behind: str = ""
+
+
+STATEMENTS = (
+    "UPDATE t SET name = concat(name, '!'), price = price + 1, s = 7 WHERE id BETWEEN 3 AND 11",
+    "DELETE FROM t WHERE name IS NULL AND k > 2",
+    "UPDATE t SET id = id + 100, f = f * 2, flag = NOT flag, day = date_add(day, 1) WHERE k = 4",
+    "DELETE FROM t WHERE f > 5 AND inner.a < 25 OR name LIKE '%8!'",
+    "UPDATE t SET name = NULL, at = TIMESTAMP '2020-02-29 12:00:00', raw = NULL WHERE flag",
+    "DELETE FROM t WHERE id < 0",
+    "UPDATE t SET k = CASE WHEN id > 20 THEN 1 ELSE k + 1 END",
+    "DELETE FROM t WHERE k IN (1, 2, NULL)",
+)
+KINDS = (
+    Kind("vectors", VECTORS, STATEMENTS),
+    Kind("files", PLAIN, STATEMENTS[::2]),
+    Kind(
+        "tracked",
+        f"{VECTORS}, 'delta.enableRowTracking' = 'true', 'delta.enableChangeDataFeed' = 'true'",
+        STATEMENTS[1::2],
+    ),
+    Kind(
+        "tracked files",
+        f"{PLAIN}, 'delta.enableRowTracking' = 'true', 'delta.enableChangeDataFeed' = 'true'",
+        STATEMENTS,
+        behind="PARTITIONED BY (k)",
+    ),
+    Kind(
+        "ruled",
+        f"{VECTORS}, 'delta.constraints.small' = 'id < 1000'",
+        STATEMENTS[:3],
+        more=", twice BIGINT GENERATED ALWAYS AS (id * 2)",
+    ),
+)
+
+
+def _statement(text):
+    return parse_statement(text)
+
+
+def _table(place: Path) -> DeltaTable:
+    return DeltaTable(open_store(str(place)))
+
+
+def _rows(snapshot: Snapshot) -> list[str]:
+    return sorted(map(repr, snapshot.to_arrow().to_pylist()))
+
+
+def _sums(snapshot: Snapshot) -> dict[str, object]:
+    """What the statistics of all live files say together, and how many rows vectors delete."""
+    adds = list(snapshot.add_files())
+    stats = [json.loads(add.stats) for add in adds]
+    nulls: Counter[str] = Counter()
+    for each in stats:
+        nulls.update({name: n for name, n in each["nullCount"].items() if isinstance(n, int)})
+    least = [each["minValues"]["id"] for each in stats if "id" in each.get("minValues", {})]
+    vectors = [add.deletion_vector.cardinality for add in adds if add.deletion_vector]
+    return {
+        "rows": sum(each["numRecords"] for each in stats),
+        "nulls": dict(nulls),
+        "least": min(least, default=None),
+        "tight": {each.get("tightBounds") for each in stats},
+        "vectors": sorted(vectors),
+    }
+
+
+def _row_ids(snapshot: Snapshot) -> dict[int, int] | None:
+    """The row id of each live row, by its `id` column."""
+    if not snapshot.properties.row_tracking:
+        return None
+    access = SnapshotRows(snapshot, Budget(SystemClock(), 60))
+    found = {}
+    for add in snapshot.add_files():
+        ids = access.row_ids(add)
+        rows = read_file(snapshot, add, with_positions=True)
+        for row in rows.to_pylist():
+            found[row["id"]] = int(ids[row[ROW_INDEX]])
+    return found
+
+
+def _changes(table: DeltaTable, version: int) -> list[str] | None:
+    if not table.snapshot().properties.enable_change_data_feed:
+        return None
+    feed = read_changes(table, version, version).drop_columns(["_commit_timestamp"])
+    return sorted(map(repr, feed.to_pylist()))
+
+
+COUNTED = (
+    "numUpdatedRows",
+    "numDeletedRows",
+    "numCopiedRows",
+    "numRemovedFiles",
+    "numRemovedBytes",
+    "numDeletionVectorsAdded",
+    "numDeletionVectorsRemoved",
+    "numDeletionVectorsUpdated",
+)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_arrow_and_spark_leave_the_same(kind: Kind, spark: SparkSession, tmp_path: Path):
+    by_spark = _table(tmp_path / "spark")
+    run(
+        _statement(
+            f"CREATE TABLE t ({COLUMNS}{kind.more}) USING DELTA {kind.behind}"
+            f" TBLPROPERTIES ({kind.properties})"
+        ),
+        by_spark,
+        None,
+    )
+    names = [field.name for field in by_spark.snapshot().schema if field.name != "twice"]
+    run(Append(DataFrameSource(spark.sql(ROWS).toDF(*names))), by_spark, spark)
+    for number, text in enumerate(kind.statements):
+        shutil.copytree(tmp_path / "spark", tmp_path / f"arrow{number}")
+        by_arrow = _table(tmp_path / f"arrow{number}")
+        theirs = run(_statement(text), by_spark, spark, RunOptions(in_process_bytes=0))
+        ours = run(_statement(text), by_arrow, None)
+        assert {name: ours.metrics.get(name) for name in COUNTED} == {
+            name: theirs.metrics.get(name) for name in COUNTED
+        }, text
+        left, right = by_arrow.snapshot(), by_spark.snapshot()
+        assert _rows(left) == _rows(right), text
+        assert _sums(left) == _sums(right), text
+        assert _row_ids(left) == _row_ids(right), text
+        assert ours.version == theirs.version
+        if ours.version is not None:
+            assert _changes(by_arrow, ours.version) == _changes(by_spark, ours.version), text
+
+
+@pytest.fixture
+def items(do_lightly, empty_table):
+    """Rows 0 to 9 of three columns, written without Spark."""
+    do_lightly(
+        "CREATE TABLE t (id BIGINT, name STRING, v DOUBLE) USING DELTA"
+        " TBLPROPERTIES ('delta.enableDeletionVectors' = 'true', 'delta.constraints.low' = 'id < 50')"
+    )
+    rows = pa.RecordBatch.from_pydict({"id": list(range(10)), "name": ["a"] * 10, "v": [0.5] * 10})
+    target = file_target(TableFiles(empty_table.uri, empty_table.snapshot().schema))
+    txn = empty_table.start_transaction()
+    txn.stage(*(add for add, _ in write_files([rows], target, 0)))
+    txn.commit("WRITE", {"mode": "Append"})
+    return empty_table
+
+
+def test_a_table_is_changed_without_spark(items, do_lightly):
+    updated = do_lightly("UPDATE t SET v = v + id, name = 'b' WHERE id IN (2, 3)")
+    deleted = do_lightly("DELETE FROM t WHERE id > 7")
+    assert (updated.metrics["numUpdatedRows"], deleted.metrics["numDeletedRows"]) == (2, 2)
+    rows = {row["id"]: row["v"] for row in items.snapshot().to_arrow().to_pylist()}
+    assert rows == {0: 0.5, 1: 0.5, 2: 2.5, 3: 3.5, 4: 0.5, 5: 0.5, 6: 0.5, 7: 0.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("DELETE FROM t WHERE CAST(name AS DOUBLE) > 1", "the cast of a string to DOUBLE"),
+        ("UPDATE t SET v = rand() WHERE id = 1", "the function rand"),
+        ("DELETE FROM t WHERE id IN (SELECT id FROM t)", "needs Spark"),
+        ("UPDATE t SET v = 1 / (id - id) WHERE id = 1", "a division by zero"),
+    ],
+)
+def test_what_arrow_cannot_do_as_spark_needs_spark(text, why, items, do_lightly):
+    before = sorted(path.name for path in Path(items.uri).rglob("*.parquet"))
+    with pytest.raises(RequestError, match="needs Spark") as refused:
+        do_lightly(text, resolve=lambda _name: items)
+    assert why in str(refused.value)
+    assert sorted(path.name for path in Path(items.uri).rglob("*.parquet")) == before
+
+
+def test_a_row_that_breaks_a_rule_is_refused_and_nothing_is_left(items, do_lightly):
+    before = sorted(path.name for path in Path(items.uri).rglob("*"))
+    with pytest.raises(InvariantViolationError, match="id < 50"):
+        do_lightly("UPDATE t SET id = id + 45")
+    assert sorted(path.name for path in Path(items.uri).rglob("*")) == before
+
+
+def test_files_beyond_the_limit_need_spark(items, do_lightly):
+    with pytest.raises(RequestError, match="larger than 10 bytes"):
+        do_lightly("DELETE FROM t WHERE id = 1", in_process_bytes=10)
+
+
+def test_two_updates_of_other_rows_of_one_file_both_land(items, do_lightly):
+    """And of one row, one: rows decide between statements that ran without Spark."""
+
+    class Meanwhile:
+        def __init__(self, text):
+            self.text = text
+
+        def __call__(self, progress: Progress):
+            if progress.stage == "commit" and self.text:
+                text, self.text = self.text, ""
+                do_lightly(text)
+
+    first = do_lightly(
+        "UPDATE t SET v = 1 WHERE id = 1", progress=Meanwhile("UPDATE t SET v = 2 WHERE id = 2")
+    )
+    assert len(first.absorbed) == 1
+    with pytest.raises(ConcurrentAppendException):
+        do_lightly(
+            "UPDATE t SET v = 3 WHERE id = 3",
+            progress=Meanwhile("UPDATE t SET v = 4 WHERE id = 3 OR id = 4"),
+        )
+    rows = {row["id"]: row["v"] for row in items.snapshot().to_arrow().to_pylist()}
+    assert (rows[1], rows[2], rows[3], rows[4]) == (1.0, 2.0, 4.0, 4.0)
