@@ -21,9 +21,9 @@ def main() -> int:
     """Exit status 1, with the remedy, when something is missing."""
     major = java_major()
     if major is None or major < 17:
-        found = "Java is missing" if major is None else f"Java {major} is too old"
+        problem = "Java is missing" if major is None else f"Java {major} is too old"
         sys.stderr.write(
-            f"{found}: Spark needs Java 17 or later (Debian: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17).\n"
+            f"{problem}: Spark needs Java 17 or later (Debian: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17).\n"
         )
         return 1
     return 0

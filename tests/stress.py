@@ -69,21 +69,21 @@ class State:
 
     @classmethod
     def load(cls, path: Path, *, resume: bool) -> "State":
-        found = json.loads(path.read_text("utf-8")) if resume and path.is_file() else []
-        return cls(path, {each["name"]: Result(**each) for each in found})
+        entries = json.loads(path.read_text("utf-8")) if resume and path.is_file() else []
+        return cls(path, {entry["name"]: Result(**entry) for entry in entries})
 
     def keep(self, result: Result) -> None:
         """Write a result down before anything else is begun."""
         self.results[result.name] = result
         self.path.parent.mkdir(parents=True, exist_ok=True)
         scratch = self.path.with_suffix(".tmp")
-        rows = [asdict(each) for each in self.results.values()]
+        rows = [asdict(entry) for entry in self.results.values()]
         scratch.write_text(json.dumps(rows, indent=1), "utf-8")
         scratch.replace(self.path)
 
     def has_passed(self, part: Part) -> bool:
-        known = self.results.get(part.name)
-        return known is not None and known.status == _PASSED
+        result = self.results.get(part.name)
+        return result is not None and result.status == _PASSED
 
 
 def parts() -> list[Part]:
@@ -226,8 +226,8 @@ def main() -> int:
     left = run_parts(hunt, state, until=until, jobs=options.jobs)
     _say(f"\n{summary(state, len(left))}")
     failed = [result for result in state.results.values() if result.status == _FAILED]
-    for each in failed:
-        _say(f"\n{each.name} failed:\n{each.output[-4000:]}")
+    for failure in failed:
+        _say(f"\n{failure.name} failed:\n{failure.output[-4000:]}")
     return 1 if failed else 3 if left else 0
 
 

@@ -11,14 +11,14 @@ class Keyboard:
     def __init__(self, page: Page) -> None:
         self.page = page
 
-    def reach(self, wanted: Locator) -> None:
+    def reach(self, target: Locator) -> None:
         """Tab until it has the focus; fails where Tab never gets there."""
-        expect(wanted).to_be_visible()
+        expect(target).to_be_visible()
         for _ in range(_FAR):
-            if wanted.evaluate("element => element === document.activeElement"):
+            if target.evaluate("element => element === document.activeElement"):
                 return
             self.page.keyboard.press("Tab")
-        msg = f"Tab does not reach {wanted}."
+        msg = f"Tab does not reach {target}."
         raise AssertionError(msg)
 
     def follow(self, link: str, *, exact: bool = True, within: Locator | None = None) -> None:

@@ -24,7 +24,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.whic
 def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
     """Every page, with the first table, version, job and conflict that the lists name."""
     page = context.new_page()
-    found = {
+    addresses = {
         "overview": "/",
         "overview-partition": "/?heat=partition&show=attention&sort=-size",
         "attention": "/attention/",
@@ -47,7 +47,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
     page.goto(f"{base}/tables/?q=sales.orders")
     table = page.locator("table[data-rows] tbody th a").first.get_attribute("href") or "/"
     number = table.strip("/").rpartition("/")[2]
-    found |= {
+    addresses |= {
         "table": table,
         "history": f"{table}history/",
         "table-conflicts": f"/conflicts/?table={number}",
@@ -58,21 +58,23 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
     }
     page.goto(f"{base}/tables/?q=order_items")
     items = page.locator("table[data-rows] tbody th a").first.get_attribute("href") or "/"
-    found |= {
+    addresses |= {
         "eligibility-items": f"{items}eligibility/",
         "eligibility-fixed": f"{items}eligibility/?state=fixed",
     }
     page.goto(f"{base}{table}history/")
-    found["version"] = page.locator("table[data-rows] a.ver").nth(4).get_attribute("href") or "/"
-    found["job"] = _first(page, f"{base}/jobs/?state=running&kind=merge&table={number}")
-    found["conflict"] = _first(
+    addresses["version"] = (
+        page.locator("table[data-rows] a.ver").nth(4).get_attribute("href") or "/"
+    )
+    addresses["job"] = _first(page, f"{base}/jobs/?state=running&kind=merge&table={number}")
+    addresses["conflict"] = _first(
         page, f"{base}/conflicts/?kind=escaped&pair=UPDATE,DELETE&table={number}"
     )
-    found["conflict-absorbed"] = _first(
+    addresses["conflict-absorbed"] = _first(
         page, f"{base}/conflicts/?kind=absorbed&pair=DELETE,OPTIMIZE&table={number}"
     )
-    key = "c-" + found["conflict"].strip("/").rpartition("/")[2]
-    found |= {
+    key = "c-" + addresses["conflict"].strip("/").rpartition("/")[2]
+    addresses |= {
         name: f"{table}{path}"
         for name, path in {
             "concurrency": f"concurrency/?pick={key}",
@@ -88,7 +90,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
         }.items()
     }
     page.close()
-    return found
+    return addresses
 
 
 def _first(page: Page, address: str) -> str:

@@ -29,16 +29,16 @@ def paths(story):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_page_is_accessible(signed_in, context, story, address, theme):
     context.add_cookies([{"name": "theme", "value": theme, "url": address}])
-    found = []
+    violations = []
     for path in paths(story):
         signed_in.goto(path)
         result = Axe().run(signed_in, options=RULES)
-        found += [
-            f"{path}: {each['id']}: {node['html'][:160]}"
-            for each in result.response["violations"]
-            for node in each["nodes"][:3]
+        violations += [
+            f"{path}: {violation['id']}: {node['html'][:160]}"
+            for violation in result.response["violations"]
+            for node in violation["nodes"][:3]
         ]
-    assert found == []
+    assert violations == []
 
 
 @pytest.mark.parametrize("width", [360, 2560])
@@ -57,17 +57,17 @@ def test_the_top_bar_holds_its_switches_in_a_narrow_window(signed_in, story, wid
     signed_in.set_viewport_size({"width": width, "height": 800})
     signed_in.goto(f"/tables/{story.orders.pk}/concurrency/")
     bar = signed_in.locator(".topbar").bounding_box()
-    for each in (
+    for selector in (
         ".crumbs [aria-current]",
         ".search",
         ".switches .seg >> nth=0",
         ".switches .seg >> nth=1",
         ".user",
     ):
-        box = signed_in.locator(f".topbar {each}").bounding_box()
-        assert box["y"] >= bar["y"], each
-        assert box["y"] + box["height"] <= bar["y"] + bar["height"], each
-        assert box["x"] + box["width"] <= bar["x"] + bar["width"], each
+        box = signed_in.locator(f".topbar {selector}").bounding_box()
+        assert box["y"] >= bar["y"], selector
+        assert box["y"] + box["height"] <= bar["y"] + bar["height"], selector
+        assert box["x"] + box["width"] <= bar["x"] + bar["width"], selector
 
 
 def test_the_sign_in_page_is_accessible(page):

@@ -33,15 +33,15 @@ def append(table, *rows):
     writer.commit([writer.write(iter([batch(*rows, width=len(schema))]))])
 
 
-def delete(table, wanted):
+def delete(table, doomed):
     """Delete the row with an id by a deletion vector."""
     txn = table.start_transaction()
-    txn.read_where(f"id = {wanted}")
+    txn.read_where(f"id = {doomed}")
     for add in txn.snapshot.add_files():
-        found = read_file(txn.snapshot, add, ["id"]).column("id").to_pylist()
-        if wanted in found:
+        present = read_file(txn.snapshot, add, ["id"]).column("id").to_pylist()
+        if doomed in present:
             assert add.deletion_vector is None
-            vector = write_deletion_vector(table.store, [found.index(wanted)])
+            vector = write_deletion_vector(table.store, [present.index(doomed)])
             masked = msgspec.structs.replace(add, deletion_vector=vector, data_change=True)
             txn.stage(tombstone(add), masked)
     return txn.commit("DELETE")

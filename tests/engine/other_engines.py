@@ -12,8 +12,8 @@ from deltalake import QueryBuilder
 
 def deltalake_rows(uri: str) -> list[dict[str, Any]]:
     """The rows as delta-rs reads them."""
-    found = QueryBuilder().register("t", OtherTable(uri)).execute("SELECT * FROM t").read_all()
-    return pa.table(found).to_pylist()
+    reader = QueryBuilder().register("t", OtherTable(uri)).execute("SELECT * FROM t").read_all()
+    return pa.table(reader).to_pylist()
 
 
 def duckdb_rows(uri: str) -> list[dict[str, Any]]:
@@ -22,6 +22,6 @@ def duckdb_rows(uri: str) -> list[dict[str, Any]]:
     extension = next(root.glob("extensions/*/delta.duckdb_extension"))
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
         connection.execute(f"LOAD '{extension}'")
-        found = connection.execute("SELECT * FROM delta_scan(?)", [uri])
-        names = [column[0] for column in found.description or []]
-        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        cursor = connection.execute("SELECT * FROM delta_scan(?)", [uri])
+        names = [column[0] for column in cursor.description or []]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -44,8 +44,8 @@ def with_odd_value(data: bytes, draw: Any) -> bytes:
     values = list(VALUE.finditer(data))
     if not values:
         return data
-    found = draw(st.sampled_from(values))
-    return data[: found.start(1)] + draw(st.sampled_from(ODD_VALUES)) + data[found.end(1) :]
+    match = draw(st.sampled_from(values))
+    return data[: match.start(1)] + draw(st.sampled_from(ODD_VALUES)) + data[match.end(1) :]
 
 
 def with_other_byte(data: bytes, draw: Any) -> bytes:

@@ -12,6 +12,6 @@ def test_the_values_of_a_conflict_have_one_definition_and_two_doors(name: str):
     assert getattr(errors, name) is getattr(conflict_facts, name)
 
 
-@pytest.mark.parametrize("module", [errors, conflict_facts], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("module", [errors, conflict_facts], ids=lambda path: path.__name__)
 def test_no_room_is_a_wall(module):
     assert len(Path(module.__file__).read_text("utf-8").splitlines()) < 400

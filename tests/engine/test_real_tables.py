@@ -43,7 +43,7 @@ canon = _load_canon()
 
 
 def of_tier(*tiers: str) -> list[dict[str, Any]]:
-    return [each for each in EXPECTED if each["tier"] in tiers]
+    return [table for table in EXPECTED if table["tier"] in tiers]
 
 
 def name_of(expected: dict[str, Any]) -> str:
@@ -149,7 +149,7 @@ def test_a_version_beyond_the_newest_is_refused_with_the_range(expected):
 
 @pytest.mark.parametrize(
     "expected",
-    [each for each in EXPECTED if each["expect_write_error"] and each["tier"] == "read"],
+    [table for table in EXPECTED if table["expect_write_error"] and table["tier"] == "read"],
     ids=name_of,
 )
 def test_a_table_that_may_only_be_read_refuses_every_write(expected, tmp_path):
@@ -165,7 +165,7 @@ def test_a_table_that_may_only_be_read_refuses_every_write(expected, tmp_path):
 
 
 def test_a_shallow_clone_is_read_from_an_allowed_root(tmp_path):
-    clone = next(each for each in EXPECTED if each.get("template"))
+    clone = next(table for table in EXPECTED if table.get("template"))
     shutil.copytree(TABLES / clone["table"], tmp_path / "t", copy_function=shutil.copyfile)
     (original,) = clone["template"]["replace_in_log"]
     source = TABLES / "trino" / f"deltalake__clone_merge__{original.rpartition('/')[2]}"

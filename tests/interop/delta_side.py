@@ -42,9 +42,7 @@ def build_session(jars: Path, scratch: Path) -> SparkSession:
     builder = SparkSession.builder.master("local[2]").appName("interop")
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
-    builder = builder.config(
-        "spark.jars", ",".join(str(each) for each in sorted(jars.glob("*.jar")))
-    )
+    builder = builder.config("spark.jars", ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))))
     builder = builder.config("spark.sql.warehouse.dir", (scratch / "warehouse").as_uri())
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -54,21 +52,21 @@ def build_session(jars: Path, scratch: Path) -> SparkSession:
 def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     """Read, do the statements, read again, ask the questions; errors are part of the answer."""
     place = request["table"]
-    found: dict[str, Any] = {"case": request["case"]}
+    answer_: dict[str, Any] = {"case": request["case"]}
     if request["read_before"]:
-        found["before"] = _attempt(lambda: _read(spark, place))
-    found["steps"] = []
+        answer_["before"] = _attempt(lambda: _read(spark, place))
+    answer_["steps"] = []
     for statement in request["statements"]:
-        outcome = _attempt(lambda each=statement: _do(spark, each, place))
-        found["steps"].append({"statement": str(statement), **outcome})
+        outcome = _attempt(lambda sql=statement: _do(spark, sql, place))
+        answer_["steps"].append({"statement": str(statement), **outcome})
         if "error" in outcome:
             break
-    found["after"] = _attempt(lambda: _read(spark, place))
-    found["answers"] = {
-        name: _attempt(lambda each=query: _ask(spark, each, place))
+    answer_["after"] = _attempt(lambda: _read(spark, place))
+    answer_["answers"] = {
+        name: _attempt(lambda sql=query: _ask(spark, sql, place))
         for name, query in request["queries"].items()
     }
-    return found
+    return answer_
 
 
 def _do(spark: SparkSession, statement: str | dict[str, Any], place: str) -> None:
@@ -87,8 +85,8 @@ def _ask(spark: SparkSession, query: str, place: str) -> list[str]:
     if query == "checksum":
         return _validate_checksum(spark, place)
     columns, _, statement = query.rpartition(" << ")
-    found = spark.sql(statement.replace("{t}", f"delta.`{place}`").replace("{path}", place))
-    return canonical_rows((found.selectExpr(*columns.split(", ")) if columns else found).collect())
+    frame = spark.sql(statement.replace("{t}", f"delta.`{place}`").replace("{path}", place))
+    return canonical_rows((frame.selectExpr(*columns.split(", ")) if columns else frame).collect())
 
 
 def _validate_checksum(spark: SparkSession, place: str) -> list[str]:
@@ -114,8 +112,8 @@ def main(jars: str, scratch: str, requests: Iterable[str], answers: Any) -> None
     versions = {"spark": spark.version, "java": spark._jvm.System.getProperty("java.version")}
     print(json.dumps(versions), file=answers, flush=True)
     with ThreadPoolExecutor(THREADS) as pool:
-        for found in pool.map(lambda line: answer(spark, json.loads(line)), requests):
-            print(json.dumps(found), file=answers, flush=True)
+        for answered in pool.map(lambda line: answer(spark, json.loads(line)), requests):
+            print(json.dumps(answered), file=answers, flush=True)
     spark.stop()
 
 

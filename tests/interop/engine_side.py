@@ -47,19 +47,19 @@ class Engine:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Read, do the statements, read again, let others read; errors are part of the answer."""
         place = request["table"]
-        found: dict[str, Any] = {"case": request["case"]}
+        answer_: dict[str, Any] = {"case": request["case"]}
         if request["read_before"]:
-            found["before"] = _attempt(lambda: _read(place))
-        found["steps"] = []
+            answer_["before"] = _attempt(lambda: _read(place))
+        answer_["steps"] = []
         for statement in request["statements"]:
-            outcome = _attempt(lambda each=statement: self._do(each, place))
-            found["steps"].append({"statement": str(statement), **outcome})
-        found["after"] = _attempt(lambda: _read(place))
-        if "ok" in found["after"]:
-            found["readers"] = {
-                name: _attempt(lambda each=read: each(place)) for name, read in _READERS.items()
+            outcome = _attempt(lambda sql=statement: self._do(sql, place))
+            answer_["steps"].append({"statement": str(statement), **outcome})
+        answer_["after"] = _attempt(lambda: _read(place))
+        if "ok" in answer_["after"]:
+            answer_["readers"] = {
+                name: _attempt(lambda reader=read: reader(place)) for name, read in _READERS.items()
             }
-        return found
+        return answer_
 
     def _do(self, statement: str | dict[str, Any], place: str) -> str:
         if isinstance(statement, dict):
@@ -97,16 +97,16 @@ def _read(place: str) -> list[str]:
 
 def _read_with_deltalake(place: str) -> list[str]:
     table = RustTable(place)
-    found = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
-    return arrow_rows(found, None)
+    rows = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+    return arrow_rows(rows, None)
 
 
 def _read_with_duckdb(place: str) -> list[str]:
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
         connection.load_extension(str(_DUCKDB_DELTA))
         connection.execute("SET timezone = 'UTC'")
-        found = connection.execute("SELECT * FROM delta_scan($1)", [place]).to_arrow_table()
-    return arrow_rows(found, None)
+        rows = connection.execute("SELECT * FROM delta_scan($1)", [place]).to_arrow_table()
+    return arrow_rows(rows, None)
 
 
 _READERS: dict[str, Callable[[str], list[str]]] = {
@@ -136,13 +136,13 @@ def _plain(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return [_plain(value[each.name], each.type) for each in kind]
+        return [_plain(value[field.name], field.type) for field in kind]
     if pa.types.is_map(kind):
         return Pairs(
-            (_plain(key, kind.key_type), _plain(each, kind.item_type)) for key, each in value
+            (_plain(key, kind.key_type), _plain(item, kind.item_type)) for key, item in value
         )
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_plain(each, kind.value_type) for each in value]
+        return [_plain(item, kind.value_type) for item in value]
     return value
 
 
@@ -160,8 +160,8 @@ def main(requests: Iterable[str], answers: Any) -> None:
     engine = Engine()
     print(json.dumps({"duckdb": duckdb.__version__}), file=answers, flush=True)
     with ThreadPoolExecutor(THREADS) as pool:
-        for found in pool.map(lambda line: engine.answer(json.loads(line)), requests):
-            print(json.dumps(found), file=answers, flush=True)
+        for answered in pool.map(lambda line: engine.answer(json.loads(line)), requests):
+            print(json.dumps(answered), file=answers, flush=True)
     engine.stop()
 
 

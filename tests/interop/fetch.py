@@ -77,8 +77,8 @@ def _copy_jars(place: Path, jars: Path) -> None:
 
 def _paired_spark(place: Path) -> str:
     """The Spark that this delta-spark was built for, as its own description says."""
-    known = place / "spark-version"
-    if not known.is_file():
+    version_file = place / "spark-version"
+    if not version_file.is_file():
         _need("mvn")
         artifact = f"io.delta:delta-spark_{SCALA}:{DELTA_VERSION}:pom"
         _run(
@@ -93,14 +93,14 @@ def _paired_spark(place: Path) -> str:
             "Maven cannot fetch delta-spark's description",
         )
         text = (place / f"delta-spark_{SCALA}-{DELTA_VERSION}.pom").read_text("utf-8")
-        found = re.search(
+        match = re.search(
             r"<artifactId>spark-sql_[\d.]+</artifactId>\s*<version>([\d.]+)</version>", text
         )
-        if found is None:
+        if match is None:
             msg = f"delta-spark {DELTA_VERSION} does not say which Spark it needs"
             raise OutOfReachError(msg)
-        known.write_text(found[1], "utf-8")
-    return known.read_text("utf-8")
+        version_file.write_text(match[1], "utf-8")
+    return version_file.read_text("utf-8")
 
 
 def _environment(place: Path, spark_version: str) -> Path:

@@ -88,15 +88,15 @@ def _reads(gaps: list[str] | None) -> str:
 
 
 def _notes(stories: Iterable[Story]) -> str:
-    found: list[str] = []
+    lines: list[str] = []
     for story in stories:
         name = f"{story.case.feature}, made by {story.case.first}"
-        found += [f"- {name}: {_plain(disagreement)}" for disagreement in story.disagreements()]
+        lines += [f"- {name}: {_plain(disagreement)}" for disagreement in story.disagreements()]
         for side in (ENGINE, DELTA):
-            found += [f"- {name}: {side}: {_plain(error)}" for error in story.errors(side)]
+            lines += [f"- {name}: {side}: {_plain(error)}" for error in story.errors(side)]
         for reader, gaps in story.readers().items():
-            found += [f"- {name}: {reader}: {_plain(gap)}" for gap in gaps[:1]]
-    return "\n## What was refused or differs\n\n" + ("\n".join(found) or "Nothing.") + "\n"
+            lines += [f"- {name}: {reader}: {_plain(gap)}" for gap in gaps[:1]]
+    return "\n## What was refused or differs\n\n" + ("\n".join(lines) or "Nothing.") + "\n"
 
 
 def _plain(text: str) -> str:

@@ -15,7 +15,9 @@ THREADS = 3
 
 def canonical_rows(rows: Iterable[Sequence[Any]]) -> list[str]:
     """One line of JSON a row, sorted."""
-    return sorted(json.dumps([canonical(each) for each in row], ensure_ascii=False) for row in rows)
+    return sorted(
+        json.dumps([canonical(value) for value in row], ensure_ascii=False) for row in rows
+    )
 
 
 def canonical(value: Any) -> Any:
@@ -30,8 +32,8 @@ def first_difference(one: list[str], other: list[str]) -> str:
     """What tells two lists of rows apart, short; empty if nothing does."""
     if one == other:
         return ""
-    missing = [each for each in one if each not in set(other)]
-    extra = [each for each in other if each not in set(one)]
+    missing = [row for row in one if row not in set(other)]
+    extra = [row for row in other if row not in set(one)]
     return (
         f"{len(one)} rows against {len(other)}; only first: {missing[:2]}; only second: {extra[:2]}"
     )
@@ -42,7 +44,7 @@ def _float(value: float) -> Any:
 
 
 def _pairs(pairs: Iterable[tuple[Any, Any]]) -> list[Any]:
-    return sorted(([canonical(key), canonical(each)] for key, each in pairs), key=json.dumps)
+    return sorted(([canonical(key), canonical(item)] for key, item in pairs), key=json.dumps)
 
 
 class Pairs(tuple):
@@ -60,5 +62,5 @@ _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
     ((bytes, bytearray), lambda value: value.hex()),
     (Pairs, _pairs),
     (dict, lambda value: _pairs(value.items())),
-    ((list, tuple), lambda value: [canonical(each) for each in value]),
+    ((list, tuple), lambda value: [canonical(item) for item in value]),
 )

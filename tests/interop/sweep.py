@@ -42,9 +42,9 @@ class Turn:
     def errors(self) -> list[str]:
         """Every statement that failed, with its error."""
         return [
-            f"{each['statement'][:80]} → {each['error']}"
-            for each in self.found["steps"]
-            if "error" in each
+            f"{step['statement'][:80]} → {step['error']}"
+            for step in self.found["steps"]
+            if "error" in step
         ]
 
 
@@ -57,14 +57,14 @@ class Story:
 
     def disagreements(self) -> list[str]:
         """Where a side could not read, or did not read what the side before it had read."""
-        found = []
+        gaps = []
         for earlier, later in zip(self.turns, self.turns[1:], strict=False):
             before = later.found["before"]
             if "error" in before:
-                found.append(f"{later.side} cannot read: {before['error']}")
+                gaps.append(f"{later.side} cannot read: {before['error']}")
             elif earlier.rows is not None and (gap := first_difference(earlier.rows, before["ok"])):
-                found.append(f"{earlier.side} and {later.side} read differently: {gap}")
-        return found + [
+                gaps.append(f"{earlier.side} and {later.side} read differently: {gap}")
+        return gaps + [
             f"{turn.side} cannot read: {turn.found['after']['error']}"
             for turn in self.turns
             if "error" in turn.found["after"]
@@ -90,14 +90,14 @@ class Story:
 
     def readers(self) -> dict[str, list[str]]:
         """What other readers found: empty if they read what this engine read, else the difference."""
-        found: dict[str, list[str]] = {}
+        gaps: dict[str, list[str]] = {}
         for turn in self.turns:
             for name, outcome in turn.found.get("readers", {}).items():
                 gap = outcome.get("error") or first_difference(
                     turn.rows or [], outcome.get("ok", [])
                 )
-                found.setdefault(name, []).extend([gap] if gap else [])
-        return found
+                gaps.setdefault(name, []).extend([gap] if gap else [])
+        return gaps
 
     def answers(self, query: str) -> list[Any]:
         """What delta-spark answered to a question, turn by turn."""

@@ -14,10 +14,10 @@ BOTH = pytest.mark.parametrize("maker", ["engine", "delta"])
 
 def _answers(sweep: Sweep, case: str, query: str) -> list[list[Any]]:
     """The rows of each turn's answer."""
-    found = sweep.stories[case].answers(query)
-    errors = [each["error"] for each in found if "error" in each]
+    answers = sweep.stories[case].answers(query)
+    errors = [answer_["error"] for answer_ in answers if "error" in answer_]
     assert errors == []
-    return [[json.loads(row) for row in each["ok"]] for each in found]
+    return [[json.loads(row) for row in answer_["ok"]] for answer_ in answers]
 
 
 @BOTH
@@ -25,7 +25,7 @@ def test_row_ids_stay_with_their_rows(sweep: Sweep, maker: str) -> None:
     before, *_, after = _answers(sweep, f"row-tracking-by-{maker}", "row_ids")
     ids_before, ids_after = ({row[0]: row[2] for row in rows} for rows in (before, after))
     kept = ids_before.keys() & ids_after.keys()
-    assert {each: ids_after[each] for each in kept} == {each: ids_before[each] for each in kept}
+    assert {key: ids_after[key] for key in kept} == {key: ids_before[key] for key in kept}
     assert len(set(ids_after.values())) == len(ids_after)
     assert None not in ids_after.values()
 
@@ -33,12 +33,12 @@ def test_row_ids_stay_with_their_rows(sweep: Sweep, maker: str) -> None:
 @BOTH
 def test_row_commit_versions_change_with_their_rows_alone(sweep: Sweep, maker: str) -> None:
     before, *_, after = _answers(sweep, f"row-tracking-by-{maker}", "row_ids")
-    known = {row[0]: row for row in before}
+    by_key = {row[0]: row for row in before}
     newest = max(row[3] for row in before)
-    changed = [row for row in after if row[0] not in known or row[1] != known[row[0]][1]]
+    changed = [row for row in after if row[0] not in by_key or row[1] != by_key[row[0]][1]]
     unchanged = [row for row in after if row not in changed]
     assert [row for row in changed if row[3] <= newest] == []
-    assert [row for row in unchanged if row != known[row[0]]] == []
+    assert [row for row in unchanged if row != by_key[row[0]]] == []
 
 
 @BOTH
@@ -65,8 +65,8 @@ def test_replaying_the_change_feed_gives_the_table(sweep: Sweep, maker: str) -> 
     name = f"change-data-by-{maker}"
     newest = _answers(sweep, name, "changes")[-1]
     rows: Counter[tuple[Any, ...]] = Counter()
-    for each in sorted(newest, key=lambda row: row[3]):
-        rows[tuple(each[:2])] += 1 if each[2] in ("insert", "update_postimage") else -1
+    for change in sorted(newest, key=lambda row: row[3]):
+        rows[tuple(change[:2])] += 1 if change[2] in ("insert", "update_postimage") else -1
     assert (
         sorted(json.dumps(row, ensure_ascii=False) for row in rows.elements())
         == sweep.stories[name].turns[-1].rows

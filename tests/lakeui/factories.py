@@ -587,10 +587,10 @@ class Story:
              {"median_ms": 8100, "slowest_ms": 41_000, "slowest_task": 118, "core_ms": 4_480_000,
               "bytes_read": int(2.1 * GIB), "bytes_shuffled": int(3.9 * GIB), "running": 16}),
         )  # fmt: skip
-        for place, (name, began, took, found, done, total, more) in enumerate(rows):
+        for place, (name, began, took, detail, done, total, more) in enumerate(rows):
             ended = None if done < total else self.ago(seconds=began - took)
             JobStage.objects.create(
-                attempt=attempt, place=place, name=name, found=found, took_ms=int(took * 1000),
+                attempt=attempt, place=place, name=name, found=detail, took_ms=int(took * 1000),
                 started_at=self.ago(seconds=began), finished_at=ended, done=done, total=total,
                 unit="tasks" if total else "versions", **more,
             )  # fmt: skip

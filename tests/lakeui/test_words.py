@@ -32,13 +32,13 @@ def _sources():
 
 def test_no_rule_and_no_level_is_spelled_out_where_its_enum_could_be_named():
     """A rule or level that is renamed then fails the type check, and no page compares with the old."""
-    found = [
+    faults = [
         f"{name}:{node.lineno} {node.value}"
         for name, tree in _sources()
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and node.value in SPELLED
     ]
-    assert not found
+    assert not faults
 
 
 def _names_a_state(node: ast.AST) -> list[ast.expr]:
@@ -52,14 +52,14 @@ def _names_a_state(node: ast.AST) -> list[ast.expr]:
 
 def test_no_state_of_a_job_is_spelled_out():
     states = {*Job.State.values, *JobAttempt.Outcome.values}
-    found = [
+    faults = [
         f"{name}:{part.lineno} {part.value}"
         for name, tree in _sources()
         for node in ast.walk(tree)
         for part in _names_a_state(node)
         if isinstance(part, ast.Constant) and part.value in states
     ]
-    assert not found
+    assert not faults
 
 
 @pytest.mark.parametrize(
@@ -79,12 +79,12 @@ def test_what_a_template_asks_for_by_name_is_there(name: str):
 
 
 def test_no_template_compares_a_rule_a_level_a_verdict_or_a_state_with_a_text():
-    found = [
+    faults = [
         f"{path.name}: {match}"
         for path in TEMPLATES
         for match in COMPARED.findall(path.read_text("utf-8"))
     ]
-    assert not found
+    assert not faults
 
 
 def test_no_line_of_a_template_is_longer_than_120_characters():

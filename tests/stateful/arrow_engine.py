@@ -63,23 +63,23 @@ def rows_of(snapshot: Snapshot) -> c.Rows:
     """The table's rows, each of which must be there once."""
     if not snapshot.file_count:
         return {}
-    found = snapshot.to_arrow()
-    keys = found["u"].to_pylist()
+    rows = snapshot.to_arrow()
+    keys = rows["u"].to_pylist()
     assert len(keys) == len(set(keys)), f"rows doubled: {sorted(keys)}"
     if typed := type_of(snapshot.schema):
-        check_typed(found, typed)
-    return as_rows(found)
+        check_typed(rows, typed)
+    return as_rows(rows)
 
 
 def row_ids_of(snapshot: Snapshot) -> dict[tuple[str, int], int]:
     """The stable id of every live row, by its identity and the command that last changed it."""
-    files, found = Files(snapshot, stats=True), {}
+    files, ids_ = Files(snapshot, stats=True), {}
     for add in snapshot.add_files():
         rows = read_file(snapshot, add, with_positions=True)
         ids = files.row_ids(add)[rows[ROW_INDEX].to_numpy()].tolist()
         names = zip(rows["u"].to_pylist(), rows["n"].to_pylist(), strict=True)
-        found |= dict(zip(names, ids, strict=True))
-    return found
+        ids_ |= dict(zip(names, ids, strict=True))
+    return ids_
 
 
 def state_of(snapshot: Snapshot) -> c.State:
@@ -181,10 +181,10 @@ class _Work(Files):
 
     def select(self, where: c.Range) -> c.Rows:
         paths = self.txn.read_where(where.sql)["path"].to_pylist()
-        found: c.Rows = {}
+        rows_: c.Rows = {}
         for add in self.snapshot.add_files(paths=paths):
-            found |= self.rows(add)
-        return {key: row for key, row in found.items() if where.holds(row)}
+            rows_ |= self.rows(add)
+        return {key: row for key, row in rows_.items() if where.holds(row)}
 
     def rewrite(self, where: c.Range, to: c.Update | None, command: c.Delete | c.Update) -> None:
         """Rows that a condition selects go, and come back changed if they are updated."""
@@ -210,17 +210,17 @@ class _Work(Files):
         )
         paths = self.txn.read_where(command.within)["path"].to_pylist()
         changed: c.Rows = {}
-        found: set[int | None] = set()
+        joined: set[int | None] = set()
         for add in self.snapshot.add_files(paths=paths):
             rows = read_file(self.snapshot, add, with_positions=True)
             here = as_rows(rows)
-            found |= {row[1] for row in here.values() if command.joins(row[0])}
+            joined |= {row[1] for row in here.values() if command.joins(row[0])}
             hit = {key: row for key, row in here.items() if command.image(row) != row}
             if hit:
                 self.take(add, rows, set(hit), rewrite=False)
                 changed |= hit
         images = {key: image for key, row in changed.items() if (image := command.image(row))}
-        new = command.new_rows(found, self.state)
+        new = command.new_rows(joined, self.state)
         self.changes |= {
             "delete": {key: row for key, row in changed.items() if key not in images},
             "update_preimage": {key: row for key, row in changed.items() if key in images},
@@ -251,10 +251,10 @@ class _Work(Files):
 
     def restore(self, command: c.Restore, table: DeltaTable) -> c.State:
         """Files, metadata and clustering of then; features stay. It gives up where files are gone."""
-        wanted = table.snapshot(version=max(0, self.snapshot.version - command.back))
+        restored = table.snapshot(version=max(0, self.snapshot.version - command.back))
         self.txn.read_whole_table()
         before = {add.key: add for add in self.snapshot.add_files()}
-        after = {add.key: add for add in wanted.add_files()}
+        after = {add.key: add for add in restored.add_files()}
         gone = [removal(add, data_change=True) for key, add in before.items() if key not in after]
         back = [
             msgspec.structs.replace(add, data_change=True)
@@ -265,12 +265,12 @@ class _Work(Files):
         if any(store.stat(path) is None for add in back for path in paths_of(store.root, add)):
             raise GivenUpError
         self.staged += [*gone, *back]
-        if wanted.metadata != self.snapshot.metadata:
-            self.staged.append(wanted.metadata)
-        domain = wanted.domains.get(CLUSTERING_DOMAIN)
+        if restored.metadata != self.snapshot.metadata:
+            self.staged.append(restored.metadata)
+        domain = restored.domains.get(CLUSTERING_DOMAIN)
         if domain is not None and domain != self.snapshot.domains.get(CLUSTERING_DOMAIN):
             self.staged.append(domain)
-        return state_of(wanted)
+        return state_of(restored)
 
     def alter(self, command: c.Alter) -> None:
         match command.what:

@@ -198,10 +198,10 @@ class Files:
                 {},
             )
             values = rows["x"].to_pylist()
-            known = [x for x in values if x is not None]
-            nulls[self.names["x"]] = count - len(known)
-            if known:
-                low[self.names["x"]], high[self.names["x"]] = min(known), max(known)
+            present = [x for x in values if x is not None]
+            nulls[self.names["x"]] = count - len(present)
+            if present:
+                low[self.names["x"]], high[self.names["x"]] = min(present), max(present)
             if self.typed is not None:
                 self._typed_stats(self.typed, rows, (low, high, nulls))
         return _STATS.encode(stats).decode()
@@ -210,10 +210,10 @@ class Files:
         """Statistics of the typed column, in a style that the number of rows decides."""
         keys = zip(rows["x"].to_pylist(), rows["u"].to_pylist(), strict=True)
         values = [typed.leaf(x, key) for x, key in keys]
-        known = [each for each in values if each is not None]
-        bounds = typed.bounds(known, rows.num_rows % 2) if known else (None, None)
+        present = [number for number in values if number is not None]
+        bounds = typed.bounds(present, rows.num_rows % 2) if present else (None, None)
         path = physical_path(self.snapshot.schema, (TYPED, *typed.path), self.snapshot.mapping_mode)
-        for place, value in zip(stats, (*bounds, len(values) - len(known)), strict=True):
+        for place, value in zip(stats, (*bounds, len(values) - len(present)), strict=True):
             if value is not None:
                 place |= _nested(path, value)
 

@@ -112,10 +112,10 @@ class Merge(Command):
     within_part: bool = False
 
     def change(self, state: State) -> Rows:
-        found = {row[1] for row in state.rows.values() if self.joins(row[0])}
+        joined = {row[1] for row in state.rows.values() if self.joins(row[0])}
         images = {key: self.image(row) for key, row in state.rows.items()}
         kept = {key: row for key, row in images.items() if row is not None}
-        return kept | self.new_rows(found, state)
+        return kept | self.new_rows(joined, state)
 
     def image(self, row: Row) -> Row | None:
         """A row afterwards, None where it goes."""
@@ -150,8 +150,8 @@ class Merge(Command):
         below = self.unmatched_below is not None and x < self.unmatched_below
         return x in self.keys or below
 
-    def new_rows(self, found: set[int | None], state: State) -> Rows:
-        missing = [x for x in self.keys if x not in found and self.inserts]
+    def new_rows(self, joined: set[int | None], state: State) -> Rows:
+        missing = [x for x in self.keys if x not in joined and self.inserts]
         return {f"{self.number}.{x}": state.new(self.part, x, self.number) for x in missing}
 
 
@@ -160,13 +160,13 @@ class InsertSelect(Command):
     where: Range = NOWHERE
 
     def change(self, state: State) -> Rows:
-        found = {k: row for k, row in state.rows.items() if self.where.holds(row)}
-        return state.rows | self.new_rows(found, state)
+        joined = {k: row for k, row in state.rows.items() if self.where.holds(row)}
+        return state.rows | self.new_rows(joined, state)
 
-    def new_rows(self, found: Rows, state: State) -> Rows:
+    def new_rows(self, joined: Rows, state: State) -> Rows:
         return {
             f"{self.number}.{key}": state.new(row[0], row[1], self.number)
-            for key, row in found.items()
+            for key, row in joined.items()
         }
 
 

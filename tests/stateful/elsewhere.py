@@ -35,11 +35,11 @@ def check_elsewhere(snapshot: Snapshot, state: State, *, by_duckdb: bool = True)
     )
     mapped_partitions = snapshot.partition_columns and snapshot.mapping_mode != "none"
     with _on_disk(snapshot) as place:
-        found = _sorted(_rows_of(_deltalake_rows(place, names)))
-        assert found == expected, f"deltalake reads {found}, the engine {expected}"
+        rows = _sorted(_rows_of(_deltalake_rows(place, names)))
+        assert rows == expected, f"deltalake reads {rows}, the engine {expected}"
         if by_duckdb and not mapped_partitions:  # it reads those as null
-            found = _sorted(_rows_of(_duckdb_rows(place, names)))
-            assert found == expected, f"duckdb reads {found}, the engine {expected}"
+            rows = _sorted(_rows_of(_duckdb_rows(place, names)))
+            assert rows == expected, f"duckdb reads {rows}, the engine {expected}"
 
 
 @contextmanager
@@ -68,10 +68,10 @@ def _sorted(rows: Iterable[tuple[object, ...]]) -> list[str]:
     return sorted(map(repr, rows))
 
 
-def _rows_of(found: pa.Table) -> Iterator[tuple[object, ...]]:
+def _rows_of(rows: pa.Table) -> Iterator[tuple[object, ...]]:
     """Rows as tuples, times in UTC."""
-    moments = [f.name for f in found.schema if pa.types.is_timestamp(f.type)]
-    for row in found.to_pylist():
+    moments = [f.name for f in rows.schema if pa.types.is_timestamp(f.type)]
+    for row in rows.to_pylist():
         for name in moments:
             row[name] = row[name] and row[name].astimezone(UTC)
         yield tuple(row.values())

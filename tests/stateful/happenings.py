@@ -81,15 +81,15 @@ class Look(Happening):
     def happen(self, scene: Scene) -> None:
         handle, record = scene.handles[self.handle], scene.record
         record.follow()
-        wanted = max(0, record.newest.number - self.back)
+        number = max(0, record.newest.number - self.back)
         try:
-            found = handle.snapshot(version=wanted) if self.back else handle.snapshot()
+            snapshot = handle.snapshot(version=number) if self.back else handle.snapshot()
         except (VersionNotFoundError, LogGapError):
             assert self.back, "the newest version was not found"
             return
         check_state(
-            found.state,
-            record.versions[wanted],
+            snapshot.state,
+            record.versions[number],
             tombstones_since_ms=scene.tombstones_since_ms,
         )
 
@@ -131,11 +131,13 @@ class VacuumElsewhere(Happening):
         since_ms = scene.clock.now_ms() - self.hours * HOUR_MS
         kept_from = _oldest_in_force(record, since_ms + _SLACK_MS)
         in_force = record.versions[kept_from:]
-        kept = {path for each in in_force if scene.is_whole(each) for path in each.data_files}
+        kept = {
+            path for version in in_force if scene.is_whole(version) for path in version.data_files
+        }
         recent = (
             version for version in record.versions if version.landed_ms >= since_ms + _SLACK_MS
         )
-        told = {path for each in recent for path in each.changes}
+        told = {path for version in recent for path in version.changes}
         kept |= told - set(missing_files(store, told))
         command = Vacuum(retention_hours=self.hours, lite=self.lite, override_retention=True)
         try:

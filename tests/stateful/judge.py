@@ -87,8 +87,8 @@ def _check_traces(played: Played) -> None:
     log = b"".join(version.text for version in versions)
     for loser in played.losers.values():
         names = {loser.txn.txn_id} | _new_files(loser)
-        found = [name for name in names if name.encode() in log]
-        assert not found, f"{loser.command} lost and left {found} in the log"
+        left = [name for name in names if name.encode() in log]
+        assert not left, f"{loser.command} lost and left {left} in the log"
 
 
 def _check_times(played: Played) -> None:
@@ -109,8 +109,8 @@ def _new_files(running: Running) -> set[str]:
     snapshot = running.txn.snapshot
     if isinstance(running.command, c.Restore):
         return set()
-    known = {add.path for add in snapshot.add_files()} if snapshot else set()
-    return {each.path for each in running.staged if isinstance(each, AddFile)} - known
+    live = {add.path for add in snapshot.add_files()} if snapshot else set()
+    return {action.path for action in running.staged if isinstance(action, AddFile)} - live
 
 
 @dataclass(frozen=True)
@@ -126,17 +126,24 @@ class _Landed:
 def _landed(played: Played) -> list[_Landed]:
     """The commands that changed the table, in the order of its versions, other engines' too."""
     own = [
-        _Landed(each.command, version, each.txn.read_version, isinstance(each.command, c.Append))
-        for version, each in played.landed.items()
+        _Landed(
+            running.command,
+            version,
+            running.txn.read_version,
+            isinstance(running.command, c.Append),
+        )
+        for version, running in played.landed.items()
     ]
-    others = [_Landed(each, version, version - 1) for version, each in played.scene.foreign.items()]
-    return sorted([*own, *others], key=lambda each: each.version)
+    others = [
+        _Landed(command, version, version - 1) for version, command in played.scene.foreign.items()
+    ]
+    return sorted([*own, *others], key=lambda write: write.version)
 
 
 def _replayed(start: c.State, order: Sequence[_Landed]) -> c.State:
     state = start
-    for each in order:
-        state = each.command.apply(state)
+    for write in order:
+        state = write.command.apply(state)
     return state
 
 
@@ -144,13 +151,13 @@ def _orders(landed: list[_Landed]) -> Iterator[list[_Landed]]:
     """The history, the order that follows from who saw what, then every one that moves appends later."""
     yield landed
     yield _by_what_was_seen(landed)
-    blind = [each for each in landed if each.is_blind_append]
+    blind = [write for write in landed if write.is_blind_append]
     yield from _moved(landed, blind)
 
 
 def _by_what_was_seen(landed: list[_Landed]) -> list[_Landed]:
     order = list(landed)
-    for append in [each for each in landed if each.is_blind_append]:
+    for append in [write for write in landed if write.is_blind_append]:
         place = order.index(append)
         after = [
             i
@@ -181,16 +188,22 @@ def _check_row_ids(played: Played) -> None:
     if not played.setup.row_tracking:
         return
     newest = played.table.snapshot()
-    read = [each.txn.snapshot for each in played.landed.values()]
-    whole = {each.number for each in played.scene.record.versions if played.scene.is_whole(each)}
-    seen = {each.version: each for each in (*read, newest) if each and each.version in whole}
-    known: dict[tuple[str, int], int] = {}
+    read = [running.txn.snapshot for running in played.landed.values()]
+    whole = {
+        version.number for version in played.scene.record.versions if played.scene.is_whole(version)
+    }
+    seen = {
+        snapshot.version: snapshot
+        for snapshot in (*read, newest)
+        if snapshot and snapshot.version in whole
+    }
+    seen_ids: dict[tuple[str, int], int] = {}
     for version in sorted(seen)[-_SNAPSHOTS:]:
-        found = row_ids_of(seen[version])
-        assert len(set(found.values())) == len(found), f"rows of version {version} share an id"
-        moved = {row: (known[row], i) for row, i in found.items() if known.get(row, i) != i}
+        ids = row_ids_of(seen[version])
+        assert len(set(ids.values())) == len(ids), f"rows of version {version} share an id"
+        moved = {row: (seen_ids[row], i) for row, i in ids.items() if seen_ids.get(row, i) != i}
         assert not moved, f"version {version} gave rows other ids: {moved}"
-        known |= found
+        seen_ids |= ids
     reached = -1
     for add in sorted(newest.add_files(), key=lambda add_file: add_file.base_row_id or 0):
         assert add.base_row_id is not None, f"{add.path} has no row ids"
@@ -203,9 +216,9 @@ def _difference(start: c.State, landed: list[_Landed], final: c.State, tried: in
     missing = {key: row for key, row in expected.rows.items() if final.rows.get(key) != row}
     surplus = {key: row for key, row in final.rows.items() if expected.rows.get(key) != row}
     story = "\n".join(
-        f"  {each.version} read {each.read_version}: {each.command}" for each in landed
+        f"  {write.version} read {write.read_version}: {write.command}" for write in landed
     )
-    kinds = Counter(type(each.command).__name__ for each in landed)
+    kinds = Counter(type(write.command).__name__ for write in landed)
     return (
         f"No allowed serial order (of {tried}) explains the table.\n{story}\n"
         f"a replay of the history has {missing}, the table has {surplus} ({dict(kinds)});"

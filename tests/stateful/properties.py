@@ -174,8 +174,8 @@ def _extra(versions: Versions, number: int) -> str | None:
 
 
 def _comparable(rows: c.Rows, *, same_columns: bool) -> list[tuple[str, tuple[object, ...]]]:
-    found = list(rows.items())
-    return found if same_columns else [_short(row) for row in found]
+    items = list(rows.items())
+    return items if same_columns else [_short(row) for row in items]
 
 
 def _short(row: tuple[str, tuple[object, ...]]) -> tuple[str, tuple[object, ...]]:

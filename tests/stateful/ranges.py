@@ -38,8 +38,8 @@ class Range:
         return f"NOT ({text})" if self.negated else text
 
     def holds(self, row: Row) -> bool:
-        found = self._inside(row)
-        return found is not None and found != self.negated
+        inside = self._inside(row)
+        return inside is not None and inside != self.negated
 
     def _inside(self, row: Row) -> bool | None:
         """Before it is negated; None is SQL's unknown."""

@@ -131,14 +131,16 @@ def check_state(state: TableState, said: Version, *, tombstones_since_ms: int) -
     _compare(f"tombstones of {where}", ours, young)
     assert _fields(state.metadata) == said.metadata, where
     assert _fields(state.protocol) == said.protocol, where
-    there = {name: each for name, each in said.domains.items() if not each.get("removed")}
-    assert {name: _fields(each) for name, each in state.domains.items()} == there, where
-    named = {name: _fields(each) for name, each in state.set_transactions.items()}
+    there = {name: domain for name, domain in said.domains.items() if not domain.get("removed")}
+    assert {name: _fields(domain) for name, domain in state.domains.items()} == there, where
+    named = {name: _fields(transaction) for name, transaction in state.set_transactions.items()}
     assert named == said.applications, where
 
 
 def _compare(what: str, engine: Files, said: Files) -> None:
-    ours, theirs = ({key: _state_of(each) for key, each in side.items()} for side in (engine, said))
+    ours, theirs = (
+        {key: _state_of(state_) for key, state_ in side.items()} for side in (engine, said)
+    )
     missing = [key for key in theirs if key not in ours]
     surplus = [key for key in ours if key not in theirs]
     assert not missing, f"{what}: {missing} is missing"

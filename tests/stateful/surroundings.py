@@ -35,18 +35,18 @@ def surrounded(history: History, seed: int) -> History:
 
 def properties_of(dice: random.Random) -> tuple[tuple[str, str], ...]:
     """How a table keeps its log, and whether it has a change feed."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     if dice.random() < 0.4:
-        found["delta.checkpointInterval"] = str(dice.choice([1, 2, 3, 4]))
-        found |= _V2 if dice.random() < 0.5 else {}
+        properties["delta.checkpointInterval"] = str(dice.choice([1, 2, 3, 4]))
+        properties |= _V2 if dice.random() < 0.5 else {}
         statistics = dice.choice(["json", "struct", "both"])
-        found["delta.checkpoint.writeStatsAsJson"] = str(statistics != "struct").lower()
-        found["delta.checkpoint.writeStatsAsStruct"] = str(statistics != "json").lower()
+        properties["delta.checkpoint.writeStatsAsJson"] = str(statistics != "struct").lower()
+        properties["delta.checkpoint.writeStatsAsStruct"] = str(statistics != "json").lower()
     if dice.random() < 0.25:
-        found["delta.logCompactionInterval"] = str(dice.choice([2, 3, 4]))
+        properties["delta.logCompactionInterval"] = str(dice.choice([2, 3, 4]))
     if dice.random() < 0.3:
-        found["delta.enableChangeDataFeed"] = "true"
-    return tuple(found.items())
+        properties["delta.enableChangeDataFeed"] = "true"
+    return tuple(properties.items())
 
 
 def _steps(dice: random.Random, history: History, setup: Setup, mood: str) -> Iterator[Step]:

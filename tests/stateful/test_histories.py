@@ -58,7 +58,7 @@ def test_histories_meet_every_way_to_absorb_and_to_lose():
     for seed in range(150):
         played = play(history_of(seed))
         absorbed.update(_means(played))
-        landed.update(type(each.command).__name__ for each in played.landed.values())
+        landed.update(type(running.command).__name__ for running in played.landed.values())
         lost.update(type(error).__name__ for error in played.lost.values())
         forget(played)
     assert {"row map", "row ids", "rows read", "deletion vectors merged"} <= set(absorbed)
@@ -86,7 +86,7 @@ def test_histories_have_all_kinds_of_surroundings():
         [h for step in steps for h in step.before],
         [h for step in steps for h in step.within],
     ):
-        assert {type(each) for each in happenings} >= {
+        assert {type(happening) for happening in happenings} >= {
             Checkpoint,
             Compact,
             Look,
@@ -106,8 +106,8 @@ def test_histories_have_all_kinds_of_surroundings():
 
 
 def _means(played: Played) -> list[str]:
-    outcomes = [each.txn.outcome for each in played.landed.values()]
-    found = [
+    outcomes = [running.txn.outcome for running in played.landed.values()]
+    conflicts = [
         conflict for outcome in outcomes if outcome is not None for conflict in outcome.absorbed
     ]
-    return [means for each in found for means in each.how.split(", ")]
+    return [means for resolved in conflicts for means in resolved.how.split(", ")]

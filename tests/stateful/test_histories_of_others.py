@@ -39,7 +39,7 @@ def test_two_scripts_that_delete_nothing_and_insert_a_key_both_insert_it(level: 
         5,
     )
     assert not played.lost
-    assert [each.command.number for each in played.landed.values()] == [1, 4, 5]
+    assert [running.command.number for running in played.landed.values()] == [1, 4, 5]
     assert _times(played, KEY) == 2
 
 

@@ -265,7 +265,7 @@ def test_optimize_ends_quietly_where_winners_left_nothing_of_its_output():
         3,
     )
     assert not played.lost
-    assert [each.command.number for each in played.landed.values()] == [1, 4, 5, 6]
+    assert [running.command.number for running in played.landed.values()] == [1, 4, 5, 6]
 
 
 def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():

@@ -67,8 +67,8 @@ class Survivors:
             check_state(snapshot.state, record.newest, tombstones_since_ms=since_ms)
         for version in record.versions:
             for handle in self.handles[-2:]:
-                found = handle.snapshot(version=version.number)
-                check_state(found.state, version, tombstones_since_ms=since_ms)
+                opened = handle.snapshot(version=version.number)
+                check_state(opened.state, version, tombstones_since_ms=since_ms)
         for running, read in self.running:
             if not _is_there(record, running.txn.read_version, read):
                 _check_refused(running)

@@ -99,9 +99,9 @@ def _outcome(played: Played) -> dict[int, str]:
     """The version's place among changes of data, or the exception, by the command's number."""
     changes = [played.landed[v] for v in sorted(played.landed)]
     landed = [change for change in changes if not isinstance(change.command, c.Optimize | c.Reorg)]
-    found = {each.command.number: f"landed {i}" for i, each in enumerate(landed)}
+    outcomes = {running.command.number: f"landed {i}" for i, running in enumerate(landed)}
     lost = {number: error for number, error in played.lost.items() if not _idle(played, number)}
-    return found | {number: type(error).__name__ for number, error in lost.items()}
+    return outcomes | {number: type(error).__name__ for number, error in lost.items()}
 
 
 def _idle(played: Played, number: int) -> bool:

@@ -63,7 +63,7 @@ def test_eight_writers_of_different_rows_of_one_file_all_commit(
         ]
 
     with ThreadPoolExecutor(WRITERS) as pool:
-        results = [each for done in pool.map(work, range(WRITERS)) for each in done]
+        results = [row for done in pool.map(work, range(WRITERS)) for row in done]
     assert sorted(result.version or 0 for result in results) == list(range(2, commits + 2))
     assert list_versions(table.store) == list(range(commits + 2))
     assert sum(bool(result.absorbed) for result in results) >= WRITERS - 1
@@ -90,8 +90,8 @@ def test_money_is_neither_made_nor_lost_while_optimize_runs(
     assert _count(table, {"UPDATE", "MERGE"}) == threads * transfers
     for version in list_versions(table.store)[bank.opened :]:
         assert sum(table.snapshot(version).to_arrow()["v"].to_pylist()) == bank.total, version
-    found = _read_by_everybody(table, rows_elsewhere)
-    assert {row[0]: row[1] for row in found} == dict(bank.balances)
+    rows = _read_by_everybody(table, rows_elsewhere)
+    assert {row[0]: row[1] for row in rows} == dict(bank.balances)
 
 
 class _Meeting(TransactionObserver):
@@ -178,6 +178,6 @@ def _count(table: DeltaTable, operations: set[str]) -> int:
 
 
 def _read_by_everybody(table: DeltaTable, rows_elsewhere: Elsewhere) -> list[tuple[object, ...]]:
-    found = rows_elsewhere(table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"]
-    return found["engine"]
+    rows = rows_elsewhere(table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"]
+    return rows["engine"]

@@ -92,10 +92,10 @@ def _number(value: float) -> float | str:
 
 def _double_bounds(values: list[float], style: int) -> tuple[Any, Any]:
     """NaN is left out of the bounds, or there are none."""
-    known = [value for value in values if not math.isnan(value)]
-    if not known or (style and len(known) < len(values)):
+    numbers = [value for value in values if not math.isnan(value)]
+    if not numbers or (style and len(numbers) < len(values)):
         return None, None
-    return _number(min(known)), _number(max(known))
+    return _number(min(numbers)), _number(max(numbers))
 
 
 def _decimal_bounds(values: list[Decimal], style: int) -> tuple[Any, Any]:

@@ -92,7 +92,7 @@ class ForgetfulStore:
 
     def contents(self) -> dict[str, tuple[bytes, int]]:
         """Every file and its time."""
-        return {each.path: (self.read(each.path), each.modified_ms) for each in self.list_all()}
+        return {file.path: (self.read(file.path), file.modified_ms) for file in self.list_all()}
 
     def put_back(self, contents: Mapping[str, tuple[bytes, int]], *, later_ms: int = 0) -> None:
         """Have these files and no others, as old as they were or so much younger."""

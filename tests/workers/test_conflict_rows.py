@@ -57,23 +57,23 @@ def _read(conflict: Conflict) -> ConflictRows:
 
 
 def test_rows_are_those_that_the_loser_read(lost, broker):
-    found = _read(lost)
-    assert (found.error_code, found.path, found.version) == ("", "a.parquet", 1)
-    assert [column["name"] for column in found.columns] == ["n", "twice"]
-    assert (found.positions, found.rows) == ([2, 7], [["2", "4"], ["7", "14"]])
+    rows = _read(lost)
+    assert (rows.error_code, rows.path, rows.version) == ("", "a.parquet", 1)
+    assert [column["name"] for column in rows.columns] == ["n", "twice"]
+    assert (rows.positions, rows.rows) == ([2, 7], [["2", "4"], ["7", "14"]])
 
 
 def test_rows_that_the_winner_added_are_read_from_its_version(lost, broker):
     added = [{"path": "b.parquet", "common_rows": [0]}]
-    found = _read(_conflict(lost.table, added, rule="data_added"))
-    assert (found.version, found.rows) == (2, [["70", None]])
+    rows = _read(_conflict(lost.table, added, rule="data_added"))
+    assert (rows.version, rows.rows) == (2, [["70", None]])
 
 
 def test_a_file_that_is_gone_says_so(lost, broker):
-    found = _read(_conflict(lost.table, [{"path": "gone.parquet", "common_rows": [0]}]))
-    assert found.error_code == "DELTA_DATA_FILE_UNREADABLE"
-    assert found.read_at
-    assert found.rows == []
+    rows = _read(_conflict(lost.table, [{"path": "gone.parquet", "common_rows": [0]}]))
+    assert rows.error_code == "DELTA_DATA_FILE_UNREADABLE"
+    assert rows.read_at
+    assert rows.rows == []
 
 
 def test_positions_recorded_before_decisions_were_are_used_too(lost):

@@ -124,7 +124,7 @@ def test_a_message_that_no_database_takes_ends_the_job_all_the_same(job, monkeyp
     run_job(job)
     assert job.state == Job.State.FAILED
     told = [job.error_message, job.attempt_rows.get().message, job.events.last().message]
-    assert all("a file holds" in each and "\0" not in each for each in told)
+    assert all("a file holds" in text and "\0" not in text for text in told)
 
 
 def test_a_worker_that_dies_while_it_ends_a_job_leaves_it_whole_for_the_next(job):

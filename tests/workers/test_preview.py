@@ -74,11 +74,11 @@ def _read(table, version):
 
 
 def test_every_kind_of_value_is_read_as_text_and_null_stays_null(made):
-    found = _read(made, 1)
-    assert found.error_code == ""
-    assert [column["name"] for column in found.columns] == [*KINDS, "tags"]
-    assert found.columns[-1]["type"] == "array"
-    first, second = found.rows
+    preview = _read(made, 1)
+    assert preview.error_code == ""
+    assert [column["name"] for column in preview.columns] == [*KINDS, "tags"]
+    assert preview.columns[-1]["type"] == "array"
+    first, second = preview.rows
     assert first[0] == "1"
     assert len(first[1]) == PREVIEW_TEXT
     assert first[2] == "2026-01-02"
@@ -103,12 +103,12 @@ def test_years_that_python_does_not_have_are_shown_too(lake, year):
     rows = pa.table({"day": days, "days": days_of_each})
     values = {"part": f"{year} 00:00:00"}
     write_commit(store, 1, write_rows(store, "a.parquet", rows, partition_values=values))
-    found = _read(Table.objects.create(name="sales.eras", uri=uri, version=1), 1)
-    assert found.error_code == ""
-    (_, _, part), (_, _, same) = found.rows
+    preview = _read(Table.objects.create(name="sales.eras", uri=uri, version=1), 1)
+    assert preview.error_code == ""
+    (_, _, part), (_, _, same) = preview.rows
     assert part == same
     assert year.strip("+-0")[:4].lstrip("0") in part
-    assert [row[1] for row in found.rows] == [f'["{row[0]}"]' for row in found.rows]
+    assert [row[1] for row in preview.rows] == [f'["{row[0]}"]' for row in preview.rows]
 
 
 def test_a_version_is_read_as_it_was_and_no_more_rows_than_asked(made):
@@ -152,5 +152,9 @@ def test_a_light_worker_answers_a_page_that_asked(start_worker, made):
 
 
 def test_how_much_the_version_holds_is_told_beside_the_rows(made):
-    found = _read(made, 2)
-    assert (found.row_count, found.file_count, found.marked_rows) == (PREVIEW_ROWS * 3 + 2, 2, 0)
+    preview = _read(made, 2)
+    assert (preview.row_count, preview.file_count, preview.marked_rows) == (
+        PREVIEW_ROWS * 3 + 2,
+        2,
+        0,
+    )

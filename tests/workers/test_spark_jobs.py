@@ -90,13 +90,13 @@ def its_steps_and_cost_are_recorded(job: Job) -> None:
     steps = {stage.name: stage for stage in attempt.stages.all()}
     assert list(steps) == ["read the table", "find rows", "check", "commit"]
     assert steps["read the table"].found == "1 of 1 files"
-    found = steps["find rows"]
-    assert (found.found, found.unit, found.running) == ("1 file holds a match", "tasks", 0)
-    assert 0 < found.done == found.total
-    assert found.slowest_ms is not None
+    matching = steps["find rows"]
+    assert (matching.found, matching.unit, matching.running) == ("1 file holds a match", "tasks", 0)
+    assert 0 < matching.done == matching.total
+    assert matching.slowest_ms is not None
     assert all(step.finished_at for step in steps.values())
-    assert attempt.core_ms == found.core_ms > 0
-    assert attempt.bytes_read == found.bytes_read > 0
+    assert attempt.core_ms == matching.core_ms > 0
+    assert attempt.bytes_read == matching.bytes_read > 0
     took = sum(step.took_ms for step in steps.values())
     assert 0 < took <= (job.finished_at - job.started_at).total_seconds() * 1000
     assert job.events.filter(message__startswith="Find rows: 1 file holds a match").exists()
@@ -122,8 +122,8 @@ def copies_in_a_stream(table: Table, copy: Table) -> None:
     add_column = parse_statement("ALTER TABLE t ADD COLUMNS (note STRING)")
     run(add_column, DeltaTable.open(table.uri), None)
     stopped = ended(stream(copy, table.name))
-    found = (stopped.state, stopped.error_code)
-    assert found == (Job.State.FAILED, "DELTA_SCHEMA_CHANGED_WITH_VERSION")
+    ending = (stopped.state, stopped.error_code)
+    assert ending == (Job.State.FAILED, "DELTA_SCHEMA_CHANGED_WITH_VERSION")
 
 
 def compacts_what_a_write_leaves(place: Path, source: dict[str, object]) -> None:

@@ -41,7 +41,7 @@ def tasks(stage: str, done: int, core_ms: int, running: int = 0) -> Progress:
 
 
 def rows(stages: Stages, clock: HandClock) -> dict[str, dict]:
-    return {each.name: each.fields(clock.now_ms()) for each in stages.take_changed()}
+    return {stage.name: stage.fields(clock.now_ms()) for stage in stages.take_changed()}
 
 
 def test_tasks_that_run_on_in_a_cancelled_job_are_noted_and_no_step_begins(clock):
@@ -62,8 +62,8 @@ def test_a_step_ends_where_the_next_begins(stages, clock):
     clock.pause(0.9)
     stages.note(tasks("match rows", 3, core_ms=700, running=2))
     clock.pause(2)
-    found = rows(stages, clock)
-    read, match = found["read the table"], found["match rows"]
+    shown = rows(stages, clock)
+    read, match = shown["read the table"], shown["match rows"]
     assert (read["took_ms"], read["core_ms"], read["unit"]) == (900, None, "")
     assert read["finished_at"] == match["started_at"]
     assert (match["took_ms"], match["done"], match["running"], match["total"]) == (2000, 3, 2, 5)
@@ -77,9 +77,9 @@ def test_a_step_that_comes_again_is_one_row_with_all_its_turns(stages, clock):
         stages.note(tasks("compact files", 4, core_ms=core_ms))
         clock.pause(3)
     stages.close()
-    found = rows(stages, clock)
-    assert list(found) == ["read the table", "compact files"]
-    compact = found["compact files"]
+    shown = rows(stages, clock)
+    assert list(shown) == ["read the table", "compact files"]
+    compact = shown["compact files"]
     assert (compact["took_ms"], compact["done"], compact["core_ms"]) == (6000, 8, 1000)
     assert stages.cost_of(1) == TaskCounts(8, 0, 8, 1000, 200, 20)
 
@@ -89,10 +89,10 @@ def test_words_about_a_step_that_is_over_begin_nothing(stages, clock):
     stages.enter("read the source")
     clock.pause(1)
     stages.note(Progress("read the table", 0, 0, detail="212 of 1,204 files"))
-    found = rows(stages, clock)
-    assert found["read the table"]["found"] == "212 of 1,204 files"
-    assert found["read the table"]["took_ms"] == 0
-    assert found["read the source"]["finished_at"] is None
+    shown = rows(stages, clock)
+    assert shown["read the table"]["found"] == "212 of 1,204 files"
+    assert shown["read the table"]["took_ms"] == 0
+    assert shown["read the source"]["finished_at"] is None
 
 
 def test_what_did_not_change_is_not_written_again(stages, clock):
@@ -106,8 +106,10 @@ def test_each_attempt_has_steps_of_its_own(stages, clock):
     stages.note(tasks("write", 4, core_ms=400))
     stages.next_attempt(2)
     stages.note(tasks("write", 1, core_ms=50))
-    found = [(each.attempt, each.place, each.counts.core_ms) for each in stages.take_changed()]
-    assert found == [(1, 0, 400), (2, 0, 50)]
+    counted = [
+        (stage.attempt, stage.place, stage.counts.core_ms) for stage in stages.take_changed()
+    ]
+    assert counted == [(1, 0, 400), (2, 0, 50)]
     assert stages.cost_of(2).core_ms == 50
 
 
@@ -125,4 +127,4 @@ def test_checks_and_commit_are_told_apart_by_the_transaction(clock):
     assert progress.take_fields()["progress_stage"] == "commit"
     progress.enter("check")
     progress.enter("commit")
-    assert [each.name for each in progress.stages.take_changed()] == ["check", "commit"]
+    assert [stage.name for stage in progress.stages.take_changed()] == ["check", "commit"]

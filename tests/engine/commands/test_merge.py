@@ -44,8 +44,8 @@ UPSERT = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
     ],
 )
 def test_a_merge_reads_what_its_target_conditions_say(on, read):
-    found = _analysed(UPSERT, on).target_condition()
-    assert found == TRUE if read is None else to_sql(found) == read
+    condition = _analysed(UPSERT, on).target_condition()
+    assert condition == TRUE if read is None else to_sql(condition) == read
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_of_a_table_that_is_merged_into_itself_the_target_has_the_name(target, s
     text = (
         f"MERGE INTO {target} USING {source} ON t.id = s.id WHEN MATCHED AND t.v = 'a' THEN DELETE"
     )
-    found = parse_statement(text).analysed(TARGET, TARGET, now_ms=0)
-    assert to_sql(found.on) == "`target`.`id` = `source`.`id`"
-    assert to_sql(found.clauses[0].condition) == "`target`.`v` = 'a'"
+    analysed = parse_statement(text).analysed(TARGET, TARGET, now_ms=0)
+    assert to_sql(analysed.on) == "`target`.`id` = `source`.`id`"
+    assert to_sql(analysed.clauses[0].condition) == "`target`.`v` = 'a'"
 
 
 def test_not_matched_by_source_reads_every_row():
@@ -75,7 +75,7 @@ def test_an_insert_only_merge_still_reads_the_target():
 
 def test_stars_are_written_out_by_name():
     update, insert = _analysed(UPSERT).clauses
-    assert {path: to_sql(each) for path, each in update.assignments.items()} == {
+    assert {path: to_sql(value) for path, value in update.assignments.items()} == {
         ("id",): "`source`.`ID`",
         ("date",): "`source`.`date`",
         ("v",): "`source`.`v`",

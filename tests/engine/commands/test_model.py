@@ -51,12 +51,12 @@ def test_every_command_says_what_a_form_needs(kind):
     model = COMMANDS[kind]
     assert model.label
     assert model.help
-    for each in model.declared():
-        assert each.label
-        assert each.kind in _KINDS
-        assert each.json_type
-        assert not (each.required and each.default is not None)
-        assert bool(each.choices) == (each.kind == "choice")
+    for parameter in model.declared():
+        assert parameter.label
+        assert parameter.kind in _KINDS
+        assert parameter.json_type
+        assert not (parameter.required and parameter.default is not None)
+        assert bool(parameter.choices) == (parameter.kind == "choice")
 
 
 def test_every_source_says_what_a_form_needs():
@@ -180,7 +180,7 @@ _JSON = st.recursive(
 @settings(max_examples=600, deadline=None)
 @given(st.data(), st.sampled_from(list(COMMANDS)))
 def test_whatever_is_sent_only_engine_errors_come_back(data, kind):
-    names = [each.name for each in COMMANDS[kind].declared()]
+    names = [parameter.name for parameter in COMMANDS[kind].declared()]
     parameters = data.draw(st.dictionaries(st.sampled_from(names), _JSON, max_size=4))
     try:
         command = Command.from_parameters(kind, parameters)

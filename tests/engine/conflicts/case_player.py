@@ -41,12 +41,12 @@ class Played:
 def expected_of(case: dict[str, Any], level: str) -> list[str]:
     """The names of which any will do, at a level."""
     if level == "Serializable":
-        found = case.get("expected_here", case["expected"])
+        expected = case.get("expected_here", case["expected"])
     else:
-        found = case.get(
+        expected = case.get(
             "expected_here_if_write_serializable", case["expected_if_write_serializable"]
         )
-    return found if isinstance(found, list) else [found]
+    return expected if isinstance(expected, list) else [expected]
 
 
 def play(case: dict[str, Any], level: str) -> Played:
@@ -152,25 +152,27 @@ def _actions(actions: list[dict[str, Any]], snapshot: Snapshot | None) -> list[A
     return [_action(action, snapshot) for action in actions]
 
 
-def _action(each: dict[str, Any], snapshot: Snapshot) -> Action:  # noqa: PLR0911 - one a kind
-    match each:
+def _action(action: dict[str, Any], snapshot: Snapshot) -> Action:  # noqa: PLR0911 - one a kind
+    match action:
         case {"add": path}:
             return AddFile(
                 path=path,
-                partition_values=each.get("partition", {}),
+                partition_values=action.get("partition", {}),
                 size=100,
                 modification_time=1,
-                data_change=each["dataChange"],
-                stats=_stats(each),
-                base_row_id=each.get("baseRowId"),
+                data_change=action["dataChange"],
+                stats=_stats(action),
+                base_row_id=action.get("baseRowId"),
             )
         case {"remove": path}:
             return RemoveFile(
-                path=path, data_change=each["dataChange"], partition_values=each.get("partition")
+                path=path,
+                data_change=action["dataChange"],
+                partition_values=action.get("partition"),
             )
         case {"readd": path}:
             live = snapshot.add_files(paths=[path])[0]
-            return msgspec.structs.replace(live, data_change=each["dataChange"])
+            return msgspec.structs.replace(live, data_change=action["dataChange"])
         case {"txn": txn}:
             return SetTransaction(app_id=txn["appId"], version=txn["version"])
         case {"domain": domain}:
@@ -184,7 +186,7 @@ def _action(each: dict[str, Any], snapshot: Snapshot) -> Action:  # noqa: PLR091
         case {"protocol": change}:
             return _protocol(change, snapshot.protocol)
         case _:
-            raise AssertionError(each)
+            raise AssertionError(action)
 
 
 def _metadata(change: dict[str, Any], metadata: Metadata) -> Metadata:
@@ -212,14 +214,14 @@ def _without(names: list[str] | None, gone: set[str]) -> list[str] | None:
     return None if names is None else [name for name in names if name not in gone]
 
 
-def _stats(each: dict[str, Any]) -> str | None:
+def _stats(action: dict[str, Any]) -> str | None:
     stats: dict[str, Any] = {}
-    if "numRecords" in each:
-        stats["numRecords"] = each["numRecords"]
-    if "stats" in each:
-        stats["minValues"] = {name: low for name, (low, _) in each["stats"].items()}
-        stats["maxValues"] = {name: high for name, (_, high) in each["stats"].items()}
-        stats["nullCount"] = dict.fromkeys(each["stats"], 0)
+    if "numRecords" in action:
+        stats["numRecords"] = action["numRecords"]
+    if "stats" in action:
+        stats["minValues"] = {name: low for name, (low, _) in action["stats"].items()}
+        stats["maxValues"] = {name: high for name, (_, high) in action["stats"].items()}
+        stats["nullCount"] = dict.fromkeys(action["stats"], 0)
     return json.dumps(stats) if stats else None
 
 

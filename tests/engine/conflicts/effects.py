@@ -14,24 +14,24 @@ _TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
 
 
 def check_effect(played: Played, effect: dict[str, Any]) -> None:
-    for name, wanted in effect.items():
-        _EFFECTS[name](played, wanted)
+    for name, expected in effect.items():
+        _EFFECTS[name](played, expected)
 
 
-def _base_row_ids(played: Played, wanted: dict[str, int]) -> None:
+def _base_row_ids(played: Played, expected: dict[str, int]) -> None:
     live = {add_file.path: add_file.base_row_id for add_file in played.table.snapshot().add_files()}
-    assert {path: live[path] for path in wanted} == wanted
+    assert {path: live[path] for path in expected} == expected
 
 
-def _row_versions(played: Played, wanted: dict[str, Any]) -> None:
+def _row_versions(played: Played, versions: dict[str, Any]) -> None:
     live = {add_file.path: add_file for add_file in played.table.snapshot().add_files()}
-    for path, version in wanted.items():
+    for path, version in versions.items():
         expected = played.committed_version if version == "commit" else version
         assert live[path].default_row_commit_version == expected
 
 
-def _mark(played: Played, wanted: int) -> None:
-    assert high_water_mark(played.table.snapshot().domains.values()) == wanted
+def _mark(played: Played, expected: int) -> None:
+    assert high_water_mark(played.table.snapshot().domains.values()) == expected
 
 
 def _valid_row_ids(played: Played, _: bool) -> None:
@@ -56,7 +56,7 @@ def _row_ids_unchanged(played: Played, paths: list[str]) -> None:
 
 
 def _timestamps_increase(played: Played, _: bool) -> None:
-    commits = [read_commit(played.table.store, each) for each in log_of(played.table)]
+    commits = [read_commit(played.table.store, number) for number in log_of(played.table)]
     times = [
         commit.commit_info.in_commit_timestamp
         for commit in commits

@@ -138,8 +138,8 @@ def _compaction(sort: bool) -> Callable[..., Running]:
 
     def open_it(table: DeltaTable, place: Place, number: int) -> Running:
         live = sorted(table.snapshot().add_files(), key=lambda add: add.path)
-        wanted = [n for n, add in enumerate(live) if place.whole_file or _holds(add, place)]
-        return run(c.Optimize(number, tuple(wanted), sort=sort), table, stats=True)
+        numbers = [n for n, add in enumerate(live) if place.whole_file or _holds(add, place)]
+        return run(c.Optimize(number, tuple(numbers), sort=sort), table, stats=True)
 
     return open_it
 

@@ -416,8 +416,8 @@ def test_a_check_without_a_body_is_caught(check: Check):
         for row in ROWS
         if row.conflicts
         and (
-            (found := find_conflict(row.overlap, silenced)) is None
-            or found.conflict.rule != row.check
+            (lost_to := find_conflict(row.overlap, silenced)) is None
+            or lost_to.conflict.rule != row.check
         )
     ]
     assert lost
@@ -436,9 +436,9 @@ def test_checks_stand_in_deltas_order():
     )
     left = list(CHECKS)
     while left:
-        found = find_conflict(Overlap(now, everything), tuple(left))
-        assert found is not None
-        assert found.conflict.rule == left.pop(0).rule
+        conflict = find_conflict(Overlap(now, everything), tuple(left))
+        assert conflict is not None
+        assert conflict.conflict.rule == left.pop(0).rule
 
 
 @pytest.mark.parametrize(
@@ -452,23 +452,23 @@ def test_checks_stand_in_deltas_order():
     ids=["another append", "a reader", "one that read before", "a compaction"],
 )
 def test_an_append_is_tested_once_however_many_writers_come_after_it(met, left):
-    assert [each.version for each in exempt_after(READS_A_WS, met, (APPEND,))] == left
+    assert [winner_.version for winner_ in exempt_after(READS_A_WS, met, (APPEND,))] == left
 
 
 def test_an_append_that_reads_an_exempt_one_is_named_in_the_message():
     row = next(row for row in ROWS if row.claim == "a later reader ends an append's exemption")
-    found = find_conflict(row.overlap)
-    assert found is not None
-    assert "version 6" in str(found)
-    assert found.conflict.files[0].role == "added by version 6"
+    conflict = find_conflict(row.overlap)
+    assert conflict is not None
+    assert "version 6" in str(conflict)
+    assert conflict.conflict.files[0].role == "added by version 6"
 
 
 def test_the_message_names_partitions_and_a_predicate_that_would_have_helped():
-    found = find_conflict(Overlap(READS_A, winner(add("w"), version=7)))
-    assert found is not None
-    assert str(found) == (
+    conflict = find_conflict(Overlap(READS_A, winner(add("w"), version=7)))
+    assert conflict is not None
+    assert str(conflict) == (
         "Version 7 (DELETE) of orders added 1 file in part=a that this UPDATE, reading version 5,"
         " should have seen. Nothing was written. Retry it, or add `part = '…'` to its condition so"
         " that the two touch different partitions."
     )
-    assert found.conflict.subclass == "WITH_PARTITION_HINT"
+    assert conflict.conflict.subclass == "WITH_PARTITION_HINT"

@@ -75,7 +75,7 @@ def test_every_condition_that_fails_says_what_was_seen_and_how_to_mend_it():
     table = _eligibility(partitions=("x",), supported=False, setting=None, schema=IDENTITY)
     failing = [condition for condition in table.conditions if not condition.holds]
     assert len(failing) == 4
-    assert all(each.evidence and each.fix for each in failing)
+    assert all(step.evidence and step.fix for step in failing)
     assert table.obstacle == "the table is partitioned by x"
 
 

@@ -35,8 +35,8 @@ KINDS = (
 
 
 def _cells(**setting: Any) -> dict[tuple[str, str], str]:
-    found = conflict_matrix(Setting(**setting))
-    return {(cell.current, cell.winner): cell.verdict for cell in found}
+    cells = conflict_matrix(Setting(**setting))
+    return {(cell.current, cell.winner): cell.verdict for cell in cells}
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -125,11 +125,11 @@ def _setting(promise: dict[str, Any], *, row_tracking: bool = False) -> Setting:
     )
 
 
-def _agrees(expected: str | list[str], found: str) -> bool:
+def _agrees(expected: str | list[str], actual: str) -> bool:
     names = expected if isinstance(expected, list) else [expected]
-    conflict = found != "ALLOWED"
+    conflict = actual != "ALLOWED"
     return any(
-        name == found or name == "CAN_CONFLICT" or (name == "CONFLICT" and conflict)
+        name == actual or name == "CAN_CONFLICT" or (name == "CONFLICT" and conflict)
         for name in names
     )
 
@@ -141,14 +141,14 @@ def test_promise_is_kept(promise: dict[str, Any]):
     winners = _statements(promise["winner"])
     for tracking in (False, True):
         error = first_conflict(current, winners, _setting(promise, row_tracking=tracking))
-        found = type(error).__name__ if error else "ALLOWED"
+        actual = type(error).__name__ if error else "ALLOWED"
         expected = promise.get("expected_here", promise["expected"])
         if expected == "SAME_AS_MERGE":
             merge = first_conflict(
                 Statement(StatementKind.MERGE, 1), winners, _setting(promise, row_tracking=tracking)
             )
-            assert found == (type(merge).__name__ if merge else "ALLOWED")
+            assert actual == (type(merge).__name__ if merge else "ALLOWED")
         elif expected == "ALLOWED where row tracking is on, else CONFLICT":
-            assert (found == "ALLOWED") is tracking
+            assert (actual == "ALLOWED") is tracking
         else:
-            assert _agrees(expected, found), f"{found}: {error}"
+            assert _agrees(expected, actual), f"{actual}: {error}"

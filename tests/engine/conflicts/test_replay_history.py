@@ -40,7 +40,7 @@ MERGE = _commit(
 
 
 def _verdicts(level: IsolationLevel, *commits: WinningCommit):
-    return {each.version: each for each in replay_history(commits, TABLE, level)}
+    return {verdict.version: verdict for verdict in replay_history(commits, TABLE, level)}
 
 
 def test_a_delete_that_passed_an_append_would_have_lost_at_serializable():
@@ -64,6 +64,8 @@ def test_a_condition_that_is_not_understood_reads_everything_and_says_so():
 
 
 def test_an_append_that_is_ordered_later_leaves_a_snapshot_nobody_can_explain():
-    found = list(unexplained_snapshots([APPEND, DELETE_A], TABLE))
-    assert [(each.append_version, list(each.versions)) for each in found] == [(1, [1])]
+    snapshots = list(unexplained_snapshots([APPEND, DELETE_A], TABLE))
+    assert [
+        (unexplained.append_version, list(unexplained.versions)) for unexplained in snapshots
+    ] == [(1, [1])]
     assert not list(unexplained_snapshots([APPEND, DELETE_B], TABLE))

@@ -66,8 +66,8 @@ def test_a_source_may_be_missing_where_the_target_deletes_its_rows(
     gone = BitMap64((4 - offset) + row for row in deleted)
     traced = trace([remove], [sample_table.masked(target, gone, "rest")], sample_table)
     assert bool(traced.targets) is trusted
-    found = {"new": BitMap64([offset + 1])} if trusted else None
-    assert traced.carry(source.path, BitMap64([1])) == found
+    rows = {"new": BitMap64([offset + 1])} if trusted else None
+    assert traced.carry(source.path, BitMap64([1])) == rows
 
 
 def test_a_target_with_rows_of_its_own_is_not_traced():
@@ -110,7 +110,7 @@ def test_row_ids_and_statistics_come_from_the_latest_add():
 def test_a_remove_names_the_row_ids_that_a_winner_filled_in():
     staged = current(remove("f"), remove("g"), remove("h", deletion_vector=vector("v")))
     filled = {"data_change": False, "base_row_id": 5, "default_row_commit_version": 6}
-    found = refreshed(staged, winner(add("f", **filled), add("h", **filled)))
-    known = {each.path: each for each in found.removes}
-    assert (known["f"].base_row_id, known["f"].default_row_commit_version) == (5, 6)
-    assert (known["g"], known["h"]) == staged.removes[1:], "another file, another vector"
+    staged_again = refreshed(staged, winner(add("f", **filled), add("h", **filled)))
+    removes = {remove_.path: remove_ for remove_ in staged_again.removes}
+    assert (removes["f"].base_row_id, removes["f"].default_row_commit_version) == (5, 6)
+    assert (removes["g"], removes["h"]) == staged.removes[1:], "another file, another vector"

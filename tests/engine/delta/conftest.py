@@ -28,11 +28,11 @@ def make(spark: SparkSession, tmp_path: Path) -> Make:
         builder = DeltaTable.create(spark).location(str(place))
         for key, value in options.items():
             builder.property(f"delta.{key}", value)
-        found = builder.addColumns(_parse_datatype_string(schema)).execute()
+        merged = builder.addColumns(_parse_datatype_string(schema)).execute()
         if rows:
             source = spark.createDataFrame(rows, schema).coalesce(1)
-            found.merge(source, "false").whenNotMatchedInsertAll().execute()
-        return found
+            merged.merge(source, "false").whenNotMatchedInsertAll().execute()
+        return merged
 
     return table
 

@@ -109,15 +109,15 @@ def _errors(spark, table, place):
 
 
 def _upkeep(spark, table, place):
-    found = {"optimized": table.optimize().executeCompaction().first().metrics.numFilesAdded}
-    found["restored"] = table.restoreToVersion(1).columns[0]
-    found["vacuumed"] = len(table.vacuum().collect())
-    found["operation"] = table.history(1).first().operation
-    found["format"] = table.detail().first().format
+    results = {"optimized": table.optimize().executeCompaction().first().metrics.numFilesAdded}
+    results["restored"] = table.restoreToVersion(1).columns[0]
+    results["vacuumed"] = len(table.vacuum().collect())
+    results["operation"] = table.history(1).first().operation
+    results["format"] = table.detail().first().format
     _source(spark, [("x", 1)]).write.parquet(str(place / "parquet"))
     converted = DeltaTable.convertToDelta(spark, f"parquet.`{place / 'parquet'}`")
-    found["converted"] = _rows(converted.toDF())
-    return found
+    results["converted"] = _rows(converted.toDF())
+    return results
 
 
 if __name__ == "__main__":

@@ -35,13 +35,13 @@ def _left(error):
 
 @pytest.mark.parametrize("name", CONFLICTS)
 def test_a_conflict_is_caught_by_deltas_name_and_by_the_engines(name):
-    found = _left(getattr(errors, name)(FACTS))
-    assert isinstance(found, getattr(exceptions, name))
-    assert isinstance(found, getattr(errors, name))
-    assert isinstance(found, exceptions.DeltaConcurrentModificationException)
-    assert found.conflict is FACTS
-    assert found.getCondition() == found.code
-    assert "Version 2 added a file." in str(found)
+    raised = _left(getattr(errors, name)(FACTS))
+    assert isinstance(raised, getattr(exceptions, name))
+    assert isinstance(raised, getattr(errors, name))
+    assert isinstance(raised, exceptions.DeltaConcurrentModificationException)
+    assert raised.conflict is FACTS
+    assert raised.getCondition() == raised.code
+    assert "Version 2 added a file." in str(raised)
 
 
 def test_a_conflict_without_a_class_of_its_own_is_a_concurrent_write():
@@ -59,12 +59,12 @@ def test_a_conflict_without_a_class_of_its_own_is_a_concurrent_write():
     ],
 )
 def test_an_error_is_also_of_the_kind_that_pyspark_has_for_it(error, kind):
-    found = _left(error)
-    assert isinstance(found, kind)
-    assert isinstance(found, type(error))
-    assert str(found) == f"[{error.code}] {error}"
-    assert found.getSqlState() == error.sqlstate
-    assert found.facts()["remedy"] == error.remedy
+    raised = _left(error)
+    assert isinstance(raised, kind)
+    assert isinstance(raised, type(error))
+    assert str(raised) == f"[{error.code}] {error}"
+    assert raised.getSqlState() == error.sqlstate
+    assert raised.facts()["remedy"] == error.remedy
 
 
 def test_what_spark_says_of_a_condition_is_raised_as_it_is():

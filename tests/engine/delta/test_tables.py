@@ -319,9 +319,9 @@ def test_names_live_in_the_sessions_catalogue(spark, tmp_path):
         with pytest.raises(AnalysisException, match=r"named_table.*already exists"):
             builder(DeltaTable.create).execute()
         assert builder(DeltaTable.createIfNotExists).execute().history().count() == 1
-        found = DeltaTable.forName(spark, "named_table")
+        named = DeltaTable.forName(spark, "named_table")
         rows = spark.createDataFrame([(1,)], "c int").alias("s")
-        merging = found.merge(rows, "named_table.c = s.c")
+        merging = named.merge(rows, "named_table.c = s.c")
         merging.whenNotMatchedInsertAll().execute()
         assert rows_of(DeltaTable.forName(spark, "default.named_table").toDF()) == [(1,)]
         replaced = builder(DeltaTable.replace).addColumn("d", "int").execute()

@@ -131,9 +131,9 @@ _VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 def rows(max_size: int = 12) -> st.SearchStrategy[pa.Table]:
     """Tables of a few rows."""
-    row = st.fixed_dictionaries({name: st.none() | each for name, each in _VALUES.items()})
+    row = st.fixed_dictionaries({name: st.none() | values for name, values in _VALUES.items()})
     return st.lists(row, min_size=1, max_size=max_size).map(
-        lambda found: pa.Table.from_pylist(found, schema=ARROW)
+        lambda made: pa.Table.from_pylist(made, schema=ARROW)
     )
 
 
@@ -169,18 +169,18 @@ _TEXT = st.one_of(
     _pick("s", "t", "st.y"),
     st.sampled_from(_TEXTS).map(quote_string),
 )
-_DAY = st.one_of(_pick("day"), st.sampled_from(_DAYS).map(lambda each: f"DATE '{each}'"))
+_DAY = st.one_of(_pick("day"), st.sampled_from(_DAYS).map(lambda day: f"DATE '{day}'"))
 _MOMENT = st.one_of(
     _pick("ts", "wall", "day"),
-    st.sampled_from(_MOMENTS).map(lambda each: f"TIMESTAMP '{each}'"),
-    st.sampled_from(_MOMENTS).map(lambda each: f"TIMESTAMP_NTZ '{each}'"),
-    st.sampled_from(_DAYS).map(lambda each: f"DATE '{each}'"),
+    st.sampled_from(_MOMENTS).map(lambda wall: f"TIMESTAMP '{wall}'"),
+    st.sampled_from(_MOMENTS).map(lambda wall: f"TIMESTAMP_NTZ '{wall}'"),
+    st.sampled_from(_DAYS).map(lambda day: f"DATE '{day}'"),
 )
 _COMPARE = _pick("=", "<>", "<", "<=", ">", ">=", "<=>", "!=", "==")
 
 
 def _join(template: str, *parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    return st.tuples(*parts).map(lambda found: template.format(*found))
+    return st.tuples(*parts).map(lambda texts: template.format(*texts))
 
 
 _NUMBERS = st.one_of(
@@ -226,7 +226,7 @@ _STRINGS = st.one_of(
         "{}({})", _pick("lower", "upper", "trim", "ltrim", "rtrim", "md5", "sha1", "reverse"), _TEXT
     ),
     _join("concat({}, {})", _TEXT, _TEXT),
-    _join("{} || {}", _TEXT, _TEXT).map(lambda each: f"({each})"),
+    _join("{} || {}", _TEXT, _TEXT).map(lambda text: f"({text})"),
     _join(
         "substring({}, {}, {})",
         _TEXT,

@@ -3,7 +3,16 @@
 import random
 
 ALPHABET = ("a", "b", "A", "é", "\U0001f600", "\n", "\\", ".", "$", "Q", "E")
-_PARTS = ("%", "%", "_", "_", "\\%", "\\_", "\\\\", *(each for each in ALPHABET if each != "\\"))
+_PARTS = (
+    "%",
+    "%",
+    "_",
+    "_",
+    "\\%",
+    "\\_",
+    "\\\\",
+    *(letter for letter in ALPHABET if letter != "\\"),
+)
 _SHAPES = ("", "%", "_", "%%", "a%", "%a", "%a%", "a%b", "a%b%a", "%a%a%b", "_%_", "%_a", "\\%%a%")
 
 
@@ -43,10 +52,10 @@ def escaped_by(escape: str, pattern: str) -> str:
 
 
 def _tokens(pattern: str, escape: str) -> list[tuple[str, bool]]:
-    found, characters = [], iter(pattern)
+    tokens, characters = [], iter(pattern)
     for character in characters:
         if character == escape:
-            found.append((next(characters), False))
+            tokens.append((next(characters), False))
         else:
-            found.append((character, character in "%_"))
-    return found
+            tokens.append((character, character in "%_"))
+    return tokens

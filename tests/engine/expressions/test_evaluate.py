@@ -111,9 +111,9 @@ def test_what_cannot_be_exact_is_not_evaluated(text):
 
 
 def test_the_type_of_the_result_is_that_of_the_expression():
-    found = evaluate_arrow(parse_expression("i + 1L", SCHEMA), TABLE)
-    assert found.type == pa.int64()
-    assert found.to_pylist() == [2, -6, None]
+    result = evaluate_arrow(parse_expression("i + 1L", SCHEMA), TABLE)
+    assert result.type == pa.int64()
+    assert result.to_pylist() == [2, -6, None]
 
 
 def test_a_table_without_rows_or_columns_still_has_a_value():
@@ -141,8 +141,8 @@ def test_other_arrow_types_of_the_same_values_are_taken():
 
 def test_chunks_are_evaluated_one_by_one():
     table = pa.concat_tables([TABLE, TABLE])
-    found = evaluate_arrow(parse_condition("ok", SCHEMA), table)
-    assert found.to_pylist() == [True, False, None] * 2
+    result = evaluate_arrow(parse_condition("ok", SCHEMA), table)
+    assert result.to_pylist() == [True, False, None] * 2
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_column_may_be_called_anything():
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "matches"),
     [
         ("n = 12345678901234567890.123456789012345678", True),
         ("n = 12345678901234567890.123456789012345679", False),
@@ -181,11 +181,11 @@ def test_a_column_may_be_called_anything():
         ("CAST(n AS DECIMAL(38, 10)) = 12345678901234567890.1234567890", True),
     ],
 )
-def test_decimals_keep_their_38_digits(text: str, found: bool):
+def test_decimals_keep_their_38_digits(text: str, matches: bool):
     schema = StructType((StructField("n", DecimalType(38, 18)),))
     value = Decimal("12345678901234567890.123456789012345678")
     rows = pa.table({"n": pa.array([value], pa.decimal128(38, 18))})
-    assert matching_rows(parse_condition(text, schema), rows).to_pylist() == [found]
+    assert matching_rows(parse_condition(text, schema), rows).to_pylist() == [matches]
 
 
 @pytest.mark.parametrize(

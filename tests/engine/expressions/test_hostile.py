@@ -30,8 +30,10 @@ SCHEMA = StructType(
     )
 )
 
-_WRITTEN = [each for each in HOSTILE if each.strip()]  # no condition at all means every row
-_IDS = [f"{n}-{each[:40]!r}" for n, each in enumerate(HOSTILE)]
+_WRITTEN = [
+    hostile for hostile in HOSTILE if hostile.strip()
+]  # no condition at all means every row
+_IDS = [f"{n}-{hostile[:40]!r}" for n, hostile in enumerate(HOSTILE)]
 
 
 def test_there_are_enough_of_them():
@@ -52,7 +54,7 @@ def test_hostile_conditions_are_refused(text):
 
 @pytest.mark.timeout(5)
 @pytest.mark.parametrize(
-    "text", _WRITTEN, ids=[f"{n}-{each[:40]!r}" for n, each in enumerate(_WRITTEN)]
+    "text", _WRITTEN, ids=[f"{n}-{text_[:40]!r}" for n, text_ in enumerate(_WRITTEN)]
 )
 def test_hostile_conditions_are_refused_inside_commands(text):
     for command in (Delete(text), Optimize(where=text), Update({"ok": "TRUE"}, text)):

@@ -39,7 +39,7 @@ def test_what_spark_compares_byte_by_byte_stays_like(pattern):
 @pytest.mark.parametrize("text", ["s LIKE '%a%a%b'", "s LIKE p", "s ILIKE '%Ä%a%'", "s LIKE '_'"])
 def test_any_other_pattern_is_matched_without_going_back(text):
     made = for_spark(_condition(f"NOT ({text}) OR s IS NULL"))
-    called = {each.function for each in walk(made) if isinstance(each, Call)}
+    called = {node.function for node in walk(made) if isinstance(node, Call)}
     assert "rlike" in called
     assert not called & LIKE
     assert for_spark(made) == made
@@ -47,8 +47,8 @@ def test_any_other_pattern_is_matched_without_going_back(text):
 
 def test_a_wildcard_may_be_the_escape():
     table = pa.table({"s": ["a%b", "a%%b", "axb"]})
-    found = evaluate_arrow(_condition("s LIKE 'a%%_' ESCAPE '%'"), table)
-    assert found.to_pylist() == [True, False, False]
+    result = evaluate_arrow(_condition("s LIKE 'a%%_' ESCAPE '%'"), table)
+    assert result.to_pylist() == [True, False, False]
 
 
 @pytest.mark.parametrize("pattern", ["a\\\\", "a\\\\b", "\\\\a%"])

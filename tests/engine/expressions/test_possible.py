@@ -20,13 +20,13 @@ def _around(table: pa.Table):
         for name in column.path[1:]:
             values = [None if value is None else value[name] for value in values]
         present = [value for value in values if value is not None]
-        ordered = [each for each in present if each == each and not isinstance(each, dict)]
+        ordered = [value for value in present if value == value and not isinstance(value, dict)]
         return Range(
             min(ordered, default=None),
             max(ordered, default=None),
-            values=bool(ordered) or any(isinstance(each, dict) for each in present),
+            values=bool(ordered) or any(isinstance(value, dict) for value in present),
             null=len(present) < len(values),
-            nan=any(each != each for each in present),
+            nan=any(value != value for value in present),
         )
 
     return bounds
@@ -37,13 +37,13 @@ def _around(table: pa.Table):
 def test_every_truth_that_occurs_is_possible(table, text):
     try:
         tree = parse_condition(text, SCHEMA, now_ms=0)
-        found = set(evaluate_arrow(tree, table).to_pylist())
+        results = set(evaluate_arrow(tree, table).to_pylist())
     except (ExpressionError, CannotEvaluateError):
         return
     outcomes = possible(tree, _around(table))
-    assert not (True in found and not outcomes.true)
-    assert not (False in found and not outcomes.false)
-    assert not (None in found and not outcomes.null)
+    assert not (True in results and not outcomes.true)
+    assert not (False in results and not outcomes.false)
+    assert not (None in results and not outcomes.null)
 
 
 NAN = constant(float("nan"))

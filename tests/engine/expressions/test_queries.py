@@ -209,8 +209,8 @@ def test_tables_are_known_without_their_schemas():
         "ON c.x IN (SELECT x FROM four) WHERE EXISTS (SELECT 1 FROM c, one, delta.`/five`) "
         "UNION SELECT 1 FROM six ORDER BY (SELECT 1 FROM seven)"
     )
-    found = tables_in_query(read_query_text(text))
-    assert set(found) == {"one", "two", "three", "four", "/five", "six", "seven"}
+    names = tables_in_query(read_query_text(text))
+    assert set(names) == {"one", "two", "three", "four", "/five", "six", "seven"}
 
 
 def test_a_common_table_hides_a_table_of_its_name_after_itself_alone():

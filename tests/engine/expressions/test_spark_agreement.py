@@ -22,13 +22,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 def _answers(frame: DataFrame, texts: list[str]) -> list[list[bool | None] | None]:
     """Spark's value of each condition for each row; None for a condition Spark fails on."""
     try:
-        found = frame.selectExpr(*(f"{text} AS c{n}" for n, text in enumerate(texts))).toArrow()
+        answers = frame.selectExpr(*(f"{text} AS c{n}" for n, text in enumerate(texts))).toArrow()
     except PySparkException:
         if len(texts) == 1:
             return [None]
         half = len(texts) // 2
         return _answers(frame, texts[:half]) + _answers(frame, texts[half:])
-    return [found.column(n).to_pylist() for n in range(len(texts))]
+    return [answers.column(n).to_pylist() for n in range(len(texts))]
 
 
 @settings(
@@ -40,22 +40,22 @@ def _answers(frame: DataFrame, texts: list[str]) -> list[list[bool | None] | Non
 )
 @given(table=rows(40), texts=st.lists(conditions(), min_size=60, max_size=60, unique=True))
 def test_arrow_agrees_with_spark(spark: SparkSession, table: pa.Table, texts: list[str]) -> None:
-    known: list[tuple[str, str, list[bool | None]]] = []
+    answered: list[tuple[str, str, list[bool | None]]] = []
     for text in texts:
         try:
             tree = parse_condition(text, SCHEMA, now_ms=0)
-            known.append((text, to_sql(tree), evaluate_arrow(tree, table).to_pylist()))
+            answered.append((text, to_sql(tree), evaluate_arrow(tree, table).to_pylist()))
         except (CannotEvaluateError, ExpressionError):
             continue
-    assume(known)
+    assume(answered)
     frame = spark.createDataFrame(table)
-    answers = _answers(frame, [sql for _, sql, _ in known])
+    answers = _answers(frame, [sql for _, sql, _ in answered])
     wrong = [
         (text, list(zip(mine, theirs or [], strict=False)))
-        for (text, _, mine), theirs in zip(known, answers, strict=True)
+        for (text, _, mine), theirs in zip(answered, answers, strict=True)
         if mine != theirs
     ]
-    assert not wrong, f"{len(wrong)} of {len(known)}: {wrong[:5]}"
+    assert not wrong, f"{len(wrong)} of {len(answered)}: {wrong[:5]}"
 
 
 _COLLECTIONS = (

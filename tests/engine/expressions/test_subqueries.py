@@ -22,7 +22,7 @@ from tests.engine.expressions.test_evaluate import TABLE
 
 
 def columns(tree):
-    return [each for each in walk(tree) if isinstance(each, Column)]
+    return [node for node in walk(tree) if isinstance(node, Column)]
 
 
 OTHER = StructType((StructField("i", LONG), StructField("word", STRING)))
@@ -82,7 +82,7 @@ def test_no_file_is_left_out_for_a_column_of_the_rows_around(relation):
     assert isinstance(tree, Subquery)
     assert isinstance(tree.query, Query)
     sunk = conditions_of_scans(tree.query.plan)
-    assert [to_sql(each) for each in sunk.values()] == ["`i` > 1"]
+    assert [to_sql(part) for part in sunk.values()] == ["`i` > 1"]
 
 
 def test_what_a_subquery_reads_is_known():
@@ -94,9 +94,9 @@ def test_what_a_subquery_reads_is_known():
 
 def test_an_outer_column_keeps_its_own_name_and_an_inner_one_gets_the_plans():
     (subquery,) = [
-        each
-        for each in walk(_tree("EXISTS (SELECT 1 FROM other WHERE i = l)"))
-        if isinstance(each, Subquery)
+        node
+        for node in walk(_tree("EXISTS (SELECT 1 FROM other WHERE i = l)"))
+        if isinstance(node, Subquery)
     ]
     names = {column.path[0] for tree in subquery.query.expressions() for column in columns(tree)}
     assert names == {"l", "__lake_q1.i"}

@@ -82,13 +82,13 @@ class DeadlyStore(LocalStore):
 
     def list_from(self, directory: str, start: str) -> Iterator[FileStatus]:
         with self._moments.around(f"list {directory}"):
-            found = list(super().list_from(directory, start))
-        return iter(found)
+            files = list(super().list_from(directory, start))
+        return iter(files)
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
         with self._moments.around(f"list all {prefix}"):
-            found = list(super().list_all(prefix))
-        return iter(found)
+            files = list(super().list_all(prefix))
+        return iter(files)
 
     def put_if_absent(self, path: str, data: bytes) -> None:
         with self._moments.around(f"create {path}"):

@@ -101,11 +101,11 @@ class ByEngine:
         if self.is_new:
             return
         table = _timed(create(Setup(), place, self.properties))
-        for each in self.made:
-            if isinstance(each, str):
-                run(parse_statement(each), table, None)
+        for step in self.made:
+            if isinstance(step, str):
+                run(parse_statement(step), table, None)
             else:
-                running = run_on_arrow(each, table, stats=True)
+                running = run_on_arrow(step, table, stats=True)
                 running.txn.commit(running.operation)
 
     def act(self, store: Store, txn_id: str) -> None:

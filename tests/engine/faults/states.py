@@ -57,9 +57,9 @@ def check_whole(store: Store) -> None:
 
 def commits_of(store: Store, txn_id: str) -> list[int]:
     """The versions that a transaction, or a step of it, committed."""
-    found = []
+    versions = []
     for version in list_versions(store):
         info = read_commit(store, version).commit_info
         if info is not None and (info.txn_id or "").startswith(txn_id):
-            found.append(version)
-    return found
+            versions.append(version)
+    return versions

@@ -76,12 +76,12 @@ class FaultyStore:
             raise self._failure()
         return ask()
 
-    def _listed(self, what: str, found: Iterator[FileStatus]) -> Iterator[FileStatus]:
+    def _listed(self, what: str, files: Iterator[FileStatus]) -> Iterator[FileStatus]:
         if not self._due(what):
-            yield from found
+            yield from files
             return
         if self.mode == AFTER:
-            yield from islice(found, 1)
+            yield from islice(files, 1)
         raise self._failure()
 
     def _write(self, what: str, data: bytes, write: Callable[[], None]) -> None:
@@ -127,8 +127,8 @@ def faults(calls: list[str]) -> Iterator[tuple[int, str]]:
 def copied(store: Store, root: str) -> Store:
     """The same files at another place in memory."""
     copy = MemoryStore(root)
-    for each in store.list_all():
-        copy.put(each.path, store.read(each.path))
+    for file in store.list_all():
+        copy.put(file.path, store.read(file.path))
     return copy
 
 

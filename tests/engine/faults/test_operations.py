@@ -216,7 +216,7 @@ def _check_vacuum(command: Vacuum, made: Store, fail_at: int, mode: str) -> Engi
     assert parameters is not None
     assert "COMPLETED" in parameters["status"]
     kept = {add_file.path for add_file in DeltaTable(table).snapshot().add_files()}
-    there = {each.path for each in table.list_all() if not each.path.startswith("_delta")}
+    there = {file.path for file in table.list_all() if not file.path.startswith("_delta")}
     assert there == kept | ({STRAY} if command.lite else set())
     return error
 

@@ -61,7 +61,7 @@ def test_upkeep_that_fails_never_fails_the_commit(kind: str):
     store = FaultyStore(copied(made, f"{made.root}-whole"))
     _commit(store, FakeClock(ms=NOW), "mine", 4)
     landed = next(n for n, what in enumerate(store.calls) if what == COMMIT) + 1
-    wanted = state_of(DeltaTable.open(store.root).snapshot())
+    expected = state_of(DeltaTable.open(store.root).snapshot())
     after = [fault for fault in faults(store.calls) if fault[0] > landed + 2]
     assert len(after) > 5
     for number, (fail_at, mode) in enumerate(after):
@@ -69,7 +69,7 @@ def test_upkeep_that_fails_never_fails_the_commit(kind: str):
         failing = FaultyStore(table, fail_at=fail_at, mode=mode)
         _commit(failing, FakeClock(ms=NOW), "mine", 4)
         assert failing.fired
-        assert state_of(DeltaTable.open(table.root).snapshot()) == wanted
+        assert state_of(DeltaTable.open(table.root).snapshot()) == expected
         assert len(commits_of(table, "mine")) == 1
         _commit(table, FakeClock(ms=NOW), "next", 5)
         check_whole(table)
@@ -89,7 +89,7 @@ def _compacted(store: Store) -> None:
 )
 def test_upkeep_asked_for_is_done_wholly_or_not_at_all(kind: str, act):
     made = _made(MemoryStore(f"memory://upkeep/{uuid.uuid4()}"), kind)
-    wanted = state_of(DeltaTable.open(made.root).snapshot())
+    expected = state_of(DeltaTable.open(made.root).snapshot())
     store = FaultyStore(copied(made, f"{made.root}-whole"))
     act(store)
     errors = []
@@ -100,7 +100,7 @@ def test_upkeep_asked_for_is_done_wholly_or_not_at_all(kind: str, act):
             errors.append(None)
         except EngineError as error:
             errors.append(error)
-        assert state_of(DeltaTable.open(table.root).snapshot()) == wanted
+        assert state_of(DeltaTable.open(table.root).snapshot()) == expected
         act(table)
         check_whole(table)
     assert any(errors)

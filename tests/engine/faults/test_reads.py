@@ -65,7 +65,7 @@ def _times(table: DeltaTable) -> Any:
 
 
 def _history(table: DeltaTable) -> Any:
-    return [(each.version, each.operation, each.timestamp) for each in table.history()]
+    return [(commit.version, commit.operation, commit.timestamp) for commit in table.history()]
 
 
 def _changes(table: DeltaTable) -> Any:
@@ -74,8 +74,8 @@ def _changes(table: DeltaTable) -> Any:
 
 def _rows(table: DeltaTable) -> Any:
     snapshot = table.snapshot()
-    found = snapshot.to_arrow(condition="x > 1 AND x < 5")
-    return sorted(map(repr, found.to_pylist())), snapshot.row_count
+    rows = snapshot.to_arrow(condition="x > 1 AND x < 5")
+    return sorted(map(repr, rows.to_pylist())), snapshot.row_count
 
 
 READS = {"open": _open, "earlier": _earlier, "times": _times, "history": _history}
@@ -86,33 +86,33 @@ READS |= {"changes": _changes, "rows": _rows}
 def test_a_read_is_right_or_fails_and_is_right_when_asked_again(store: Store, name: str):
     read = READS[name]
     whole = FaultyStore(store)
-    wanted = read(DeltaTable(whole))
+    expected = read(DeltaTable(whole))
     errors = []
     for fail_at, mode in faults(whole.calls):
         handle = DeltaTable(FaultyStore(store, fail_at=fail_at, mode=mode))
         try:
-            assert read(handle) == wanted
+            assert read(handle) == expected
         except EngineError as error:
             errors.append(error)
-        assert read(handle) == wanted
+        assert read(handle) == expected
     assert errors
 
 
 def test_a_refresh_is_right_or_fails_and_is_right_when_asked_again(store: Store):
-    known = DeltaTable(store).snapshot(3)
-    wanted = state_of(DeltaTable(store).snapshot())
+    snapshot = DeltaTable(store).snapshot(3)
+    expected = state_of(DeltaTable(store).snapshot())
     whole = FaultyStore(store)
-    assert state_of(DeltaTable(whole, snapshot=_over(whole, known)).snapshot()) == wanted
+    assert state_of(DeltaTable(whole, snapshot=_over(whole, snapshot)).snapshot()) == expected
     for fail_at, mode in faults(whole.calls):
         failing = FaultyStore(store, fail_at=fail_at, mode=mode)
-        handle = DeltaTable(failing, snapshot=_over(failing, known))
+        handle = DeltaTable(failing, snapshot=_over(failing, snapshot))
         with suppress(EngineError):
-            assert state_of(handle.snapshot()) == wanted
-        assert state_of(handle.snapshot()) == wanted
+            assert state_of(handle.snapshot()) == expected
+        assert state_of(handle.snapshot()) == expected
 
 
-def _over(store: Store, known: Any) -> Any:
-    return type(known)(store, known.state, known.allowed_roots)
+def _over(store: Store, snapshot: Any) -> Any:
+    return type(snapshot)(store, snapshot.state, snapshot.allowed_roots)
 
 
 def _cleaned(store: Store) -> None:
@@ -166,4 +166,4 @@ def test_reads_of_what_was_cleaned_are_refused_by_name(store: Store):
     for read in (lambda: table.snapshot(1), lambda: read_changes(table, 1)):
         with pytest.raises(VersionNotFoundError):
             read()
-    assert [each.version for each in table.history()] == [6]
+    assert [commit.version for commit in table.history()] == [6]

@@ -109,7 +109,7 @@ def _check(
     assert not landed or error is None or isinstance(error, CommitOutcomeUnknownError)
     assert state_of(DeltaTable(store).snapshot()) == states[landed]
     check_whole(store)
-    there = {each.path for each in store.list_all() if not each.path.startswith("_delta_log")}
+    there = {file.path for file in store.list_all() if not file.path.startswith("_delta_log")}
     assert _named(store) == there
     if not landed:
         _try(spark, FaultyStore(store), statement, txn_id=txn_id, since_version=2)
@@ -130,7 +130,7 @@ def test_an_operation_on_spark_happens_wholly_or_not_at_all(
     states.append(state_of(DeltaTable(whole).snapshot()))
     assert states[0] != states[1]
     changes = read_changes(DeltaTable(whole), 3).num_rows
-    has_vectors = any(each.path.endswith(".bin") for each in whole.list_all())
+    has_vectors = any(file.path.endswith(".bin") for file in whole.list_all())
     assert has_vectors == (name == "update by vectors")
     errors = []
     for fault in _sampled(recording.calls):

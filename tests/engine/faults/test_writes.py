@@ -89,7 +89,7 @@ def made() -> Store:
 
 def _files(store: Store) -> set[str]:
     """Data, vectors and change files."""
-    return {each.path for each in store.list_all() if not each.path.startswith("_delta_log")}
+    return {file.path for file in store.list_all() if not file.path.startswith("_delta_log")}
 
 
 def _fed(store: Store) -> list[tuple[object, ...]]:

@@ -25,9 +25,9 @@ def pyiceberg_rows(root: str, **scan: Any) -> list[dict[str, Any]]:
 
 def duckdb_rows(root: str) -> list[dict[str, Any]]:
     """The rows by duckdb's own reader of Iceberg."""
-    found = _duckdb().execute("SELECT * FROM iceberg_scan(?)", [root])
-    names = [column[0] for column in found.description or []]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    cursor = _duckdb().execute("SELECT * FROM iceberg_scan(?)", [root])
+    names = [column[0] for column in cursor.description or []]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 @cache
@@ -56,9 +56,9 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     if isinstance(value, list | tuple) and all(isinstance(e, tuple) for e in value) and value:
-        return {key: _value(each) for key, each in value}
+        return {key: _value(item) for key, item in value}
     if isinstance(value, list):
-        return [_value(each) for each in value]
+        return [_value(item) for item in value]
     if isinstance(value, dict):
-        return {key: _value(each) for key, each in value.items()}
+        return {key: _value(item) for key, item in value.items()}
     return bytes(value) if isinstance(value, memoryview | bytearray) else value

@@ -163,10 +163,10 @@ def test_files_that_go_and_files_that_come_are_followed(tmp_path):
     append(table, id=[3], p=["c"])
     append(table, id=[4], p=["d"], remove=first)
     assert [row["id"] for row in seen_similar(table)] == [3, 4]
-    known = static_table(table.uri).metadata
-    assert known.properties["delta-version"] == str(table.version())
-    assert [snapshot.summary["delta-version"] for snapshot in known.snapshots] == ["1", "2", "3"]
-    assert str(known.table_uuid) == table.snapshot().metadata.id
+    metadata = static_table(table.uri).metadata
+    assert metadata.properties["delta-version"] == str(table.version())
+    assert [snapshot.summary["delta-version"] for snapshot in metadata.snapshots] == ["1", "2", "3"]
+    assert str(metadata.table_uuid) == table.snapshot().metadata.id
     txn = table.start_transaction()
     txn.stage(*map(removal, table.snapshot().add_files()))
     txn.commit("DELETE")
@@ -177,8 +177,8 @@ def test_readers_of_delta_read_the_same_table(tmp_path, rows_elsewhere):
     table = create(tmp_path)
     files = append(table, id=[1, 2], p=["a", "b"])
     append(table, id=[3], p=["c"], remove=files)
-    found = rows_elsewhere(table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == [(3, "c")]
+    rows = rows_elsewhere(table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == [(3, "c")]
     assert [row["id"] for row in seen_similar(table)] == [3]
 
 
@@ -232,8 +232,8 @@ def test_a_refresh_that_failed_is_caught_up_by_the_next_commit(tmp_path, caplog)
 def test_metadata_that_was_lost_is_made_anew(tmp_path):
     table = create(tmp_path)
     append(table, id=[1], p=["a"])
-    for each in Path(table.uri, "metadata").iterdir():
-        each.unlink()
+    for file in Path(table.uri, "metadata").iterdir():
+        file.unlink()
     append(table, id=[2], p=["b"])
     assert [row["id"] for row in seen_similar(table)] == [1, 2]
     snapshot = table.snapshot()
@@ -255,11 +255,11 @@ def test_old_snapshots_and_their_files_are_let_go(tmp_path):
     for number in range(KEPT_SNAPSHOTS + 12):
         append(table, id=[number], p=["x"])
         if number == KEPT_SNAPSHOTS + 5:
-            for each in Path(table.uri, "metadata").iterdir():
-                os.utime(each, (1, 1))
-    known = static_table(table.uri)
-    assert len(known.metadata.snapshots) <= KEPT_SNAPSHOTS + 1
-    left = [each.name for each in Path(table.uri, "metadata").iterdir()]
+            for file in Path(table.uri, "metadata").iterdir():
+                os.utime(file, (1, 1))
+    iceberg_table = static_table(table.uri)
+    assert len(iceberg_table.metadata.snapshots) <= KEPT_SNAPSHOTS + 1
+    left = [file.name for file in Path(table.uri, "metadata").iterdir()]
     assert "v1.metadata.json" not in left
     assert len([name for name in left if name.endswith(".json")]) <= KEPT_SNAPSHOTS + 11
     assert len(pyiceberg_rows(table.uri)) == len(duckdb_rows(table.uri)) == KEPT_SNAPSHOTS + 12
@@ -269,9 +269,9 @@ def test_vacuum_spares_the_metadata(tmp_path):
     table = create(tmp_path)
     files = append(table, id=[1], p=["a"])
     append(table, id=[2], p=["b"], remove=files)
-    before = {each.name for each in Path(table.uri, "metadata").iterdir()}
+    before = {file.name for file in Path(table.uri, "metadata").iterdir()}
     run(Vacuum(retention_hours=0, override_retention=True), table, None)
-    assert {each.name for each in Path(table.uri, "metadata").iterdir()} >= before
+    assert {file.name for file in Path(table.uri, "metadata").iterdir()} >= before
     assert [row["id"] for row in seen_similar(table)] == [2]
     assert not Path(table.uri, files[0].path).exists()
 

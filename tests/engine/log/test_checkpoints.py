@@ -114,9 +114,9 @@ def test_a_damaged_checkpoint_is_passed_over_where_the_commits_are_there():
         write_checkpoint(store, state_of(store, version), TableProperties(), now_ms=0)
     expected = load_table_state(store)
     store.put(checkpoint_path(4), b"cut short")
-    found = load_table_state(store)
-    assert (expected.checkpoint_version, found.checkpoint_version) == (4, 2)
-    assert sorted(found.files.column("path").to_pylist()) == sorted(
+    state = load_table_state(store)
+    assert (expected.checkpoint_version, state.checkpoint_version) == (4, 2)
+    assert sorted(state.files.column("path").to_pylist()) == sorted(
         expected.files.column("path").to_pylist()
     )
     store.put(checkpoint_path(2), b"this one too")
@@ -161,9 +161,9 @@ class AgedStore(MemoryStore):
     """A store whose files carry the age of their version: a day each."""
 
     def list_all(self, prefix: str = ""):
-        for each in super().list_all(prefix):
-            digits = each.name[:20]
-            yield replace_time(each, int(digits) * DAY if digits.isdigit() else each.modified_ms)
+        for file in super().list_all(prefix):
+            digits = file.name[:20]
+            yield replace_time(file, int(digits) * DAY if digits.isdigit() else file.modified_ms)
 
 
 def replace_time(status: FileStatus, modified_ms: int) -> FileStatus:

@@ -51,18 +51,18 @@ def made() -> MemoryStore:
 
 
 def written(store: MemoryStore, version: int = 2) -> dict[str, Any]:
-    found = json.loads(store.read(checksum_path(version)))
-    assert isinstance(found, dict)
-    return found
+    checksum = json.loads(store.read(checksum_path(version)))
+    assert isinstance(checksum, dict)
+    return checksum
 
 
 def test_a_commit_leaves_the_checksum_of_its_version():
     store = made()
     after_commit(store, 2, load_snapshot(store, 1), now_ms=0)
-    found = written(store)
-    assert found.pop("metadata")["configuration"] == {}
-    assert found.pop("protocol")["readerFeatures"] == ["deletionVectors"]
-    assert found == {
+    checksum = written(store)
+    assert checksum.pop("metadata")["configuration"] == {}
+    assert checksum.pop("protocol")["readerFeatures"] == ["deletionVectors"]
+    assert checksum == {
         "tableSizeBytes": 12,
         "numFiles": 2,
         "numMetadata": 1,
@@ -188,9 +188,9 @@ def test_the_checksums_of_other_engines_agree_with_their_logs():
     compared = 0
     for path in sorted((SHARED / "tables").glob("*/*/_delta_log/[0-9]*.crc")):
         store = MemoryStore(f"memory://{uuid.uuid4()}")
-        for each in path.parent.rglob("*.*"):
-            if each.is_file() and not each.name.startswith("."):
-                store.put(f"_delta_log/{each.relative_to(path.parent)}", each.read_bytes())
+        for file in path.parent.rglob("*.*"):
+            if file.is_file() and not file.name.startswith("."):
+                store.put(f"_delta_log/{file.relative_to(path.parent)}", file.read_bytes())
         checksum = read_checksum(store, int(path.stem))
         if checksum is not None and "crc-full" not in path.parts:  # made to test its fields alone
             compared += 1

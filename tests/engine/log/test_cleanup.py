@@ -35,9 +35,9 @@ class AgedStore(MemoryStore):
     """A store whose files are a day old for each version since theirs; sidecars are the oldest."""
 
     def list_all(self, prefix: str = "") -> Iterator[FileStatus]:
-        for each in super().list_all(prefix):
-            digits = each.name[:20]
-            yield replace(each, modified_ms=int(digits) * DAY_MS if digits.isdigit() else 0)
+        for file in super().list_all(prefix):
+            digits = file.name[:20]
+            yield replace(file, modified_ms=int(digits) * DAY_MS if digits.isdigit() else 0)
 
 
 def known(state: TableState) -> tuple:
@@ -60,8 +60,8 @@ def test_every_retained_version_reads_as_before(checkpoints, compactions, rounds
         gone = [remove(f"f{version - 2}")] if version % 3 == 0 else []
         write_commit(store, version, add(f"f{version}"), *gone)
     for version, policy in sorted(checkpoints.items()):
-        for each in ("classic", "v2") if policy == "both" else (policy,):
-            properties = TableProperties(checkpoint_policy=each)
+        for kind in ("classic", "v2") if policy == "both" else (policy,):
+            properties = TableProperties(checkpoint_policy=kind)
             write_checkpoint(store, load_table_state(store, version), properties, now_ms=0)
     for end, interval in compactions:
         write_compaction(store, end, interval)

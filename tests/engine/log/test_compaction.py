@@ -172,7 +172,7 @@ def test_a_damaged_compaction_is_passed_over(data: bytes, caplog: pytest.LogCapt
 
 
 def compactions(store: Store) -> list[str]:
-    return [each.name for each in store.list_from("_delta_log", "") if "compacted" in each.name]
+    return [file.name for file in store.list_from("_delta_log", "") if "compacted" in file.name]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_commits_are_compacted_every_interval_unless_a_checkpoint_is_due(
         gone = [remove(f"f{version - 3}.parquet")] if version > 3 else []
         write_commit(store, version, write_rows(store, f"f{version}.parquet", rows), *gone)
         after_commit(store, version, before, now_ms=0)
-    assert compactions(store) == [Path(compacted_path(*each)).name for each in expected]
+    assert compactions(store) == [Path(compacted_path(*span)).name for span in expected]
     for version in (6, 9, 12):
         ids = sorted(load_snapshot(store, version).to_arrow().column("id").to_pylist())
         assert ids == [version - 2, version - 1, version]
@@ -209,7 +209,9 @@ def test_commits_are_compacted_every_interval_unless_a_checkpoint_is_due(
 
 def newest_first(commits: list[list[Action]]) -> bytes:
     """A file as one engine writes them: the commits it covers one behind the other, the newest first."""
-    return "".join(f"{encode(each)}\n" for commit in reversed(commits) for each in commit).encode()
+    return "".join(
+        f"{encode(action)}\n" for commit in reversed(commits) for action in commit
+    ).encode()
 
 
 @pytest.mark.parametrize(

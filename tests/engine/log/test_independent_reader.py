@@ -52,10 +52,10 @@ class Writer:
 
     def _remove(self, path: str) -> list[Action]:
         """Gone, or with its deletion vector added or dropped."""
-        known = self.live.pop(path).deletion_vector
-        actions: list[Action] = [remove(path, deletion_vector=known, partition_values={})]
+        vector = self.live.pop(path).deletion_vector
+        actions: list[Action] = [remove(path, deletion_vector=vector, partition_values={})]
         if self.draw(st.booleans()):
-            other = VECTOR if known is None else None
+            other = VECTOR if vector is None else None
             self.live[path] = add(
                 path, size=self.version, deletion_vector=other, stats='{"numRecords":10}'
             )
@@ -90,8 +90,8 @@ def test_deltalake_reads_the_same_files(data: Any):
         ours = load_snapshot(store)
         theirs = deltalake.DeltaTable(folder)
         assert theirs.version() == ours.version
-        found = sorted(
+        paths = sorted(
             str(Path(uri).relative_to(Path(folder).resolve())) for uri in theirs.file_uris()
         )
-        assert found == sorted(unquote(add_file.path) for add_file in ours.add_files())
+        assert paths == sorted(unquote(add_file.path) for add_file in ours.add_files())
         assert sorted(add_file.path for add_file in ours.add_files()) == sorted(writer.live)

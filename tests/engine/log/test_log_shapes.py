@@ -73,10 +73,10 @@ def test_a_snapshot_brought_up_to_date_is_a_fresh_one(
     commits: list[list[Action]], kind: str, data: st.DataObject
 ):
     store, last = written(commits), len(commits)
-    known = load_snapshot(store, data.draw(st.integers(0, last)))
+    snapshot = load_snapshot(store, data.draw(st.integers(0, last)))
     write_compaction(store, last, data.draw(st.integers(2, 9)))
     write_kind(store, load_table_state(store, data.draw(st.integers(0, last))), kind)
-    Model(commits).assert_is(known.update().state)
+    Model(commits).assert_is(snapshot.update().state)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

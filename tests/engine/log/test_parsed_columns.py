@@ -50,10 +50,10 @@ def parsed(data_type: DataType, *values: Any) -> list[Any]:
     """What the lower bound of a column becomes."""
     texts = [json.dumps({"numRecords": 1, "minValues": {"c": value}}) for value in values]
     schema = StructType((StructField("c", data_type),))
-    found = parsed_statistics(
+    statistics = parsed_statistics(
         pa.chunked_array([texts], pa.string()), metadata(schema), TableProperties()
     )
-    return [row["minValues"]["c"] for row in found.to_pylist()]
+    return [row["minValues"]["c"] for row in statistics.to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_one_bad_bound_leaves_the_others():
 @pytest.mark.parametrize("text", [None, "", "null", "[]", "{", "7"])
 def test_what_is_no_statistics_is_null(text: str | None):
     column = pa.chunked_array([[text, '{"numRecords":3}']], pa.string())
-    found = parsed_statistics(column, metadata(), TableProperties())
-    first, second = found.to_pylist()
+    statistics = parsed_statistics(column, metadata(), TableProperties())
+    first, second = statistics.to_pylist()
     assert first is None
     assert (second["numRecords"], second["tightBounds"]) == (3, None)
 
@@ -123,7 +123,7 @@ def test_the_indexed_columns_are_the_first_leaves_or_those_named():
     assert columns_of(table, data_skipping_num_indexed_cols=2) == ["a", "in"]
     assert columns_of(table, data_skipping_num_indexed_cols=0) == []
     named = indexed_columns(table, TableProperties(data_skipping_stats_columns=("in.x", "p")))
-    assert [each.name for each in named] == ["in"]
+    assert [field.name for field in named] == ["in"]
     assert named.fields[0].type.names == ["x"]
 
 
@@ -131,8 +131,8 @@ def test_a_column_without_order_has_a_null_count_alone():
     schema = StructType((StructField("b", BINARY), StructField("in", INNER)))
     text = '{"numRecords":2,"nullCount":{"b":1,"in":{"x":0,"tags":2}},"minValues":{"in":{"x":7}}}'
     column = pa.chunked_array([[text]], pa.string())
-    found = parsed_statistics(column, metadata(schema), TableProperties())
-    (row,) = found.to_pylist()
+    statistics = parsed_statistics(column, metadata(schema), TableProperties())
+    (row,) = statistics.to_pylist()
     assert row["nullCount"] == {"b": 1, "in": {"x": 0, "tags": 2}}
     assert row["minValues"] == {"in": {"x": 7}}
 
@@ -146,9 +146,9 @@ def test_names_are_physical_and_partition_values_typed():
     )
     pairs = [[("col-1", "2024-01-02")], [("col-1", None)], [], [("col-1", "soon")]]
     column = pa.chunked_array([pa.array(pairs, pa.map_(pa.string(), pa.string()))])
-    found = parsed_partition_values(column, table)
+    values = parsed_partition_values(column, table)
     expected = [date(2024, 1, 2), None, None, None]
-    assert [row["col-1"] for row in found.to_pylist()] == expected
+    assert [row["col-1"] for row in values.to_pylist()] == expected
     assert parsed_partition_values(column, metadata()) is None
 
 
@@ -212,7 +212,7 @@ def written(store: LocalStore) -> pa.StructType:
     write_checkpoint(store, snapshot.state, snapshot.properties, now_ms=0)
     for version in range(snapshot.version):
         store.delete(commit_path(version))
-    sidecars = [each.path for each in store.list_all(SIDECAR_DIRECTORY)]
+    sidecars = [file.path for file in store.list_all(SIDECAR_DIRECTORY)]
     with store.open_input(sidecars[0] if sidecars else checkpoint_path(snapshot.version)) as source:
         return pq.read_schema(source).field("add").type
 
@@ -242,10 +242,10 @@ def test_statistics_are_written_as_the_properties_say_and_read_by_all(
     assert has(kind, "partitionValues_parsed") is (as_struct == "true")
     after = load_snapshot(store)
     assert after.state.checkpoint_version == 2
-    known = as_json == "true" or as_struct == "true"
-    assert after.files("id > 11").num_rows == (1 if known else 2)
-    assert after.files("deep.x = 1").num_rows == (1 if known else 2)
-    assert after.files("n > 2").num_rows == (0 if known else 2)
+    has_stats = as_json == "true" or as_struct == "true"
+    assert after.files("id > 11").num_rows == (1 if has_stats else 2)
+    assert after.files("deep.x = 1").num_rows == (1 if has_stats else 2)
+    assert after.files("n > 2").num_rows == (0 if has_stats else 2)
     assert after.row_count == 4
     assert sorted(after.to_arrow().to_pylist(), key=str) == sorted(
         before.to_arrow().to_pylist(), key=str
@@ -266,8 +266,8 @@ def _ids_elsewhere(root: Path, where: str) -> list[list[int]]:
     )
     with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
         connection.execute(f"LOAD '{extension}'; SET TimeZone = 'UTC'")
-        found = connection.execute(query.replace("FROM t", "FROM delta_scan(?)"), [str(root)])
-        return [first, [row[0] for row in found.fetchall()]]
+        cursor = connection.execute(query.replace("FROM t", "FROM delta_scan(?)"), [str(root)])
+        return [first, [row[0] for row in cursor.fetchall()]]
 
 
 def test_structs_alone_say_what_the_text_said(tmp_path: Path):
@@ -275,7 +275,7 @@ def test_structs_alone_say_what_the_text_said(tmp_path: Path):
     before = load_table_state(store).files.column("stats").to_pylist()
     written(store)
     after = load_table_state(store).files.column("stats").to_pylist()
-    assert [_at_microseconds(each) for each in before] == [json.loads(each) for each in after]
+    assert [_at_microseconds(row) for row in before] == [json.loads(row) for row in after]
 
 
 def _at_microseconds(text: str) -> Any:

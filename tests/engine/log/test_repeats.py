@@ -38,8 +38,8 @@ def test_every_file_is_kept_once_as_it_stood_last(chunks, skipped):
     rows = pa.concat_tables(parts).slice(skipped)
     rows = rows.append_column("place", pa.array(range(len(rows)), pa.int64()))
     keys = list(zip(rows["path"].to_pylist(), rows["dv_id"].to_pylist(), strict=True))
-    wanted = sorted({key: place for place, key in enumerate(keys)}.values())
-    assert last_of_each(rows).column("place").to_pylist() == wanted
+    places = sorted({key: place for place, key in enumerate(keys)}.values())
+    assert last_of_each(rows).column("place").to_pylist() == places
 
 
 @pytest.mark.parametrize("path", ["part-0000-of-a-usual-length.parquet", "short", "x" * 600])

@@ -105,10 +105,10 @@ def test_replay_from_a_checkpoint_is_replay_from_zero(commits: list[list[Action]
     write_checkpoint(store, state, replace(TableProperties(), checkpoint_policy=policy), now_ms=0)
     for version in range(at + 1):
         store.delete(commit_path(version))
-    found = current(store)
-    assert found.checkpoint_version == at
-    Model(commits).assert_is(found)
-    assert found.metadata == state.metadata
+    replayed = current(store)
+    assert replayed.checkpoint_version == at
+    Model(commits).assert_is(replayed)
+    assert replayed.metadata == state.metadata
 
 
 def replace_protocol(state: TableState) -> Any:
@@ -123,10 +123,10 @@ def replace_protocol(state: TableState) -> Any:
 @given(COMMITS, st.data())
 def test_refreshing_is_replay_from_zero(commits: list[list[Action]], data: Any):
     store = written(commits)
-    known = current(store, data.draw(st.integers(0, len(commits))))
-    newer = list_newer(store, known)
+    older = current(store, data.draw(st.integers(0, len(commits))))
+    newer = list_newer(store, older)
     assert newer is not None
-    Model(commits).assert_is(load_state(store, newer, known))
+    Model(commits).assert_is(load_state(store, newer, older))
 
 
 @given(COMMITS, st.data())
@@ -137,7 +137,7 @@ def test_a_log_compaction_changes_nothing(commits: list[list[Action]], data: Any
     model = Model(commits[max(start - 1, 0) : end])
     compacted = [*model.files.values(), *model.transactions.values(), *model.domains.values()]
     first = [LEGACY, metadata()] if start == 0 else []
-    lines = "".join(f"{encode(each)}\n" for each in [*first, *compacted])
+    lines = "".join(f"{encode(action)}\n" for action in [*first, *compacted])
     store.put(compacted_path(start, end), lines.encode())
     if end < len(commits) and start < end:
         for version in range(start, end + 1):

@@ -163,9 +163,9 @@ def test_a_commit_that_one_look_at_the_directory_missed_is_no_gap():
 
         def list_from(self, directory: str, start: str):
             self.looks += 1
-            for each in super().list_from(directory, start):
-                if self.looks > 1 or each.path != commit_path(2):
-                    yield each
+            for file in super().list_from(directory, start):
+                if self.looks > 1 or file.path != commit_path(2):
+                    yield file
 
     store = make(Missing(f"memory://{uuid.uuid4()}"), range(4))
     assert versions(store) == (None, [0, 1, 2, 3])

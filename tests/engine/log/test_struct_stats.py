@@ -87,5 +87,5 @@ def test_a_bound_of_a_year_that_no_text_says_is_left_out(days: int, kind: pa.Dat
 )
 def test_a_value_is_written_as_json_has_it(value: object, kind: pa.DataType, expected: object):
     column = pa.chunked_array([pa.array([{"x": value}], pa.struct([("x", kind)]))])
-    found = json.loads(stats_as_json(column)[0].as_py())
-    assert found == ({} if expected is None else {"x": expected})
+    stats = json.loads(stats_as_json(column)[0].as_py())
+    assert stats == ({} if expected is None else {"x": expected})

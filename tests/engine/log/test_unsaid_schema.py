@@ -49,14 +49,14 @@ def test_a_table_is_read_from_the_version_on_that_says_its_schema(store: Store):
 
 
 def test_a_schema_that_was_said_before_is_not_taken_for_the_one_unsaid_now(store: Store):
-    known = load_snapshot(store)
+    snapshot = load_snapshot(store)
     write_lines(store, 2, UNSAID)
-    for read in (known.update, lambda: load_snapshot(store)):
+    for read in (snapshot.update, lambda: load_snapshot(store)):
         with pytest.raises(MalformedLogError, match="Version 2"):
             read()
     assert load_snapshot(store, 1).file_count == 1
     write_commit(store, 3, metadata(), add("b"))
-    assert known.update().file_count == load_snapshot(store).file_count == 2
+    assert snapshot.update().file_count == load_snapshot(store).file_count == 2
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

@@ -54,31 +54,31 @@ def main(place: Path) -> dict[str, Any]:
 
 def _story(spark: SparkSession, place: Path) -> dict[str, Any]:
     table = DeltaTable(open_store(str(place / "table")))
-    found: dict[str, Any] = {"executors": _executors(spark)}
+    results: dict[str, Any] = {"executors": _executors(spark)}
 
     def do(command: Command | str) -> dict[str, int | str]:
         parsed = parse_statement(command) if isinstance(command, str) else command
         return dict(run(parsed, table, spark, RunOptions(in_process_bytes=0)).metrics)
 
     do(_CREATE)
-    found["append"] = do(Append(FileSource(str(_source(place)), "parquet")))
-    found["delete"] = do("DELETE FROM t WHERE k % 2 = 1")
-    found["vectors"] = [
+    results["append"] = do(Append(FileSource(str(_source(place)), "parquet")))
+    results["delete"] = do("DELETE FROM t WHERE k % 2 = 1")
+    results["vectors"] = [
         add.deletion_vector.cardinality
         for add in table.snapshot().add_files()
         if add.deletion_vector
     ]
-    found["update"] = do("UPDATE t SET v = -1 WHERE id % 8 = 2")
+    results["update"] = do("UPDATE t SET v = -1 WHERE id % 8 = 2")
     changes = FileSource(str(place / "changes.parquet"), "parquet")
-    found["merge"] = do(Merge(changes, "target.id = source.id", _CLAUSES))
-    found["optimize"] = do("OPTIMIZE t")
-    found["zorder"] = do("OPTIMIZE t ZORDER BY (k, v)")
-    found["vacuum"] = do(Vacuum(retention_hours=0, override_retention=True))
+    results["merge"] = do(Merge(changes, "target.id = source.id", _CLAUSES))
+    results["optimize"] = do("OPTIMIZE t")
+    results["zorder"] = do("OPTIMIZE t ZORDER BY (k, v)")
+    results["vacuum"] = do(Vacuum(retention_hours=0, override_retention=True))
     rows = table.snapshot().to_arrow()
-    found["rows"] = rows.num_rows
-    found["sum of v"] = pa.compute.sum(rows["v"]).as_py()
-    found["sum of id"] = pa.compute.sum(rows["id"]).as_py()
-    return found
+    results["rows"] = rows.num_rows
+    results["sum of v"] = pa.compute.sum(rows["v"]).as_py()
+    results["sum of id"] = pa.compute.sum(rows["id"]).as_py()
+    return results
 
 
 def _executors(spark: SparkSession) -> int:

@@ -68,7 +68,9 @@ class Killer:
 
 def executors(cluster: Path) -> list[int]:
     """The processes that work in a cluster's directory."""
-    return [int(each.name) for each in Path("/proc").glob("[0-9]*") if _is_one(each, cluster)]
+    return [
+        int(process.name) for process in Path("/proc").glob("[0-9]*") if _is_one(process, cluster)
+    ]
 
 
 def _is_one(process: Path, cluster: Path) -> bool:
@@ -102,8 +104,8 @@ def main(place: Path, cluster: Path) -> list[dict[str, Any]]:
 
 def _ending(spark: SparkSession, place: Path, statement: str, killer: Killer) -> dict[str, Any]:
     table = DeltaTable(open_store(str(place)))
-    for each in (_CREATE, _FILL):
-        run(parse_statement(each), table, spark)
+    for words in (_CREATE, _FILL):
+        run(parse_statement(words), table, spark)
     before, command = table.version(), parse_statement(statement)
     code = ""
     try:

@@ -45,20 +45,20 @@ MIB = 1024 * 1024
 
 
 @pytest.mark.parametrize(
-    ("count", "size", "wanted"),
+    ("count", "size", "is_enough"),
     [(50, MIB, True), (49, MIB, False), (50, 64 * MIB, False), (50, 64 * MIB - 1, True)],
 )
-def test_fifty_files_below_half_the_target_are_enough(count, size, wanted):
-    found = asked(table_of(*[size] * count))
-    assert found == (
-        Optimize(auto=True, min_files=50, target_size_bytes=128 * MIB) if wanted else None
+def test_fifty_files_below_half_the_target_are_enough(count, size, is_enough):
+    compaction = asked(table_of(*[size] * count))
+    assert compaction == (
+        Optimize(auto=True, min_files=50, target_size_bytes=128 * MIB) if is_enough else None
     )
-    if found:
-        assert parse_statement(found.statement()) == replace(found, table="t")
+    if compaction:
+        assert parse_statement(compaction.statement()) == replace(compaction, table="t")
 
 
 @pytest.mark.parametrize(
-    ("properties", "command", "settings", "wanted"),
+    ("properties", "command", "settings", "compacts"),
     [
         ({}, WRITE, {}, False),
         (ON, WRITE, {}, True),
@@ -72,10 +72,10 @@ def test_fifty_files_below_half_the_target_are_enough(count, size, wanted):
     ],
 )
 def test_the_command_goes_before_spark_and_spark_before_the_table(
-    properties, command, settings, wanted
+    properties, command, settings, compacts
 ):
-    found = asked(table_of(*[1] * 50, properties=properties), command, **settings)
-    assert (found is not None) is wanted
+    compaction = asked(table_of(*[1] * 50, properties=properties), command, **settings)
+    assert (compaction is not None) is compacts
 
 
 def test_sizes_and_numbers_are_those_of_spark_and_of_the_table():
@@ -103,9 +103,9 @@ def test_only_partitions_that_the_write_added_to_are_compacted():
     write_commit(store, 2, *(add(f"{day}-new", {"d": day, "who": ""}) for day in list(days)[1:]))
     write_commit(store, 3, add("2026-01-01-new", {"d": "2026-01-01", "who": None}))
     table = DeltaTable(store)
-    found = asked(table, minNumFiles="3")
-    assert found is not None
-    chosen = table.snapshot().files(found.where)["path"].to_pylist()
+    compaction = asked(table, minNumFiles="3")
+    assert compaction is not None
+    chosen = table.snapshot().files(compaction.where)["path"].to_pylist()
     assert sorted(chosen) == ["2026-01-02-0", "2026-01-02-1", "2026-01-02-new"]
     both = asked(table, versions=(2, 3), minNumFiles="3")
     assert len(table.snapshot().files(both.where)) == 6
@@ -127,7 +127,7 @@ def test_the_files_that_are_joined_are_the_small_ones_of_full_partitions():
         add("e", {"p": ""}, size=1),
         add("f", {"p": "2"}, size=1),
     ]
-    assert [each.path for each in worth_joining(files, terms)] == ["a", "c", "d", "e"]
+    assert [file.path for file in worth_joining(files, terms)] == ["a", "c", "d", "e"]
 
 
 def test_a_value_that_means_nothing_is_refused():

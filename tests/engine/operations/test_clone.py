@@ -259,11 +259,11 @@ def test_a_replaced_table_gives_way_schema_and_all(source, tmp_path):
     table_id = other.snapshot().metadata.id
     target = handle(tmp_path, "other")
     _clone(target, source, replace=True)
-    found = target.snapshot()
-    assert found.schema == source.snapshot().schema
-    assert found.metadata.id == table_id
-    assert found.clustering_columns == ()
-    assert "clustering" in found.protocol.writer_features
+    snapshot = target.snapshot()
+    assert snapshot.schema == source.snapshot().schema
+    assert snapshot.metadata.id == table_id
+    assert snapshot.clustering_columns == ()
+    assert "clustering" in snapshot.protocol.writer_features
     assert ids(target) == [2, 3]
 
 
@@ -365,7 +365,7 @@ def test_statements_change_a_clone_and_never_its_source(do, source, target):
     do("UPDATE t SET p = 'new' WHERE id = 3", table=target)
     do(Optimize(), table=target)
     do(NOW, table=target)
-    found = target.snapshot().to_arrow().to_pylist()
-    assert sorted((row["id"], row["p"]) for row in found) == [(2, "p2"), (3, "new")]
+    copied = target.snapshot().to_arrow().to_pylist()
+    assert sorted((row["id"], row["p"]) for row in copied) == [(2, "p2"), (3, "new")]
     assert files(source) == before
     assert ids(source) == rows

@@ -30,20 +30,20 @@ def test_operations_run_on_a_cluster_and_little_comes_to_the_driver(tmp_path):
             check=False,
         )
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     rows, keys = np.arange(ROWS), np.random.default_rng(1).permutation(ROWS)
     alive = keys % 2 == 0
     updated, deleted = alive & (rows % 8 == 2), alive & (rows % 16 == 3)
     merged = alive & (rows % 16 == 11)
-    assert found["executors"] == 2
-    assert found["append"]["numOutputRows"] == ROWS
-    assert found["delete"]["numDeletedRows"] == sum(found["vectors"]) == ROWS // 2
-    assert found["update"]["numUpdatedRows"] == updated.sum()
-    assert found["merge"]["numTargetRowsDeleted"] == deleted.sum()
-    assert found["merge"]["numTargetRowsUpdated"] == merged.sum()
-    assert found["zorder"]["numAddedFiles"] > 1
-    assert found["vacuum"]["numDeletedFiles"] > 0
+    assert report["executors"] == 2
+    assert report["append"]["numOutputRows"] == ROWS
+    assert report["delete"]["numDeletedRows"] == sum(report["vectors"]) == ROWS // 2
+    assert report["update"]["numUpdatedRows"] == updated.sum()
+    assert report["merge"]["numTargetRowsDeleted"] == deleted.sum()
+    assert report["merge"]["numTargetRowsUpdated"] == merged.sum()
+    assert report["zorder"]["numAddedFiles"] > 1
+    assert report["vacuum"]["numDeletedFiles"] > 0
     left = alive & ~deleted
-    assert found["rows"] == left.sum()
-    assert found["sum of v"] == -1.0 * updated.sum() - 2.0 * merged.sum()
-    assert found["sum of id"] == rows[left].sum()
+    assert report["rows"] == left.sum()
+    assert report["sum of v"] == -1.0 * updated.sum() - 2.0 * merged.sum()
+    assert report["sum of id"] == rows[left].sum()

@@ -45,9 +45,9 @@ def _ids(table):
 
 def test_deletes_of_different_rows_of_one_file_both_land(meanwhile, table, rows_elsewhere):
     result = meanwhile("DELETE FROM t WHERE id = 1", "DELETE FROM t WHERE id = 2")
-    found = rows_elsewhere(table)
-    assert [row[0] for row in found["engine"]] == [3, 4, 5, 6]
-    assert found["engine"] == found["duckdb"] == found["deltalake"]
+    rows = rows_elsewhere(table)
+    assert [row[0] for row in rows["engine"]] == [3, 4, 5, 6]
+    assert rows["engine"] == rows["duckdb"] == rows["deltalake"]
     assert len(result.absorbed) == 1
 
 
@@ -70,16 +70,16 @@ def test_a_retry_runs_on_what_the_winner_left(meanwhile, table):
 
 def test_a_delete_is_carried_over_a_compaction(meanwhile, table, rows_elsewhere):
     meanwhile("DELETE FROM t WHERE id IN (2, 6)", "OPTIMIZE t")
-    found = rows_elsewhere(table)
-    assert [row[0] for row in found["engine"]] == [1, 3, 4, 5]
-    assert found["engine"] == found["duckdb"] == found["deltalake"]
+    rows = rows_elsewhere(table)
+    assert [row[0] for row in rows["engine"]] == [1, 3, 4, 5]
+    assert rows["engine"] == rows["duckdb"] == rows["deltalake"]
 
 
 def test_a_compaction_takes_over_a_delete(meanwhile, table, rows_elsewhere):
     meanwhile("OPTIMIZE t", "DELETE FROM t WHERE id IN (2, 6)")
-    found = rows_elsewhere(table)
-    assert [row[0] for row in found["engine"]] == [1, 3, 4, 5]
-    assert found["engine"] == found["duckdb"] == found["deltalake"]
+    rows = rows_elsewhere(table)
+    assert [row[0] for row in rows["engine"]] == [1, 3, 4, 5]
+    assert rows["engine"] == rows["duckdb"] == rows["deltalake"]
 
 
 def test_a_merge_meets_rows_that_came_meanwhile(meanwhile, do, table):
@@ -114,8 +114,8 @@ def test_two_writers_never_give_one_number_twice(meanwhile, do, empty_table, oth
     with pytest.raises(MetadataChangedException):
         meanwhile(merge.format("a"), second)
     meanwhile(merge.format("a"), second.replace("b", "c"), retries=1)
-    found = empty_table.snapshot().to_arrow().to_pylist()
-    assert {row["p"]: row["id"] for row in found} == {"b": 1, "c": 2, "a": 3}
+    rows = empty_table.snapshot().to_arrow().to_pylist()
+    assert {row["p"]: row["id"] for row in rows} == {"b": 1, "c": 2, "a": 3}
 
 
 def test_a_constraint_meets_the_append_that_breaks_it(meanwhile, table):
@@ -133,5 +133,5 @@ def test_staged_files_of_the_loser_are_removed(meanwhile, table, tmp_path):
         for version in range(table.version() + 1)
         for add in table.snapshot(version).add_files()
     }
-    found = {p.name for p in tmp_path.rglob("*.parquet")}
-    assert found == named
+    present = {p.name for p in tmp_path.rglob("*.parquet")}
+    assert present == named

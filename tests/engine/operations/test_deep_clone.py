@@ -117,7 +117,7 @@ def test_a_run_that_broke_off_is_taken_up_where_it_stopped(source, tmp_path):
     clone(target, source)
     assert ids(target) == [2, 3, 4]
     assert there
-    assert not there & {Path(each).name for each in target.store.copied}
+    assert not there & {Path(path).name for path in target.store.copied}
     assert len(there) + len(target.store.copied) == 4
 
 

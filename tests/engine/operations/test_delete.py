@@ -36,9 +36,9 @@ def test_delete_removes_exactly_the_matching_rows(
 ):
     _created(do, layout)
     result = do(f"DELETE FROM t WHERE {where}")
-    found = rows_elsewhere(empty_table)
-    assert {row[0] for row in found["engine"]} == left
-    assert found["engine"] == found["deltalake"] == found["duckdb"]
+    rows = rows_elsewhere(empty_table)
+    assert {row[0] for row in rows["engine"]} == left
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"]
     assert result.metrics["numDeletedRows"] == 7 - len(left)
 
 

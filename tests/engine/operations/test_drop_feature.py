@@ -62,13 +62,13 @@ def _purged(do_lightly, table):
 
 def _older(table, hours):
     """The log as if everything in it had been written so many hours ago."""
-    for each in Path(table.uri, "_delta_log").iterdir():
-        moment = each.stat().st_mtime - hours * 3600
-        os.utime(each, (moment, moment))
+    for file in Path(table.uri, "_delta_log").iterdir():
+        moment = file.stat().st_mtime - hours * 3600
+        os.utime(file, (moment, moment))
 
 
 def _checkpoints(table):
-    return sorted(each.version for each in complete_checkpoints(list_log_files(table.store)))
+    return sorted(whole.version for whole in complete_checkpoints(list_log_files(table.store)))
 
 
 def test_deletion_vectors_go_once_no_file_has_one(do_lightly, table, rows_elsewhere):
@@ -100,8 +100,8 @@ def test_deletion_vectors_go_once_no_file_has_one(do_lightly, table, rows_elsewh
         "featureName": "deletionVectors",
         "truncateHistory": False,
     }
-    found = rows_elsewhere(table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == [(2,), (3,)]
+    rows = rows_elsewhere(table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == [(2,), (3,)]
     assert table.snapshot(1).row_count == 3, "the history is readable to who knows vectors"
 
 
@@ -214,7 +214,7 @@ IN_USE = (
 
 
 @pytest.mark.parametrize(
-    ("feature", "properties", "columns", "said"), IN_USE, ids=[each[0] for each in IN_USE]
+    ("feature", "properties", "columns", "said"), IN_USE, ids=[word[0] for word in IN_USE]
 )
 def test_a_feature_in_use_is_refused_with_what_uses_it(
     do_lightly, empty_table, feature, properties, columns, said
@@ -251,7 +251,7 @@ def test_in_commit_timestamps_go_with_what_is_known_of_their_beginning(do_lightl
     do_lightly("ALTER TABLE t DROP FEATURE incommittimestamp")
     snapshot = empty_table.snapshot()
     assert supported_features(snapshot.protocol) == LEGACY
-    assert [each for each in snapshot.metadata.configuration if "Enablement" in each] == []
+    assert [name for name in snapshot.metadata.configuration if "Enablement" in name] == []
     _stage(empty_table, "WRITE", [_written(empty_table, [1])])
     assert empty_table.history(1)[0].in_commit_timestamp is None
 

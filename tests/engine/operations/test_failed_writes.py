@@ -46,8 +46,8 @@ def _source(tmp_path, ids, v=1.0):
     """Three files, so that several tasks write."""
     folder = tmp_path / f"source {min(ids)}"
     folder.mkdir()
-    for number, each in enumerate(ids):
-        rows = {"id": [each], "p": ["ab"[number % 2]], "v": [v if number else -v]}
+    for number, id_ in enumerate(ids):
+        rows = {"id": [id_], "p": ["ab"[number % 2]], "v": [v if number else -v]}
         pq.write_table(pa.table(rows), folder / f"{number}.parquet")
     return FileSource(str(folder), "parquet")
 

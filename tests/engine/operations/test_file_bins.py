@@ -21,7 +21,7 @@ def _add(path, size, partition=None, deleted=0, rows=100):
 
 def test_small_files_of_one_partition_are_joined():
     files = [_add("a", 10, "x"), _add("b", 10, "y"), _add("c", 10, "x")]
-    assert [[add.path for add in each] for each in pack(files, BinRule(100))] == [["a", "c"]]
+    assert [[add.path for add in bin_] for bin_ in pack(files, BinRule(100))] == [["a", "c"]]
 
 
 def test_files_in_a_bin_keep_the_order_of_the_log():
@@ -38,18 +38,18 @@ def test_a_file_alone_is_rewritten_only_for_its_deleted_rows():
 def test_purging_takes_every_file_with_deleted_rows_and_no_other():
     files = [_add("a", 10, deleted=1), _add("b", 10), _add("c", 1000, deleted=1)]
     bins = pack(files, BinRule(100, purge=True))
-    assert sorted(add.path for each in bins for add in each) == ["a", "c"]
+    assert sorted(add.path for bin_ in bins for add in bin_) == ["a", "c"]
 
 
 @given(st.lists(st.integers(1, 120), max_size=40), st.integers(10, 200))
 def test_what_one_run_leaves_no_later_run_joins(sizes, target):
     files = [_add(str(i), size) for i, size in enumerate(sizes)]
     bins = pack(files, BinRule(target))
-    joined = {add.path for each in bins for add in each}
+    joined = {add.path for bin_ in bins for add in bin_}
     left = [add for add in files if add.path not in joined]
-    left += [_add(f"new{i}", sum(add.size for add in each)) for i, each in enumerate(bins)]
+    left += [_add(f"new{i}", sum(add.size for add in bin_)) for i, bin_ in enumerate(bins)]
     assert pack(left, BinRule(target)) == []
-    assert all(sum(add.size for add in each) <= target for each in bins)
+    assert all(sum(add.size for add in bin_) <= target for bin_ in bins)
 
 
 def test_batches_hold_about_the_size_and_lose_nothing():

@@ -32,7 +32,7 @@ def test_an_upgraded_table_is_read_and_written_as_before(do, empty_table, tmp_pa
     assert do(UPGRADE, dry_run=True).plan.file_count == 3
 
     result = do(UPGRADE)
-    assert [each.operation for each in reversed(empty_table.history(3))] == [
+    assert [commit.operation for commit in reversed(empty_table.history(3))] == [
         "REORG TABLE UPGRADE UNIFORM",
         "REORG",
         "SET TBLPROPERTIES",
@@ -54,10 +54,10 @@ def test_an_upgraded_table_is_read_and_written_as_before(do, empty_table, tmp_pa
     do("DELETE FROM t WHERE id = 1")
     do("UPDATE t SET p = 'c' WHERE id = 3")
     do("OPTIMIZE t")
-    found = seen_similar(empty_table)
-    assert [(row["id"], row["p"], row["l"]) for row in found] == [(3, "c", []), (4, None, [4])]
-    assert all(each.tags == {"ICEBERG_COMPAT_VERSION": "2"} for each in _live(empty_table))
-    assert not any(each.deletion_vector for each in _live(empty_table))
+    similar = seen_similar(empty_table)
+    assert [(row["id"], row["p"], row["l"]) for row in similar] == [(3, "c", []), (4, None, [4])]
+    assert all(file.tags == {"ICEBERG_COMPAT_VERSION": "2"} for file in _live(empty_table))
+    assert not any(file.deletion_vector for file in _live(empty_table))
 
 
 def _rows(directory):
@@ -84,7 +84,7 @@ def _check_file(table, file):
     assert names[-1] == "p"
     leaves = [parquet.schema.column(i) for i in range(len(parquet.schema))]
     assert "INT96" not in {leaf.physical_type for leaf in leaves}
-    assert all(b"PARQUET:field_id" in each.metadata for each in parquet.schema_arrow)
+    assert all(b"PARQUET:field_id" in column.metadata for column in parquet.schema_arrow)
     assert b"PARQUET:field_id" in parquet.schema_arrow.field("l").type.value_field.metadata
 
 

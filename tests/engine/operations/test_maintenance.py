@@ -93,8 +93,8 @@ def test_vacuum_at_no_retention_leaves_the_live_files_alone(do_lightly, table, r
     assert old not in left
     assert marker in left
     assert result.metrics["numDeletedFiles"] == 2
-    found = rows_elsewhere(table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == [(4, "d")]
+    rows = rows_elsewhere(table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == [(4, "d")]
     assert [info.operation for info in table.history(2)] == ["VACUUM END", "VACUUM START"]
 
 
@@ -188,8 +188,8 @@ def test_a_table_inside_the_table_is_not_touched(do_lightly, table):
 def test_restore_brings_an_earlier_version_back(do_lightly, table, rows_elsewhere):
     result = do_lightly("RESTORE TABLE t TO VERSION AS OF 1")
     assert result.version == 4
-    found = rows_elsewhere(table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == [(1, "a"), (2, "b")]
+    rows = rows_elsewhere(table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == [(1, "a"), (2, "b")]
     do_lightly(Restore(version=3))
     assert rows_elsewhere(table)["engine"] == [(4, "d")]
 
@@ -276,8 +276,8 @@ def test_the_lowest_protocol_is_asked_for(do_lightly, empty_table, properties, v
     made = empty_table.snapshot()
     do_lightly(f"CREATE OR REPLACE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ({plain})")
     do_lightly(f"ALTER TABLE t SET TBLPROPERTIES ({listed})")
-    for each in (made.protocol, empty_table.snapshot().protocol):
-        assert (each.min_reader_version, each.min_writer_version) == versions
+    for protocol_ in (made.protocol, empty_table.snapshot().protocol):
+        assert (protocol_.min_reader_version, protocol_.min_writer_version) == versions
     kept = {*made.metadata.configuration, *empty_table.snapshot().metadata.configuration}
     assert not {"delta.minReaderVersion", "delta.minWriterVersion"} & kept
 

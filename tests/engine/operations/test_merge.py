@@ -24,9 +24,9 @@ def _created(do, layout=""):
 def test_merge_updates_deletes_and_inserts_in_one_commit(do, empty_table, rows_elsewhere, layout):
     _created(do, layout)
     result = do(UPSERT)
-    found = rows_elsewhere(empty_table)
+    rows = rows_elsewhere(empty_table)
     expected = sorted([(1, "a", 1.0), (2, "B", 22.0), (9, "n", 9.0)], key=repr)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == expected
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == expected
     assert result.version == 2
     names = ("Inserted", "Updated", "Deleted")
     assert [result.metrics[f"numTargetRows{name}"] for name in names] == [1, 1, 1]
@@ -129,10 +129,10 @@ def test_merged_rows_are_numbered_on_from_the_last_inserted_one(do, empty_table,
         " WHEN NOT MATCHED AND s.v < 5 THEN INSERT (p, v) VALUES (s.p, s.v) {}"
     )
     do(merge.format("WHEN NOT MATCHED THEN INSERT *"))
-    found = _numbers(empty_table)
-    assert (found["a"], found["b"]) == (10, 15)
-    assert sorted(found[p] for p in "cde") == [20, 25, 30]
-    assert found["e"] == 30, "clauses are numbered one after another"
+    numbers = _numbers(empty_table)
+    assert (numbers["a"], numbers["b"]) == (10, 15)
+    assert sorted(numbers[p] for p in "cde") == [20, 25, 30]
+    assert numbers["e"] == 30, "clauses are numbered one after another"
     do(f"INSERT INTO t BY NAME SELECT p FROM delta.`{empty_table.uri}` WHERE v > 100")
     do("INSERT INTO t (p) VALUES ('z')")
     assert _numbers(empty_table)["z"] == 35

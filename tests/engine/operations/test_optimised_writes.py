@@ -36,11 +36,11 @@ def _a_task_for_each_file(spark):
         spark.conf.set(name, value)
 
 
-@pytest.mark.parametrize(("wanted", "files"), [("", PARTS), ("false", 20 * PARTS)])
+@pytest.mark.parametrize(("setting", "files"), [("", PARTS), ("false", 20 * PARTS)])
 def test_each_partition_gets_one_file_unless_the_table_says_otherwise(
-    do, empty_table, many_files, wanted, files
+    do, empty_table, many_files, setting, files
 ):
-    listed = f"TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = '{wanted}')" if wanted else ""
+    listed = f"TBLPROPERTIES ('delta.autoOptimize.optimizeWrite' = '{setting}')" if setting else ""
     do(f"CREATE TABLE t (id BIGINT, p BIGINT) USING DELTA PARTITIONED BY (p) {listed}")
     assert do(Append(many_files)).metrics["numFiles"] == files
     assert sorted(empty_table.snapshot().to_arrow()["id"].to_pylist()) == list(range(20 * PARTS))
@@ -71,8 +71,8 @@ def test_a_large_partition_is_split_and_small_ones_share_a_task(spark, empty_tab
     small = [add for add in written.adds if add.partition_values["p"] != "9"]
     assert len(small) == 4
     assert len(written.adds) - len(small) > 1
-    found = scan(spark, table, ScanRequest(written.adds))
-    assert found.count() == written.rows == 300_000
+    frame = scan(spark, table, ScanRequest(written.adds))
+    assert frame.count() == written.rows == 300_000
 
 
 def test_many_small_text_files_are_read_by_few_tasks(do, empty_table, tmp_path):

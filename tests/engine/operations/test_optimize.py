@@ -45,7 +45,7 @@ def test_every_removed_file_says_where_its_rows_went(do, empty_table):
     removes = [action for action in actions if isinstance(action, RemoveFile)]
     infos = sorted((CompactionInfo.of(remove) for remove in removes), key=lambda info: info.offset)
     assert [info.offset for info in infos] == [
-        sum(each.live_count for each in infos[:i]) for i in range(len(infos))
+        sum(source.live_count for source in infos[:i]) for i in range(len(infos))
     ]
     assert sum(info.live_count for info in infos) == 7
     assert not any(remove.data_change for remove in removes)

@@ -80,7 +80,7 @@ def test_rows_that_are_there_get_ids_before_row_tracking_is_enabled(
     do_lightly, table, rows_elsewhere
 ):
     result = do_lightly(ENABLE)
-    names = [each.operation for each in table.history(3)]
+    names = [commit.operation for commit in table.history(3)]
     assert names == ["SET TBLPROPERTIES", "ROW TRACKING BACKFILL", "UPGRADE PROTOCOL"]
     assert (result.version, result.versions) == (7, (5, 6, 7))
     _check_ids(table)
@@ -88,14 +88,14 @@ def test_rows_that_are_there_get_ids_before_row_tracking_is_enabled(
     stated = [
         action for action in read_commit(table.store, 6).actions if isinstance(action, AddFile)
     ]
-    assert [each.data_change for each in stated] == [False] * 4
+    assert [commit_.data_change for commit_ in stated] == [False] * 4
     assert table.history(2)[1].isolation_level == "SnapshotIsolation"
     properties = table.snapshot().properties
     assert properties.row_tracking
     assert properties.row_id_column
-    found = rows_elsewhere(table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"]
-    assert len(found["engine"]) == 10
+    rows = rows_elsewhere(table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"]
+    assert len(rows["engine"]) == 10
     _append(table, [11])
     _check_ids(table)
     assert do_lightly(ENABLE).version is None, "all is done"
@@ -103,7 +103,7 @@ def test_rows_that_are_there_get_ids_before_row_tracking_is_enabled(
 
 def test_files_are_stated_some_at_a_time(table):
     assert give_row_ids(Execution(table), files_at_once=2) == (5, 6, 7)
-    batches = [each.operation_parameters for each in table.history(2)]
+    batches = [commit.operation_parameters for commit in table.history(2)]
     assert [batch["batchId"] for batch in batches] == [1, 0]
     _check_ids(table)
 
@@ -194,7 +194,7 @@ def test_ids_of_files_count_where_no_domain_remembers_them(do_lightly, table):
     do_lightly(ENABLE)
     txn = table.start_transaction()
     forgotten = msgspec.structs.replace(txn.snapshot.domains["delta.rowTracking"], removed=True)
-    lines = "".join(f"{encode(each)}\n" for each in (CommitInfo(), forgotten))
+    lines = "".join(f"{encode(action)}\n" for action in (CommitInfo(), forgotten))
     table.store.put_if_absent(commit_path(txn.read_version + 1), lines.encode())
     _append(table, [11, 12])
     _check_ids(table)

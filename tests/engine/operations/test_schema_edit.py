@@ -42,7 +42,7 @@ def test_names_that_are_taken_and_columns_that_are_not_there_are_refused():
     with pytest.raises(InvalidSchemaError):
         edit(SCHEMA, (), inserted([StructField("A", LONG)], first=False, after=""))
     with pytest.raises(InvalidSchemaError):
-        edit(SCHEMA, (), changed("a", lambda each: StructField("B", each.type)))
+        edit(SCHEMA, (), changed("a", lambda field: StructField("B", field.type)))
     with pytest.raises(UnknownColumnError):
         edit(SCHEMA, (), dropped("nowhere"))
     with pytest.raises(UnknownColumnError):
@@ -50,8 +50,8 @@ def test_names_that_are_taken_and_columns_that_are_not_there_are_refused():
 
 
 def test_a_widened_column_remembers_its_types():
-    each = widened(widened(StructField("a", INTEGER), LONG), DecimalType(20, 0))
-    notes = [(n["fromType"], n["toType"]) for n in each.metadata["delta.typeChanges"]]
+    field = widened(widened(StructField("a", INTEGER), LONG), DecimalType(20, 0))
+    notes = [(n["fromType"], n["toType"]) for n in field.metadata["delta.typeChanges"]]
     assert notes == [("integer", "long"), ("long", "decimal(20,0)")]
 
 
@@ -71,10 +71,10 @@ def _declared(schema):
 
 
 def test_a_field_inside_a_column_keeps_its_length_under_another_name():
-    renamed = edit(LIMITED, ("s", "in"), changed("x", lambda each: replace(each, name="y")))
+    renamed = edit(LIMITED, ("s", "in"), changed("x", lambda field: replace(field, name="y")))
     assert renamed.get("s").type.get("in").type == StructType((StructField("y", STRING),))
     assert _declared(renamed) == "struct<in:struct<y:varchar(3)>>"
-    outer = edit(LIMITED, ("s",), changed("in", lambda each: replace(each, name="out")))
+    outer = edit(LIMITED, ("s",), changed("in", lambda field: replace(field, name="out")))
     assert _declared(outer) == "struct<out:struct<x:varchar(3)>>"
 
 
@@ -89,4 +89,4 @@ def test_a_field_does_not_inherit_the_length_of_one_that_had_its_name():
 
 def test_a_name_that_would_hide_a_length_is_refused():
     with pytest.raises(InvalidSchemaError, match="length"):
-        edit(LIMITED, ("s", "in"), changed("x", lambda each: replace(each, name="a:b")))
+        edit(LIMITED, ("s", "in"), changed("x", lambda field: replace(field, name="a:b")))

@@ -28,7 +28,7 @@ def _run(tables, *statements, **options):
 
 
 def _versions(tables):
-    return {name: each.version() for name, each in tables.items()}
+    return {name: table.version() for name, table in tables.items()}
 
 
 def test_each_step_is_a_commit_of_its_own_table(tables):

@@ -78,9 +78,9 @@ def test_a_stream_brings_everything_over_once(stream, source, target, rows_elsew
     assert (first.versions, first.version) == ((1, 2), 2)
     assert first.metrics["numOutputRows"] == 3
     assert (first.metrics["numBatches"], first.metrics["lastSourceVersion"]) == (2, 2)
-    found = rows_elsewhere(target)
+    rows = rows_elsewhere(target)
     expected = [(1, "a b", None), (2, None, {"x": 2}), (3, "a b", {"x": 3})]
-    assert found["engine"] == found["duckdb"] == sorted(expected, key=repr)
+    assert rows["engine"] == rows["duckdb"] == sorted(expected, key=repr)
     info = target.history(1)[0]
     told = (info.operation, info.operation_parameters["sourceVersions"])
     assert told == ("STREAMING UPDATE", "2 to 2")

@@ -18,9 +18,9 @@ def _created(do, layout=""):
 def test_update_sets_columns_of_exactly_the_matching_rows(do, empty_table, rows_elsewhere, layout):
     _created(do, layout)
     result = do("UPDATE t SET v = v * 10, p = concat(p, '!') WHERE id IN (2, 3)")
-    found = rows_elsewhere(empty_table)
+    rows = rows_elsewhere(empty_table)
     expected = [(1, "a", 1.0), (2, "b!", 20.0), (3, "a!", None), (4, "b", 4.0)]
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == sorted(expected, key=repr)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == sorted(expected, key=repr)
     assert result.metrics["numUpdatedRows"] == 2
 
 
@@ -97,5 +97,5 @@ def _check_feed(table):
         if change["_change_type"] in {"insert", "update_postimage"}
     ]
     assert len(made) == 3
-    for each in made:
-        assert {name: each[name] for name in ("id", "p", "v")} == rows[each["id"]]
+    for changed in made:
+        assert {name: changed[name] for name in ("id", "p", "v")} == rows[changed["id"]]

@@ -19,7 +19,7 @@ _paths = st.lists(st.lists(_part, min_size=1, max_size=3).map("/".join), unique=
 
 def _unneeded(paths, needs=NOTHING, modified_ms=OLD, spare_from_ms=None):
     files = [FileStatus(path, 1, modified_ms) for path in paths]
-    return [each.path for each in find_unneeded(files, needs, KEEP_FROM, spare_from_ms)]
+    return [file.path for file in find_unneeded(files, needs, KEEP_FROM, spare_from_ms)]
 
 
 @given(_paths, st.data())

@@ -71,8 +71,8 @@ def _date(table, path, modified_ms):
 
 
 def _date_everything(table, modified_ms):
-    for each in table.store.list_all():
-        _date(table, each.path, modified_ms)
+    for file in table.store.list_all():
+        _date(table, file.path, modified_ms)
 
 
 def _old_file(table, path, modified_ms):

@@ -30,8 +30,8 @@ def test_appended_rows_are_read_alike_by_three_engines(do, empty_table, rows_els
     result = do("INSERT INTO t VALUES (1, 'a b/c%', 1.5), (2, 'b', NULL), (3, NULL, -2.0)")
     assert result.version == 1
     assert result.metrics["numOutputRows"] == 3
-    found = rows_elsewhere(empty_table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == sorted(ROWS, key=repr)
+    rows = rows_elsewhere(empty_table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == sorted(ROWS, key=repr)
 
 
 def test_append_is_blind_and_says_so(do, table):
@@ -195,8 +195,8 @@ def test_overwrite_replaces_every_row(do, table, rows_elsewhere):
     do("INSERT INTO t VALUES (1, 'a', 1.0), (2, 'b', 2.0)")
     result = do("INSERT OVERWRITE t VALUES (3, 'c', 3.0)")
     assert result.metrics["numRemovedFiles"] == 1
-    found = rows_elsewhere(table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == [(3, "c", 3.0)]
+    rows = rows_elsewhere(table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == [(3, "c", 3.0)]
 
 
 def test_replace_where_keeps_the_other_rows_and_refuses_strangers(do, table):
@@ -274,8 +274,8 @@ def test_create_or_replace_keeps_the_history(do, table, rows_elsewhere):
     do("INSERT INTO t VALUES (1, 'a', 1.0)")
     result = do("CREATE OR REPLACE TABLE t USING DELTA CLUSTER BY (col1) AS VALUES ('x', 2)")
     assert result.version == 2
-    found = rows_elsewhere(table)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == [("x", 2)]
+    rows = rows_elsewhere(table)
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == [("x", 2)]
     assert table.snapshot().metadata.id == table.snapshot(0).metadata.id
     assert table.snapshot(1).row_count == 1
 
@@ -285,7 +285,7 @@ def test_steps_say_what_they_found(do, empty_table):
     do("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     told: list[Progress] = []
     do("UPDATE t SET p = 'c' WHERE id = 1", progress=told.append)
-    assert [(each.stage, each.detail) for each in told if each.detail] == [
+    assert [(progress.stage, progress.detail) for progress in told if progress.detail] == [
         ("read the table", "1 of 1 files"),
         ("find rows", "1 file holds a match"),
         ("write new rows", "1 file written"),

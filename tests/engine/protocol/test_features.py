@@ -35,7 +35,7 @@ def protocol(
 
 
 @pytest.mark.parametrize(
-    ("found", "named"),
+    ("declared", "named"),
     [
         (
             protocol(3, 7, ["catalogManaged", "deletionVectors"], ["catalogManaged"]),
@@ -47,25 +47,27 @@ def protocol(
         (protocol(0, 0), ["reader version 0"]),
     ],
 )
-def test_a_table_that_cannot_be_read_is_refused_by_what_it_needs(found: Protocol, named: list[str]):
+def test_a_table_that_cannot_be_read_is_refused_by_what_it_needs(
+    declared: Protocol, named: list[str]
+):
     with pytest.raises(UnsupportedFeatureError) as caught:
-        check_readable("t", found)
+        check_readable("t", declared)
     assert caught.value.features == named
     assert caught.value.purpose == "read"
 
 
 @pytest.mark.parametrize(
-    ("found", "named"),
+    ("declared", "named"),
     [
         (protocol(1, 7, None, ["collations-preview"]), ["collations-preview"]),
         (protocol(1, 7, None, ["icebergCompatV1"]), ["icebergCompatV1"]),
         (protocol(1, 8), ["writer version 8"]),
     ],
 )
-def test_a_table_that_can_only_be_read_is_refused_to_writers(found: Protocol, named: list[str]):
-    check_readable("t", found)
+def test_a_table_that_can_only_be_read_is_refused_to_writers(declared: Protocol, named: list[str]):
+    check_readable("t", declared)
     with pytest.raises(UnsupportedFeatureError) as caught:
-        check_writable("t", found)
+        check_writable("t", declared)
     assert caught.value.features == named
     assert caught.value.purpose == "write"
 
@@ -89,15 +91,15 @@ def test_a_plain_table_needs_no_lists():
 
 
 def test_a_reader_feature_is_in_both_lists():
-    found = required_protocol(PLAIN, {"delta.enableDeletionVectors": "true"})
-    assert found == protocol(
+    needed = required_protocol(PLAIN, {"delta.enableDeletionVectors": "true"})
+    assert needed == protocol(
         3, 7, ["deletionVectors"], ["appendOnly", "deletionVectors", "invariants"]
     )
 
 
 def test_a_writer_feature_alone_leaves_readers_be():
-    found = required_protocol(PLAIN, {"delta.enableRowTracking": "true"})
-    assert found == protocol(
+    needed = required_protocol(PLAIN, {"delta.enableRowTracking": "true"})
+    assert needed == protocol(
         1, 7, None, ["appendOnly", "domainMetadata", "invariants", "rowTracking"]
     )
 
@@ -115,17 +117,17 @@ def test_a_feature_asked_for_that_cannot_be_written_is_refused():
 
 
 def test_an_upgrade_keeps_what_versions_implied():
-    found = upgrade(protocol(2, 5), ["deletionVectors"])
-    assert found.min_reader_version == 3
-    assert set(found.reader_features or []) == {"columnMapping", "deletionVectors"}
+    upgraded = upgrade(protocol(2, 5), ["deletionVectors"])
+    assert upgraded.min_reader_version == 3
+    assert set(upgraded.reader_features or []) == {"columnMapping", "deletionVectors"}
     assert {"changeDataFeed", "checkConstraints", "columnMapping"} <= set(
-        found.writer_features or []
+        upgraded.writer_features or []
     )
 
 
 def test_an_upgrade_to_what_is_there_changes_nothing():
-    found = protocol(3, 7, ["deletionVectors"], ["deletionVectors"])
-    assert upgrade(found, ["deletionVectors"]) is found
+    current = protocol(3, 7, ["deletionVectors"], ["deletionVectors"])
+    assert upgrade(current, ["deletionVectors"]) is current
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def test_a_mapped_table_of_known_types_has_no_fault():
 @pytest.mark.parametrize("kind", [VARIANT, PrimitiveType("void")], ids=str)
 def test_types_that_iceberg_lacks_are_found_at_any_depth(kind):
     deep = ArrayType(StructType((StructField("x", MapType(STRING, kind)),)))
-    (found,) = faults(StructType((StructField("a", deep),)))
-    assert kind.name in found
+    (fault,) = faults(StructType((StructField("a", deep),)))
+    assert kind.name in fault
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_types_that_iceberg_lacks_are_found_at_any_depth(kind):
     ],
 )
 def test_properties_that_do_not_go_with_it_are_named(configuration, words):
-    (found,) = faults(StructType((StructField("a", LONG),)), **configuration)
-    assert words in found
+    (fault,) = faults(StructType((StructField("a", LONG),)), **configuration)
+    assert words in fault
 
 
 @pytest.mark.parametrize(

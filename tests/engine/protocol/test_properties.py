@@ -5,12 +5,12 @@ from engine.protocol.properties import TableProperties, split_column_list, valid
 
 
 def test_absent_properties_have_their_defaults():
-    found = TableProperties.parse({})
-    assert found.isolation_level == "WriteSerializable"
-    assert found.checkpoint_interval == 10
-    assert found.deleted_file_retention_ms == 7 * 24 * 3600 * 1000
-    assert found.data_skipping_stats_columns is None
-    assert not found.enable_deletion_vectors
+    properties = TableProperties.parse({})
+    assert properties.isolation_level == "WriteSerializable"
+    assert properties.checkpoint_interval == 10
+    assert properties.deleted_file_retention_ms == 7 * 24 * 3600 * 1000
+    assert properties.data_skipping_stats_columns is None
+    assert not properties.enable_deletion_vectors
 
 
 @pytest.mark.parametrize(

@@ -19,17 +19,17 @@ NESTED = StructType(
 
 
 def every_field(schema: StructType) -> list[StructField]:
-    found = []
-    for each in schema:
-        found.append(each)
-        inner = each.type
+    fields = []
+    for field in schema:
+        fields.append(field)
+        inner = field.type
         if isinstance(inner, ArrayType):
             inner = inner.element
         if isinstance(inner, MapType):
             inner = inner.value
         if isinstance(inner, StructType):
-            found += every_field(inner)
-    return found
+            fields += every_field(inner)
+    return fields
 
 
 def test_every_field_gets_an_id_and_a_physical_name_of_its_own():

@@ -24,8 +24,8 @@ BOTH = {MODE_KEY: "name", ICEBERG_COMPAT_KEY: "true"}
 
 
 def test_ids_are_kept_by_the_nearest_field_under_the_paths_of_the_protocol():
-    found, highest = assign_nested_ids(SCHEMA, 99, PHYSICAL_NAME_KEY)
-    col1, col2, col3, plain = found.fields
+    numbered, highest = assign_nested_ids(SCHEMA, 99, PHYSICAL_NAME_KEY)
+    col1, col2, col3, plain = numbered.fields
     assert nested_ids(col1) == {"col1.element": 100, "col1.element.element": 101}
     assert nested_ids(col2) == {"col2.key": 102, "col2.value": 103, "col2.value.element": 104}
     assert nested_ids(col3) == {"col3.key": 105, "col3.value": 106}
@@ -58,7 +58,7 @@ def test_paths_begin_with_the_physical_name():
 
 def test_other_tables_get_none():
     mapped, _ = with_mapping(SCHEMA, {MODE_KEY: "name"})
-    assert not any(nested_ids(each) for each in mapped)
+    assert not any(nested_ids(field) for field in mapped)
     assert with_mapping(SCHEMA, {ICEBERG_COMPAT_KEY: "true"})[0] == SCHEMA
 
 

@@ -65,9 +65,9 @@ def test_what_is_no_type_is_refused(text):
 
 def test_only_char_has_a_length_that_every_text_has():
     columns = [
-        StructField("c", STRING, metadata={TEXT_TYPE: f"{each}(3)"}) for each in ("char", "varchar")
+        StructField("c", STRING, metadata={TEXT_TYPE: f"{kind}(3)"}) for kind in ("char", "varchar")
     ]
-    assert [char_length(each) for each in [*columns, StructField("s", STRING)]] == [3, 0, 0]
+    assert [char_length(column) for column in [*columns, StructField("s", STRING)]] == [3, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,9 @@ from tests.engine.expressions.generated import SCHEMA, rows, skippable_condition
 
 PHYSICAL = "delta.columnMapping.physicalName"
 MAPPED = StructType(
-    tuple(replace(each, metadata={PHYSICAL: f"col-{n}"}) for n, each in enumerate(SCHEMA.fields))
+    tuple(
+        replace(field_, metadata={PHYSICAL: f"col-{n}"}) for n, field_ in enumerate(SCHEMA.fields)
+    )
 )
 
 
@@ -77,7 +79,7 @@ def _bounds(values: list[Any], habit: dict[str, Any]) -> tuple[Any, Any]:
 
 def stats_of(table: pa.Table, schema: StructType, habit: dict[str, Any]) -> str:
     """Statistics in JSON, as a writer of those habits takes them."""
-    found: dict[str, Any] = {"numRecords": table.num_rows}
+    stats: dict[str, Any] = {"numRecords": table.num_rows}
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
@@ -88,8 +90,8 @@ def stats_of(table: pa.Table, schema: StructType, habit: dict[str, Any]) -> str:
         values = table.column(field.name).to_pylist()
         if isinstance(field.type, StructType):
             parts = {
-                each.name: [None if row is None else row[each.name] for row in values]
-                for each in field.type
+                child.name: [None if row is None else row[child.name] for row in values]
+                for child in field.type
             }
             pairs = {name: _bounds(part, habit) for name, part in parts.items()}
             low[key] = {name: pair[0] for name, pair in pairs.items() if pair[0] is not None}
@@ -102,10 +104,10 @@ def stats_of(table: pa.Table, schema: StructType, habit: dict[str, Any]) -> str:
         if most is not None:
             high[key] = most
         nulls[key] = values.count(None)
-    found |= {"minValues": low, "maxValues": high}
+    stats |= {"minValues": low, "maxValues": high}
     if not habit["no_counts"]:
-        found["nullCount"] = nulls
-    return json.dumps(found)
+        stats["nullCount"] = nulls
+    return json.dumps(stats)
 
 
 def _matches(text: str, table: pa.Table, schema: StructType) -> tuple[Any, bool]:
@@ -145,7 +147,7 @@ def test_many_files_are_judged_as_each_alone(tables, text, habit):
     except ExpressionError:
         return
     texts = [*(stats_of(table, SCHEMA, habit) for table in tables), None, "{", '{"minValues": 7}']
-    adds = [_named(number, each) for number, each in enumerate(texts)]
+    adds = [_named(number, stat) for number, stat in enumerate(texts)]
     alone = [add_may_match(tree, add, SCHEMA, ()) for add in adds]
     assert prune(files_table(adds), tree, SCHEMA, ()).to_pylist() == alone
 
@@ -165,7 +167,7 @@ def test_a_file_on_which_a_function_fails_does_not_change_what_is_known_of_other
         for bound in bounds
     ]
     tree = parse_condition(text, TABLE)
-    adds = [_named(number, each) for number, each in enumerate(stats)]
+    adds = [_named(number, stat) for number, stat in enumerate(stats)]
     alone = [add_may_match(tree, add, TABLE, ()) for add in adds]
     assert prune(files_table(adds), tree, TABLE, ()).to_pylist() == alone
     assert not all(alone)

@@ -65,12 +65,12 @@ def _read(marks: dict[str, str], *, int96: bool = False) -> pa.Table:
     ],
 )
 def test_what_a_file_says_of_its_calendar_is_heeded(marks: dict[str, str], julian: bool):
-    found = _read(marks)
+    table = _read(marks)
     expected = [*(DAYS.values() if julian else DAYS), None]
-    assert found.column("d").to_pylist() == expected
-    assert [at and at.date() for at in found.column("at").to_pylist()] == expected
-    assert [ds[0]["d"] for ds in found.column("ds").to_pylist()] == expected
-    assert [m and m[0] for m in found.column("m").to_pylist()] == [d and (d, d) for d in expected]
+    assert table.column("d").to_pylist() == expected
+    assert [at and at.date() for at in table.column("at").to_pylist()] == expected
+    assert [ds[0]["d"] for ds in table.column("ds").to_pylist()] == expected
+    assert [m and m[0] for m in table.column("m").to_pylist()] == [d and (d, d) for d in expected]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_a_file_says_of_its_calendar_is_heeded(marks: dict[str, str], julia
     ],
 )
 def test_moments_kept_as_int96_have_a_mark_of_their_own(marks: dict[str, str], julian: bool):
-    found = _read(marks, int96=True)
+    table = _read(marks, int96=True)
     expected = [*(DAYS.values() if julian else DAYS), None]
-    assert [at and at.date() for at in found.column("at").to_pylist()] == expected
-    assert found.column("d").to_pylist() == [*DAYS, None]
+    assert [at and at.date() for at in table.column("at").to_pylist()] == expected
+    assert table.column("d").to_pylist() == [*DAYS, None]

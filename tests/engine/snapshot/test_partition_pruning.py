@@ -39,10 +39,10 @@ VALUES = st.fixed_dictionaries(
 def test_the_same_files_are_left_as_by_asking_each(repeated, text, partitions):
     condition = parse_condition(text, SCHEMA)
     adds = [add(f"f{number}", values) for number, values in enumerate(partitions * repeated)]
-    found = prune_partitions(files_table(adds), condition, SCHEMA, COLUMNS, "none")
+    pruned = prune_partitions(files_table(adds), condition, SCHEMA, COLUMNS, "none")
     expected = [
-        each.path
-        for each in adds
-        if may_match(condition, each.partition_values, None, SCHEMA, COLUMNS)
+        file.path
+        for file in adds
+        if may_match(condition, file.partition_values, None, SCHEMA, COLUMNS)
     ]
-    assert found.column("path").to_pylist() == expected
+    assert pruned.column("path").to_pylist() == expected

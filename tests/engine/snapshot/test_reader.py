@@ -90,7 +90,7 @@ def test_nested_columns_are_found_by_what_the_mapping_says(mode: str):
         }
     )
     fields = [table.schema.field(i) for i in range(4)]
-    by_physical = {physical(each): each for each in mapped}
+    by_physical = {physical(field): field for field in mapped}
     schema = pa.schema([with_id(f, by_physical[f.name], mode) for f in fields])
     write_commit(store, 1, write_rows(store, "f", table.cast(schema)))
     assert load_snapshot(store).to_arrow().to_pylist(maps_as_pydicts="strict") == [
@@ -107,12 +107,12 @@ def test_nested_columns_are_found_by_what_the_mapping_says(mode: str):
 NAME = "delta.columnMapping.physicalName"
 
 
-def physical(each: StructField) -> str:
-    return each.metadata[NAME]
+def physical(field: StructField) -> str:
+    return field.metadata[NAME]
 
 
-def inner(each: StructField) -> StructField:
-    kind = each.type
+def inner(field: StructField) -> StructField:
+    kind = field.type
     if isinstance(kind, ArrayType):
         kind = kind.element
     if isinstance(kind, MapType):
@@ -121,32 +121,34 @@ def inner(each: StructField) -> StructField:
     return kind.fields[0]
 
 
-def with_id(field: pa.Field, each: StructField, mode: str) -> pa.Field:
+def with_id(field: pa.Field, field_: StructField, mode: str) -> pa.Field:
     return (
         field
         if mode == "name"
-        else field.with_metadata({"PARQUET:field_id": str(each.metadata["delta.columnMapping.id"])})
+        else field.with_metadata(
+            {"PARQUET:field_id": str(field_.metadata["delta.columnMapping.id"])}
+        )
     )
 
 
-def arrow_field(each: StructField, kind: pa.DataType, mode: str) -> pa.Field:
-    return with_id(pa.field(physical(each), kind), each, mode)
+def arrow_field(field: StructField, kind: pa.DataType, mode: str) -> pa.Field:
+    return with_id(pa.field(physical(field), kind), field, mode)
 
 
-def struct_array(each: StructField, values: dict, missing: list[bool], mode: str) -> pa.Array:
-    fields = {f.name: f for f in each.type.fields}
+def struct_array(field: StructField, values: dict, missing: list[bool], mode: str) -> pa.Array:
+    fields = {f.name: f for f in field.type.fields}
     children = [arrow_field(fields[name], pa.string(), mode) for name in values]
     return pa.StructArray.from_arrays(
         [pa.array(v) for v in values.values()], fields=children, mask=pa.array(missing)
     )
 
 
-def list_type(each: StructField, mode: str) -> pa.DataType:
-    return pa.list_(pa.struct([arrow_field(inner(each), pa.int64(), mode)]))
+def list_type(field: StructField, mode: str) -> pa.DataType:
+    return pa.list_(pa.struct([arrow_field(inner(field), pa.int64(), mode)]))
 
 
-def map_type(each: StructField, mode: str) -> pa.DataType:
-    return pa.map_(pa.string(), pa.struct([arrow_field(inner(each), pa.int32(), mode)]))
+def map_type(field: StructField, mode: str) -> pa.DataType:
+    return pa.map_(pa.string(), pa.struct([arrow_field(inner(field), pa.int32(), mode)]))
 
 
 @pytest.mark.parametrize("unit", ["ns", "us", "ms"])
@@ -156,10 +158,10 @@ def test_moments_of_every_unit_become_microseconds(unit: str, zone: str | None):
     ticks = {"ns": -1_000_001_000_001, "us": -1_000_001_001, "ms": -1_000_001}[unit]
     column = pa.array([ticks], pa.int64()).cast(pa.timestamp(unit, zone))
     write_commit(store, 1, write_rows(store, "f", {"t": column}))
-    found = load_snapshot(store).to_arrow().column("t")
-    assert found.type == pa.timestamp("us", "UTC")
+    times = load_snapshot(store).to_arrow().column("t")
+    assert times.type == pa.timestamp("us", "UTC")
     expected = {"ns": -1_000_001_001, "us": -1_000_001_001, "ms": -1_000_001_000}[unit]
-    assert found.cast(pa.int64()).to_pylist() == [expected]
+    assert times.cast(pa.int64()).to_pylist() == [expected]
 
 
 @pytest.mark.parametrize(

@@ -33,13 +33,13 @@ def _snapshot(deleted: tuple[int, ...] = ()):
 
 @pytest.mark.parametrize("batch", [7, 65_536])
 def test_rows_come_by_position_whatever_the_batches(batch: int):
-    found = read_rows_at(_snapshot(), "a.parquet", [61, 3, 60], ["twice"], batch_rows=batch)
-    assert found.to_pydict() == {"twice": [206, 320, 322], ROW_INDEX: [3, 60, 61]}
+    rows = read_rows_at(_snapshot(), "a.parquet", [61, 3, 60], ["twice"], batch_rows=batch)
+    assert rows.to_pydict() == {"twice": [206, 320, 322], ROW_INDEX: [3, 60, 61]}
 
 
 def test_deleted_rows_and_those_beyond_the_file_are_left_out():
-    found = read_rows_at(_snapshot((3,)), "a.parquet", [3, 4, 1000], ["n"])
-    assert found.to_pydict() == {"n": [104], ROW_INDEX: [4]}
+    rows = read_rows_at(_snapshot((3,)), "a.parquet", [3, 4, 1000], ["n"])
+    assert rows.to_pydict() == {"n": [104], ROW_INDEX: [4]}
 
 
 def test_a_file_that_the_version_does_not_hold_is_named():

@@ -257,15 +257,15 @@ def test_a_table_that_was_made_anew_is_not_read_on_from_the_old_one(tmp_path, co
         write_first(store)
         for version, name in enumerate(names, 1):
             write_commit(store, version, add(name))
-        for each in (tmp_path / "t" / "_delta_log").iterdir():
-            os.utime(each, ns=(ms * 10**6, ms * 10**6))
+        for file in (tmp_path / "t" / "_delta_log").iterdir():
+            os.utime(file, ns=(ms * 10**6, ms * 10**6))
         return store
 
-    known = load_snapshot(make(["old1", "old2"], 1_700_000_000_000))
-    assert known.update() is known
+    older = load_snapshot(make(["old1", "old2"], 1_700_000_000_000))
+    assert older.update() is older
     shutil.rmtree(tmp_path / "t")
     make([f"new{number}" for number in range(commits)], 1_700_000_001_000)
-    assert set(known.update().files()["path"].to_pylist()) == {
+    assert set(older.update().files()["path"].to_pylist()) == {
         f"new{number}" for number in range(commits)
     }
 

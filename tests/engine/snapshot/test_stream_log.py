@@ -79,12 +79,12 @@ def log_of(table, **terms):
 
 def batches(log, start, last_version, **limits):
     """Paths of each batch up to the end."""
-    found = []
+    paths = []
     while True:
         end = log.batch_end(start, StreamLimits(**limits), last_version)
         if end == start:
-            return found, end
-        found.append([file.path for file in log.files(start, end)])
+            return paths, end
+        paths.append([file.path for file in log.files(start, end)])
         start = end
 
 
@@ -92,8 +92,8 @@ def test_the_whole_table_comes_first_then_what_is_added(table):
     commit(table, add("a"), add("b"))
     commit(table, add("c"))
     log = log_of(table)
-    found, end = batches(log, Position(2, initial=True), 2)
-    assert (found, end) == ([["a", "b", "c"]], Position(3))
+    paths, end = batches(log, Position(2, initial=True), 2)
+    assert (paths, end) == ([["a", "b", "c"]], Position(3))
     commit(table, add("d"))
     assert batches(log, end, 3) == ([["d"]], Position(4))
 
@@ -143,13 +143,13 @@ def test_any_way_of_batching_gives_every_file_once(sizes, limits, initial_versio
         else:
             old, live = live[:1], [*live[1:], f"{number}-moved"]
             moved = add(live[-1], data_change=False)
-            commit(table, *[remove(each, data_change=False) for each in old], moved)
+            commit(table, *[remove(add_, data_change=False) for add_ in old], moved)
         added.append(names)
     expected = [
         *(str(p) for p in table.snapshot(first).files().column("path").to_pylist()),
         *itertools.chain.from_iterable(added[first:]),
     ]
-    found, position = [], Position(first, initial=True)
+    paths, position = [], Position(first, initial=True)
     for limit in itertools.cycle(limits):
         log = log_of(table)
         start = Position.from_number(position.to_number())
@@ -158,8 +158,8 @@ def test_any_way_of_batching_gives_every_file_once(sizes, limits, initial_versio
             break
         batch = log.files(start, position)
         assert len(batch) <= limit
-        found += [each.path for each in batch]
-    assert sorted(found) == sorted(expected)
+        paths += [file.path for file in batch]
+    assert sorted(paths) == sorted(expected)
 
 
 def test_versions_that_move_rows_are_passed_over(table):
@@ -264,11 +264,11 @@ def test_positions_keep_their_order_and_themselves_as_numbers():
         Position(8, MAX_INDEX - 1),
         Position(2**38),
     ]
-    numbers = [each.to_number() for each in ordered]
+    numbers = [position.to_number() for position in ordered]
     assert numbers == sorted(numbers)
     assert numbers[-1] < 2**63
     assert [Position.from_number(number) for number in numbers] == ordered
-    assert [Position.from_json(each.to_json("t")) for each in ordered] == ordered
+    assert [Position.from_json(position.to_json("t")) for position in ordered] == ordered
 
 
 @pytest.mark.parametrize(

@@ -89,27 +89,27 @@ def test_a_column_has_the_tree_of_the_text_that_says_the_same(tree, column, text
 
 
 def test_text_keeps_its_meaning_in_spark_where_the_engine_cannot_parse_it(tree):
-    found = tree("id > 1 and regexp_like(name, 'a.*') and day = date '2024-01-31'")
-    own = spark_expressions(found)
-    assert [each.text for each in own] == ["regexp_like(name, 'a.*')"]
-    assert isinstance(found, Call)
-    assert found.function == "and"
-    assert to_sql(found.arguments[2]) == "`day` = DATE '2024-01-31'"
+    whole = tree("id > 1 and regexp_like(name, 'a.*') and day = date '2024-01-31'")
+    own = spark_expressions(whole)
+    assert [expression.text for expression in own] == ["regexp_like(name, 'a.*')"]
+    assert isinstance(whole, Call)
+    assert whole.function == "and"
+    assert to_sql(whole.arguments[2]) == "`day` = DATE '2024-01-31'"
 
 
 def test_what_reads_nothing_is_evaluated_at_once(tree):
-    found = tree(F.col("day") > F.to_date(F.lit("31/01/2024"), "dd/MM/yyyy"))
-    assert found == Call(
-        ">", (ColumnOfRow(("day",), DATE), Literal(date(2024, 1, 31), DATE)), found.type
+    whole = tree(F.col("day") > F.to_date(F.lit("31/01/2024"), "dd/MM/yyyy"))
+    assert whole == Call(
+        ">", (ColumnOfRow(("day",), DATE), Literal(date(2024, 1, 31), DATE)), whole.type
     )
     assert tree("day > date_from_unix_date(19000)").arguments[1] == Literal(date(2022, 1, 8), DATE)
 
 
 def test_a_function_of_python_is_sparks_own(tree, spark):
     shout = F.udf(lambda text: text.upper(), "string")
-    found = tree(shout("name") == "A")
-    assert isinstance(found, Call)
-    own = found.arguments[0]
+    whole = tree(shout("name") == "A")
+    assert isinstance(whole, Call)
+    own = whole.arguments[0]
     assert isinstance(own, SparkExpression)
     assert (own.type, own.sides, own.is_deterministic) == (STRING, frozenset({""}), True)
     assert not tree(shout.asNondeterministic()("name")).is_deterministic
@@ -133,7 +133,7 @@ def test_the_sides_of_a_merge_are_told_by_what_a_column_names(spark):
 
     def sides(given):
         own = spark_expressions(GivenColumn(given, frames).tree(scope))
-        return [set(each.sides) for each in own]
+        return [set(expression.sides) for expression in own]
 
     twice = F.udf(lambda *texts: "".join(map(str, texts)), "string")
     assert sides(twice("s.id")) == [{"source"}]
@@ -151,9 +151,9 @@ def test_a_long_chain_of_conditions_has_a_tree(tree):
     chain = F.col("id") == 0
     for number in range(1, 250):
         chain = chain | (F.col("id") == number)
-    found = tree(chain)
-    assert isinstance(found, Call)
-    assert len(found.arguments) == 250
+    whole = tree(chain)
+    assert isinstance(whole, Call)
+    assert len(whole.arguments) == 250
 
 
 @pytest.fixture(scope="module")

@@ -70,10 +70,10 @@ def test_files_of_older_schemas_become_one_in_order(tmp_path):
         _add(tmp_path, "old", old, deleted=[1], base_row_id=10),
         _add(tmp_path, "new", new, base_row_id=20),
     )
-    found = pq.read_table(tmp_path / action.path).to_pylist()
-    assert [row["id"] for row in found] == [1, 3, 4, 5]
-    assert [row["s"] for row in found] == [None, None, {"x": None, "y": "b"}, None]
-    assert [row["_rid"] for row in found] == [10, 12, 20, 70]
+    merged = pq.read_table(tmp_path / action.path).to_pylist()
+    assert [row["id"] for row in merged] == [1, 3, 4, 5]
+    assert [row["s"] for row in merged] == [None, None, {"x": None, "y": "b"}, None]
+    assert [row["_rid"] for row in merged] == [10, 12, 20, 70]
     assert rows == [3, 2]
     assert action.data_change is False
 
@@ -86,9 +86,9 @@ def test_days_that_older_sparks_counted_keep_their_names(tmp_path):
         {"org.apache.spark.version": "2.4.8"}
     )
     action, _ = _compact_as(tmp_path, schema, "none", _add(tmp_path, "old", marked))
-    found = pq.read_table(tmp_path / action.path)
-    assert found["d"].to_pylist() == [date(1, 1, 1), date(1970, 1, 1)]
-    assert [each.date() for each in found["t"].to_pylist()] == found["d"].to_pylist()
+    rows = pq.read_table(tmp_path / action.path)
+    assert rows["d"].to_pylist() == [date(1, 1, 1), date(1970, 1, 1)]
+    assert [moment.date() for moment in rows["t"].to_pylist()] == rows["d"].to_pylist()
 
 
 def test_columns_are_found_as_readers_find_them(tmp_path):
@@ -146,16 +146,16 @@ def _merged(root, adds, *batches):
 def test_positions_join_the_vector_that_is_there(tmp_path):
     table = pa.table({"id": list(range(10))})
     adds = [_add(tmp_path, "a", table, deleted=[0, 1]), _add(tmp_path, "b", table)]
-    found = _merged(tmp_path, adds, _positions((0, 5), (1, 9), (0, 5)), _positions((0, 7)))
-    assert (found[0]["deleted"], found[0]["total"], found[0]["physical"]) == (2, 4, 10)
-    vector = msgspec.json.decode(found[0]["vector"], type=type(adds[0].deletion_vector))
+    rows = _merged(tmp_path, adds, _positions((0, 5), (1, 9), (0, 5)), _positions((0, 7)))
+    assert (rows[0]["deleted"], rows[0]["total"], rows[0]["physical"]) == (2, 4, 10)
+    vector = msgspec.json.decode(rows[0]["vector"], type=type(adds[0].deletion_vector))
     assert set(read_deletion_vector(open_store(str(tmp_path)), vector)) == {0, 1, 5, 7}
 
 
 def test_a_file_whose_every_row_goes_needs_no_vector(tmp_path):
     add = _add(tmp_path, "a", pa.table({"id": [1, 2]}))
-    found = _merged(tmp_path, [add], _positions((0, 0), (0, 1)))
-    assert (found[0]["total"], found[0]["vector"]) == (2, None)
+    rows = _merged(tmp_path, [add], _positions((0, 0), (0, 1)))
+    assert (rows[0]["total"], rows[0]["vector"]) == (2, None)
 
 
 def test_rows_are_counted_in_the_footer_where_statistics_do_not_say(tmp_path):

@@ -87,7 +87,7 @@ def copy(lake, source, target, checkpoint, **options):
         .start(target.uri)
     )
     query.awaitTermination()
-    return [each["numInputRows"] for each in query.recentProgress]
+    return [progress["numInputRows"] for progress in query.recentProgress]
 
 
 def test_a_table_of_every_kind_is_read_as_the_engine_reads_it(lake, source):
@@ -123,9 +123,9 @@ def test_rows_are_appended_and_overwritten_by_name(lake, ddl, tmp_path, rows_els
     assert table.history(1)[0].is_blind_append is True
     assert table.history(1)[0].operation_metrics["numOutputRows"] == "3"
     frame.filter("id < 3").write.format("lake").mode("overwrite").save(table.uri)
-    found = rows_elsewhere(table)
+    rows = rows_elsewhere(table)
     expected = sorted([(1, "a/b", {"x": 1}), (2, None, None)], key=repr)
-    assert found["engine"] == found["deltalake"] == found["duckdb"] == expected
+    assert rows["engine"] == rows["deltalake"] == rows["duckdb"] == expected
 
 
 def test_a_row_that_breaks_a_rule_fails_the_write_and_leaves_nothing(lake, ddl):
@@ -252,9 +252,9 @@ def test_options_that_cannot_be_are_refused(given, words):
 
 def test_options_come_in_any_case_and_tables_from_allowed_places_alone(tmp_path):
     given = {"PATH": str(tmp_path / "t"), "MaxBytesPerTrigger": "2k", "storage.region": "x"}
-    found = LakeOptions.parse(given, Place({"key": "k"}, table_roots=(str(tmp_path),)))
-    assert (found.limits.max_bytes, found.limits.max_files) == (2048, None)
-    assert found.storage_options == {"key": "k", "region": "x"}
+    parsed = LakeOptions.parse(given, Place({"key": "k"}, table_roots=(str(tmp_path),)))
+    assert (parsed.limits.max_bytes, parsed.limits.max_files) == (2048, None)
+    assert parsed.storage_options == {"key": "k", "region": "x"}
     with pytest.raises(PathOutsideRootError):
         LakeOptions.parse({"path": "/elsewhere"}, Place(table_roots=(str(tmp_path),)))
 
@@ -337,7 +337,7 @@ def test_two_queries_on_one_checkpoint_never_write_a_batch_twice(ddl):
         return lake_source(table, queryId="q").streamWriter(schema, overwrite=False)
 
     one, other = planned(), planned()
-    staged = [each.write(iter([batch((1, "x", None))])) for each in (one, other)]
+    staged = [writer.write(iter([batch((1, "x", None))])) for writer in (one, other)]
     one.commit([staged[0]], 0)
     with pytest.raises(ConcurrentTransactionException, match="q"):
         other.commit([staged[1]], 0)

@@ -43,12 +43,12 @@ def test_random_directories_say_nothing_of_partitions(tmp_path):
     fields = (PartitionField("col-1", "p", STRING),)
     target = _target(tmp_path, fields, random_prefix_length=3)
     adds = [add for add, _ in write_files([_batch([1, 2], pa.array(["a", "b"]))], target, 0)]
-    for each in adds:
-        directory, _, name = each.path.partition("/")
+    for action in adds:
+        directory, _, name = action.path.partition("/")
         assert len(directory) == 3
         assert directory.isalnum()
         assert name.startswith("part-")
-    assert [each.partition_values for each in adds] == [{"col-1": "a"}, {"col-1": "b"}]
+    assert [action.partition_values for action in adds] == [{"col-1": "a"}, {"col-1": "b"}]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,6 @@ def test_spark_reads_the_same_rows_as_the_engine(spark, name):
         tuple(snapshot.partition_columns),
         snapshot.properties,
     )
-    found = scan(spark, table, ScanRequest(snapshot.add_files())).toArrow()
-    assert found.column_names == snapshot.schema.names
-    assert _rows(found) == _rows(snapshot.to_arrow())
+    rows = scan(spark, table, ScanRequest(snapshot.add_files())).toArrow()
+    assert rows.column_names == snapshot.schema.names
+    assert _rows(rows) == _rows(snapshot.to_arrow())

@@ -32,12 +32,12 @@ def _answer(value, pattern):
 def test_spark_matches_what_the_model_matches(spark):
     tried = patterns(60)
     columns = [
-        _column(f"s LIKE {quote_string(each)}").alias(f"c{n}") for n, each in enumerate(tried)
+        _column(f"s LIKE {quote_string(like)}").alias(f"c{n}") for n, like in enumerate(tried)
     ]
-    found = _frame(spark, [(each, None) for each in VALUES]).select(*columns).collect()
+    answers = _frame(spark, [(text, None) for text in VALUES]).select(*columns).collect()
     wrong = [
         (value, pattern)
-        for value, row in zip(VALUES, found, strict=True)
+        for value, row in zip(VALUES, answers, strict=True)
         for pattern, answer in zip(tried, row, strict=True)
         if answer != _answer(value, pattern)
     ]
@@ -52,10 +52,10 @@ def test_spark_matches_patterns_of_a_column_as_the_model_does(spark):
     for escape in escapes:
         rows = [(value, p and escaped_by(escape, p)) for value, p in pairs]
         column = _column(f"s LIKE p ESCAPE {quote_string(escape)}")
-        found = _frame(spark, rows).select(column).collect()
+        answers = _frame(spark, rows).select(column).collect()
         wrong += [
             (escape, value, pattern)
-            for (value, pattern), (answer,) in zip(pairs, found, strict=True)
+            for (value, pattern), (answer,) in zip(pairs, answers, strict=True)
             if answer != _answer(value, pattern)
         ]
     assert wrong == []
@@ -64,8 +64,8 @@ def test_spark_matches_patterns_of_a_column_as_the_model_does(spark):
 def test_ilike_is_like_in_lower_case(spark):
     rows = [("ÄPFEL und Birnen", "%ÄP%B%"), ("äpfel", "_PFEL"), ("SS", "ß"), (None, "%")]
     shown = ["s ILIKE p", "s ILIKE '%äP%b_r%'", "s ILIKE '%PF%L'", "s LIKE '%PF%L'"]
-    found = _frame(spark, rows).select(*[_column(each) for each in shown]).collect()
-    assert [tuple(row) for row in found] == [
+    answers = _frame(spark, rows).select(*[_column(text) for text in shown]).collect()
+    assert [tuple(row) for row in answers] == [
         (True, True, False, False),
         (True, False, True, False),
         (False, False, False, False),
@@ -80,7 +80,7 @@ def test_a_pattern_cannot_keep_a_core_busy(spark):
         F.repeat(F.lit("a"), 100_000).alias("s"), F.lit(hostile).alias("p")
     )
     shown = [f"s LIKE '{hostile}'", "s LIKE p", f"s ILIKE '{hostile}'", "s LIKE '%a_a%a_%_b%'"]
-    assert frame.select(*[_column(each) for each in shown]).collect() == [(False,) * 4]
+    assert frame.select(*[_column(text) for text in shown]).collect() == [(False,) * 4]
 
 
 @pytest.mark.parametrize(

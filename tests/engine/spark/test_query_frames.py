@@ -78,12 +78,12 @@ def test_queries_give_what_sparks_sql_gives(spark, views):
             return None
 
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(answers, [*QUERIES, *NOT_IN_SPARK]))
-    for text, query, theirs, mine, other in filter(None, found):
+        results = list(pool.map(answers, [*QUERIES, *NOT_IN_SPARK]))
+    for text, query, theirs, mine, other in filter(None, results):
         if "ORDER BY" not in text.rpartition(")")[2]:
             mine, other = sorted(mine, key=repr), sorted(other, key=repr)
         types = [column.type for _, column in query.columns]
-        expected = [_field(each) for each in theirs.schema]  # whose names may repeat
+        expected = [_field(field) for field in theirs.schema]  # whose names may repeat
         if [tuple(row) for row in mine] != [tuple(row) for row in other]:
             differences.append((text, mine, other))
         if types != expected:
@@ -99,9 +99,9 @@ def test_what_subqueries_may_not_name_is_refused(views, text):
     def tables(name, version):
         return from_spark_schema(views[name].schema)
 
-    with pytest.raises(ExpressionError, match=REFUSED[text]) as found:
+    with pytest.raises(ExpressionError, match=REFUSED[text]) as refused:
         bind_query(text, tables, now_ms=0)
-    assert found.value.position == text.index("(") + 1
+    assert refused.value.position == text.index("(") + 1
 
 
 def test_a_subquery_that_gives_several_values_is_an_error(spark, views):

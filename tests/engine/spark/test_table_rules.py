@@ -80,9 +80,9 @@ NESTED = [
 ]
 
 
-@pytest.mark.parametrize(("each", "kept", "broken"), NESTED, ids=range(len(NESTED)))
-def test_what_collections_hold_is_checked(each, kept, broken):
-    (rule,) = rules(StructType((each,))).values()
+@pytest.mark.parametrize(("column", "kept", "broken"), NESTED, ids=range(len(NESTED)))
+def test_what_collections_hold_is_checked(column, kept, broken):
+    (rule,) = rules(StructType((column,))).values()
     assert all(value_keeps(value, rule.held) for value in kept)
     assert not any(value_keeps(value, rule.held) for value in broken)
 
@@ -97,14 +97,14 @@ def test_collections_that_may_hold_anything_have_no_rule(kind):
 
 
 def test_columns_and_fields_that_cannot_be_null_are_found_at_any_depth():
-    found = rules()
-    always = {name: each.not_null for name, each in found.items() if each.condition is None}
+    found_rules = rules()
+    always = {name: rule.not_null for name, rule in found_rules.items() if rule.condition is None}
     assert always == {
         "NOT NULL of id": ("id",),
         "NOT NULL of must": ("must",),
         "NOT NULL of must.e": ("must", "e"),
     }
-    assert set(found) - set(always) == {
+    assert set(found_rules) - set(always) == {
         "NOT NULL of s.k k",
         "NOT NULL of s.d.e",
         "the length of v (varchar(3))",

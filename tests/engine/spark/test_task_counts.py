@@ -20,7 +20,7 @@ def last_of(spark, work) -> Progress:
 def test_the_end_tells_tasks_bytes_and_the_slowest_task(spark, tmp_path):
     place = str(tmp_path / "rows")
     spark.range(40_000).repartition(4).write.parquet(place)
-    size = sum(each.stat().st_size for each in (tmp_path / "rows").glob("*.parquet"))
+    size = sum(file.stat().st_size for file in (tmp_path / "rows").glob("*.parquet"))
     rows = spark.read.parquet(place).repartition(3, "id")
     told = last_of(spark, lambda: rows.agg(F.max("id")).collect())
     counts, times = told.counts, told.times
@@ -45,6 +45,6 @@ def test_a_group_without_spark_jobs_counts_nothing(spark):
 
 
 def test_the_cluster_says_its_cores(spark):
-    found = cluster_of(spark.sparkContext)
-    assert found.cores == spark.sparkContext.defaultParallelism
-    assert (found.executors, found.busy_cores) == (1, 0)
+    cluster = cluster_of(spark.sparkContext)
+    assert cluster.cores == spark.sparkContext.defaultParallelism
+    assert (cluster.executors, cluster.busy_cores) == (1, 0)

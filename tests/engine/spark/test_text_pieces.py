@@ -25,8 +25,8 @@ def _file(tmp_path, content):
 
 
 def _rows(batches):
-    found = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
-    return sorted(found, key=repr)
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    return sorted(rows, key=repr)
 
 
 def _pieces(file, piece_bytes, count):
@@ -91,5 +91,5 @@ def test_lines_in_pieces_keep_their_numbers(tmp_path_factory, lines, closed, pie
     content = ("\n".join(lines) + ("\n" if closed else "")).encode()
     file = _file(tmp_path_factory.mktemp("json"), content)
     pieces = _pieces(file, piece_bytes, count_lines)
-    found = _read(pieces, lambda file, text, before: iter_lines(file, text=text, before=before))
-    assert _rows(found) == _rows(iter_lines(file))
+    read = _read(pieces, lambda file, text, before: iter_lines(file, text=text, before=before))
+    assert _rows(read) == _rows(iter_lines(file))

@@ -79,8 +79,8 @@ def azure_container(name: str) -> Iterator[dict[str, str]]:
 def _address(server: subprocess.Popen[str]) -> str:
     assert server.stdout is not None
     for line in server.stdout:
-        _, found, address = line.partition(_LISTENS)
-        if found:
+        _, sign, address = line.partition(_LISTENS)
+        if sign:
             return address.strip()
     pytest.fail("Azurite did not start")
 

@@ -41,9 +41,9 @@ def s3_options() -> Iterator[dict[str, str]]:
 def _address(server: subprocess.Popen[str]) -> str:
     assert server.stderr is not None
     for line in server.stderr:
-        found = re.search(r"Running on (http://[\d.:]+)", line)
-        if found is not None:
-            return found[1]
+        match = re.search(r"Running on (http://[\d.:]+)", line)
+        if match is not None:
+            return match[1]
     pytest.fail("the S3 server did not start")
 
 
@@ -81,8 +81,8 @@ def bucket(request: pytest.FixtureRequest) -> str:
 def options(request: pytest.FixtureRequest, bucket: str) -> dict[str, str]:
     """The storage options that reach it."""
     name = "s3_options" if bucket.startswith("s3:") else "azure_options"
-    found: dict[str, str] = request.getfixturevalue(name)
-    return found
+    given: dict[str, str] = request.getfixturevalue(name)
+    return given
 
 
 @pytest.fixture(params=["local", "memory", *CLOUDS])

@@ -75,6 +75,6 @@ def test_a_careful_store_is_tried_once_and_keeps_nothing_of_it(s3_options):
     root = f"s3://lake/{uuid.uuid4()}"
     store = open_store(root, s3_options)
     store.put_if_absent(COMMIT, b"{}")
-    assert [each.path for each in store.list_all()] == [COMMIT]
+    assert [file.path for file in store.list_all()] == [COMMIT]
     with pytest.raises(FileExistsAlreadyError):
         open_store(root, s3_options).put_if_absent(COMMIT, b"other")

@@ -23,9 +23,9 @@ def test_readers_never_see_a_part_of_a_commit(tmp_path: Path):
     content = b"x" * 200_000
 
     def read(version: int) -> bytes:
-        while (found := store.stat(f"log/{version}")) is None:
+        while (status := store.stat(f"log/{version}")) is None:
             continue
-        assert found.size_bytes == len(content)
+        assert status.size_bytes == len(content)
         return store.read(f"log/{version}")
 
     with ThreadPoolExecutor(2) as pool:
@@ -100,7 +100,7 @@ def test_links_out_of_the_table_are_not_listed(tmp_path: Path):
     (tmp_path / "table" / "dangling").symlink_to(tmp_path / "nothing")
     (tmp_path / "table" / "file").write_text("x", "utf-8")
     store = LocalStore(tmp_path / "table")
-    assert [each.path for each in store.list_all()] == ["file"]
+    assert [file.path for file in store.list_all()] == ["file"]
 
 
 def test_a_table_may_itself_be_reached_by_a_symbolic_link(tmp_path: Path):
@@ -172,7 +172,7 @@ def test_a_listing_is_whole_while_other_files_come_and_go(tmp_path: Path):
     other.start()
     try:
         for _ in range(300):
-            listed = {each.path for each in store.list_from("log", "")}
+            listed = {file.path for file in store.list_from("log", "")}
             assert listed >= set(stay)
     finally:
         done.set()
@@ -184,6 +184,6 @@ def test_links_that_lead_nowhere_or_in_a_circle_are_not_listed(tmp_path: Path):
     store.put("log/a", b"x")
     (tmp_path / "log" / "b").symlink_to("b")
     (tmp_path / "log" / "c").symlink_to("nothing")
-    assert [each.path for each in store.list_from("log", "")] == ["log/a"]
-    assert [each.path for each in store.list_all("log")] == ["log/a"]
+    assert [file.path for file in store.list_from("log", "")] == ["log/a"]
+    assert [file.path for file in store.list_all("log")] == ["log/a"]
     assert store.stat("log/b") is None

@@ -167,7 +167,7 @@ def test_iceberg_clients_read_a_bucket(s3_options: dict[str, str]):
     batch = pa.RecordBatch.from_pydict({"id": [1, 2]})
     txn.stage(*[add for add, _ in write_files([batch], file_target(files), 0)])
     txn.commit("WRITE")
-    found = StaticTable.from_metadata(
+    iceberg_table = StaticTable.from_metadata(
         f"{table.uri}/metadata/v2.metadata.json",
         {
             "s3.endpoint": s3_options["aws_endpoint_url"],
@@ -176,7 +176,7 @@ def test_iceberg_clients_read_a_bucket(s3_options: dict[str, str]):
             "s3.region": s3_options["aws_region"],
         },
     )
-    assert found.scan().to_arrow().column("id").to_pylist() == [1, 2]
+    assert iceberg_table.scan().to_arrow().column("id").to_pylist() == [1, 2]
 
 
 def test_a_row_deleted_through_two_clients_is_deleted_once(bucket: str, options: dict[str, str]):

@@ -23,7 +23,7 @@ class Asked(MemoryStore):
 
     def list_all(self, prefix=""):
         self.listings += 1
-        yield from (each for each in super().list_all(prefix) if each.path not in self.hidden)
+        yield from (file for file in super().list_all(prefix) if file.path not in self.hidden)
 
 
 def _store(*hidden, without=()):

@@ -67,16 +67,16 @@ def test_a_stream_is_there_whole_or_not_at_all(store: Store):
     with pytest.raises(EngineError):
         store.put_stream("a/c", breaking())
     assert store.stat("a/c") is None
-    assert {each.path for each in store.list_all()} == {"a/b"}
+    assert {file.path for file in store.list_all()} == {"a/b"}
 
 
 def test_a_directory_lists_its_files_from_a_name_on_in_order(store: Store):
     for name in ("3", "1", "2", "2.crc", ".hidden", "_sidecars/9"):
         store.put(f"_delta_log/{name}", name.encode())
     listed = list(store.list_from("_delta_log", "2"))
-    assert [each.name for each in listed] == ["2", "2.crc", "3"]
+    assert [file.name for file in listed] == ["2", "2.crc", "3"]
     assert listed[0].path == "_delta_log/2"
-    assert [each.size_bytes for each in listed] == [1, 5, 1]
+    assert [file.size_bytes for file in listed] == [1, 5, 1]
 
 
 def test_a_directory_that_is_not_there_is_empty(store: Store):
@@ -88,8 +88,8 @@ def test_a_directory_that_is_not_there_is_empty(store: Store):
 def test_everything_below_a_prefix_is_listed(store: Store):
     for path in ("a/1", "a/b/2", "ab/3"):
         store.put(path, b"")
-    assert sorted(each.path for each in store.list_all()) == ["a/1", "a/b/2", "ab/3"]
-    assert sorted(each.path for each in store.list_all("a")) == ["a/1", "a/b/2"]
+    assert sorted(file.path for file in store.list_all()) == ["a/1", "a/b/2", "ab/3"]
+    assert sorted(file.path for file in store.list_all("a")) == ["a/1", "a/b/2"]
 
 
 def test_a_missing_file_is_named(store: Store):

@@ -124,8 +124,8 @@ def test_the_same_bucket_under_another_name_is_the_table():
 
 
 def test_an_allowed_root_may_be_read():
-    found = resolve_log_path("/data/clone", "file:///data/source/a%20b", ["/data/source"])
-    assert (found.root, found.path, found.inside) == ("/data/source", "a b", False)
+    resolved = resolve_log_path("/data/clone", "file:///data/source/a%20b", ["/data/source"])
+    assert (resolved.root, resolved.path, resolved.inside) == ("/data/source", "a b", False)
     with pytest.raises(PathOutsideRootError):
         resolve_log_path("/data/clone", "file:///data/source2/a", ["/data/source"])
 
@@ -145,12 +145,12 @@ def test_every_name_survives_encoding(name: str):
 )
 def test_no_text_leads_out_of_the_table(text: str):
     try:
-        found = resolve_log_path("/data/t", text)
+        resolved = resolve_log_path("/data/t", text)
     except EngineError:
         return
-    assert found.inside
-    assert ".." not in found.path.split("/")
-    assert not found.path.startswith("/")
+    assert resolved.inside
+    assert ".." not in resolved.path.split("/")
+    assert not resolved.path.startswith("/")
 
 
 @pytest.mark.parametrize("uri", ["", "  ", "a\0b", "s3://", "memory://", "~nobody-of-that-name/t"])

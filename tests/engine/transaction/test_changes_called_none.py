@@ -38,7 +38,7 @@ def _called_none(action: Action) -> Action:
 def _written(table: DeltaTable, operation: str, command: c.Command) -> None:
     staged = run(command, table, stats=False).staged
     info = CommitInfo(operation=operation, is_blind_append=False, read_version=1)
-    lines = [encode(each) for each in (info, *map(_called_none, staged))]
+    lines = [encode(action) for action in (info, *map(_called_none, staged))]
     table.store.put(commit_path(2), "\n".join(lines).encode())
 
 

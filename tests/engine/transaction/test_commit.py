@@ -210,9 +210,9 @@ def test_an_earlier_commit_is_found_by_its_txn_id():
     table = new_table()
     append(table, "a", txn_id="job-1")
     append(table, "b")
-    found = find_own_commit(table.store, "job-1", 0, table.version())
-    assert found is not None
-    assert found.version == 1
+    own = find_own_commit(table.store, "job-1", 0, table.version())
+    assert own is not None
+    assert own.version == 1
     assert find_own_commit(table.store, "job-2", 0, table.version()) is None
     assert find_own_commit(table.store, "job-1", 1, table.version()) is None
 

@@ -158,10 +158,10 @@ def test_files_of_both_sides_stand_in_the_order_of_the_layout(
     running = run(c.Delete(3, c.Range(1, 12), rewrite=True), table, stats=True)
     _do(table, c.Delete(4, c.Range(10, 11), rewrite=True))
     decision = _lost(running)
-    found = [
+    lows = [
         current_file.low for current_file in decision.current_files if current_file.did == "changed"
     ]
-    assert (decision.order_column, found) == (column, ours)
+    assert (decision.order_column, lows) == (column, ours)
     assert [
         winner_file.low for winner_file in decision.winner_files if winner_file.did == "changed"
     ] == theirs

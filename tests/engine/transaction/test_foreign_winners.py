@@ -181,9 +181,9 @@ def test_a_vector_of_another_engine_is_merged_wherever_it_lies(
     masked = _masked(table, add, 1, 2, stats=stats)
     assert masked.deletion_vector is not None
     if absolute:
-        (found,) = set(place.glob("*.bin")) - before
+        (foreign,) = set(place.glob("*.bin")) - before
         vector = msgspec.structs.replace(
-            masked.deletion_vector, storage_type="p", path_or_inline_dv=found.as_uri()
+            masked.deletion_vector, storage_type="p", path_or_inline_dv=foreign.as_uri()
         )
         masked = msgspec.structs.replace(masked, deletion_vector=vector)
     _land(table, taking(add), masked)
@@ -200,9 +200,9 @@ def test_a_vector_that_cannot_be_read_is_a_conflict():
     (add,) = table.snapshot().add_files()
     masked = _masked(table, add, 1)
     assert masked.deletion_vector is not None
-    for each in list(table.store.list_all()):
-        if each.path.endswith(".bin"):
-            table.store.delete(each.path)
+    for file in list(table.store.list_all()):
+        if file.path.endswith(".bin"):
+            table.store.delete(file.path)
     gone = msgspec.structs.replace(
         masked.deletion_vector, storage_type="u", path_or_inline_dv="ab^-aqEH.-t@S}K{vb[*k^"
     )
@@ -244,7 +244,7 @@ def test_change_files_are_those_of_the_rows_that_current_changed():
     _land(table, taking(add), _masked(table, add, 0))
     assert _lost(txn) is None
     landed = read_commit(table.store, table.version()).actions
-    assert [each for each in landed if isinstance(each, AddCDCFile)] == [cdc]
+    assert [action for action in landed if isinstance(action, AddCDCFile)] == [cdc]
 
 
 def test_statistics_that_another_engine_computes_are_no_new_rows():

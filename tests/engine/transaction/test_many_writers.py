@@ -82,8 +82,8 @@ def test_other_engines_read_the_same_rows(commands: tuple[c.Command, ...], tmp_p
         running = run(c.Append(number, tuple(("a", x) for x in range(6))), table, stats=True)
         running.txn.commit("WRITE")
     started = [run(command, table, stats=True) for command in commands]
-    for each in reversed(started):
-        each.txn.commit(each.operation)
-    assert any(each.txn.outcome and each.txn.outcome.absorbed for each in started)
+    for writer in reversed(started):
+        writer.txn.commit(writer.operation)
+    assert any(writer.txn.outcome and writer.txn.outcome.absorbed for writer in started)
     newest = DeltaTable.open(table.uri).snapshot()
     check_elsewhere(newest, state_of(newest))

@@ -38,7 +38,7 @@ def _staged(running: Running) -> dict[str, int | str]:
     whole = [change.remove for change in changes if change.remove and not change.add]
     return {
         "numRemovedFiles": len(whole),
-        "numRemovedBytes": sum(each.size or 0 for each in whole),
+        "numRemovedBytes": sum(file.size or 0 for file in whole),
         "numDeletionVectorsAdded": sum(bool(change.remove and change.add) for change in changes),
         "numDeletionVectorsUpdated": 0,
         "numDeletedRows": 3,
@@ -69,7 +69,7 @@ def test_files_and_vectors_are_counted_as_they_landed(
     assert running.txn.outcome is not None
     said = info.operation_metrics or {}
     assert tuple(int(said[name]) for name in NAMES) == landed
-    assert {name: str(each) for name, each in running.txn.outcome.metrics.items()} == said
+    assert {name: str(value) for name, value in running.txn.outcome.metrics.items()} == said
     assert (said["numRemovedBytes"] == "0") is (landed[0] == 0)
     assert (said["numDeletedRows"], said["note"]) == ("3", "1")
 

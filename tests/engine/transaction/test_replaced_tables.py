@@ -98,8 +98,8 @@ def test_a_file_whose_time_is_told_in_whole_seconds_is_not_looked_into(tmp_path)
 
     class InSeconds(LocalStore):
         def stat(self, path):
-            found = super().stat(path)
-            return found and replace(found, modified_ms=found.modified_ms // 1000 * 1000)
+            status = super().stat(path)
+            return status and replace(status, modified_ms=status.modified_ms // 1000 * 1000)
 
         def read(self, path, *part):
             assert path != commit_path(1)
@@ -115,10 +115,10 @@ def test_a_file_whose_time_is_told_in_whole_seconds_is_not_looked_into(tmp_path)
 def test_a_version_of_a_checkpoint_is_not_read_on_from_in_a_table_made_anew(tmp_path):
     place = str(tmp_path / "t")
     checkpoint(_made(place, "old1", "old2").snapshot(), now_ms=0)
-    known = DeltaTable.open(place)
+    older = DeltaTable.open(place)
     shutil.rmtree(place)
     _made(place, "new1", "new2", "new3", later_ms=5)
-    assert {add_file.path for add_file in known.snapshot().add_files()} == {"new1", "new2", "new3"}
+    assert {add_file.path for add_file in older.snapshot().add_files()} == {"new1", "new2", "new3"}
 
 
 @pytest.mark.parametrize("commits", [0, 1, 2, 3, 8])
@@ -131,7 +131,7 @@ def test_a_handle_reads_nothing_on_into_a_table_made_anew(tmp_path, shift_ms, co
     _replace(handle, _made(str(tmp_path / "other"), *new, later_ms=shift_ms))
     with suppress(VersionNotFoundError):
         assert {add_file.path for add_file in handle.snapshot(2).add_files()} == set(new[:2])
-    assert [each.version for each in handle.iter_history(2)] == [commits, commits - 1][
+    assert [commit.version for commit in handle.iter_history(2)] == [commits, commits - 1][
         : commits + 1
     ]
     assert {add_file.path for add_file in handle.snapshot().add_files()} == set(new)
@@ -279,7 +279,7 @@ def test_a_compaction_of_the_commits_of_two_tables_goes_again(tmp_path):
     _made(str(tmp_path / "t"), "a", "b", properties={"delta.logCompactionInterval": "3"})
     handle = DeltaTable(Replacing(tmp_path / "t"))
     append(handle, "c")
-    assert not [each for each in handle.store.list_all("_delta_log") if "compact" in each.name]
+    assert not [file for file in handle.store.list_all("_delta_log") if "compact" in file.name]
     assert paths_of(handle) == {f"new{number}" for number in range(6)}
 
 
@@ -289,18 +289,18 @@ def test_a_history_tells_of_one_table_alone(tmp_path):
     ids = [next(history).txn_id]
     _replace(handle, _made(str(tmp_path / "other"), *(f"new{number}" for number in range(40))))
     with pytest.raises(TableReplacedError):
-        ids += [each.txn_id for each in history]
-    new = {each.txn_id for each in DeltaTable.open(handle.uri).iter_history()}
+        ids += [commit.txn_id for commit in history]
+    new = {commit.txn_id for commit in DeltaTable.open(handle.uri).iter_history()}
     assert not new & set(ids)
 
 
 def test_a_table_whose_files_were_all_touched_is_read_on(tmp_path):
     """As by a copy, or a file system that tells other numbers: the commit itself tells."""
     handle = _made(str(tmp_path / "t"), "a")
-    known = handle.snapshot()
+    snapshot = handle.snapshot()
     _shift_times(handle.uri, HOUR_MS)
-    assert handle.snapshot() is known
-    assert handle.snapshot(1) is known
+    assert handle.snapshot() is snapshot
+    assert handle.snapshot(1) is snapshot
     append(DeltaTable.open(handle.uri), "b")
     assert {add_file.path for add_file in handle.snapshot().add_files()} == {"a", "b"}
 
@@ -338,6 +338,6 @@ def _made(
 
 def _shift_times(place: str, by_ms: int) -> None:
     """Files may be written within one millisecond here; two tables never are."""
-    for each in Path(place, "_delta_log").iterdir():
-        ns = each.stat().st_mtime_ns + by_ms * 10**6
-        os.utime(each, ns=(ns, ns))
+    for file in Path(place, "_delta_log").iterdir():
+        ns = file.stat().st_mtime_ns + by_ms * 10**6
+        os.utime(file, ns=(ns, ns))

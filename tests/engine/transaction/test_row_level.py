@@ -93,7 +93,7 @@ def test_rows_that_cannot_be_read_are_a_conflict():
     _do(table, c.Append(3, (("a", 1),)))
     _do(table, c.Update(4, c.Range(4, 5), 5))
     for add in table.snapshot().add_files():
-        if add.path not in {each.path for each in running.staged}:
+        if add.path not in {action.path for action in running.staged}:
             table.store.delete(add.path)
     error = _raised(running)
     assert "could not be read" in error.conflict.row_level

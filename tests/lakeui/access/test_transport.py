@@ -44,6 +44,6 @@ def test_a_header_is_believed_behind_a_trusted_proxy_alone(environment, secure, 
         check=True,
         timeout=60,
     )
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert (found["secure"], found["hsts"], found["cookies"]) == (secure, hsts, [cookie])
-    assert found["session"] == ["HTTPS_ONLY" in environment, True]
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert (report["secure"], report["hsts"], report["cookies"]) == (secure, hsts, [cookie])
+    assert report["session"] == ["HTTPS_ONLY" in environment, True]

@@ -47,7 +47,7 @@ def test_of_changes_to_one_state_at_once_one_is_taken():
     seen = {"If-Match": client.get(path).headers["ETag"]}
     answers = all_at_once(
         user,
-        lambda each, number: each.patch(
+        lambda api, number: api.patch(
             path, {"description": f"by {number}"}, format="json", headers=seen
         ),
     )
@@ -60,7 +60,7 @@ def test_the_same_request_with_one_key_at_once_makes_one_job():
     user, path = person("ann", "maintainer"), f"/api/v1/tables/{make_table().pk}/jobs/"
     answers = all_at_once(
         user,
-        lambda each, _: each.post(
+        lambda client, _: client.post(
             path, {"kind": "optimize"}, format="json", headers={"Idempotency-Key": "k"}
         ),
     )

@@ -48,7 +48,7 @@ def post(path, pieces, **headers):
         sent.append(message)
 
     asyncio.run(application(scope, receive, send))
-    return sent[0], b"".join(each.get("body", b"") for each in sent[1:]), taken
+    return sent[0], b"".join(part.get("body", b"") for part in sent[1:]), taken
 
 
 def test_a_declared_length_over_the_limit_is_refused_without_reading():

@@ -42,7 +42,7 @@ def test_a_statement_that_would_grow_is_refused(as_, table, sql):
 )
 def test_a_filter_that_no_database_takes_is_refused_by_its_name(as_, table, query, field):
     answer = as_("admin").get(f"/api/v1/{query.format(table=table.pk)}")
-    assert [each["field"] for each in problem(answer, 422)["errors"]] == [field]
+    assert [error["field"] for error in problem(answer, 422)["errors"]] == [field]
 
 
 def test_a_page_shows_such_a_filter_as_a_fault_too(as_, table):

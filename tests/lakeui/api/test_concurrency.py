@@ -39,8 +39,8 @@ def test_a_change_that_is_none_is_refused(as_, table, body):
 
 def test_eligibility_says_what_to_post(as_, table):
     path = f"/api/v1/tables/{table.pk}/"
-    found = as_("maintainer").get(f"{path}eligibility/").json()
-    jobs = [step["job"] for step in found["conditions"] if step["job"]]
+    body = as_("maintainer").get(f"{path}eligibility/").json()
+    jobs = [step["job"] for step in body["conditions"] if step["job"]]
     response = as_("maintainer").post(f"{path}jobs/", jobs[0], format="json")
     assert response.status_code == 202
 

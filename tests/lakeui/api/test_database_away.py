@@ -38,8 +38,8 @@ def test_reading_goes_on_and_a_change_is_told_when_to_come_back(
 
 @pytest.mark.parametrize("error", [OperationalError("secret"), InterfaceError("secret")])
 def test_a_database_that_is_gone_is_not_called_a_fault_of_ours(error):
-    found = problem_of(error)
-    assert (found.status, found.code, "secret" in found.detail) == (
+    shown = problem_of(error)
+    assert (shown.status, shown.code, "secret" in shown.detail) == (
         503,
         "DATABASE_UNAVAILABLE",
         False,

@@ -18,7 +18,7 @@ TEXT = (Path(__file__).resolve().parents[3] / "docs" / "rest.md").read_text("utf
 
 def known_codes():
     """Every code that an answer can have, with its status."""
-    found = {}
+    statuses = {}
     for module in (engine_errors, job_errors):
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, engine_errors.EngineError):
@@ -33,13 +33,13 @@ def known_codes():
                     current=engine_errors.ConflictSide(""),
                     winner=engine_errors.ConflictSide(""),
                 )
-                found[kind.code] = problem_of(bare).status
+                statuses[kind.code] = problem_of(bare).status
     for module in (exceptions, api_errors):
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, exceptions.APIException):
-                found[kind.default_code.upper()] = kind.status_code
-    around = {each.code: each.status for each in (DATABASE_AWAY, DISK_FULL)}
-    return found | around | {"INVALID_REQUEST": 422, "INTERNAL_ERROR": 500}
+                statuses[kind.default_code.upper()] = kind.status_code
+    around = {fault.code: fault.status for fault in (DATABASE_AWAY, DISK_FULL)}
+    return statuses | around | {"INVALID_REQUEST": 422, "INTERNAL_ERROR": 500}
 
 
 def test_every_code_in_the_table_exists_with_that_status():

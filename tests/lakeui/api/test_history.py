@@ -24,8 +24,8 @@ def test_the_timeline_counts_commits_and_losses_by_bucket(as_, table, api):
     body = as_("viewer").get(f"{api}/timeline/?range=6h").json()
     assert (body["range"], body["bucket_seconds"], body["commit_count"]) == ("6h", 600, 3)
     assert (body["lost"], body["beaten"]) == (1, 1)
-    assert sum(each["lost"] for each in body["buckets"]) == 1
-    assert {each["operation"] for each in body["operations"]} == {"CREATE TABLE", "WRITE", "DELETE"}
+    assert sum(bucket["lost"] for bucket in body["buckets"]) == 1
+    assert {row["operation"] for row in body["operations"]} == {"CREATE TABLE", "WRITE", "DELETE"}
 
 
 def test_a_range_that_there_is_none_of_is_refused(as_, api):
@@ -40,7 +40,7 @@ def test_growth_tells_sizes_as_text(as_, table, api):
 
 def test_the_layout_counts_every_mirrored_file_once(as_, table, api):
     body = as_("viewer").get(f"{api}/layout/").json()
-    assert sum(each["files"] for each in body["sizes"]) == 2
+    assert sum(size["files"] for size in body["sizes"]) == 2
     assert body["sizes"][0] == {
         "from_bytes": "0", "below_bytes": "65536", "files": 2, "size_bytes": "300",
     }  # fmt: skip
@@ -52,7 +52,7 @@ def test_a_version_tells_whom_it_beat_and_which_job_it_was(as_, table, api):
     lost = make_conflict(table)
     make_conflict(table, job=job, kind=Conflict.Kind.ABSORBED, winning_version=1)
     body = as_("viewer").get(f"{api}/versions/2/").json()
-    assert [each["conflict_id"] for each in body["effects"]["lost"]] == [lost.pk]
+    assert [loss["conflict_id"] for loss in body["effects"]["lost"]] == [lost.pk]
     assert body["effects"]["resolved_count"] == 1
     assert body["job_id"] == str(job.pk)
     [row, *_] = as_("viewer").get(f"{api}/versions/").json()["items"]

@@ -97,7 +97,7 @@ def test_a_job_outside_the_roots_is_told_which_part_of_it_is(as_, table):
     assert fault["remedy"] == "Have its root added to SOURCE_ROOTS."
     Table.objects.update(uri="/elsewhere")
     refused = problem(as_("admin").post(address, {"kind": "optimize"}, format="json"), 422)
-    assert [each["field"] for each in refused["errors"]] == ["table"]
+    assert [error["field"] for error in refused["errors"]] == ["table"]
 
 
 def test_a_table_that_is_there_is_registered_at_once_and_its_log_read_by_a_worker(as_):

@@ -96,7 +96,7 @@ def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(as_, table):
 
 
 @pytest.mark.parametrize(
-    ("path", "query", "found"),
+    ("path", "query", "count"),
     [
         ("tables/", {"q": "orders"}, 1),
         ("tables/", {"q": "nothing"}, 0),
@@ -123,10 +123,10 @@ def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(as_, table):
         ("conflicts/", {"user": "maintainer"}, 1),
     ],
 )
-def test_filters_narrow(as_, table, conflict, path, query, found):
+def test_filters_narrow(as_, table, conflict, path, query, count):
     query = {k: v.format(table=table.pk) if isinstance(v, str) else v for k, v in query.items()}
     response = as_("viewer").get(f"/api/v1/{path.format(table=table.pk)}", query)
-    assert len(response.json()["items"]) == found
+    assert len(response.json()["items"]) == count
 
 
 @pytest.mark.parametrize(

@@ -53,8 +53,8 @@ FACTS = engine_errors.ConflictFacts(
     ],
 )
 def test_each_error_has_its_status_and_code(error, status, code):
-    found = problem_of(error)
-    assert (found.status, found.code) == (status, code)
+    shown = problem_of(error)
+    assert (shown.status, shown.code) == (status, code)
 
 
 def test_every_engine_error_has_a_status():

@@ -124,14 +124,14 @@ def test_the_answer_is_what_the_role_may_get(
     places = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk} | {
         "schedule": schedule.pk
     }
-    path, found = f"/api/v1/{address.format(**places)}", []
+    path, statuses_ = f"/api/v1/{address.format(**places)}", []
     for who in WHO:
         with undone():
             response = getattr(as_(who), method)(path, body, format="json")
-        found.append(response.status_code)
+        statuses_.append(response.status_code)
         if response.status_code >= 400:
             problem(response, response.status_code)
-    assert dict(zip(WHO, found, strict=True)) == dict(zip(WHO, statuses, strict=True))
+    assert dict(zip(WHO, statuses_, strict=True)) == dict(zip(WHO, statuses, strict=True))
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def undone():
 
 def test_every_address_has_a_row():
     tried = {row[1].format(table=1, job="j", conflict=1, token="t", schedule=1) for row in ROWS}
-    known = {str(route.pattern) for route in urlpatterns}
+    patterns = {str(route.pattern) for route in urlpatterns}
     shapes = {
         pattern.replace("<int:table_id>", "1")
         .replace("<int:version>", "1")
@@ -157,7 +157,7 @@ def test_every_address_has_a_row():
         .replace("<uuid:token_id>", "t")
         .replace("<int:schedule_id>", "1")
         .replace("<str:username>", "stranger")
-        for pattern in known
+        for pattern in patterns
         if not pattern.startswith("^")
     }
     assert shapes <= tried

@@ -61,7 +61,7 @@ def test_a_schedule_rests_and_fires_again(as_, schedule):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "count"),
     [
         ({}, 1),
         ({"kind": "optimize"}, 1),
@@ -70,8 +70,8 @@ def test_a_schedule_rests_and_fires_again(as_, schedule):
         ({"table": "x"}, 0),
     ],
 )
-def test_schedules_are_narrowed(as_, schedule, query, found):
-    assert len(as_("viewer").get("/api/v1/schedules/", query).json()["items"]) == found
+def test_schedules_are_narrowed(as_, schedule, query, count):
+    assert len(as_("viewer").get("/api/v1/schedules/", query).json()["items"]) == count
 
 
 def test_a_schedule_changes_its_words(as_, schedule):

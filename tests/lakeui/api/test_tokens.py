@@ -18,8 +18,8 @@ def bearer(token):
 @pytest.fixture
 def make(as_):
     def post(who="admin", **body):
-        wanted = {"name": "ci", "role": "admin"} | body
-        return as_(who).post("/api/v1/tokens/", wanted, format="json")
+        values = {"name": "ci", "role": "admin"} | body
+        return as_(who).post("/api/v1/tokens/", values, format="json")
 
     return post
 

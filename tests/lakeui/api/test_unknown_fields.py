@@ -21,12 +21,12 @@ BODIES = [
 ]
 
 
-@pytest.mark.parametrize(("method", "address", "body"), BODIES, ids=lambda each: str(each)[:40])
+@pytest.mark.parametrize(("method", "address", "body"), BODIES, ids=lambda word: str(word)[:40])
 def test_an_unknown_field_is_named_and_nothing_is_done(as_, table, schedule, method, address, body):
     call = getattr(as_("admin"), method)
     path = f"/api/v1/{address.format(table=table.pk, schedule=schedule.pk)}"
     answer = problem(call(path, {**body, "dryrun": True}, format="json"), 422, "INVALID_REQUEST")
-    assert [(each["field"], each["code"]) for each in answer["errors"]] == [
+    assert [(error["field"], error["code"]) for error in answer["errors"]] == [
         ("dryrun", "unknown_field")
     ]
     assert (Table.objects.count(), Job.objects.count(), Schedule.objects.count()) == (1, 0, 1)
@@ -34,7 +34,7 @@ def test_an_unknown_field_is_named_and_nothing_is_done(as_, table, schedule, met
 
 def test_the_document_says_that_no_other_field_is_taken(as_):
     schemas = as_("anonymous").get("/api/v1/schema/").json()["components"]["schemas"]
-    bodies = {name: each for name, each in schemas.items() if name.endswith("Request")}
+    bodies = {name: schema for name, schema in schemas.items() if name.endswith("Request")}
     assert len(bodies) > 10
     assert all(body["additionalProperties"] is False for body in bodies.values())
 
@@ -42,4 +42,4 @@ def test_the_document_says_that_no_other_field_is_taken(as_):
 def test_a_schedules_statement_carries_its_own_parameters(as_, table):
     body = {"name": "n", "cron": "0 3 * * *", "sql": "OPTIMIZE t", "parameters": {"full": True}}
     response = as_("admin").post(f"/api/v1/tables/{table.pk}/schedules/", body, format="json")
-    assert [each["field"] for each in problem(response, 422)["errors"]] == ["parameters"]
+    assert [error["field"] for error in problem(response, 422)["errors"]] == ["parameters"]

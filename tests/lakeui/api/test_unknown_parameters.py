@@ -16,7 +16,7 @@ ADDRESSES = sorted(
 
 @pytest.mark.parametrize("name", ADDRESSES)
 def test_a_parameter_that_means_nothing_is_refused(as_, table, job, conflict, schedule, name):
-    [route] = [each for each in urlpatterns if each.name == name]
+    [route] = [candidate for candidate in urlpatterns if candidate.name == name]
     places = {
         "table_id": table.pk,
         "version": 1,
@@ -30,8 +30,8 @@ def test_a_parameter_that_means_nothing_is_refused(as_, table, job, conflict, sc
         "mute_id": 1,
         "username": "viewer",
     }
-    wanted = {place: places[place] for place in route.pattern.converters}
-    answer = as_("admin").get(reverse(f"api:{name}", kwargs=wanted), {"nonsense": "1"})
+    kwargs = {place: places[place] for place in route.pattern.converters}
+    answer = as_("admin").get(reverse(f"api:{name}", kwargs=kwargs), {"nonsense": "1"})
     if answer.status_code in (404, 405):  # nothing to be read there
         problem(answer, answer.status_code)
         return

@@ -26,8 +26,14 @@ def output(*arguments: str) -> str:
 
 
 def test_registering_tells_what_was_found(lake):
-    found = json.loads(output("register", str(lake / "orders"), "--name", "sales.orders", "-ojson"))
-    assert (found["name"], found["version"], found["problem"]) == ("sales.orders", 0, "")
+    registered = json.loads(
+        output("register", str(lake / "orders"), "--name", "sales.orders", "-ojson")
+    )
+    assert (registered["name"], registered["version"], registered["problem"]) == (
+        "sales.orders",
+        0,
+        "",
+    )
     assert "sales.orders" not in output("register", str(_other(lake)))
 
 

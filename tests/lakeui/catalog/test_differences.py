@@ -38,10 +38,10 @@ def test_a_protocol_upgrade_locks_out_readers_and_says_whom(table):
     defined(table, 1, properties={}, features=["timestampNtz"])
     defined(table, 2, features=["timestampNtz", "deletionVectors"])
     defined(table, 3, features=["timestampNtz", "deletionVectors", "v2Checkpoint"])
-    found = difference(table, 1, 2)
-    assert found.protocol_versions == (2,)
-    assert "do not know deletionVectors can no longer read" in found.effects[0]
-    assert "v2Checkpoint" not in found.effects[0]
+    comparison = difference(table, 1, 2)
+    assert comparison.protocol_versions == (2,)
+    assert "do not know deletionVectors can no longer read" in comparison.effects[0]
+    assert "v2Checkpoint" not in comparison.effects[0]
 
 
 def test_a_dropped_column_breaks_queries_that_name_it(table):
@@ -65,8 +65,8 @@ def test_a_property_that_matters_is_explained_and_open_writes_are_warned_of(tabl
 def test_a_span_that_changed_no_definition_has_no_effects(table):
     defined(table, 1, properties={})
     make_commit(table, 2, "OPTIMIZE", changes_data=False)
-    found = difference(table, 1, 2)
-    assert (found.effects, found.data_versions) == ((), 0)
+    comparison = difference(table, 1, 2)
+    assert (comparison.effects, comparison.data_versions) == ((), 0)
 
 
 def test_one_version_is_compared_with_the_definition_before_it(table):
@@ -86,12 +86,12 @@ def test_a_version_that_makes_a_clustered_table_says_by_which_columns(table):
     names = json.dumps({"clusteringColumns": [["order_date"], ["channel"]]})
     made.raw += json.dumps({"domainMetadata": domain | {"configuration": names}}) + "\n"
     made.save()
-    layout = next(each for each in change_of(made).sections if each.name == "Layout")
+    layout = next(part for part in change_of(made).sections if part.name == "Layout")
     said = [line.text for line in layout.lines]
     assert said == ["not partitioned", "clustered by order_date, channel"]
     defined(table, 1, properties={"colour": "mauve"})
     later = change_of(table.commits.get(version=1))
-    assert [each.name for each in later.changed] == ["Properties"]
+    assert [part.name for part in later.changed] == ["Properties"]
 
 
 def test_what_a_version_changed_is_not_guessed_where_nothing_before_it_is_kept(table):
@@ -126,5 +126,5 @@ def test_hundreds_of_columns_may_change_in_one_version(table):
     defined(table, 3, properties={}, schema=schema("string"))
     [changed] = change_of(table.commits.get(version=2)).changed
     assert sum(line.sign == "+" for line in changed.lines) == 600
-    [effect] = [each for each in difference(table, 1, 2).effects if "nullability" in each]
+    [effect] = [text for text in difference(table, 1, 2).effects if "nullability" in text]
     assert "column_019 and 580 more changed its type" in effect

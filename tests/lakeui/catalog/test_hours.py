@@ -23,9 +23,9 @@ pytestmark = pytest.mark.django_db
 )
 def test_a_moment_lies_in_its_hour_of_utc(moment):
     Commit.objects.create(table=make_table("sales.orders"), version=0, committed_at=moment)
-    found = Commit.objects.annotate(hour=UtcHour("committed_at")).values_list("hour", flat=True)
+    hours = Commit.objects.annotate(hour=UtcHour("committed_at")).values_list("hour", flat=True)
     exact = moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    assert [hour_named(text) for text in found] == [exact]
+    assert [hour_named(text) for text in hours] == [exact]
 
 
 def test_what_has_no_moment_has_no_hour():

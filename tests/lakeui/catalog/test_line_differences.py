@@ -56,16 +56,16 @@ def test_both_sides_can_be_read_from_the_lines(before, after):
     ids=["equal", "one more", "all", "every tenth", "renamed", "backwards", "none"],
 )
 def test_tables_of_many_columns_are_compared_and_cut(after):
-    found = section("Schema", WIDE, after)
-    assert sum(line.sign != "+" for line in found.lines) == len(WIDE)
-    assert len(found.shown) <= 7 * MAX_LINES
-    assert len(found.shown) <= len(found.lines)
-    changed = sum(line.sign != " " for line in found.lines)
+    compared = section("Schema", WIDE, after)
+    assert sum(line.sign != "+" for line in compared.lines) == len(WIDE)
+    assert len(compared.shown) <= 7 * MAX_LINES
+    assert len(compared.shown) <= len(compared.lines)
+    changed = sum(line.sign != " " for line in compared.lines)
     if changed > MAX_LINES:
-        assert found.shown[-1] == Line("…", f"{changed - MAX_LINES:,} more changed")
+        assert compared.shown[-1] == Line("…", f"{changed - MAX_LINES:,} more changed")
 
 
 def test_what_is_short_is_shown_whole():
-    found = section("Schema", WIDE[:200], WIDE[:199])
-    assert len(found.shown) == 200
+    compared = section("Schema", WIDE[:200], WIDE[:199])
+    assert len(compared.shown) == 200
     assert len(section("Schema", WIDE[:300], WIDE[:299]).shown) == 4

@@ -37,14 +37,14 @@ def lost():
             "where": "status = 'open' OR channel = 'web'",
         },
     )
-    found = make_conflict(table, job=job, **_bounds("2026-09-01", "2026-09-28"))
-    found.facts |= {"decision": asdict(story_decision())}
-    found.save()
+    made = make_conflict(table, job=job, **_bounds("2026-09-01", "2026-09-28"))
+    made.facts |= {"decision": asdict(story_decision())}
+    made.save()
     for number, outcome in ((1, "conflicted"), (2, "committed")):
         JobAttempt.objects.create(
-            job=job, number=number, outcome=outcome, started_at=found.occurred_at
+            job=job, number=number, outcome=outcome, started_at=made.occurred_at
         )
-    return found
+    return made
 
 
 def _bounds(low: str, high: str) -> dict[str, str]:
@@ -63,14 +63,14 @@ def _sides(lost: Conflict) -> BothSides:
 
 def _advised(lost: Conflict) -> dict[str, object]:
     like = similar_conflicts(Conflict.objects.all(), lost)
-    return {each.kind: each for each in advice(lost, _sides(lost), like)}
+    return {item.kind: item for item in advice(lost, _sides(lost), like)}
 
 
 def test_a_condition_beyond_the_shared_files_passes_and_is_ready_to_run(lost):
-    found = _advised(lost)["narrow"]
-    assert (found.verdict, found.condition) == ("passes", "order_date > '2026-09-28'")
-    assert "46 become 20" in found.text
-    command = parse_statement(found.sql)
+    advised = _advised(lost)["narrow"]
+    assert (advised.verdict, advised.condition) == ("passes", "order_date > '2026-09-28'")
+    assert "46 become 20" in advised.text
+    command = parse_statement(advised.sql)
     assert command.where == "(status = 'open' OR channel = 'web') AND order_date > '2026-09-28'"
 
 
@@ -78,8 +78,8 @@ def test_losses_before_are_judged_by_the_bounds_of_their_files(lost):
     _before(lost, 1, **_bounds("2026-01-01", "2026-02-01"))
     _before(lost, 2, **_bounds("2026-10-01", "2026-11-01"))
     _before(lost, 3)
-    found = _advised(lost)["narrow"]
-    assert (found.helped, found.of, found.undecidable) == (2, 3, 1)
+    advised = _advised(lost)["narrow"]
+    assert (advised.helped, advised.of, advised.undecidable) == (2, 3, 1)
 
 
 def test_no_condition_is_advised_where_bounds_are_not_recorded(lost):
@@ -106,23 +106,31 @@ def test_moving_in_time_would_have_avoided_the_losses_to_that_writer_alone(lost)
     )
     _before(lost, 1, winner_operation="MERGE", winner_user_name="cdc-merge")
     _before(lost, 2)
-    found = _advised(lost)["apart_in_time"]
-    assert (found.helped, found.of) == (2, 3)
+    advised = _advised(lost)["apart_in_time"]
+    assert (advised.helped, advised.of) == (2, 3)
 
 
 def test_deletion_vectors_are_held_against_what_rows_would_have_said(lost):
     lost.facts["remedies"] = [{"kind": "deletion_vectors", "action": "enable", "reason": "then"}]
     lost.subclass = "WITHOUT_HINT"
     lost.save()
-    found = _advised(lost)["deletion_vectors"]
-    assert (found.act, found.helped, found.of, found.undecidable) == ("eligibility", 0, 1, 0)
+    advised = _advised(lost)["deletion_vectors"]
+    assert (advised.act, advised.helped, advised.of, advised.undecidable) == (
+        "eligibility",
+        0,
+        1,
+        0,
+    )
 
 
 def test_what_is_on_already_is_not_advised(lost):
-    found = _advised(lost)
-    assert (found["vectors_on"].verdict, found["vectors_on"].is_advised) == ("on already", False)
-    assert "46 files" in found["vectors_on"].text
-    order = [each.is_advised for each in found.values()]
+    advised = _advised(lost)
+    assert (advised["vectors_on"].verdict, advised["vectors_on"].is_advised) == (
+        "on already",
+        False,
+    )
+    assert "46 files" in advised["vectors_on"].text
+    order = [item.is_advised for item in advised.values()]
     assert order == sorted(order, reverse=True), "what is not advised comes last"
 
 
@@ -138,8 +146,8 @@ def test_other_writers_other_tables_and_older_losses_are_not_alike(lost):
 
 def test_the_neighbours_are_of_the_same_kind_and_table(lost):
     earlier, absorbed = _before(lost, 2), _before(lost, 1, kind=Conflict.Kind.ABSORBED)
-    found = neighbours(Conflict.objects.all(), lost)
-    assert (found.previous, found.next) == (earlier.pk, None)
+    around = neighbours(Conflict.objects.all(), lost)
+    assert (around.previous, around.next) == (earlier.pk, None)
     assert neighbours(Conflict.objects.all(), earlier).next == lost.pk != absorbed.pk
 
 

@@ -40,8 +40,8 @@ NOT_SAME, COMPLEX = (
     ],
 )
 def test_what_keeps_rows_from_deciding_is_read_from_the_text(text, obstacle, is_whole):
-    found = understood(text, SCHEMA)
-    assert (found.obstacle, found.is_whole) == (obstacle, is_whole)
+    condition = understood(text, SCHEMA)
+    assert (condition.obstacle, condition.is_whole) == (obstacle, is_whole)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_conditions_are_apart_only_where_it_is_certain(one, other, apart):
     ],
 )  # fmt: skip
 def test_programs_are_told_by_the_engine_they_name(engine_info, client, runtime, without_vectors):
-    found = client_of(engine_info)
-    assert str(found) == client
-    assert found.runtime.startswith(runtime) or "delta-rs" in found.runtime
-    assert found.lacks("deletionVectors") is without_vectors
-    assert not found.lacks("appendOnly")
+    named = client_of(engine_info)
+    assert str(named) == client
+    assert named.runtime.startswith(runtime) or "delta-rs" in named.runtime
+    assert named.lacks("deletionVectors") is without_vectors
+    assert not named.lacks("appendOnly")

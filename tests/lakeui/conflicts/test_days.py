@@ -37,12 +37,12 @@ def tables():
 
 
 def one_by_one(since):
-    found = {}
+    sums = {}
     for row in Conflict.objects.filter(occurred_at__gte=since):
         met = Met(row.kind, row.current_operation, row.winner_operation)
-        before = found.get(met, (0, 0, 0))
-        found[met] = (before[0] + 1, before[1] + row.wasted_ms, before[2] + row.wasted_bytes)
-    return found
+        before = sums.get(met, (0, 0, 0))
+        sums[met] = (before[0] + 1, before[1] + row.wasted_ms, before[2] + row.wasted_bytes)
+    return sums
 
 
 def now_counted(since):

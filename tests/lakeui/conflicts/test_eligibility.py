@@ -26,31 +26,31 @@ OLD = {"min_reader_version": 1, "min_writer_version": 2}
 
 
 def test_an_eligible_table_needs_nothing():
-    found = eligibility_of(make_table(**ELIGIBLE))
-    assert (found.eligible, found.obstacle) == (True, "")
-    assert all(step.holds and step.job is None for step in found.conditions)
-    assert "delta-spark before 2.3" in found.locked_out[0]
+    eligibility = eligibility_of(make_table(**ELIGIBLE))
+    assert (eligibility.eligible, eligibility.obstacle) == (True, "")
+    assert all(step.holds and step.job is None for step in eligibility.conditions)
+    assert "delta-spark before 2.3" in eligibility.locked_out[0]
 
 
 def test_what_one_click_can_mend_comes_with_its_job_and_its_cost():
-    found = eligibility_of(make_table(**OLD))
-    assert found.eligible is False
-    broken = [step for step in found.conditions if not step.holds]
+    eligibility = eligibility_of(make_table(**OLD))
+    assert eligibility.eligible is False
+    broken = [step for step in eligibility.conditions if not step.holds]
     assert all("lose access" in step.cost for step in broken)
     for step in broken:
         assert Command.from_parameters(step.job["kind"], step.job["parameters"])
 
 
 def test_what_needs_a_rewrite_says_how_much_and_offers_no_click():
-    found = eligibility_of(make_table(**ELIGIBLE, partition_columns=["date"]))
-    [step] = [step for step in found.conditions if not step.holds]
+    eligibility = eligibility_of(make_table(**ELIGIBLE, partition_columns=["date"]))
+    [step] = [step for step in eligibility.conditions if not step.holds]
     assert (step.job, "is partitioned by date" in step.evidence) == (None, True)
     assert str(3 * 2**53) in step.cost
 
 
 def test_a_table_that_was_never_read_is_not_judged():
-    found = eligibility_of(make_table(version=None, schema={}))
-    assert (found.eligible, found.conditions) == (None, ())
+    eligibility = eligibility_of(make_table(version=None, schema={}))
+    assert (eligibility.eligible, eligibility.conditions) == (None, ())
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def test_conflicts_that_rows_resolved_are_counted():
     make_conflict(table, kind="absorbed", occurred_at=timezone.now())
     make_conflict(table, kind="absorbed", occurred_at=timezone.now() - timedelta(days=99))
     make_conflict(table, kind="escaped", occurred_at=timezone.now())
-    found = eligibility_of(table)
-    assert (found.avoided, found.avoided_lately) == (2, 1)
+    eligibility = eligibility_of(table)
+    assert (eligibility.avoided, eligibility.avoided_lately) == (2, 1)
 
 
 def test_asking_for_what_is_already_so_changes_nothing():

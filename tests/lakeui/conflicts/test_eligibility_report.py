@@ -38,8 +38,8 @@ def verdict(table, winner="DELETE", theirs="order_date = '2026-11-18'", **loss):
     )
     fields = FILES | {"current_predicate": DAY_19, "current_operation": "UPDATE"} | loss
     make_conflict(table, winning_version=5, winner_operation=winner, **fields)
-    [found] = row_verdicts(table).losses
-    return str(found.verdict)
+    [verdict_] = row_verdicts(table).losses
+    return str(verdict_.verdict)
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_rows_are_said_to_decide_only_where_the_record_proves_it(table, expected
 )
 def test_a_compaction_that_may_order_rows_anew_is_not_said_to_pass(table, statement, expected):
     job = make_job(table, "optimize", statement=statement)
-    found = verdict(table, current_operation="OPTIMIZE", current_predicate="", job=job)
-    assert found == expected
+    result = verdict(table, current_operation="OPTIMIZE", current_predicate="", job=job)
+    assert result == expected
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_would_pass_is_summed_and_old_losses_are_left_out(table):
 
 
 def line(lines, name):
-    return next(each for each in lines if name in each.name)
+    return next(condition for condition in lines if name in condition.name)
 
 
 def test_a_layout_that_fails_comes_with_the_statement_that_mends_it(table):
@@ -172,9 +172,9 @@ def test_open_writes_are_counted_among_what_a_fix_costs(table):
 
 
 def test_a_table_that_has_all_needs_no_fix():
-    found = eligibility_report(make_table())
-    assert {each.state for each in found.of_table} == {"holds"}
-    assert all(each.fix == "" and each.job is None for each in found.of_table)
+    report = eligibility_report(make_table())
+    assert {condition.state for condition in report.of_table} == {"holds"}
+    assert all(condition.fix == "" and condition.job is None for condition in report.of_table)
 
 
 def writes(table, *rows):

@@ -36,7 +36,7 @@ def commit(table, version, **fields):
 
 
 def bar(lane, key):
-    return next(each for each in lane.all if each.key == key)
+    return next(bar_ for bar_ in lane.all if bar_.key == key)
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def bar(lane, key):
 def test_blind_appends_that_were_met_are_exempt_below_serializable(table, level, exempt):
     Commit.objects.filter(version=1).update(is_blind_append=True)
     Commit.objects.filter(version=2).update(read_version=0, isolation_level=level)
-    found = bar(swim_lane(table), "v2")
-    assert (found.met, found.exempt) == (1, exempt)
+    drawn = bar(swim_lane(table), "v2")
+    assert (drawn.met, drawn.exempt) == (1, exempt)
 
 
 def test_a_loser_has_met_its_winner_too(table):
@@ -56,7 +56,7 @@ def test_a_loser_has_met_its_winner_too(table):
 
 def test_an_engine_that_is_not_recorded_is_none(table):
     make_conflict(table, read_version=0, winning_version=2, facts={"current": {"engine": None}})
-    assert "null" not in {each.engine for each in swim_lane(table).all}
+    assert "null" not in {bar_.engine for bar_ in swim_lane(table).all}
 
 
 def test_what_it_met_is_not_guessed_where_it_is_not_mirrored(table):
@@ -83,10 +83,10 @@ def test_the_filter_narrows_and_still_counts_the_other_outcomes(table):
     make_conflict(table, current_user_name="fixer", read_version=0)
     whole = swim_lane(table)
     only, counts = narrowed(table, whole, LaneFilter(outcome="lost"))
-    assert [each.lane for each in only.all] == ["fixer"]
+    assert [bar_.lane for bar_ in only.all] == ["fixer"]
     assert (counts.all, counts.committed, counts.lost) == (4, 3, 1)
     only, counts = narrowed(table, whole, LaneFilter(writer="etl", operation="WRITE"))
-    assert [each.version for each in only.bars] == [1]
+    assert [bar_.version for bar_ in only.bars] == [1]
     assert (counts.all, counts.lost) == (1, 0)
 
 
@@ -95,7 +95,7 @@ def test_absorbed_is_what_a_committed_version_met_and_passed(table):
     make_conflict(table, job, kind="absorbed", winning_version=1, row_count=7,
                   facts={"how": "row map"})  # fmt: skip
     only, counts = narrowed(table, swim_lane(table), LaneFilter(outcome="absorbed"))
-    assert [(each.version, each.absorbed) for each in only.bars] == [(2, (1,))]
+    assert [(bar_.version, bar_.absorbed) for bar_ in only.bars] == [(2, (1,))]
     assert counts.absorbed == 1
     assert only.bars[0].ending == "v1: row map, 7 rows"
     [step] = [s for s in lane_path(table, swim_lane(table), "v2").steps if s.version == 1] or [None]
@@ -114,7 +114,7 @@ def test_a_partition_holds_versions_by_their_files_and_losers_by_their_conflict(
     whole = swim_lane(table)
 
     def keys(partition):
-        return {each.key for each in narrowed(table, whole, LaneFilter(partition=partition))[0].all}
+        return {bar_.key for bar_ in narrowed(table, whole, LaneFilter(partition=partition))[0].all}
 
     assert keys("day=2026-11-02") == {"v1", f"c-{lost.pk}"}
     assert keys("day=null") == {"v2"}
@@ -124,22 +124,22 @@ def test_a_partition_holds_versions_by_their_files_and_losers_by_their_conflict(
 def test_the_strip_is_a_day_where_that_holds_what_is_shown(table):
     now = NOON + timedelta(hours=3)
     make_conflict(table, occurred_at=NOON + timedelta(hours=2, minutes=1))
-    found = navigator(table, NOON, now)
-    assert found.is_day
-    assert found.end - found.start == DAY
-    assert [(passage.first, passage.commits) for passage in found.passages] == [
+    strip = navigator(table, NOON, now)
+    assert strip.is_day
+    assert strip.end - strip.start == DAY
+    assert [(passage.first, passage.commits) for passage in strip.passages] == [
         (0, 1),
         (1, 1),
         (2, 1),
     ]
-    assert [passage.lost for passage in found.passages] == [0, 0, 1]
+    assert [passage.lost for passage in strip.passages] == [0, 0, 1]
 
 
 def test_the_strip_is_all_that_is_recorded_where_it_is_older(table):
-    found = navigator(table, NOON, NOON + timedelta(days=9))
-    assert not found.is_day
-    assert (found.start, found.end) == (NOON, NOON + timedelta(hours=2))
-    assert found.passages[-1].start == found.start + (BUCKETS - 1) * found.width
+    strip = navigator(table, NOON, NOON + timedelta(days=9))
+    assert not strip.is_day
+    assert (strip.start, strip.end) == (NOON, NOON + timedelta(hours=2))
+    assert strip.passages[-1].start == strip.start + (BUCKETS - 1) * strip.width
     Commit.objects.update(committed_at=None)
     assert navigator(table, None, NOON) is None
 

@@ -200,7 +200,7 @@ def test_the_outlook_the_sql_box_and_the_swim_lane_say_the_same_of_one_version()
         created_at=timezone.now() - timedelta(minutes=1),
     )  # fmt: skip
     coming = forecast_of(table, "delete", {"where": "id = 1"}).coming
-    assert cell in {each.verdict for each in coming if each.operation == "OPTIMIZE"}
+    assert cell in {writer.verdict for writer in coming if writer.operation == "OPTIMIZE"}
 
 
 STATEMENTS = {

@@ -137,7 +137,7 @@ def test_a_overlap_says_how_it_ended(table):
 def test_a_recorded_conflict_is_a_overlap_even_where_no_commit_of_it_is_mirrored(table):
     make_conflict(table, winning_version=99, read_version=98, winner_operation="DELETE")
     cells = table_matrix(table, setting_of(table), overlaps_of(table), observed_pairs(table))
-    [cell] = [each for each in cells if (each.current, each.winner) == ("UPDATE", "DELETE")]
+    [cell] = [pair for pair in cells if (pair.current, pair.winner) == ("UPDATE", "DELETE")]
     assert (cell.met, cell.escaped, cell.verdict) == (1, 1, "same row")
 
 
@@ -147,7 +147,7 @@ def test_the_matrix_of_a_clustered_table_asks_for_row_tracking(tracking, verdict
     unclustered = setting_under(table, Proposal(clustering=()))
     table.row_tracking = tracking
     cells = table_matrix(table, unclustered, overlaps_of(table), ())
-    [cell] = [each for each in cells if (each.current, each.winner) == ("DELETE", "OPTIMIZE")]
+    [cell] = [pair for pair in cells if (pair.current, pair.winner) == ("DELETE", "OPTIMIZE")]
     assert (cell.verdict, cell.preview) == (verdict, None if tracking else "never")
 
 
@@ -170,15 +170,17 @@ def in_window(table):
 def test_a_delete_of_another_partition_passed_nothing_over():
     near = in_window(replayable(small_table()))
     far = in_window(replayable(small_table("other"), part="b"))
-    assert [each.is_known for each in reordered_versions(near, overlaps_of(near)).found] == [True]
+    assert [version.is_known for version in reordered_versions(near, overlaps_of(near)).found] == [
+        True
+    ]
     assert reordered_versions(far, overlaps_of(far)).found == ()
 
 
 def test_a_commit_that_is_not_kept_whole_is_said_not_to_be_looked_at():
     table = in_window(replayable(small_table()))
     table.commits.filter(version=1).update(raw_bytes=10**6)
-    found = reordered_versions(table, overlaps_of(table))
-    assert (found.found, found.unread) == ((), 1)
+    reordered = reordered_versions(table, overlaps_of(table))
+    assert (reordered.found, reordered.unread) == ((), 1)
 
 
 def test_at_serializable_nothing_was_reordered(table):
@@ -194,14 +196,14 @@ def foretold(table, properties):
 
 def test_a_stricter_level_counts_what_passed_an_append_over():
     table = in_window(replayable(small_table()))
-    found = foretold(table, {LEVEL: "Serializable"})
-    assert (found.more, found.now, found.then, found.open) == ({"DELETE": 1}, 0, 1, 0)
-    assert (found.appends_met, found.reordered) == (1, 1)
+    effect = foretold(table, {LEVEL: "Serializable"})
+    assert (effect.more, effect.now, effect.then, effect.open) == ({"DELETE": 1}, 0, 1, 0)
+    assert (effect.appends_met, effect.reordered) == (1, 1)
 
 
 def test_what_a_merge_read_is_not_guessed(table):
-    found = foretold(table, {LEVEL: "Serializable"})
-    assert (found.added, [(each.kind, each.count) for each in found.undecided]) == (
+    effect = foretold(table, {LEVEL: "Serializable"})
+    assert (effect.added, [(kind.kind, kind.count) for kind in effect.undecided]) == (
         0,
         [("MERGE", 1)],
     )
@@ -209,8 +211,8 @@ def test_what_a_merge_read_is_not_guessed(table):
 
 def test_without_vectors_what_rows_absorbed_would_lose(table):
     make_conflict(table, kind="absorbed", current_operation="MERGE", winning_version=8)
-    found = foretold(table, {VECTORS: "false"})
-    assert (found.more, found.then) == ({"MERGE": 1}, 1)
+    effect = foretold(table, {VECTORS: "false"})
+    assert (effect.more, effect.then) == ({"MERGE": 1}, 1)
 
 
 def test_a_write_is_counted_once_however_often_it_would_lose():
@@ -225,8 +227,8 @@ def test_a_write_is_counted_once_however_often_it_would_lose():
         make_conflict(
             table, job=job, kind="absorbed", current_operation="DELETE", winning_version=winner
         )
-    found = foretold(table, {LEVEL: "Serializable", VECTORS: "false"})
-    assert (found.more, found.open) == ({"DELETE": 1}, 0)
+    effect = foretold(table, {LEVEL: "Serializable", VECTORS: "false"})
+    assert (effect.more, effect.open) == ({"DELETE": 1}, 0)
 
 
 def test_a_setting_that_is_in_force_already_is_no_change(table):
@@ -268,8 +270,8 @@ def test_a_relaxed_level_spares_what_lost_to_blind_appends(table):
     for blind in (True, False, None):
         facts = {"winner": {"is_blind_append": blind}} if blind is not None else {}
         make_conflict(table, rule="data_added", isolation_level="Serializable", facts=facts)
-    found = foretold(table, {LEVEL: "WriteSerializable"})
-    assert (found.fewer, found.then, [each.count for each in found.undecided]) == (1, 2, [1])
+    effect = foretold(table, {LEVEL: "WriteSerializable"})
+    assert (effect.fewer, effect.then, [kind.count for kind in effect.undecided]) == (1, 2, [1])
 
 
 def test_with_vectors_what_lost_by_files_is_open():
@@ -279,8 +281,8 @@ def test_with_vectors_what_lost_by_files_is_open():
     )  # fmt: skip
     make_conflict(table, rule="read_file_removed")
     make_conflict(table, rule="metadata_changed")
-    found = foretold(table, {VECTORS: "true"})
-    assert [(each.kind, each.count) for each in found.undecided] == [("UPDATE", 1)]
+    effect = foretold(table, {VECTORS: "true"})
+    assert [(kind.kind, kind.count) for kind in effect.undecided] == [("UPDATE", 1)]
 
 
 def test_a_change_of_clustering_can_be_taken_back(table):

@@ -99,11 +99,11 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_old_message_tells_all_it_holds_whatever_it_went_through(way):
-    found = parse_report(WAYS[way](OLD)).conflict
-    assert found is not None
-    assert found.exception == "ConcurrentAppendException"
-    assert found.partitions == ("order_date=2026-11-19",)
-    winner = found.winner
+    reported = parse_report(WAYS[way](OLD)).conflict
+    assert reported is not None
+    assert reported.exception == "ConcurrentAppendException"
+    assert reported.partitions == ("order_date=2026-11-19",)
+    winner = reported.winner
     assert (winner.timestamp_ms, winner.operation) == (1795141491000, "MERGE")
     assert (winner.read_version, winner.isolation_level) == (2205, "WriteSerializable")
     assert winner.txn_id == "5d0c4be1-77f2-4a0e-9a8d-30c2c1f5e6aa"
@@ -111,11 +111,14 @@ def test_an_old_message_tells_all_it_holds_whatever_it_went_through(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_new_message_tells_all_it_holds_whatever_it_went_through(way):
-    found = parse_report(WAYS[way](NEW)).conflict
-    assert found is not None
-    assert (found.code, found.subclass) == ("DELTA_CONCURRENT_DELETE_READ", "ROW_LEVEL_CHANGES")
-    assert (found.table, found.winning_version) == ("main.sales.orders", 830)
-    assert found.winner_operation == "UPDATE"
+    reported = parse_report(WAYS[way](NEW)).conflict
+    assert reported is not None
+    assert (reported.code, reported.subclass) == (
+        "DELTA_CONCURRENT_DELETE_READ",
+        "ROW_LEVEL_CHANGES",
+    )
+    assert (reported.table, reported.winning_version) == ("main.sales.orders", 830)
+    assert reported.winner_operation == "UPDATE"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -186,9 +189,9 @@ def test_a_place_in_the_plain_text_leads_back_to_the_pasted_one():
     ],
 )  # fmt: skip
 def test_messages_of_other_writers_are_known(text, code, source, version):
-    found = parse_report(text).conflict
-    assert found is not None
-    assert (found.code, found.source, found.winning_version) == (code, source, version)
+    reported = parse_report(text).conflict
+    assert reported is not None
+    assert (reported.code, reported.source, reported.winning_version) == (code, source, version)
 
 
 @pytest.mark.parametrize(

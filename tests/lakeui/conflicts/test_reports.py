@@ -374,5 +374,5 @@ def test_a_table_is_found_whatever_word_leads_to_it():
         "Transaction conflict detected. A concurrent MERGE added data to partition [country=DE] in "
     )
     text = f"[DELTA_CONCURRENT_APPEND] {said}the table sales.orders committed at version 10."
-    found = parse_report(text).conflict
-    assert (found.table, found.winning_version) == ("sales.orders", 10)
+    reported = parse_report(text).conflict
+    assert (reported.table, reported.winning_version) == ("sales.orders", 10)

@@ -39,8 +39,8 @@ def test_another_partition_would_have_passed_at_both_levels():
 
 
 def test_rows_that_are_not_recorded_decide_nothing(table):
-    found = verdict(table, STRICT, row_level=True)
-    assert (found.verdict, "rows" in found.why) == (Verdict.UNDECIDABLE, True)
+    result = verdict(table, STRICT, row_level=True)
+    assert (result.verdict, "rows" in result.why) == (Verdict.UNDECIDABLE, True)
 
 
 def test_a_write_whose_reads_are_not_recorded_is_undecidable():
@@ -105,9 +105,9 @@ def test_recorded_conflicts_are_judged_by_what_is_recorded(
     table, fields, level, row_level, expected
 ):
     made = make_conflict(table, **fields)
-    [found] = what_if(table, level, row_level=row_level).conflicts
-    assert (found.conflict_id, found.verdict) == (made.pk, expected)
-    assert found.why
+    [judged] = what_if(table, level, row_level=row_level).conflicts
+    assert (judged.conflict_id, judged.verdict) == (made.pk, expected)
+    assert judged.why
 
 
 def test_reported_conflicts_of_other_engines_are_not_judged(table):
@@ -116,8 +116,8 @@ def test_reported_conflicts_of_other_engines_are_not_judged(table):
 
 
 def test_snapshots_that_never_existed_are_those_no_serial_order_explains(table):
-    [found] = unexplained(table, 0, 2)
-    assert (found.append_version, found.later_version) == (1, 2)
+    [snapshot] = unexplained(table, 0, 2)
+    assert (snapshot.append_version, snapshot.later_version) == (1, 2)
 
 
 def test_at_serializable_every_snapshot_existed():
@@ -148,8 +148,8 @@ def strictly(table, **info):
 
 def test_a_write_that_landed_at_the_level_asked_for_passes_there():
     table = strictly(make_table(), operation="MERGE")
-    found = verdict(table, STRICT, row_level=True)
-    assert (found.verdict, "landed" in found.why) == (Verdict.PASSES, True)
+    result = verdict(table, STRICT, row_level=True)
+    assert (result.verdict, "landed" in result.why) == (Verdict.PASSES, True)
 
 
 def test_by_files_a_commit_that_rows_kept_apart_loses(table):
@@ -168,9 +168,9 @@ def test_the_four_settings_are_summed_with_what_they_would_cost(table):
     table.commits.filter(version=2).update(
         bytes_added=4096, operation_metrics={"executionTimeMs": "7000"}
     )
-    found = replay(table, STRICT, row_level=False, versions=(0, 2))
-    sums = {(total.level, total.row_level): total for total in found.totals}
-    assert (found.asked.added, found.asked.ms, found.asked.size_bytes) == (1, 7000, 4096)
+    replayed = replay(table, STRICT, row_level=False, versions=(0, 2))
+    sums = {(total.level, total.row_level): total for total in replayed.totals}
+    assert (replayed.asked.added, replayed.asked.ms, replayed.asked.size_bytes) == (1, 7000, 4096)
     assert sums["WriteSerializable", False].added == 0
     assert (sums["Serializable", True].added, sums["Serializable", True].open) == (0, 1)
 
@@ -181,10 +181,10 @@ def test_a_lost_write_that_would_pass_saves_its_cost(table):
         table, rule="data_added", isolation_level=STRICT, facts=facts, wasted_ms=900,
         wasted_bytes=50, winning_version=1,
     )  # fmt: skip
-    found = replay(table, RELAXED, row_level=False, versions=(0, 2))
-    assert (found.lost_now, found.asked.spared, found.asked.lost) == (1, 1, 0)
-    assert (found.asked.ms, found.asked.size_bytes) == (-900, -50)
-    [pair] = pair_changes(found.overlaps)
+    replayed = replay(table, RELAXED, row_level=False, versions=(0, 2))
+    assert (replayed.lost_now, replayed.asked.spared, replayed.asked.lost) == (1, 1, 0)
+    assert (replayed.asked.ms, replayed.asked.size_bytes) == (-900, -50)
+    [pair] = pair_changes(replayed.overlaps)
     assert (pair.current_operation, pair.now, pair.then) == ("UPDATE", 1, 0)
 
 

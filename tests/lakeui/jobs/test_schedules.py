@@ -116,8 +116,8 @@ def test_a_schedule_that_cannot_be_asked_for_says_why_and_stops_no_other(
         table=table, name="z", cron="0 4 * * *", owner=owner, sql="OPTIMIZE sales.orders"
     )
     Schedule.objects.filter(pk=nightly.pk).update(**broken)
-    for each in (nightly, later):
-        make_due(each)
+    for schedule_ in (nightly, later):
+        make_due(schedule_)
     fire_due()
     nightly.refresh_from_db()
     assert told in nightly.note
@@ -239,11 +239,11 @@ def test_the_last_runs_of_each_schedule_are_shown_oldest_first(nightly, table, o
     for hours in range(SHOWN + 3):
         job = Job.objects.create(table=table, kind="optimize", schedule=nightly)
         Job.objects.filter(pk=job.pk).update(created_at=now - timedelta(hours=hours))
-    found = latest_runs([nightly, other])
-    moments = [job.created_at for job in found[nightly.pk]]
+    runs = latest_runs([nightly, other])
+    moments = [job.created_at for job in runs[nightly.pk]]
     assert (len(moments), moments) == (SHOWN, sorted(moments))
     assert moments[-1] == now
-    assert other.pk not in found
+    assert other.pk not in runs
 
 
 def test_schedules_of_one_table_meet_within_the_hour(nightly, table, owner):
@@ -254,5 +254,5 @@ def test_schedules_of_one_table_meet_within_the_hour(nightly, table, owner):
 
     near, far = another("near", "20 3 * * *"), another("far", "0 9 * * *")
     met = neighbours([nightly, near, far])
-    assert [each.name for each in met[nightly.pk]] == ["near"]
+    assert [schedule_.name for schedule_ in met[nightly.pk]] == ["near"]
     assert met[far.pk] == []

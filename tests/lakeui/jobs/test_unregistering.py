@@ -121,9 +121,9 @@ def test_the_command_says_what_is_forgotten_and_leaves_the_files(lake, table, by
 
 def test_the_command_tells_programs_and_the_audit_trail(table):
     LogEntry.objects.all().delete()
-    found = json.loads(_output("sales.orders", "--reason", "registered twice", "-ojson"))
-    assert (found["name"], found["uri"]) == ("sales.orders", table.uri)
-    assert (found["forgotten"]["versions"], found["forgotten"]["schedules"]) == (2, 0)
+    answer = json.loads(_output("sales.orders", "--reason", "registered twice", "-ojson"))
+    assert (answer["name"], answer["uri"]) == ("sales.orders", table.uri)
+    assert (answer["forgotten"]["versions"], answer["forgotten"]["schedules"]) == (2, 0)
     assert LogEntry.objects.get().changes_dict["reason"][1] == "registered twice"
 
 

@@ -92,7 +92,10 @@ def test_a_forecast_meets_the_script_and_the_schedule_that_will_run_one(tables):
         table=orders, name="nightly", cron="* * * * *", owner=person("ada", "admin"), sql=SCRIPT
     )
     coming = forecast_of(people, "delete", {"where": "id = 1"}).coming
-    assert [(each.job_id, each.schedule) for each in coming] == [(job.pk, ""), (None, "nightly")]
+    assert [(writer.job_id, writer.schedule) for writer in coming] == [
+        (job.pk, ""),
+        (None, "nightly"),
+    ]
     assert forecast_of(returns, "delete", {"where": "id = 1"}).coming == ()
     change_schedule(schedule, schedule.owner, sql="TRUNCATE TABLE t")
     assert not schedules_changing(people).exists()

@@ -20,12 +20,12 @@ pytestmark = pytest.mark.django_db
 
 def samples():
     """{name: {labels in order of their names: value}}."""
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(exposition().decode()):
         for sample in family.samples:
             labels = tuple(value for _, value in sorted(sample.labels.items()))
-            found.setdefault(sample.name, {})[labels] = sample.value
-    return found
+            values.setdefault(sample.name, {})[labels] = sample.value
+    return values
 
 
 def test_an_empty_installation_has_metrics_too():
@@ -39,14 +39,14 @@ def test_transactions_are_counted_by_how_they_ended():
     JobAttempt.objects.create(job=make_job(table), number=2, started_at=NOON, outcome="lost")
     make_conflict(table, job, kind="absorbed")
     make_conflict(table, job, kind="absorbed")
-    found = samples()
-    assert found["lakeui_transactions_total"] == {
+    metrics = samples()
+    assert metrics["lakeui_transactions_total"] == {
         ("committed", "sales.orders"): 1,
         ("escaped", "sales.orders"): 2,
         ("failed", "sales.orders"): 1,
         ("absorbed", "sales.orders"): 1,
     }
-    assert found["lakeui_retries_total"] == {("sales.orders",): 2}
+    assert metrics["lakeui_retries_total"] == {("sales.orders",): 2}
 
 
 def test_dry_runs_are_no_transactions():
@@ -56,8 +56,8 @@ def test_dry_runs_are_no_transactions():
 
 def test_conflicts_are_counted_by_class_and_pair():
     make_conflict(make_table(), subclass="ROW_LEVEL_CHANGES", wasted_ms=1500, wasted_bytes=7)
-    found = samples()
-    [labels] = found["lakeui_conflicts_total"]
+    metrics = samples()
+    [labels] = metrics["lakeui_conflicts_total"]
     assert set(labels) == {
         "DELTA_CONCURRENT_APPEND",
         "ROW_LEVEL_CHANGES",
@@ -65,18 +65,20 @@ def test_conflicts_are_counted_by_class_and_pair():
         "DELETE",
         "escaped",
     }
-    assert found["lakeui_wasted_seconds_total"] == {("sales.orders",): 1.5}
-    assert found["lakeui_wasted_bytes_total"] == {("sales.orders",): 7}
+    assert metrics["lakeui_wasted_seconds_total"] == {("sales.orders",): 1.5}
+    assert metrics["lakeui_wasted_bytes_total"] == {("sales.orders",): 7}
 
 
 def test_tables_tell_sizes_and_ages():
     now = timezone.now()
     table = make_table(last_commit_at=now - timedelta(hours=1), last_optimize_at=now)
-    found = samples()
-    assert found["lakeui_table_size_bytes"] == {(table.name,): float(3 * 2**53)}
-    assert found["lakeui_table_seconds_since_commit"][(table.name,)] == pytest.approx(3600, abs=60)
-    assert found["lakeui_table_seconds_since_optimize"][(table.name,)] == pytest.approx(0, abs=60)
-    assert "lakeui_table_seconds_since_vacuum" not in found
+    metrics = samples()
+    assert metrics["lakeui_table_size_bytes"] == {(table.name,): float(3 * 2**53)}
+    assert metrics["lakeui_table_seconds_since_commit"][(table.name,)] == pytest.approx(
+        3600, abs=60
+    )
+    assert metrics["lakeui_table_seconds_since_optimize"][(table.name,)] == pytest.approx(0, abs=60)
+    assert "lakeui_table_seconds_since_vacuum" not in metrics
 
 
 def test_an_unreadable_table_says_so_with_its_code():
@@ -87,11 +89,11 @@ def test_an_unreadable_table_says_so_with_its_code():
 def test_queues_tell_depth_and_the_longest_wait():
     job = make_job(make_table(), state=Job.State.QUEUED)
     Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(minutes=5))
-    found = samples()
-    assert found["lakeui_queue_depth"][("spark",)] == 1
-    assert found["lakeui_queue_oldest_seconds"][("spark",)] == pytest.approx(300, abs=30)
-    assert found["lakeui_queue_depth"][("light",)] == 0
-    assert found["lakeui_jobs"] == {("optimize", "queued"): 1}
+    metrics = samples()
+    assert metrics["lakeui_queue_depth"][("spark",)] == 1
+    assert metrics["lakeui_queue_oldest_seconds"][("spark",)] == pytest.approx(300, abs=30)
+    assert metrics["lakeui_queue_depth"][("light",)] == 0
+    assert metrics["lakeui_jobs"] == {("optimize", "queued"): 1}
 
 
 def test_a_job_whose_lease_ran_out_is_stale():

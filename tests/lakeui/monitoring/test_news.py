@@ -34,10 +34,10 @@ def lake(since):
 
 
 def test_a_table_with_news_of_two_kinds_counts_once(lake, since):
-    found = news(make_user("viewer", Role.VIEWER), since, 8)
-    assert (found.table_count, found.losing_tables) == (3, 2)
-    assert {row.table.name for row in found.first} == {*lake} - {"crm.old"}
-    said = {row.table.name: (row.escaped, row.failed_jobs) for row in found.first}
+    told = news(make_user("viewer", Role.VIEWER), since, 8)
+    assert (told.table_count, told.losing_tables) == (3, 2)
+    assert {row.table.name for row in told.first} == {*lake} - {"crm.old"}
+    said = {row.table.name: (row.escaped, row.failed_jobs) for row in told.first}
     assert said == {"sales.orders": (1, 0), "sales.returns": (1, 0), "crm.customers": (0, 1)}
 
 
@@ -48,10 +48,10 @@ def test_those_that_failed_or_lost_most_come_first_and_all_are_counted(lake, sin
             kind=Conflict.Kind.ESCAPED,
             occurred_at=since + timedelta(hours=1),
         )
-    found = news(make_user("viewer", Role.VIEWER), since, 2)
-    assert [row.table.name for row in found.first] == ["crm.customers", "sales.returns"]
-    assert [row.escaped for row in found.first] == [0, 3]
-    assert (found.table_count, found.losing_tables) == (3, 2)
+    told = news(make_user("viewer", Role.VIEWER), since, 2)
+    assert [row.table.name for row in told.first] == ["crm.customers", "sales.returns"]
+    assert [row.escaped for row in told.first] == [0, 3]
+    assert (told.table_count, told.losing_tables) == (3, 2)
 
 
 def test_the_losses_of_a_day_add_up_over_tables_hours_and_pairs(lake):

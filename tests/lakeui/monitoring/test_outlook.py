@@ -33,23 +33,23 @@ def outlook(table, kind, parameters=None, *, landed=None, **commit):
     attempt = JobAttempt.objects.create(
         job=job, number=1, started_at=timezone.now(), read_version=4
     )
-    found = outlook_of(job, attempt)
-    assert found is not None
-    return found
+    outlook_ = outlook_of(job, attempt)
+    assert outlook_ is not None
+    return outlook_
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_an_insert_lands_whatever_a_restore_did(level):
     table = table_of(isolation_level=level)
-    found = outlook(table, "append", ROWS, landed="RESTORE", is_blind_append=False)
-    assert (found.verdict, found.is_open) == (Verdict.NEVER, False)
+    result = outlook(table, "append", ROWS, landed="RESTORE", is_blind_append=False)
+    assert (result.verdict, result.is_open) == (Verdict.NEVER, False)
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_optimize_passes_every_delete_where_it_can_be_followed(level):
     table = table_of(isolation_level=level)
-    found = outlook(table, "optimize", landed="DELETE", predicate="order_id = 1")
-    assert found.verdict is Verdict.NEVER
+    result = outlook(table, "optimize", landed="DELETE", predicate="order_id = 1")
+    assert result.verdict is Verdict.NEVER
     without = make_table("plain", **PLAIN | {"deletion_vectors": False, "version": 5})
     assert outlook(without, "optimize", landed="DELETE").verdict is Verdict.SAME_FILES
 
@@ -91,7 +91,7 @@ def test_a_job_that_waits_is_not_said_to_run():
     table = table_of()
     for state in (Job.State.QUEUED, Job.State.RUNNING):
         make_job(table, kind="delete", parameters=ONE_ROW, state=state)
-    coming = {each.waits for each in outlook(table, "delete", ONE_ROW).coming}
+    coming = {write.waits for write in outlook(table, "delete", ONE_ROW).coming}
     assert coming == {True, False}
 
 
@@ -141,6 +141,6 @@ def test_the_files_of_a_version_prove_that_a_job_passes_it(part, verdict):
     )
     attempt = job.attempt_rows.get()
     attempt.read_version = 1
-    found = outlook_of(job, attempt)
-    assert found is not None
-    assert found.verdict is verdict
+    result = outlook_of(job, attempt)
+    assert result is not None
+    assert result.verdict is verdict

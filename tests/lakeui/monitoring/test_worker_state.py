@@ -42,8 +42,8 @@ def test_a_worker_that_fell_silent_comes_last_and_counts_no_core(viewer, table):
     report("light@c")
     make_job(table, state=Job.State.RUNNING, worker="spark@b/17", started_at=timezone.now())
     states = worker_states(viewer)
-    found = [(state.report.name, state.is_here, state.busy, len(state.jobs)) for state in states]
-    assert found == [
+    shown = [(state.report.name, state.is_here, state.busy, len(state.jobs)) for state in states]
+    assert shown == [
         ("light@c", True, 0, 0),
         ("spark@b", True, 1, 1),
         ("spark@a", False, 0, 0),
@@ -78,10 +78,10 @@ def test_jobs_are_counted_in_the_hour_they_ended_in(viewer, table):
             table, state=state, finished_at=at, started_at=began,
             created_at=began - timedelta(seconds=waited),
         )  # fmt: skip
-    found = throughput(viewer, now)
-    assert [(hour.succeeded, hour.lost) for hour in found.hours[-2:]] == [(0, 2), (1, 0)]
-    assert (found.total.ended, found.mean_wait_ms, found.longest_wait_ms) == (3, 3000, 5000)
-    chart = draw_outcomes(found.hours)
+    sums = throughput(viewer, now)
+    assert [(hour.succeeded, hour.lost) for hour in sums.hours[-2:]] == [(0, 2), (1, 0)]
+    assert (sums.total.ended, sums.mean_wait_ms, sums.longest_wait_ms) == (3, 3000, 5000)
+    chart = draw_outcomes(sums.hours)
     assert chart.highest == 2
     lost, well = chart.columns[-2:]
     assert (lost.lost_height, lost.well_height) == (96, 0)
@@ -98,9 +98,9 @@ def test_the_page_and_its_twin_tell_the_same(viewer, table):
     for said in ("JOBS_WAIT", "9 of 16 cores", "Silent since", "of 2 here"):
         assert said in body, said
     told = client.get("/api/v1/monitoring/").json()
-    assert "JOBS_WAIT" in {each["code"] for each in told["alerts"]}
+    assert "JOBS_WAIT" in {alert["code"] for alert in told["alerts"]}
     assert told["spark"] == {"executors": 4, "cores": 16, "busy_cores": 9, "active_stages": 2}
-    assert [each["is_here"] for each in told["workers"]] == [True, False]
+    assert [worker["is_here"] for worker in told["workers"]] == [True, False]
     assert len(told["hours"]) == 24
     assert told["mirror"][0]["table"] == "sales.orders"
 

@@ -56,10 +56,10 @@ def test_whoever_is_not_signed_in_is_sent_to_sign_in(lake):
 
 def _statuses(client, lake, names):
     """The pages by what they answer."""
-    found = {}
+    answers = {}
     for name in names:
-        found.setdefault(client.get(lake.paths()[name]).status_code, []).append(name)
-    return found
+        answers.setdefault(client.get(lake.paths()[name]).status_code, []).append(name)
+    return answers
 
 
 def test_a_grant_on_one_table_shows_that_table_alone(as_, lake, people):

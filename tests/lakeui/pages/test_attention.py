@@ -221,18 +221,18 @@ def test_rest_tells_the_same_and_mutes_the_same(as_):
     (matter,) = client.get("/api/v1/attention/").json()["matters"]
     assert (matter["check_name"], matter["table"]) == ("small_files", "web.a")
     assert matter["facts"]["small_file_count"] == 80
-    wanted = {
+    mute = {
         "check_name": "small_files",
         "table_id": table.pk,
         "until": (timezone.now() + timedelta(days=3)).isoformat(),
     }
-    muted = client.post("/api/v1/attention/mutes/", wanted, content_type="application/json")
+    muted = client.post("/api/v1/attention/mutes/", mute, content_type="application/json")
     assert muted.status_code == 201
     answer = client.get("/api/v1/attention/").json()
     assert answer["matters"] == []
-    assert [each["table"] for each in answer["mutes"]] == ["web.a"]
+    assert [row["table"] for row in answer["mutes"]] == ["web.a"]
     assert client.get("/api/v1/overview/").json()["attention_count"] == 0
-    far = wanted | {"until": (timezone.now() + timedelta(days=300)).isoformat()}
+    far = mute | {"until": (timezone.now() + timedelta(days=300)).isoformat()}
     refused = client.post("/api/v1/attention/mutes/", far, content_type="application/json")
     assert refused.status_code == 422
     client.delete(f"/api/v1/attention/mutes/{answer['mutes'][0]['id']}/")

@@ -49,8 +49,8 @@ def test_a_bar_goes_from_the_version_read_to_the_version_it_became():
 
 def test_a_loser_ends_at_its_winner_with_an_arrow_to_it():
     chart = drawn([bar(20, 18), lost(1, 15, 20)])
-    loser = next(each for each in chart.bars if each.shape == "lost")
-    winner = next(each for each in chart.bars if each.shape == "solid")
+    loser = next(shape for shape in chart.bars if shape.shape == "lost")
+    winner = next(shape for shape in chart.bars if shape.shape == "solid")
     assert loser.end_x == pytest.approx(winner.end_x)
     [link] = chart.lost_links
     assert link.x == pytest.approx(winner.end_x)
@@ -59,14 +59,14 @@ def test_a_loser_ends_at_its_winner_with_an_arrow_to_it():
 def test_an_absorbed_conflict_is_a_joint_on_the_bar_that_absorbed_it():
     chart = drawn([bar(12, 10, "a"), bar(20, 8, "b")], [Joint(5, 20, 12, "data_added")])
     [(x, y, _)] = chart.joints
-    absorbing = next(each for each in chart.bars if each.key == "v20")
+    absorbing = next(shape for shape in chart.bars if shape.key == "v20")
     assert y == absorbing.y
     assert absorbing.x < x < absorbing.end_x
 
 
 def test_bars_that_overlap_stand_on_tracks_of_their_own():
     chart = drawn([bar(20, 10), bar(21, 12), bar(22, 21)])
-    tracks = {each.key: each.y for each in chart.bars}
+    tracks = {shape.key: shape.y for shape in chart.bars}
     assert tracks["v20"] != tracks["v21"]
     assert chart.lanes[0].tracks == 2
 
@@ -94,8 +94,8 @@ def test_a_bar_that_took_no_time_has_no_negative_part(by_time):
     at = NOW - timedelta(minutes=9)
     short = bar(20, None, started_at=at, finished_at=at, started_is_estimated=True)
     chart = drawn([bar(1, 0), short], by_time=by_time)
-    assert [each.is_estimated for each in chart.bars] == [False, True]
-    assert all(each.sure_width >= 0 for each in chart.bars)
+    assert [shape.is_estimated for shape in chart.bars] == [False, True]
+    assert all(shape.sure_width >= 0 for shape in chart.bars)
 
 
 @pytest.mark.parametrize("by_time", [True, False])
@@ -103,8 +103,8 @@ def test_everything_stays_inside_the_chart(by_time):
     bars = [bar(n, max(n - 9, 0), f"w{n % 4}") for n in range(1, 31)] + [lost(1, 3, 17)]
     running = [bar(None, 25, "ops", outcome="running", job_id="x", percent=40, finished_at=None)]
     chart = drawn(bars, running=running, by_time=by_time)
-    assert all(0 <= each.x <= 100 and each.end_x <= 100 for each in chart.bars)
-    assert all(each.y < chart.bottom for each in chart.bars)
+    assert all(0 <= shape.x <= 100 and shape.end_x <= 100 for shape in chart.bars)
+    assert all(shape.y < chart.bottom for shape in chart.bars)
 
 
 def test_an_empty_span_draws_nothing_and_does_not_fail():
@@ -306,7 +306,7 @@ def test_thousands_of_versions_are_summed_and_each_cell_opens_its_own(as_, lake)
     assert 'href="?span=120&amp;last=1499"' in body
     assert "writer=writer-7" in body
     twin = re.search(r'href="([^"]+)" title="This page as JSON"', body)[1].replace("&amp;", "&")
-    found = client.get(twin).json()
-    assert found["all"]["commits"] == 3000
-    assert sum(lane["commits"] for lane in found["lanes"]) == 3000
-    assert {len(lane["buckets"]) for lane in found["lanes"]} == {40}
+    answer = client.get(twin).json()
+    assert answer["all"]["commits"] == 3000
+    assert sum(lane["commits"] for lane in answer["lanes"]) == 3000
+    assert {len(lane["buckets"]) for lane in answer["lanes"]} == {40}

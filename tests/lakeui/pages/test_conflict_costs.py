@@ -42,9 +42,9 @@ def test_a_pair_counts_what_escaped_and_what_was_absorbed_apart(costs):
 
 
 def test_hours_are_of_the_last_day_and_of_what_was_lost(costs):
-    found = cost_by_hour(Conflict.objects.all(), NOW)
-    assert sum(found.values()) == 120_000
-    assert {pair for pair, _ in found} == {"MERGE × DELETE"}
+    hours = cost_by_hour(Conflict.objects.all(), NOW)
+    assert sum(hours.values()) == 120_000
+    assert {pair for pair, _ in hours} == {"MERGE × DELETE"}
 
 
 def test_the_list_shows_cost_by_hour_or_by_partition_as_its_address_says(as_, costs):
@@ -65,10 +65,10 @@ def test_costs_are_narrowed_as_the_list_is(as_, costs):
 
 
 def test_the_twin_of_costs_has_hours_and_partitions(as_, costs):
-    found = as_("viewer").get("/api/v1/conflicts/costs/").json()
-    assert [each["wasted_ms"] for each in found["hours"]] == ["120000", "0"]
-    assert found["partitions"][0]["partition"] == "day=2026-11-19"
-    assert found["partitions_are_cut"] is False
+    body = as_("viewer").get("/api/v1/conflicts/costs/").json()
+    assert [hour["wasted_ms"] for hour in body["hours"]] == ["120000", "0"]
+    assert body["partitions"][0]["partition"] == "day=2026-11-19"
+    assert body["partitions_are_cut"] is False
 
 
 def test_the_link_to_all_pairs_leads_to_what_the_list_holds(as_, costs):

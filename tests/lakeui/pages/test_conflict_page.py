@@ -122,11 +122,11 @@ def test_a_stranger_learns_nothing_of_it(as_, told):
 
 
 def test_the_twin_has_what_the_page_shows(as_, told):
-    found = as_("viewer").get(f"/api/v1/conflicts/{told.pk}/").json()
-    assert found["facts"]["decision"]["shared_files"][0]["common_rows"] == list(MET)
-    assert found["current"]["changes"]["rows_changed"] == "812406"
-    assert found["advice"][0]["kind"] == "retry"
-    assert found["alike"][0]["id"] == told.pk
+    body = as_("viewer").get(f"/api/v1/conflicts/{told.pk}/").json()
+    assert body["facts"]["decision"]["shared_files"][0]["common_rows"] == list(MET)
+    assert body["current"]["changes"]["rows_changed"] == "812406"
+    assert body["advice"][0]["kind"] == "retry"
+    assert body["alike"][0]["id"] == told.pk
 
 
 def test_an_absorbed_conflict_is_drawn_with_joints(as_, lake):
@@ -190,12 +190,12 @@ def test_a_reported_conflict_shows_what_its_message_told(as_, lake):
         '{"mode":Append},"readVersion":2,"isolationLevel":"Serializable","isBlindAppend":true}'
     )
     linked = explain_report(text, Table.objects.all(), lake.table)
-    found = record_report(linked, None)
-    assert found is not None
-    body = _page(as_("viewer"), found)
+    recorded = record_report(linked, None)
+    assert recorded is not None
+    body = _page(as_("viewer"), recorded)
     assert "ConcurrentAppendException" in body
     assert "not a job of this installation" in body
-    assert as_("viewer").get(f"/api/v1/conflicts/{found.pk}/").json()["current"]["job"] is None
+    assert as_("viewer").get(f"/api/v1/conflicts/{recorded.pk}/").json()["current"]["job"] is None
 
 
 @pytest.mark.parametrize("rule", [check.rule for check in CHECKS])
@@ -206,10 +206,10 @@ def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, people, lake, rule
     trail = (stopped(row.overlap, rule),)
     decision = decision_of(row.overlap, conflict.conflict, trail, {})
     told = type(conflict)(replace(conflict.conflict, decision=decision))
-    found = record_escaped(told, table=lake.table, origin=Origin(job_id=lake.job.pk, attempt=1))
-    found.refresh_from_db()
-    assert both_sides(found, Reader(people["viewer"])).decision == decision
-    body = _page(as_("viewer"), found)
+    recorded = record_escaped(told, table=lake.table, origin=Origin(job_id=lake.job.pk, attempt=1))
+    recorded.refresh_from_db()
+    assert both_sides(recorded, Reader(people["viewer"])).decision == decision
+    body = _page(as_("viewer"), recorded)
     number = [check.rule for check in CHECKS].index(rule) + 1
     assert f"Check {number} of 7" in body
     assert body.count('class="hit"') == 1

@@ -104,8 +104,8 @@ def test_fixes_have_columns_where_something_is_to_be_fixed(as_, lake, partitione
 
 
 def test_the_same_is_told_over_rest(as_, lake, partitioned):
-    found = as_("viewer").get(f"/api/v1/tables/{lake.table.pk}/eligibility/").json()
-    evidence = found["evidence"]
+    body = as_("viewer").get(f"/api/v1/tables/{lake.table.pk}/eligibility/").json()
+    evidence = body["evidence"]
     assert (evidence["losses"]["passes"], evidence["losses"]["saved_ms"]) == (1, "90000")
     assert [line["state"] for line in evidence["of_table"]] == [
         "fails", "fails", "fails", "holds", "optional",

@@ -87,7 +87,7 @@ def test_the_latest_loss_of_the_lake_is_a_sample_with_its_winner_found(as_, lake
     )
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda each: each.key)
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda message: message.key)
 def test_each_sample_is_explained_by_its_link(as_, lake, sample):
     body = as_("viewer").get(PATH, {"sample": sample.key}).content.decode()
     assert "What was recognised" in body

@@ -21,8 +21,8 @@ def address(lake):
 def rows(body):
     """Versions listed, and "lost" for an attempt, from the top."""
     listed = body.partition("data-rows")[2].partition("</table>")[0]
-    found = re.findall(r'<tr id="v(\d+)"|<tr class="(is-lost)"', listed)
-    return [int(version) if version else "lost" for version, _ in found]
+    matches = re.findall(r'<tr id="v(\d+)"|<tr class="(is-lost)"', listed)
+    return [int(version) if version else "lost" for version, _ in matches]
 
 
 def narrowed(client, address, query):
@@ -113,8 +113,8 @@ def test_a_bucket_of_the_drawing_lists_its_versions_alone(as_, lake, address):
     client = as_("viewer")
     body = client.get(f"{address}?range=6h").content.decode()
     links = re.findall(r'class="bucket" href="\?([^"]+)"', body)
-    found = [narrowed(client, address, link.replace("&amp;", "&")) for link in links]
-    assert sorted(v for listed in found for v in listed if v != "lost") == [0, 1, 2, 3]
+    lists = [narrowed(client, address, link.replace("&amp;", "&")) for link in links]
+    assert sorted(v for listed in lists for v in listed if v != "lost") == [0, 1, 2, 3]
 
 
 def test_an_opened_version_says_whom_it_beat_and_how_it_was_committed(as_, lake, address):

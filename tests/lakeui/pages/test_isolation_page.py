@@ -55,8 +55,8 @@ def test_a_snapshot_that_never_existed_is_told_by_the_later_writes_condition(as_
     assert "≤ 20" in body
     shown = as_("viewer").get(page, {"show": "reordered"}).content.decode()
     assert "1 to 2 of 2" in shown
-    found = as_("viewer").get(page, {"show": "reordered", "export": "csv"}).streaming_content
-    rows = list(csv.DictReader(b"".join(found).decode().splitlines()))
+    lines = as_("viewer").get(page, {"show": "reordered", "export": "csv"}).streaming_content
+    rows = list(csv.DictReader(b"".join(lines).decode().splitlines()))
     assert [(row["version"], row["later_version"]) for row in rows] == [("5", "6"), ("4", "6")]
 
 

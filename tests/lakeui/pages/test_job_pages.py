@@ -494,7 +494,7 @@ def test_the_steps_of_a_run_say_what_they_took_and_found(as_, lake):
 def test_thousands_of_tasks_are_drawn_as_hundreds():
     field = task_field(done=1000, running=16, total=4001)
     assert (field.each, len(field.cells)) == (11, 364)
-    assert [each.state for each in field.cells].count("done") == 91
+    assert [box.state for box in field.cells].count("done") == 91
     assert max(cell.x for cell in field.cells) + field.width <= 100
 
 
@@ -543,14 +543,14 @@ def outlook_of_a_run(client, lake):
 
 def test_a_change_of_the_definition_would_cost_the_run(as_, lake):
     client = as_("viewer")
-    found = outlook_of_a_run(client, lake)
-    assert (found["forecast"], found["next_version"]) == ("never", 4), "OPTIMIZE after DELETE"
+    answer = outlook_of_a_run(client, lake)
+    assert (answer["forecast"], answer["next_version"]) == ("never", 4), "OPTIMIZE after DELETE"
     Job.objects.filter(pk=lake.job.pk).update(kind="delete", parameters={"where": "order_id = 1"})
     assert outlook_of_a_run(client, lake)["forecast"] == "same row"
     lake.table.commits.filter(version=3).update(changes_metadata=True)
-    found = outlook_of_a_run(client, lake)
-    assert found["forecast"] == found["landed"][0]["forecast"] == "always"
-    assert (found["verdict"], found["landed"][0]["verdict"]) == ("loses", "loses"), "deprecated"
+    answer = outlook_of_a_run(client, lake)
+    assert answer["forecast"] == answer["landed"][0]["forecast"] == "always"
+    assert (answer["verdict"], answer["landed"][0]["verdict"]) == ("loses", "loses"), "deprecated"
     assert "it would lose" in client.get(f"/jobs/{lake.job.pk}/").content.decode()
 
 
@@ -569,11 +569,11 @@ def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
 
 def test_metrics_are_named_in_words_with_units():
     metrics = {"numTargetRowsUpdated": "694502", "numAddedBytes": 3 * 1024**2, "scanTimeMs": 61000}
-    found = {
+    metrics_ = {
         readable_metric.label: readable_metric.value
         for readable_metric in readable_metrics(metrics | {"numCopiedRows": 0})
     }
-    assert found == {
+    assert metrics_ == {
         "Matched, updated": "694,502",
         "Added bytes": "3 MiB",
         "Finding rows took": "1 min 1 s",
@@ -620,7 +620,7 @@ def test_a_statement_says_beforehand_what_it_would_meet(as_, lake, people):
     assert f'href="/jobs/{lake.job.pk}/"' in said
     told = as_("owner").get(f"/api/v1/tables/{lake.table.pk}/forecast/?kind=delete").json()
     assert (told["files"], told["usual"]) == ("96", None)
-    assert [each["forecast"] for each in told["coming"]] == ["never", "never"], "they move rows"
+    assert [row["forecast"] for row in told["coming"]] == ["never", "never"], "they move rows"
 
 
 def test_a_run_whose_worker_recorded_no_steps_says_so(lake):
@@ -661,7 +661,7 @@ def test_the_runs_of_one_schedule_are_a_list(as_, lake, people):
     assert f"/jobs/{made.pk}/" in body
     assert f"/jobs/{lake.job.pk}/" not in body
     told = client.get(f"/api/v1/jobs/?schedule={schedule.pk}").json()
-    assert [each["id"] for each in told["items"]] == [str(made.pk)]
+    assert [row["id"] for row in told["items"]] == [str(made.pk)]
     assert client.get("/jobs/?schedule=often").status_code == 400
 
 

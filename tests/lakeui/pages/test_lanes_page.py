@@ -60,14 +60,14 @@ def test_a_label_without_room_is_left_to_the_wide_screen_or_out():
 
 def test_the_window_on_the_strip_lies_where_the_versions_landed():
     start = timezone.now()
-    found = Navigator(
+    drawn = Navigator(
         start=start,
         end=start + timedelta(hours=24),
         is_day=True,
         is_capped=False,
         passages=(Passage(start + timedelta(hours=12), 5, 9, 5, 2),),
     )
-    strip = draw_strip(found, start + timedelta(hours=12), start + timedelta(hours=18))
+    strip = draw_strip(drawn, start + timedelta(hours=12), start + timedelta(hours=18))
     assert (strip.window_x, strip.window_width) == (50, 25)
     [tick] = strip.ticks
     assert (tick.last, tick.height) == (9, 21)
@@ -113,7 +113,7 @@ def test_what_is_filtered_can_be_taken_away(as_, lake, path):
     assert (row["outcome"], row["winning_version"]) == ("escaped", "3")
     answer = client.get(path, {"export": "json"})
     rows = json.loads(b"".join(answer.streaming_content))
-    assert [each["outcome"] for each in rows][:2] == ["running", "escaped"]
+    assert [line["outcome"] for line in rows][:2] == ["running", "escaped"]
 
 
 def test_running_ones_stand_on_top_with_what_they_would_meet(as_, lake, path):
@@ -204,15 +204,18 @@ def test_the_twin_has_what_the_page_has(as_, lake, path):
     query = {"outcome": "lost", "pick": f"c-{lake.conflict.pk}"}
     body = _body(client, path, **query)
     twin = html.unescape(re.search(r'href="([^"]+)" title="This page as JSON"', body)[1])
-    found = client.get(twin).json()
-    assert found["counts"]["all"] == 6
-    [lost] = found["bars"]
+    answer = client.get(twin).json()
+    assert answer["counts"]["all"] == 6
+    [lost] = answer["bars"]
     assert (lost["key"], lost["ending"]) == (
         query["pick"], "ConcurrentDeleteReadException: 3 rows in 1 file",
     )  # fmt: skip
-    assert found["picked"]["steps"][-1]["verdict"] == "lost"
-    assert {each["name"] for each in found["other_settings"]} == {"Serializable", "No row-level"}
-    assert sum(each["commits"] for each in found["around"]["passages"]) == 4
+    assert answer["picked"]["steps"][-1]["verdict"] == "lost"
+    assert {setting["name"] for setting in answer["other_settings"]} == {
+        "Serializable",
+        "No row-level",
+    }
+    assert sum(passage["commits"] for passage in answer["around"]["passages"]) == 4
 
 
 def test_a_bar_is_named_by_what_it_became():
@@ -231,8 +234,8 @@ def test_sums_are_of_one_writer_where_one_is_asked_for(as_, lake, path):
     body = _body(client, path, span=3000, writer="etl-nightly")
     assert "0 attempts lost" in body
     twin = html.unescape(re.search(r'href="([^"]+)" title="This page as JSON"', body)[1])
-    found = client.get(twin).json()
-    assert [(each["name"], each["commits"]) for each in found["lanes"]] == [("etl-nightly", 4)]
+    sums = client.get(twin).json()
+    assert [(line["name"], line["commits"]) for line in sums["lanes"]] == [("etl-nightly", 4)]
     assert "1 attempt lost" in _body(client, path, span=3000)
     answer = client.get(path, {"span": 3000, "export": "csv"})
     rows = csv.DictReader(b"".join(answer.streaming_content).decode().splitlines())

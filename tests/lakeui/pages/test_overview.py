@@ -64,7 +64,7 @@ def test_what_comes_next_is_the_queue_then_the_schedules(as_, people):
     assert body.index("OPTIMIZE") < body.index("VACUUM") < body.index("nightly")
     assert "1 in the queue, oldest" in body
     answer = as_("viewer").get("/api/v1/overview/").json()
-    assert [each["name"] for each in answer["due"]] == ["nightly"]
+    assert [row["name"] for row in answer["due"]] == ["nightly"]
 
 
 def test_costs_by_partition_name_table_partition_and_pair(as_):

@@ -73,7 +73,9 @@ def test_changes_are_told_where_both_sides_are_kept_and_not_guessed_elsewhere(as
     body = as_("viewer").get(f"/api/v1/tables/{table.pk}/schema/").json()
     newest, first = body["changes"]
     assert newest["version"] == 5
-    came = [line for each in newest["sections"] for line in each["lines"] if line["sign"] == "+"]
+    came = [
+        line for change in newest["sections"] for line in change["lines"] if line["sign"] == "+"
+    ]
     assert came == [{"sign": "+", "text": "delta.appendOnly = true"}]
     assert first["sections"] is None
 
@@ -119,8 +121,8 @@ def test_nothing_is_declared_while_read_only(as_, table, settings):
 
 def test_keys_come_and_go_over_rest(as_, table):
     client, path = as_("owner"), f"/api/v1/tables/{table.pk}/keys/"
-    wanted = {"sql": "CONSTRAINT c FOREIGN KEY (customer_id) REFERENCES crm.customers"}
-    made = client.post(path, wanted, content_type="application/json")
+    body = {"sql": "CONSTRAINT c FOREIGN KEY (customer_id) REFERENCES crm.customers"}
+    made = client.post(path, body, content_type="application/json")
     assert made.status_code == 201
     assert made.json()["enforced"] is False
     assert made.json()["references"] == "crm.customers"
@@ -172,4 +174,4 @@ def test_what_the_protocol_does_not_take_back_is_said(as_, table):
     table.save()
     newest = as_("viewer").get(f"/api/v1/tables/{table.pk}/isolation/").json()["history"][0]
     assert "column mapping is not switched off" in newest["obstacle"]
-    assert all("columnMapping" not in json.dumps(each) for each in newest["revert"])
+    assert all("columnMapping" not in json.dumps(change) for change in newest["revert"])

@@ -25,12 +25,12 @@ HOUR = NOW.replace(minute=0)
 
 
 def bar(**fields):
-    known = {
+    defaults = {
         "key": "v7", "family": "merge", "shape": "solid", "x": 10.0, "width": 20.0, "y": 40,
         "begins_before": False, "is_estimated": False, "text": HOSTILE, "title": HOSTILE,
         "end_x": 30.0, "label": Label(HOSTILE, 10.0, "above", is_spare=False),
     }  # fmt: skip
-    return DrawnBar(**known | fields)
+    return DrawnBar(**defaults | fields)
 
 
 def chart(*bars):
@@ -44,7 +44,7 @@ def chart(*bars):
 def drawn(markup):
     """It is well formed, and of the shapes that charts are made of alone."""
     root = ET.fromstring(f"<svg>{markup}</svg>")  # noqa: S314 - our own
-    assert {each.tag for each in root.iter()} <= {
+    assert {element.tag for element in root.iter()} <= {
         "svg", "a", "g", "title", "rect", "line", "text", "path", "circle",
     }  # fmt: skip
     return root
@@ -58,14 +58,17 @@ def test_bars_carry_hostile_words_as_words():
         bar(shape="blind", label=Label(HOSTILE, 5.0, "before", is_spare=True)),
     ]
     root = drawn(swim_bars(chart(*bars), f"?writer={HOSTILE}&pick=", HOSTILE))
-    assert [each.text for each in root.iter("title")] == [HOSTILE] * 4
+    assert [element.text for element in root.iter("title")] == [HOSTILE] * 4
     assert root[0].get("href") == f"?writer={HOSTILE}&pick={HOSTILE}#picked"
-    assert [each.get("class") for each in root.iter("rect")].count("pick") == 1
+    assert [element.get("class") for element in root.iter("rect")].count("pick") == 1
 
 
 def test_a_tick_of_the_ruler_leads_to_its_version_and_names_a_hostile_operation():
     root = drawn(ruler_ticks(draw_ruler([(3, "MERGE"), (4, HOSTILE)], [], 4), 12))
-    assert [each.get("href") for each in root] == ["/tables/12/history/3/", "/tables/12/history/4/"]
+    assert [element.get("href") for element in root] == [
+        "/tables/12/history/3/",
+        "/tables/12/history/4/",
+    ]
     assert root[1].find("title").text == f"v4 {HOSTILE}"
 
 
@@ -79,7 +82,7 @@ def test_a_bucket_of_the_strip_leads_to_its_versions_and_marks_what_lost():
 
 def test_heat_names_hostile_pairs_as_words():
     root = drawn(heat_cells(draw_heat({(HOSTILE, HOUR): 90_000}, NOW)))
-    assert [each.text.partition(", ")[0] for each in root.iter("title")] == [HOSTILE]
+    assert [element.text.partition(", ")[0] for element in root.iter("title")] == [HOSTILE]
 
 
 @pytest.mark.parametrize("lost", [{}, {HOUR: 1}])

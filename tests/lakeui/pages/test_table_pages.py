@@ -49,10 +49,10 @@ def test_a_thousand_versions_are_drawn_as_a_few_points_with_the_last_among_them(
     for commit in table.commits.all():
         commit.committed_at = timezone.now() - timedelta(minutes=300 - commit.version)
         commit.save(update_fields=["committed_at"])
-    found = growth(table)
-    assert found.version_count == 200
-    assert len(found.points) <= 60
-    assert found.points[-1].version == 200
+    points = growth(table)
+    assert points.version_count == 200
+    assert len(points.points) <= 60
+    assert points.points[-1].version == 200
 
 
 def test_the_summary_says_what_a_table_needs_and_what_is_due(as_, lake):
@@ -99,8 +99,8 @@ def test_a_bar_of_the_histogram_leads_to_its_files(as_, lake):
     links = re.findall(r'class="bucket" href="(\?[^"#]+)#files"', body)
     assert len(links) == 2
     shown = [client.get(address + link.replace("&amp;", "&")).content.decode() for link in links]
-    found = ["large.parquet" in page.partition('id="files"')[2] for page in shown]
-    assert found == [False, True]
+    listed = ["large.parquet" in page.partition('id="files"')[2] for page in shown]
+    assert listed == [False, True]
 
 
 def test_partitions_tell_their_skew_and_lead_to_the_versions_that_touched_them(as_, lake):

@@ -10,8 +10,8 @@ WANTED = {"name": "nightly", "role": int(Role.OPERATOR), "expires_in_days": 7}
 
 
 def _secret(body):
-    found = re.search(r'<code id="secret">([^<]+)</code>', body)
-    return found and found[1]
+    match = re.search(r'<code id="secret">([^<]+)</code>', body)
+    return match and match[1]
 
 
 def test_a_token_is_shown_once_and_opens_the_api(as_, lake):
@@ -59,5 +59,5 @@ def test_a_token_is_told_by_its_start_and_asks_before_it_is_revoked(as_):
     assert "It cannot be undone." in as_("operator").get(asked).content.decode()
     for person, address in (("owner", asked), ("operator", "/tokens/?revoke=nothing")):
         assert "It cannot be undone." not in as_(person).get(address).content.decode()
-    found = as_("operator").get("/api/v1/tokens/").json()["items"][0]
-    assert found["starts_with"] == secret[:12]
+    listed = as_("operator").get("/api/v1/tokens/").json()["items"][0]
+    assert listed["starts_with"] == secret[:12]

@@ -101,13 +101,13 @@ def test_rest_cuts_the_columns_and_gives_the_rest_in_pages(as_, table):
     assert (len(defined["columns"]), defined["column_count"]) == (500, 1100)
     whole = client.get(path).json()
     assert (len(whole["schema"]["fields"]), whole["column_count"]) == (500, 1000)
-    found, token = [], ""
+    paths, token = [], ""
     while token is not None:
         body = client.get(f"{path}columns/?page_size=500&page_token={token}").json()
-        found += [column["path"] for column in body["items"]]
+        paths += [column["path"] for column in body["items"]]
         token = body["next_page_token"]
-    assert len(set(found)) == len(found) == 1100
-    assert found[:2] == ["column_00000", "column_00000.inner"]
+    assert len(set(paths)) == len(paths) == 1100
+    assert paths[:2] == ["column_00000", "column_00000.inner"]
     some = client.get(f"{path}columns/?q=99.x").json()
     assert some == {"items": [], "next_page_token": None}
     assert client.get(f"{path}columns/?nope=1").status_code == 422

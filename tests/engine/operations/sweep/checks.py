@@ -43,11 +43,11 @@ def check_rows(model: Model, snapshot: Snapshot) -> None:
     assert snapshot.row_count == len(model.rows)
 
 
-def check_same(found: list[Shown], wanted: list[Shown], reader: str) -> None:
+def check_same(rows: list[Shown], expected: list[Shown], reader: str) -> None:
     """The same rows, and if not, which ones are on one side only."""
-    extra = [row for row in found if row not in wanted]
-    missing = [row for row in wanted if row not in found]
-    assert found == wanted, f"{reader} has {extra} and lacks {missing}"
+    extra = [row for row in rows if row not in expected]
+    missing = [row for row in expected if row not in rows]
+    assert rows == expected, f"{reader} has {extra} and lacks {missing}"
 
 
 def shown(rows: pa.Table, names: list[str]) -> list[Shown]:
@@ -66,10 +66,10 @@ def check_files(model: Model, snapshot: Snapshot) -> None:
         assert stats["numRecords"] == pq.read_metadata(place).num_rows
         assert place.stat().st_size == add.size
         rows = read_file(snapshot, add)
-        for each in snapshot.schema:
-            physical = physical_name(each, snapshot.mapping_mode)
-            if each.name in ("u", "x", "w"):
-                _check_bounds(stats, physical, rows[each.name].drop_null().to_pylist())
+        for field in snapshot.schema:
+            physical = physical_name(field, snapshot.mapping_mode)
+            if field.name in ("u", "x", "w"):
+                _check_bounds(stats, physical, rows[field.name].drop_null().to_pylist())
 
 
 def _check_bounds(stats: Mapping[str, Any], name: str, values: list[Any]) -> None:
@@ -78,33 +78,33 @@ def _check_bounds(stats: Mapping[str, Any], name: str, values: list[Any]) -> Non
     assert high is None or all(value <= high for value in values)
 
 
-def check_identities(model: Model, found: Iterable[Found], known: dict[int, Found]) -> None:
+def check_identities(model: Model, rows: Iterable[Found], seen: dict[int, Found]) -> None:
     """Row ids and identity values are a row's own for good; versions say when it last changed.
 
     `known` holds what each row had, by its birth, and is brought up to date.
     """
-    by_key = {each.key: each for each in found}
+    by_key = {row_.key: row_ for row_ in rows}
     for row in model.rows:
         here = by_key[row.values["u"]]
-        before = known.get(row.birth)
+        before = seen.get(row.birth)
         if before is not None:
             assert (before.row_id, before.identity) == (here.row_id, here.identity), row
         elif model.layout.row_tracking or here.row_id is not None:
-            assert here.row_id not in {each.row_id for each in known.values()}, row
+            assert here.row_id not in {other.row_id for other in seen.values()}, row
         if here.commit_version is not None:
             assert here.commit_version == model.committed[row.changed], row
-        known[row.birth] = here
+        seen[row.birth] = here
     for name in ("row_id", "identity"):
-        values = [getattr(each, name) for each in by_key.values()]
+        values = [getattr(row_, name) for row_ in by_key.values()]
         assert len(set(values) - {None}) == len(values) - values.count(None)
 
 
 def find_rows(snapshot: Snapshot) -> Iterator[Found]:
     """Every row with its identity value, row id and row commit version."""
     tracked = snapshot.properties.row_tracking
-    wanted = [name for name in ("u", "i") if snapshot.schema.get(name) is not None]
+    columns = [name for name in ("u", "i") if snapshot.schema.get(name) is not None]
     for add in snapshot.add_files():
-        rows = read_file(snapshot, add, wanted, with_positions=True).to_pylist()
+        rows = read_file(snapshot, add, columns, with_positions=True).to_pylist()
         ids, versions = _tracked(snapshot, add) if tracked else ({}, {})
         for row in rows:
             place = row[ROW_INDEX]

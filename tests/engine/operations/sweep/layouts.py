@@ -52,7 +52,7 @@ class Layout:
 
     def properties(self) -> Mapping[str, str]:
         """Its properties; a checkpoint comes often, so that states are read from them too."""
-        found = {
+        settings = {
             "delta.checkpointInterval": "3",
             "delta.checkpointPolicy": self.checkpoint,
             "delta.enableDeletionVectors": str(self.vectors).lower(),
@@ -61,10 +61,10 @@ class Layout:
             "delta.enableInCommitTimestamps": str(self.in_commit_timestamps).lower(),
         }
         if self.mapping != "none":
-            found["delta.columnMapping.mode"] = self.mapping
+            settings["delta.columnMapping.mode"] = self.mapping
         if self.constraints:
-            found["delta.constraints.whole"] = "x IS NULL OR x >= 0"
-        return found
+            settings["delta.constraints.whole"] = "x IS NULL OR x >= 0"
+        return settings
 
 
 FACTORS: Mapping[str, Sequence[object]] = {
@@ -97,14 +97,14 @@ def all_pairs() -> set[Pair]:
 def covering_layouts(seed: int = 4, tries: int = 60) -> tuple[Layout, ...]:
     """Few layouts in which every two choices come together, always the same ones."""
     rng = random.Random(seed)  # noqa: S311 - no secret
-    found: list[Layout] = []
+    layouts: list[Layout] = []
     left = all_pairs()
     while left:
         candidates = [_one_for(rng, min(left, key=str)) for _ in range(tries)]
         best = max(candidates, key=lambda candidate: len(pairs_of(candidate) & left))
-        found.append(best)
+        layouts.append(best)
         left -= pairs_of(best)
-    return tuple(found)
+    return tuple(layouts)
 
 
 def random_layouts(seed: int) -> Iterator[Layout]:
@@ -123,7 +123,9 @@ def spread(
         left = {(f, value): each_choice for f, values in FACTORS.items() for value in values}
         unused = list(layouts)
         while any(left.values()) and unused:
-            best = max(unused, key=lambda each: (_gain(each, left), -len(dealt[each])))
+            best = max(
+                unused, key=lambda candidate: (_gain(candidate, left), -len(dealt[candidate]))
+            )
             unused.remove(best)
             dealt[best].append(name)
             for choice in _choices(best):

@@ -53,10 +53,10 @@ def check_metrics(commit: Commit) -> None:
     """The names are delta-spark's, and what counts files and bytes agrees with the actions."""
     info = commit.commit_info
     assert info is not None
-    found = {name: int(value) for name, value in (info.operation_metrics or {}).items()}
-    assert set(found) in NAMES.get(info.operation or "", ({*()},)), (info.operation, found)
+    metrics = {name: int(value) for name, value in (info.operation_metrics or {}).items()}
+    assert set(metrics) in NAMES.get(info.operation or "", ({*()},)), (info.operation, metrics)
     counted = _counted(commit.actions, as_pairs=info.operation != "RESTORE")
-    for name, value in found.items():
+    for name, value in metrics.items():
         told = counted.get(_FACTS.get(_plain(name), ""))
         assert told is None or value == told, (info.operation, name, value, told)
 
@@ -94,18 +94,18 @@ def _plain(name: str) -> str:
 def _counted(actions: Iterable[Action], *, as_pairs: bool) -> dict[str, int]:
     """Counts; a file that only changes its vector is none, but to RESTORE."""
     listed = list(actions)
-    adds = {each.path: each for each in listed if isinstance(each, AddFile)}
-    removes = {each.path: each for each in listed if isinstance(each, RemoveFile)}
-    new = [each for path, each in adds.items() if not as_pairs or path not in removes]
-    gone = [each for path, each in removes.items() if not as_pairs or path not in adds]
+    adds = {action.path: action for action in listed if isinstance(action, AddFile)}
+    removes = {action.path: action for action in listed if isinstance(action, RemoveFile)}
+    new = [add_ for path, add_ in adds.items() if not as_pairs or path not in removes]
+    gone = [remove_ for path, remove_ in removes.items() if not as_pairs or path not in adds]
     return {
         "files added": len(new),
         "files removed": len(gone),
-        "bytes added": sum(each.size for each in new),
-        "bytes removed": sum(each.size or 0 for each in gone),
-        "change files": sum(isinstance(each, AddCDCFile) for each in listed),
+        "bytes added": sum(add_.size for add_ in new),
+        "bytes removed": sum(remove_.size or 0 for remove_ in gone),
+        "change files": sum(isinstance(action, AddCDCFile) for action in listed),
         "vectors added": sum(add.deletion_vector is not None for add in adds.values()),
         "vectors removed": sum(remove.deletion_vector is not None for remove in removes.values()),
-        "smallest": min((each.size for each in new), default=0),
-        "largest": max((each.size for each in new), default=0),
+        "smallest": min((add_.size for add_ in new), default=0),
+        "largest": max((add_.size for add_ in new), default=0),
     }

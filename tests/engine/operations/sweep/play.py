@@ -94,8 +94,8 @@ class Played:
         for engine, read in self.elsewhere.items():
             if self.is_beyond(engine):
                 continue
-            found = in_order(tuple(row[name] for name in names) for row in read(self.table.uri))
-            checks.check_same(found, self.model.shown(), engine)
+            rows = in_order(tuple(row[name] for name in names) for row in read(self.table.uri))
+            checks.check_same(rows, self.model.shown(), engine)
 
     def is_beyond(self, engine: str) -> bool:
         """Whether another engine cannot read the table.

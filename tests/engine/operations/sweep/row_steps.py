@@ -115,15 +115,15 @@ def update_field(bench: Bench) -> Plan:
 def merge(bench: Bench) -> Plan:
     """Some rows deleted, some updated, some new, and some that no source row joins updated."""
     model = bench.model
-    known = sorted(model.rows, key=lambda row: row.birth)
-    doomed, changing = known[1::4], known[2::4]
+    by_birth = sorted(model.rows, key=lambda row: row.birth)
+    doomed, changing = by_birth[1::4], by_birth[2::4]
     new = model.fresh(2)
     after = [
         model.changed(row, x=row.values["x"] + 1, v=0.5)
         for row in changing
         if row.values["x"] is not None
     ]
-    spared = [row for row in known if row not in doomed and row not in changing]
+    spared = [row for row in by_birth if row not in doomed and row not in changing]
     unmatched = [row for row in spared if row.values["x"] == 0]
     stale = [model.changed(row, v=-1.0) for row in unmatched]
     rows = [row for row in spared if row not in unmatched] + stale + after + new
@@ -149,8 +149,8 @@ def merge(bench: Bench) -> Plan:
 
 def merge_inserts(bench: Bench) -> Plan:
     model = bench.model
-    known, new = model.rows[:1], model.fresh(2)
-    source = [_sourced(row, "insert") for row in (*known, *new)]
+    old, new = model.rows[:1], model.fresh(2)
+    source = [_sourced(row, "insert") for row in (*old, *new)]
     clause = MergeClause("not_matched", "insert", assignments=_inserted(bench))
     command = Merge(_merge_source(bench, source), "target.u = source.u", (clause,))
     return Plan([command], [*model.rows, *new], {"numTargetRowsInserted": 2})

@@ -40,8 +40,8 @@ def restore(bench: Bench) -> Plan:
     """Two or three steps back, never before what VACUUM left."""
     model = bench.model
     versions = [version for version in sorted(model.versions) if version >= model.oldest]
-    wanted = versions[-min(len(versions), 3 + model.step % 2)]
-    return Plan([Restore(version=wanted)], effect=lambda: model.restored(wanted))
+    target = versions[-min(len(versions), 3 + model.step % 2)]
+    return Plan([Restore(version=target)], effect=lambda: model.restored(target))
 
 
 def vacuum(bench: Bench) -> Plan:
