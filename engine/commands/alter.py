@@ -144,9 +144,9 @@ class ChangeColumn(_Alter):
             what = f"{sum(map(bool, given))} changes of {self.column} are asked for."
             raise RequestError(what, "Ask for one.", field="column")
         check_columns((self.column,), schema, "column")
-        self.wanted_type()
+        self.parsed_type()
 
-    def wanted_type(self) -> DataType | None:
+    def parsed_type(self) -> DataType | None:
         """The new type, None where the type stays.
 
         Raises:

@@ -220,7 +220,7 @@ def parse_request(text: str) -> tuple[Command, bool]:
             raise StatementError(what, "Move it there.", position=part[-1].position)
     command, dry_run = commands[-1]
     if len(commands) > 1:
-        command = Script(tuple(command_ for command_, _ in commands))
+        command = Script(tuple(step for step, _ in commands))
     command.validate(None)
     return command, dry_run
 

@@ -181,10 +181,10 @@ def typed_literal(kind: str, text: str) -> Literal | None:
 
 def interval_literal(amount: str, unit: str) -> Literal | None:
     """`INTERVAL amount unit`; None for a unit or amount that is none."""
-    unit_ = _UNITS.get(unit.upper().removesuffix("S"))
-    if not unit_ or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,6})?", amount.strip()):
+    scale = _UNITS.get(unit.upper().removesuffix("S"))
+    if not scale or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,6})?", amount.strip()):
         return None
-    name, factor = unit_
+    name, factor = scale
     total = Decimal(amount.strip()) * factor
     if total != int(total) or abs(total) > _MAX_INTERVAL:
         return None

@@ -147,7 +147,7 @@ def check_default_type(field: StructField) -> None:
 
 def _altered(command: ChangeColumn, snapshot: Snapshot, field: StructField) -> StructField:
     metadata = dict(field.metadata)
-    new_type = command.wanted_type()
+    new_type = command.parsed_type()
     if {IDENTITY, GENERATED} & metadata.keys() and (new_type is not None or command.new_default):
         msg = f"The table gives {field.name} its values: it keeps its type, and takes no default."
         raise InvalidSchemaError(msg, "Add another column.", field="column")

@@ -75,7 +75,7 @@ def follow_up(
     try:
         if isinstance(command, _WRITES) and result.versions and execution.session is not None:
             settings = settings_of(execution.session)
-            compaction = wanted_after(command, execution, result.versions, settings)
+            compaction = compaction_after(command, execution, result.versions, settings)
         if compaction is None:
             return result
         done = runner(compaction)
@@ -85,7 +85,7 @@ def follow_up(
     return result.followed_by(FollowUp(compaction, done))
 
 
-def wanted_after(
+def compaction_after(
     command: Command, execution: Execution, versions: Iterable[int], settings: Settings
 ) -> Optimize | None:
     """The compaction that a write, which committed these versions, is to be followed by."""

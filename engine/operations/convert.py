@@ -151,17 +151,17 @@ def _values(path: str, partitions: StructType, root: str) -> dict[str, str | Non
         RequestError: a value that is none of its column's type.
     """
     pairs = [part.partition("=") for part in path.split("/")[:-1]]
-    values_ = {unquote(name): unquote(value) for name, sign, value in pairs if sign}
-    if [name.lower() for name in values_] != [name.lower() for name in partitions.names]:
-        shown = ", ".join(f"`{name}`" for name in values_)
+    texts = {unquote(name): unquote(value) for name, sign, value in pairs if sign}
+    if [name.lower() for name in texts] != [name.lower() for name in partitions.names]:
+        shown = ", ".join(f"`{name}`" for name in texts)
         expected = ", ".join(f"`{name}`" for name in partitions.names)
         what = (
-            f"Expecting {len(partitions)} partition column(s): [{expected}], but found {len(values_)}"
+            f"Expecting {len(partitions)} partition column(s): [{expected}], but found {len(texts)}"
             f" partition column(s): [{shown}] from parsing the file name: {root}/{path}"
         )
         raise PartitionCountError(what, "Give the partition columns.", field="partitionSchema")
     values: dict[str, str | None] = {}
-    for column, text in zip(partitions, values_.values(), strict=True):
+    for column, text in zip(partitions, texts.values(), strict=True):
         values[column.name] = None if text == NULL_DIRECTORY else text
         _check_value(column, values[column.name])
     return values

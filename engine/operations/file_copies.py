@@ -90,8 +90,8 @@ def _all_of(
     with ThreadPoolExecutor(AT_ONCE, "copy") as pool:
         try:
             while True:
-                for copy_ in left:
-                    running[pool.submit(copy, copy_)] = copy_
+                for file_copy in left:
+                    running[pool.submit(copy, file_copy)] = file_copy
                     if len(running) == 2 * AT_ONCE:
                         break
                 if not running:

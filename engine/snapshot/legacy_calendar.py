@@ -48,7 +48,7 @@ class LegacyTimes:
         if not pa.types.is_nested(kind):
             return array
         if pa.types.is_struct(kind):
-            inside = [self._corrected(array_, int96=int96) for array_ in array.flatten()]
+            inside = [self._corrected(child, int96=int96) for child in array.flatten()]
             return pa.StructArray.from_arrays(inside, fields=list(kind), mask=array.is_null())
         return self._inside(array, int96=int96)
 

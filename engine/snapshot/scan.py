@@ -83,7 +83,7 @@ def scan(
     if limit is not None and limit < 0:
         msg = f"A limit of {limit} rows cannot be."
         raise RequestError(msg, "Use 0 or more.", field="limit")
-    names = _wanted(table.schema, columns)
+    names = _column_names(table.schema, columns)
     needed = list(names)
     if condition is not None:
         needed += [path[0] for path in columns_of(condition) if path[0] not in needed]
@@ -115,7 +115,7 @@ def _read(
             yield from pool.map(lambda add: read_file(table, add, columns), adds)
 
 
-def _wanted(schema: StructType, columns: Sequence[str] | None) -> list[str]:
+def _column_names(schema: StructType, columns: Sequence[str] | None) -> list[str]:
     if columns is None:
         return schema.names
     names = []

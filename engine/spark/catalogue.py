@@ -101,12 +101,12 @@ def places_in(session: SparkSession, text: str) -> list[str] | None:
             places.append(table.name)
             continue
         try:
-            table_ = find_table(session, table.sql(dialect="spark"))
+            catalogued = find_table(session, table.sql(dialect="spark"))
         except PySparkException:
             return None
-        if table_ is None or table_.is_view:
+        if catalogued is None or catalogued.is_view:
             return None
-        places.append(table_.location)
+        places.append(catalogued.location)
     return places
 
 

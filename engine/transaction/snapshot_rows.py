@@ -74,18 +74,18 @@ class SnapshotRows:
         if not among or (read.condition is None and self._matcher is None):
             return among
         self._budget.check()
-        wanted_rows = positions(among)
+        row_numbers = positions(among)
         rows = self._physical(file, self._needed(read))
-        if wanted_rows[-1] >= rows.num_rows:
-            what = f"{file.path} has {rows.num_rows} rows, and the log speaks of row {wanted_rows[-1]}."
+        if row_numbers[-1] >= rows.num_rows:
+            what = f"{file.path} has {rows.num_rows} rows, and the log speaks of row {row_numbers[-1]}."
             raise DataFileError(what)
-        rows = rows.take(pa.array(wanted_rows))
+        rows = rows.take(pa.array(row_numbers))
         if read.condition is not None:
             mask = self._satisfying(read.condition, rows)
-            wanted_rows, rows = wanted_rows[_as_mask(mask)], rows.filter(mask)
+            row_numbers, rows = row_numbers[_as_mask(mask)], rows.filter(mask)
         if self._matcher is not None and rows.num_rows:  # it may ask Spark, so it comes last
-            wanted_rows = wanted_rows[_as_mask(self._matcher(rows))]
-        return BitMap64(wanted_rows.tolist())
+            row_numbers = row_numbers[_as_mask(self._matcher(rows))]
+        return BitMap64(row_numbers.tolist())
 
     def row_ids(self, file: AddFile) -> Positions | None:
         """The stable id of every physical row: kept in a column, or counted from the file's first."""

@@ -100,9 +100,9 @@ def size_bins(sizes: Iterable[int]) -> list[SizeBin]:
     bounds = [_SMALLEST << n for n in range(_DOUBLINGS + 1)]
     bins = [SizeBin(low, high) for low, high in zip([0, *bounds], [*bounds, None], strict=True)]
     for size in sizes:
-        bin_ = bins[bisect_right(bounds, size)]
-        bin_.files += 1
-        bin_.size_bytes += size
+        size_bin = bins[bisect_right(bounds, size)]
+        size_bin.files += 1
+        size_bin.size_bytes += size
     return bins
 
 

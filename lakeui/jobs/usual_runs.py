@@ -42,8 +42,8 @@ def usual_runs(table: Table) -> Mapping[str, Usual]:
     by_kind: defaultdict[str, list[int]] = defaultdict(list)
     for kind, took in _spans(_ended(table)[:_LATEST]):
         by_kind[kind].append(took)
-    by_kind_ = {kind: _usual(spans[:_OF_A_KIND]) for kind, spans in by_kind.items()}
-    return {kind: usual for kind, usual in by_kind_.items() if usual is not None}
+    of_kinds = {kind: _usual(spans[:_OF_A_KIND]) for kind, spans in by_kind.items()}
+    return {kind: usual for kind, usual in of_kinds.items() if usual is not None}
 
 
 def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, Usual]:
@@ -59,7 +59,7 @@ def usual_runs_of(jobs: Iterable[Job]) -> Mapping[UUID, Usual]:
         rows[row["table_id"], row["kind"]].append(row)
     usual = {key: _usual(took for _, took in _spans(runs)) for key, runs in rows.items()}
     by_job = {job.pk: usual.get((job.table_id, job.kind)) for job in real_runs}
-    return {pk: spans_ for pk, spans_ in by_job.items() if spans_ is not None}
+    return {pk: run for pk, run in by_job.items() if run is not None}
 
 
 def _ended(table: Table) -> Any:  # noqa: ANN401 - a query of mappings

@@ -153,8 +153,8 @@ CONFLICT_RULES = (
     Mutation(
         "a MERGE reads no row that a winner wrote or removed",
         ROWS,
-        "wanted_rows = wanted_rows[_as_mask(self._matcher(rows))]",
-        "wanted_rows = wanted_rows[:0]",
+        "row_numbers = row_numbers[_as_mask(self._matcher(rows))]",
+        "row_numbers = row_numbers[:0]",
     ),
     Mutation(
         "a condition that nobody can evaluate matches nothing",

@@ -64,8 +64,8 @@ def advice(conflict: Conflict, sides: BothSides, like: Similar) -> tuple[Advice,
 
 
 def _retry(conflict: Conflict, like: Similar) -> Iterator[Advice]:
-    tried = [conflict_ for conflict_ in like.conflicts if conflict_.passed_again is not None]
-    passed = sum(bool(conflict_.passed_again) for conflict_ in tried)
+    tried = [other for other in like.conflicts if other.passed_again is not None]
+    passed = sum(bool(other.passed_again) for other in tried)
     done = conflict.job is not None and conflict.job.committed_version is not None
     if not conflict.can_retry:
         text = "It would meet the same again: run the same command only after the cause is gone."
@@ -93,22 +93,22 @@ def _retry_text(conflict: Conflict) -> str:
 
 
 def _narrow(
-    conflict: Conflict, sides: BothSides, useful: Narrowing | None, like: Similar
+    conflict: Conflict, sides: BothSides, proposed: Narrowing | None, like: Similar
 ) -> Iterator[Advice]:
-    if useful is None:
+    if proposed is None:
         return
-    judged = [useful.would_have_passed(other) for other in like.conflicts]
+    judged = [proposed.would_have_passed(other) for other in like.conflicts]
     decided = [verdict for verdict in judged if verdict is not None]
-    about = "≈ " if useful.is_sample else ""
-    where = useful.low if useful.low == useful.high else f"{useful.low} to {useful.high}"
-    is_time = useful.bound[4:5] == "-"
+    about = "≈ " if proposed.is_sample else ""
+    where = proposed.low if proposed.low == proposed.high else f"{proposed.low} to {proposed.high}"
+    is_time = proposed.bound[4:5] == "-"
     words = ("before", "after") if is_time else ("below", "above")
-    side = words[useful.is_above]
+    side = words[proposed.is_above]
     text = (
-        f"Add `AND {useful.condition}`. The files both met at hold {useful.column} {where};"
-        f" {about}{100 * useful.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
-        f" and files outside are not even opened: {about}{useful.files_before:,} become"
-        f" {useful.files_after:,}."
+        f"Add `AND {proposed.condition}`. The files both met at hold {proposed.column} {where};"
+        f" {about}{100 * proposed.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
+        f" and files outside are not even opened: {about}{proposed.files_before:,} become"
+        f" {proposed.files_after:,}."
     )
     yield Advice(
         kind="narrow",
@@ -120,10 +120,10 @@ def _narrow(
         undecidable=len(judged) - len(decided),
         history="{helped} of {of} losses of this write would have passed",
         act="schedule" if _schedule(conflict) else "sql",
-        sql=narrowed_statement(conflict, useful.condition)
+        sql=narrowed_statement(conflict, proposed.condition)
         if sides.current.statement_is_whole
         else "",
-        condition=useful.condition,
+        condition=proposed.condition,
     )
 
 

@@ -64,7 +64,7 @@ class RuntimeColumn:
 def runtime_columns(
     eligibility: Eligibility, writes: RecentWrites, *, clustered: bool
 ) -> tuple[RuntimeColumn, ...]:
-    """Every runtime of the engine's list, for a table as `found` says it is."""
+    """Every runtime of the engine's list, for a table as `eligibility` says it is."""
     wrote = Counter(write.client.runtime for write in writes.writes)
     verdicts = runtime_verdicts(eligibility, clustered=clustered)
     return tuple(

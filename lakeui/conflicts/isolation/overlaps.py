@@ -100,7 +100,7 @@ class Overlaps:
     def between(self, current: str, winner: str) -> Iterator[Overlap]:
         """The overlaps of two kinds, the latest first."""
         versions = self.versions
-        for write in sorted(self.writes, key=lambda write_: -write_.before):
+        for write in sorted(self.writes, key=lambda candidate: -candidate.before):
             if write.kind != current:
                 continue
             low, high = _span(versions, write)

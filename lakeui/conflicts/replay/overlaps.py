@@ -123,14 +123,15 @@ def replay(
     history, met = recorded_history(table, first, last), recorded_conflicts(table, first, last)
     sides = _Sides(table, first, last, met.conflicts)
     replayed = {
-        level_: tuple(replay_history(history.commits, history.table, level_)) for level_ in LEVELS
+        at_level: tuple(replay_history(history.commits, history.table, at_level))
+        for at_level in LEVELS
     }
     answers = {
-        (level_, by_rows): what_if(
-            table, level_, row_level=by_rows, versions=versions, history=history, conflicts=met,
-            replayed=replayed[level_],
+        (at_level, by_rows): what_if(
+            table, at_level, row_level=by_rows, versions=versions, history=history, conflicts=met,
+            replayed=replayed[at_level],
         )
-        for level_, by_rows in SETTINGS
+        for at_level, by_rows in SETTINGS
     }  # fmt: skip
     all_of_them = {setting: list(sides.overlaps(answer)) for setting, answer in answers.items()}
     asked = answers[level, row_level]

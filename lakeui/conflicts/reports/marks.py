@@ -32,7 +32,7 @@ class Place:
 def marks_of(plain: PlainText, places: Iterator[Place]) -> tuple[Mark, ...]:
     """Marks in the order of the text, without those that lie across an earlier one."""
     marks: list[Mark] = []
-    for place in sorted(places, key=lambda place_: (place_.start, -place_.end)):
+    for place in sorted(places, key=lambda mark: (mark.start, -mark.end)):
         start, end = plain.origin(place.start), plain.origin(place.end - 1) + 1
         if start < end and (not marks or start >= marks[-1].end):
             marks.append(Mark(len(marks) + 1, place.fact, start, end))

@@ -64,10 +64,10 @@ class Histogram:
 
 def draw_histogram(sizes: Iterable[int], small_bytes: int) -> Histogram:
     """A bar each bin of sizes, the highest as high as the chart."""
-    sizes_ = size_bins(sizes)
-    step, highest = 100 / len(sizes_), max(size_bin.files for size_bin in sizes_)
+    ranges = size_bins(sizes)
+    step, highest = 100 / len(ranges), max(size_bin.files for size_bin in ranges)
     bins = tuple(
-        _bin(size_bin, i * step, step, highest, small_bytes) for i, size_bin in enumerate(sizes_)
+        _bin(size_bin, i * step, step, highest, small_bytes) for i, size_bin in enumerate(ranges)
     )
     return Histogram(bins, step * sum(bin_.is_small for bin_ in bins), highest)
 

@@ -142,16 +142,16 @@ def _tracks(bars: Iterable[_Placed]) -> tuple[dict[str, int], int]:
     free: list[float] = []
     given: dict[str, int] = {}
     hidden = 0
-    for bar_ in sorted(bars, key=lambda bar: (bar.start, bar.end)):
-        place = next((i for i, end in enumerate(free) if end <= bar_.start + 0.01), None)
+    for placed_bar in sorted(bars, key=lambda bar: (bar.start, bar.end)):
+        place = next((i for i, end in enumerate(free) if end <= placed_bar.start + 0.01), None)
         if place is None and len(free) < MAX_TRACKS:
             free.append(0.0)
             place = len(free) - 1
         if place is None:
             hidden += 1
             continue
-        free[place] = bar_.end
-        given[bar_.key] = place
+        free[place] = placed_bar.end
+        given[placed_bar.key] = place
     return given, hidden
 
 

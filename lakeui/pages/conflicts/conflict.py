@@ -97,8 +97,8 @@ def _context(
         "paths": paths[:_FILES_SHOWN],
         "known": None if chart or not files else _known_rows(conflict, files),
         "acts": [
-            _act(advice_, conflict, landed, may_write=may_write)
-            for advice_ in advice(conflict, sides, like)
+            _act(option, conflict, landed, may_write=may_write)
+            for option in advice(conflict, sides, like)
         ],
         "landed": landed,
         "near": neighbours(visible, conflict),
@@ -134,7 +134,7 @@ def _act(piece: Advice, conflict: Conflict, landed: Landed | None, *, may_write:
 
 def _known_rows(conflict: Conflict, files: list[dict[str, Any]]) -> dict[str, Any]:
     """The first file with rows of both, drawn in its length where some mirrored version tells it."""
-    file = next((file_ for file_ in files if file_.get("rows")), files[0])
+    file = next((candidate for candidate in files if candidate.get("rows")), files[0])
     path = str(file.get("path", ""))
     mirrored = CommitFile.objects.filter(commit__table=conflict.table_id, path=path)
     count = mirrored.exclude(row_count=None).values_list("row_count", flat=True).first()

@@ -31,9 +31,9 @@ _MOST = 20  # of each check
 @login_required
 def attention_list(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
-    attention_, context = told(request, now, day_of(request.user, now), _MOST)
+    items, context = told(request, now, day_of(request.user, now), _MOST)
     checks = [
-        {"each": threshold, "count": attention_.counts.get(threshold.check, 0)}
+        {"each": threshold, "count": items.counts.get(threshold.check, 0)}
         for threshold in thresholds()
     ]
     context |= {

@@ -103,8 +103,8 @@ def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None
     if "clustering" not in request.GET:
         return None, ""
     names = tuple(n for n in (part.strip() for part in request.GET["clustering"].split(",")) if n)
-    names_ = top_names(table)
-    unknown = [name for name in names if name not in names_]
+    top = top_names(table)
+    unknown = [name for name in names if name not in top]
     if unknown:
         return None, f"There is no column {unknown[0][:100]} at the top of the schema."
     if len(names) > MAX_CLUSTERING_COLUMNS or len(set(names)) < len(names):

@@ -8,7 +8,7 @@ from engine.commands.model import Optimize
 from engine.commands.sql import parse_statement
 from engine.errors import InvalidPropertyError
 from engine.log.commits import read_commit
-from engine.operations.auto_compaction import CompactionTerms, wanted_after, worth_joining
+from engine.operations.auto_compaction import CompactionTerms, compaction_after, worth_joining
 from engine.operations.execution import Execution
 from engine.operations.run import run
 from engine.protocol.properties import TableProperties
@@ -38,7 +38,7 @@ def table_of(*sizes: int, properties: dict[str, str] | None = None, fresh: int =
 
 
 def asked(table: DeltaTable, command=WRITE, *, versions=(2,), **settings: str) -> Optimize | None:
-    return wanted_after(command, Execution(table), versions, settings)
+    return compaction_after(command, Execution(table), versions, settings)
 
 
 MIB = 1024 * 1024

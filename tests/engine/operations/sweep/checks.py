@@ -81,7 +81,7 @@ def _check_bounds(stats: Mapping[str, Any], name: str, values: list[Any]) -> Non
 def check_identities(model: Model, rows: Iterable[Found], seen: dict[int, Found]) -> None:
     """Row ids and identity values are a row's own for good; versions say when it last changed.
 
-    `known` holds what each row had, by its birth, and is brought up to date.
+    `seen` holds what each row had, by its birth, and is brought up to date.
     """
     by_key = {row_.key: row_ for row_ in rows}
     for row in model.rows:
