@@ -23,7 +23,12 @@ from lakeui.catalog.log_values import json_value
 from lakeui.catalog.mirror import refresh_table
 from lakeui.jobs import leases
 from lakeui.jobs.command_rules import check_command, check_rights, check_sources, command_of
-from lakeui.jobs.errors import LeaseLostError, ReadOnlyError, TimeLimitError
+from lakeui.jobs.errors import (
+    LeaseLostError,
+    ReadOnlyError,
+    RequesterGoneError,
+    TimeLimitError,
+)
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from workers import spark_session
@@ -192,6 +197,8 @@ def _checked_command(job: Job) -> Command:
     """The command, checked again as the person who asked: roles and roots may have changed."""
     if settings.READ_ONLY:
         raise ReadOnlyError
+    if job.requested_by is None and not job.by_system:
+        raise RequesterGoneError
     command = command_of(job)
     check_rights(command, job.table, job.requested_by)
     check_command(command, job.table)

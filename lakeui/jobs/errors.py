@@ -29,6 +29,19 @@ class NotPermittedError(EngineError):
         self.action, self.table = action, table
 
 
+class RequesterGoneError(EngineError):
+    """Whoever requested the job has no account any more: nobody has the rights that it needs."""
+
+    code = "LAKE_REQUESTER_GONE"
+    sqlstate = "42501"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The person who requested this job has no account any more. Nothing was written.",
+            "Run it again as somebody who may.",
+        )
+
+
 class IdempotencyMismatchError(RequestError):
     """The key was used within a day for another request."""
 

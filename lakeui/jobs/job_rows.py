@@ -87,6 +87,7 @@ def unsaved_job(table: Table, command: Command, by: User | None, options: JobOpt
         dry_run=options.dry_run,
         queue=queue_of(command, dry_run=options.dry_run),
         requested_by=by,
+        by_system=by is None,
         reason=options.reason,
         idempotency_key=options.idempotency_key if by else "",
         request_digest=_digest(table.name, command, options),

@@ -18,6 +18,8 @@ class Job(models.Model):
     `also_changes` are the tables that the steps of a script change beside the job's own: `writers`
     fills it, and answers who changes a table.
     `commit_after` holds this job's commit until that job has ended: for rehearsing a conflict.
+    `by_system` means that the installation itself requested it. A job that nobody requested by now, and
+    that is not the system's, was that of a person who is gone: it is not run.
     `caused_by` is the write after whose commit its table asked for this one (auto compaction).
     A job is cancelling from the request to cancel it until its tasks have ended.
     `time_limit_s` is what one worker may take for it, its time in the queue not counted; null: no limit.
@@ -53,6 +55,7 @@ class Job(models.Model):
         on_delete=models.SET_NULL,
         related_name="jobs",
     )
+    by_system = models.BooleanField(default=False)
     reason = models.TextField(blank=True)
     idempotency_key = models.CharField(max_length=255, blank=True)
     request_digest = models.CharField(max_length=64, blank=True)
@@ -129,6 +132,13 @@ class Job(models.Model):
     def is_active(self) -> bool:
         """Not ended yet."""
         return self.state in self.ACTIVE
+
+    @property
+    def requester(self) -> str:
+        """Who requested it, in words."""
+        if self.requested_by is not None:
+            return self.requested_by.get_username()
+        return "the system" if self.by_system else "a deleted account"
 
 
 class Schedule(models.Model):

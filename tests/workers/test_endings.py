@@ -1,6 +1,7 @@
 """How a job ends says what is in the log, whatever happened beside it."""
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 
 from engine.errors import OperationCancelledError, RequestError, StorageError
@@ -52,6 +53,19 @@ def test_what_fails_after_the_commit_does_not_undo_it(job, monkeypatch, error):
 def test_what_fails_before_the_commit_stays_a_failure(job, monkeypatch):
     monkeypatch.setattr(job_run, "run", lambda *_, **__: 1 / 0)
     assert run_job(job).state == Job.State.FAILED
+
+
+def test_a_job_whose_requester_is_gone_is_not_run_as_the_system(job):
+    ada = User.objects.create_superuser("ada")
+    parameters = {"properties": {"team": "ours"}}
+    hers = request_job(
+        table=job.table, kind="set_properties", parameters=parameters, requested_by=ada
+    )
+    ada.delete()
+    hers.refresh_from_db()
+    assert run_job(hers).error_code == "LAKE_REQUESTER_GONE"
+    assert run_job(job).state == Job.State.SUCCEEDED, "the system's own runs"
+    assert DeltaTable.open(job.table.uri).version() == 1
 
 
 @pytest.mark.parametrize("committed", [False, True])

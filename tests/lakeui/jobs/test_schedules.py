@@ -253,6 +253,10 @@ def test_schedules_of_one_table_meet_within_the_hour(nightly, table, owner):
         )
 
     near, far = another("near", "20 3 * * *"), another("far", "0 9 * * *")
+    midnight = timezone.now().replace(hour=0, minute=0)
+    for schedule, hours in ((nightly, 27), (near, 27.3), (far, 33)):  # whatever the hour is now
+        schedule.next_due_at = midnight + timedelta(hours=hours)
+        schedule.save()
     met = neighbours([nightly, near, far])
     assert [schedule_.name for schedule_ in met[nightly.pk]] == ["near"]
     assert met[far.pk] == []

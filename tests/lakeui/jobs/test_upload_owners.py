@@ -158,7 +158,9 @@ def test_a_job_whose_person_is_gone_reads_their_file_no_more(table, upload, ada)
     assert not Upload.objects.exists()
     run_attempt(leases.claim(job.pk, "spark@here"))
     job.refresh_from_db()
-    assert job.error_code == "LAKE_UPLOAD_NOT_FOUND"
+    assert job.error_code == "LAKE_REQUESTER_GONE"
+    with pytest.raises(UploadNotFoundError):
+        retry_job(job, None)
 
 
 def test_who_runs_a_job_or_schedule_of_another_again_names_their_file(table, upload, ada, bob):
