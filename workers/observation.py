@@ -4,13 +4,16 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from engine.actions.files import AddFile, RemoveFile
 from engine.errors import ConflictError, ConflictSide
 from engine.log.commits import Commit
 from engine.operations.execution import COMMIT
 from engine.storage.base import Store
-from engine.transaction.observer import ObservedTransaction, TransactionObserver
-from engine.transaction.optimistic_transaction import OptimisticTransaction
+from engine.transaction.observer import (
+    ObservedTransaction,
+    TransactionObserver,
+    new_files,
+    staged_bytes,
+)
 from engine.transaction.outcome import AbsorbedConflict
 from engine.transaction.self_recognition import find_own_commit
 from lakeui.conflicts.recording import Origin, record_absorbed, record_escaped
@@ -73,7 +76,7 @@ class JobObserver(TransactionObserver):
     def staged(self, txn: ObservedTransaction) -> None:
         """What comes next is held against whatever landed meanwhile."""
         self._heartbeat.progress.enter(CHECK)
-        self._update_attempt(bytes_written=_staged_bytes(txn), files_written=len(_new_files(txn)))
+        self._update_attempt(bytes_written=staged_bytes(txn), files_written=len(new_files(txn)))
 
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
         """Tell the job's log."""
@@ -122,7 +125,7 @@ class JobObserver(TransactionObserver):
             origin=self._origin,
             user_name=self._user_name,
             wasted_ms=int((now - self._began()).total_seconds() * 1000),
-            wasted_bytes=_staged_bytes(txn),
+            wasted_bytes=staged_bytes(txn),
         )
         self._update_attempt(
             outcome=JobAttempt.Outcome.CONFLICTED, finished_at=now, message=str(error)
@@ -190,16 +193,3 @@ class JobObserver(TransactionObserver):
 
 def _name_in_the_log(kind: str) -> str:
     return _OPERATIONS.get(kind) or kind.removeprefix("alter_").replace("_", " ").upper()
-
-
-def _staged_bytes(txn: ObservedTransaction) -> int:
-    return sum(add.size for add in _new_files(txn))
-
-
-def _new_files(txn: ObservedTransaction) -> list[AddFile]:
-    """The data files that the transaction wrote; a new vector is no new file."""
-    actions = txn.actions if isinstance(txn, OptimisticTransaction) else ()
-    before = {action.path for action in actions if isinstance(action, RemoveFile)}
-    return [
-        action for action in actions if isinstance(action, AddFile) and action.path not in before
-    ]

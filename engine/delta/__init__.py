@@ -7,9 +7,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.delta.reports.other_engines import reporting as reporting
+    from engine.delta.reports.settings import configure as configure
+    from engine.delta.reports.settings import flush_reports as flush_reports
     from engine.delta.tables import DeltaTable as DeltaTable
 
-_HOMES = {"DeltaTable": "engine.delta.tables"}
+_HOMES = {
+    "DeltaTable": ("engine.delta.tables", "DeltaTable"),
+    "configure": ("engine.delta.reports.settings", "configure"),
+    "flush_reports": ("engine.delta.reports.settings", "flush_reports"),
+    "reporting": ("engine.delta.reports.other_engines", "reporting"),
+}
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
@@ -17,4 +25,5 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(_HOMES[name]), name)
+    module, attribute = _HOMES[name]
+    return getattr(import_module(module), attribute)

@@ -1,7 +1,10 @@
 """The named phases of a transaction, for tests that interleave and for metrics that count."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
+from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
 from engine.transaction.outcome import AbsorbedConflict
 
 
@@ -16,6 +19,11 @@ class ObservedTransaction(Protocol):
     @property
     def txn_id(self) -> str:
         """The id that its commit carries."""
+        ...
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """What is staged so far."""
         ...
 
 
@@ -50,3 +58,57 @@ class TransactionObserver:
 
 
 NO_OBSERVER = TransactionObserver()
+
+
+class Observers(TransactionObserver):
+    """Several observers, told in this order."""
+
+    def __init__(self, observers: Sequence[TransactionObserver]) -> None:
+        self._observers = tuple(observers)
+
+    def started(self, txn: ObservedTransaction) -> None:
+        """The read version is fixed."""
+        for observer in self._observers:
+            observer.started(txn)
+
+    def staged(self, txn: ObservedTransaction) -> None:
+        """Everything is staged; validation against winners begins."""
+        for observer in self._observers:
+            observer.staged(txn)
+
+    def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
+        """Another commit landed first and is about to be checked."""
+        for observer in self._observers:
+            observer.winner_found(txn, winning_version)
+
+    def absorbed(self, txn: ObservedTransaction, conflict: AbsorbedConflict) -> None:
+        """The two sides touched the same files, but not the same rows."""
+        for observer in self._observers:
+            observer.absorbed(txn, conflict)
+
+    def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
+        """The log is about to be written."""
+        for observer in self._observers:
+            observer.before_commit(txn, attempt_version)
+
+    def committed(self, txn: ObservedTransaction, committed_version: int) -> None:
+        """The version is in the log."""
+        for observer in self._observers:
+            observer.committed(txn, committed_version)
+
+    def failed(self, txn: ObservedTransaction, error: Exception) -> None:
+        """The transaction ended without a commit, or without knowing of one."""
+        for observer in self._observers:
+            observer.failed(txn, error)
+
+
+def new_files(txn: ObservedTransaction) -> list[AddFile]:
+    """The data files that a transaction wrote; a new deletion vector is no new file."""
+    before = {action.path for action in txn.actions if isinstance(action, RemoveFile)}
+    adds = (action for action in txn.actions if isinstance(action, AddFile))
+    return [add for add in adds if add.path not in before]
+
+
+def staged_bytes(txn: ObservedTransaction) -> int:
+    """The size of the data files that a transaction wrote: wasted if it is aborted."""
+    return sum(add.size for add in new_files(txn))

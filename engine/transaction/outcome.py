@@ -15,7 +15,7 @@ class AbsorbedConflict:
     `rule` names the check that files alone would have failed, `files` the paths both sides met at,
     `row_count` the rows looked at or carried over, `how` the means: merged deletion vectors, a row
     map, row ids or rows read. `duration_ms` is what it took. `rows` are the first of those rows, by
-    the path and position they had. `decision` tells how it came about.
+    the path and position they had. `decision` tells how it came about, `current` who gave way.
     """
 
     winner: ConflictSide
@@ -26,6 +26,7 @@ class AbsorbedConflict:
     duration_ms: int
     rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     decision: Decision | None = None
+    current: ConflictSide | None = None
 
 
 @dataclass(frozen=True, slots=True)

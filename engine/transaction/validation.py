@@ -68,6 +68,7 @@ def validate(
         duration_ms=resolution.duration_ms,
         rows=settled.rows,
         decision=_decision(conflict, evident, pending_commit, met, resolution),
+        current=pending_commit.current.side,
     )
     carried = replace(
         pending_commit,

@@ -1,0 +1,83 @@
+"""Events as the dashboard takes them: JSON within its bounds, a batch at a time."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+Event = Mapping[str, Any]
+"""An event by the dashboard's names. `conflict` may be the engine's own value: it is read when sent."""
+
+MAX_EVENTS = 200
+MAX_BODY_BYTES = 4_000_000
+MAX_EVENT_BYTES = 400_000
+_LIMITS = {"table": 2000, "operation": 100, "statement": 20_000, "text": 20_000}
+
+
+def encoded_events(events: Iterable[Event]) -> list[bytes]:
+    """Each event as JSON; one that is too long loses the record of its decision, then its files."""
+    return [_encoded(event) for event in events]
+
+
+def batches_of(events: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """The events in order, as many together as one request may bring."""
+    batch: list[bytes] = []
+    size = 0
+    for event in events:
+        if batch and (len(batch) == MAX_EVENTS or size + len(event) > MAX_BODY_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(event)
+        size += len(event) + 1
+    if batch:
+        yield batch
+
+
+def body_of(writer: Mapping[str, str], events: Sequence[bytes], dropped: int) -> bytes:
+    """The request's body."""
+    head = json.dumps({"writer": _clean(writer), "dropped": dropped})
+    return head[:-1].encode() + b', "events": [' + b",".join(events) + b"]}"
+
+
+def halves_of(body: bytes) -> tuple[bytes, ...]:
+    """A batch as two; none where it holds one event."""
+    batch = json.loads(body)
+    events = batch["events"]
+    half = len(events) // 2
+    parts = [events[:half], events[half:]] if half else []
+    return tuple(json.dumps({**batch, "events": part}).encode() for part in parts)
+
+
+def _encoded(event: Event) -> bytes:
+    if is_dataclass(said := event.get("conflict")) and not isinstance(said, type):
+        event = {**event, "conflict": asdict(said)}
+    body = _json(event)
+    for left_out in (("decision",), ("files", "rows", "partitions")):
+        conflict = event.get("conflict")
+        if len(body) <= MAX_EVENT_BYTES or not isinstance(conflict, Mapping):
+            break
+        kept = {name: value for name, value in conflict.items() if name not in left_out}
+        if "files" in left_out and "how" in conflict:
+            kept["files"] = []  # which a resolved conflict must have
+        event = {**event, "conflict": kept}
+        body = _json(event)
+    return body
+
+
+def _json(event: Event) -> bytes:
+    cut = {
+        name: value[: _LIMITS[name]] if name in _LIMITS else value for name, value in event.items()
+    }
+    return json.dumps(_clean(cut), allow_nan=False, default=str).encode()
+
+
+def _clean(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Without what no database takes: NUL and lone surrogates."""
+    if isinstance(value, str):
+        text = str(value).replace("\0", "\N{REPLACEMENT CHARACTER}")
+        return text.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_clean(name): _clean(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(inner) for inner in value]
+    return value

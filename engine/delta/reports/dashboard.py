@@ -1,0 +1,98 @@
+"""The dashboard's address for reports: one POST, without following it elsewhere."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.message import Message
+from enum import StrEnum
+from http.client import HTTPException
+from typing import IO, Any
+
+ADDRESS = "/api/v1/pipelines/events/"
+_UNUSABLE = frozenset({400, 409, 413, 415, 422})
+_READ_BYTES = 1_000_000
+
+
+class Reply(StrEnum):
+    """What became of a batch: DELIVERED, UNUSABLE for good, or to be sent again LATER."""
+
+    DELIVERED = "delivered"
+    UNUSABLE = "unusable"
+    LATER = "later"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A reply, why it is no better, when to come again, and the events that were refused."""
+
+    reply: Reply
+    reason: str = ""
+    retry_after_s: float | None = None
+    refused: tuple[Mapping[str, Any], ...] = field(default=())
+
+
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer: the token goes to no other host."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,  # noqa: ARG002
+        fp: IO[bytes],  # noqa: ARG002
+        code: int,  # noqa: ARG002
+        msg: str,  # noqa: ARG002
+        headers: Message,  # noqa: ARG002
+        newurl: str,  # noqa: ARG002
+    ) -> urllib.request.Request | None:
+        """Follow none."""
+        return None
+
+
+class Dashboard:
+    """A dashboard and the token for it."""
+
+    def __init__(self, url: str, token: str, timeout_s: float) -> None:
+        self._address = url.rstrip("/") + ADDRESS
+        self._token, self._timeout_s = token, timeout_s
+        self._opener = urllib.request.build_opener(_StayHere)
+
+    def post(self, body: bytes) -> Answer:
+        """Send a batch; whatever goes wrong is an answer, too."""
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+        }
+        request = urllib.request.Request(self._address, body, headers)  # noqa: S310 - http, by `Settings`
+        try:
+            with self._opener.open(request, timeout=self._timeout_s) as response:
+                return _delivered(response.read(_READ_BYTES))
+        except urllib.error.HTTPError as error:
+            with error:
+                return _refused(error)
+        except (OSError, HTTPException, ValueError) as error:
+            return Answer(Reply.LATER, f"{type(error).__name__}: {error}")
+
+
+def _delivered(body: bytes) -> Answer:
+    """Only an answer in the dashboard's own words counts: a login page is none."""
+    try:
+        refused = json.loads(body)["refused"]
+        return Answer(Reply.DELIVERED, refused=tuple(item for item in refused if item))
+    except (ValueError, KeyError, TypeError):
+        return Answer(Reply.LATER, "The answer is not the dashboard's.")
+
+
+def _refused(error: urllib.error.HTTPError) -> Answer:
+    try:
+        detail = json.loads(error.read(_READ_BYTES))
+        reason = f"{error.code} {detail.get('code')}: {detail.get('detail')}"
+        faults = tuple(fault for fault in detail.get("errors") or () if isinstance(fault, dict))
+    except (ValueError, AttributeError, OSError, HTTPException):
+        reason, faults = f"{error.code} {error.reason}", ()
+    if faults and all(fault.get("code") == "not_kept" for fault in faults):
+        return Answer(Reply.DELIVERED, refused=faults)
+    wait = str(error.headers.get("Retry-After") or "")
+    reply = Reply.UNUSABLE if error.code in _UNUSABLE else Reply.LATER
+    return Answer(reply, reason, float(wait) if wait.isdecimal() else None, faults)

@@ -1,0 +1,125 @@
+"""Conflicts of programs that write with delta-spark or deltalake: reported, and raised again unchanged.
+
+with engine.delta.reporting(table="sales.orders"):
+    DeltaTable.forName(spark, "sales.orders").merge(...).execute()
+"""
+
+import logging
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import ContextDecorator
+from types import TracebackType
+
+from engine.clock import Clock, SystemClock, utc_from_ms
+from engine.conflicts.checker import CHECKS
+from engine.delta.reports.outbox import Outbox
+from engine.delta.reports.settings import outbox
+
+logger = logging.getLogger(__name__)
+
+_NAMES = sorted({name for check in CHECKS for name in (check.error.__name__, check.error.code)})
+_CONFLICT = re.compile(
+    rf"\b(?:{'|'.join(_NAMES)}|ConcurrentWriteException|DELTA_CONCURRENT_WRITE"
+    r"|DELTA_MAX_COMMIT_RETRIES_EXCEEDED|CommitFailedError)\b"
+    r"|a concurrent transaction |since last commit|[Cc]oncurrent transaction failed"
+    r"|[Tt]ransaction conflict detected|Failed to commit transaction: \d"
+    r"|by a concurrent update"
+)
+_LINKS, _LINK_CHARS = 6, 8_000
+
+
+def reporting(*, table: str, operation: str = "", statement: str = "") -> "ConflictReports":
+    """A context manager, and a decorator, that reports conflicts of other engines.
+
+    Args:
+        table: its name in the dashboard, or its location.
+        operation: what the block does to it, as the log calls it: MERGE.
+        statement: the same as SQL, where there is any.
+    """
+    return ConflictReports(table, operation, statement)
+
+
+class ConflictReports(ContextDecorator):
+    """Reports a conflict that leaves its block. Nothing else that leaves it is looked at twice."""
+
+    def __init__(
+        self,
+        table: str,
+        operation: str = "",
+        statement: str = "",
+        box: Outbox | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._table, self._operation, self._statement = table, operation, statement
+        self._given, self._clock = box, clock or SystemClock()
+        self._started_ms: list[int] = []
+
+    def _recreate_cm(self) -> "ConflictReports":
+        """One for each call of a decorated function: calls may overlap."""
+        return ConflictReports(
+            self._table, self._operation, self._statement, self._given, self._clock
+        )
+
+    def __enter__(self) -> "ConflictReports":
+        self._started_ms.append(self._clock.now_ms())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        started_ms = self._started_ms.pop()
+        try:
+            box = self._given or outbox()
+            if box is not None and isinstance(error, Exception):
+                self._report(box, error, started_ms)
+        except Exception:  # whatever is wrong with a report, the program sees its own error
+            logger.exception("A conflict could not be reported")
+
+    def _report(self, box: Outbox, error: Exception, started_ms: int) -> None:
+        text = text_of(error)
+        if not _CONFLICT.search(text):
+            return
+        now_ms = max(started_ms, self._clock.now_ms())
+        box.put(
+            {
+                "kind": "reported",
+                "table": self._table,
+                "txn_id": str(uuid.uuid4()),
+                "sequence": 0,
+                "at": utc_from_ms(now_ms).isoformat(),
+                "started_at": utc_from_ms(started_ms).isoformat(),
+                "operation": self._operation.upper(),
+                "statement": self._statement,
+                "text": text,
+            }
+        )
+
+
+def text_of(error: BaseException) -> str:
+    """What an error and those behind it say: a streaming query wraps the one that matters."""
+    return "\n".join(f"{_name(link)}: {_message(link)}" for link in _chain(error))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    seen: set[int] = set()
+    while link is not None and id(link) not in seen and len(seen) < _LINKS:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _name(error: BaseException) -> str:
+    return f"{type(error).__module__}.{type(error).__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)[:_LINK_CHARS]
+    except Exception:  # an error of Java whose process is gone has no text
+        logger.debug("An error has no text", exc_info=True)
+        return ""

@@ -1,0 +1,238 @@
+"""Sends events in the background: a queue in memory, a spool on disk, one thread, bounds on all.
+
+`put` takes a lock for a moment and does nothing else, so no write waits for the dashboard.
+"""
+
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from engine.clock import Clock, SystemClock
+from engine.delta.reports.batches import (
+    Event,
+    batches_of,
+    body_of,
+    encoded_events,
+    halves_of,
+)
+from engine.delta.reports.dashboard import Answer, Reply
+from engine.delta.reports.spool import Spool
+
+logger = logging.getLogger(__name__)
+
+Post = Callable[[bytes], Answer]
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much is kept and how long anything takes.
+
+    Attributes:
+        queue_events: in memory; beyond it the oldest go.
+        gather_s: how long events wait for others to go with them.
+        exit_s: how long the end of the program may wait for what is being sent.
+    """
+
+    queue_events: int
+    gather_s: float = 1.0
+    exit_s: float = 2.0
+
+
+class Outbox:
+    """Where events of this process go. It works from its first event until `close`."""
+
+    def __init__(
+        self,
+        post: Post,
+        spool: Spool,
+        writer: Callable[[], Mapping[str, str]],
+        limits: Limits,
+        clock: Clock | None = None,
+    ) -> None:
+        self._post, self._spool, self._writer = post, spool, writer
+        self._limits, self._clock = limits, clock or SystemClock()
+        self._queue: deque[Event] = deque()
+        self._sending: list[Event] = []
+        self._survives_forks = False
+        self._reset()
+        self.dropped = 0
+        self._untold = 0  # of those dropped, the ones that no batch tells of
+        self._logged = 0
+        self._quiet_until_s, self._pause_s = 0.0, 0.0
+        self._reasons: set[str] = set()
+
+    def put(self, event: Event) -> None:
+        """Have an event sent; over the bound the oldest one goes."""
+        with self._changed:
+            if self._is_closed:
+                self._drop(1)
+                return
+            if len(self._queue) >= self._limits.queue_events:
+                self._queue.popleft()
+                self._drop(1)
+            self._queue.append(event)
+            if self._thread is None:
+                self._start()
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float) -> bool:
+        """Have everything sent now, what is on disk too; whether it was within this time."""
+        with self._changed:
+            if self._thread is None and not self._is_closed:
+                self._start()
+            self._flushes += 1
+            wanted = self._flushes
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._flushed >= wanted, timeout_s)
+            return self._flushed >= wanted and self._is_all_sent
+
+    def close(self) -> None:
+        """Send what is there, for a moment; then what is left goes to disk."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(self._limits.exit_s)
+        with self._changed:
+            left, self._sending = [*self._sending, *self._queue], []
+            self._queue.clear()
+        self._keep(left)
+        self._say_dropped()
+
+    def _reset(self) -> None:
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self._is_all_sent = True
+        self._flushes = self._flushed = 0
+
+    def _start(self) -> None:
+        """The thread; in a process that was forked, one of its own."""
+        if not self._survives_forks:
+            self._survives_forks = True
+            os.register_at_fork(after_in_child=self._forget)
+        self._thread = threading.Thread(target=self._run, name="lakeui-reports", daemon=True)
+        self._thread.start()
+
+    def _forget(self) -> None:
+        """What was queued before a fork is the parent's to send."""
+        self._queue.clear()
+        self._sending = []
+        self._reset()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_work, self._idle_s())
+                asked, closing = self._flushes, self._is_closed
+                is_now = closing or asked > self._flushed
+                if not is_now and self._queue:
+                    self._changed.wait_for(self._is_urgent, self._limits.gather_s)
+                    asked, closing = self._flushes, self._is_closed
+                    is_now = closing or asked > self._flushed
+            try:
+                self._work(at_once=is_now)
+            except Exception:  # a fault of ours ends no program and no reports
+                logger.exception("Reports of transactions could not be sent")
+            self._say_dropped()
+            with self._changed:
+                self._flushed = asked
+                self._changed.notify_all()
+                if closing:
+                    return
+
+    def _has_work(self) -> bool:
+        return bool(self._queue) or self._is_urgent()
+
+    def _is_urgent(self) -> bool:
+        return self._is_closed or self._flushes > self._flushed
+
+    def _idle_s(self) -> float | None:
+        """Until something that is on disk is to be tried again; None: nothing is."""
+        if self._is_all_sent:
+            return None
+        return max(0.0, self._quiet_until_s - self._clock.monotonic_s())
+
+    def _work(self, *, at_once: bool) -> None:
+        """Send what is on disk, which came first, then what is queued."""
+        may_try = at_once or self._clock.monotonic_s() >= self._quiet_until_s
+        self._is_all_sent = self._send_spooled() if may_try else False
+        with self._changed:
+            self._sending = list(self._queue)
+            self._queue.clear()
+        if not self._is_all_sent or not self._send(self._sending):
+            self._is_all_sent = False
+            self._keep(self._sending)
+        with self._changed:
+            self._sending = []
+
+    def _send_spooled(self) -> bool:
+        """Whether nothing is left on disk."""
+        while (batch := self._spool.oldest()) is not None:
+            if not self._deliver(batch.body):
+                return False
+            self._spool.remove(batch)
+        return True
+
+    def _send(self, events: list[Event]) -> bool:
+        """Send events; those that were sent are no longer among `_sending`."""
+        sent = 0
+        for batch in batches_of(encoded_events(events)):
+            with self._changed:
+                untold = self._untold
+            if not self._deliver(body_of(self._writer(), batch, untold)):
+                with self._changed:
+                    self._sending = events[sent:]
+                return False
+            with self._changed:
+                self._untold -= untold
+            sent += len(batch)
+        return True
+
+    def _deliver(self, body: bytes) -> bool:
+        """Whether a batch needs no other try: it arrived, or nobody will ever take it."""
+        answer = self._post(body)
+        if answer.reply is Reply.LATER:
+            self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2 or _FIRST_PAUSE_S)
+            pause_s = max(self._pause_s, min(answer.retry_after_s or 0.0, 3600.0))
+            self._quiet_until_s = self._clock.monotonic_s() + pause_s
+            self._say(f"The dashboard takes no reports now; they are kept. {answer.reason}")
+            return False
+        self._pause_s = self._quiet_until_s = 0.0
+        if answer.reply is Reply.UNUSABLE:
+            if halves := halves_of(body):  # one event that nobody takes stops no other
+                return all(self._deliver(half) for half in halves)
+            self._say(f"The dashboard refused a report of a transaction. {answer.reason}")
+        for fault in answer.refused:
+            self._say(f"A report was refused: {fault.get('message')} {fault.get('remedy') or ''}")
+        return True
+
+    def _keep(self, events: list[Event]) -> None:
+        """Write events to disk, and say what has no room there."""
+        for batch in batches_of(encoded_events(events)):
+            with self._changed:
+                untold, self._untold = self._untold, 0
+            gone = self._spool.add(body_of(self._writer(), batch, untold), len(batch))
+            with self._changed:
+                self._drop(gone)
+
+    def _drop(self, count: int) -> None:
+        """Count what goes; the lock is held."""
+        self.dropped += count
+        self._untold += count
+
+    def _say_dropped(self) -> None:
+        if self.dropped > self._logged:
+            self._logged = self.dropped
+            what = "%d reports of transactions were dropped so far: queue and spool are full"
+            logger.warning(what, self.dropped)
+
+    def _say(self, what: str) -> None:
+        """Each reason once."""
+        if what not in self._reasons and len(self._reasons) < 100:
+            self._reasons.add(what)
+            logger.warning("%s", what)

@@ -1,0 +1,209 @@
+"""Where reports go, and as whose: from `configure`, else from the environment; one outbox a process."""
+
+import atexit
+import getpass
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from engine.delta.reports.dashboard import Dashboard
+from engine.delta.reports.outbox import Limits, Outbox
+from engine.delta.reports.spool import Spool
+from engine.errors import EngineError, RequestError
+from engine.transaction.provenance import ENGINE_INFO
+
+logger = logging.getLogger(__name__)
+
+SPOOL_BYTES, QUEUE_EVENTS = 64 * 1024 * 1024, 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Reports of this program.
+
+    Attributes:
+        report_to: the dashboard's address.
+        token: one with the role reporter, or a higher one.
+        application: the pipeline's name; by default Spark's application or the script.
+        spool: the directory for what cannot be sent now.
+        spool_bytes: its bound; beyond it the oldest batches go.
+        timeout_s: how long the dashboard may take for an answer.
+        limits: of the queue in memory, and of time.
+    """
+
+    report_to: str
+    token: str = field(repr=False)
+    application: str
+    spool: Path
+    spool_bytes: int
+    limits: Limits
+    timeout_s: float = 10.0
+
+    @property
+    def spool_directory(self) -> Path:
+        """That of this dashboard: no other one gets what is kept for it."""
+        return self.spool / sha256(self.report_to.rstrip("/").encode()).hexdigest()[:16]
+
+
+def configure(
+    *,
+    report_to: str,
+    token: str,
+    application: str = "",
+    spool: str | Path | None = None,
+    spool_bytes: int | None = None,
+    queue_events: int | None = None,
+) -> None:
+    """Report this program's transactions to a dashboard, whatever the environment says.
+
+    Raises:
+        RequestError: the address is none, or there is no token.
+    """
+    told = {
+        "LAKEUI_URL": report_to,
+        "LAKEUI_TOKEN": token,
+        "LAKEUI_APPLICATION": application or os.environ.get("LAKEUI_APPLICATION", ""),
+        "LAKEUI_SPOOL": str(spool or os.environ.get("LAKEUI_SPOOL", "")),
+        "LAKEUI_SPOOL_BYTES": str(spool_bytes or os.environ.get("LAKEUI_SPOOL_BYTES", "")),
+        "LAKEUI_QUEUE_EVENTS": str(queue_events or os.environ.get("LAKEUI_QUEUE_EVENTS", "")),
+    }
+    _reports.use(settings_from(told))
+
+
+def settings_from(told: Mapping[str, str]) -> Settings:
+    """The settings that an environment holds.
+
+    Raises:
+        RequestError: they are not those of a dashboard.
+    """
+    url, token = told.get("LAKEUI_URL", "").strip(), told.get("LAKEUI_TOKEN", "").strip()
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        msg = f"{url[:200]!r} is not the address of a dashboard."
+        raise RequestError(msg, "Use https://host, as in LAKEUI_URL.", field="report_to")
+    if not token.isascii() or not token.isprintable() or not token:
+        msg = "There is no token for the dashboard."
+        raise RequestError(msg, "Make one with the role reporter, as LAKEUI_TOKEN.", field="token")
+    return Settings(
+        report_to=url,
+        token=token,
+        application=told.get("LAKEUI_APPLICATION", "").strip(),
+        spool=Path(told.get("LAKEUI_SPOOL") or _state_home() / "lakeui" / "reports"),
+        spool_bytes=_number(told, "LAKEUI_SPOOL_BYTES", SPOOL_BYTES),
+        limits=Limits(queue_events=_number(told, "LAKEUI_QUEUE_EVENTS", QUEUE_EVENTS)),
+    )
+
+
+def outbox() -> Outbox | None:
+    """Where events go; None where this program does not report."""
+    return _reports.outbox()
+
+
+def stop_reports() -> None:
+    """Report nothing from here on; what waits is sent, or kept on disk."""
+    _reports.use(None)
+
+
+def name_application(name: str | None) -> None:
+    """What the pipeline is called where its settings do not say."""
+    if name:
+        _reports.fallback_name = name
+
+
+def flush_reports(timeout_s: float = 10.0) -> bool:
+    """Send what is waiting, on disk too; whether all of it was sent within this time."""
+    box = outbox()
+    return box is None or box.flush(timeout_s)
+
+
+class _Reports:
+    """The settings and the outbox of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_settled = False
+        self._outbox: Outbox | None = None
+        self._settings: Settings | None = None
+        self.fallback_name = ""
+
+    def outbox(self) -> Outbox | None:
+        """That of the settings; the environment is looked at once."""
+        if not self._is_settled:
+            with self._lock:
+                if not self._is_settled:
+                    self._settle(_of_environment())
+        return self._outbox
+
+    def use(self, settings: Settings | None) -> None:
+        """Other settings from here on; None: report nothing."""
+        with self._lock:
+            before = self._outbox
+            self._settle(settings)
+        if before is not None:
+            before.close()
+
+    def close(self) -> None:
+        """The program ends."""
+        if self._outbox is not None:
+            self._outbox.close()
+
+    def _settle(self, settings: Settings | None) -> None:
+        self._settings, self._outbox = settings, None
+        if settings is not None:
+            dashboard = Dashboard(settings.report_to, settings.token, settings.timeout_s)
+            spool = Spool(settings.spool_directory, settings.spool_bytes)
+            self._outbox = Outbox(dashboard.post, spool, self._writer, settings.limits)
+        self._is_settled = True
+
+    def _writer(self) -> Mapping[str, str]:
+        named = self._settings.application if self._settings else ""
+        script = Path(sys.argv[0]).name if sys.argv else ""
+        return {
+            "application": (named or self.fallback_name or script or "python")[:100],
+            "host": socket.gethostname()[:255],
+            "user": _user()[:255],
+            "engine": ENGINE_INFO,
+        }
+
+
+def _of_environment() -> Settings | None:
+    """What the environment says; where that is unusable, the write goes on without reports."""
+    if not os.environ.get("LAKEUI_URL"):
+        return None
+    try:
+        return settings_from(os.environ)
+    except EngineError as error:
+        logger.warning("Transactions are not reported: %s", error)
+        return None
+
+
+def _number(told: Mapping[str, str], name: str, default: int) -> int:
+    text = told.get(name, "").strip()
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) < 1:
+        msg = f"{name} is {text[:40]!r}."
+        raise RequestError(msg, "Use a whole number of 1 or more.", field=name)
+    return int(text)
+
+
+def _state_home() -> Path:
+    return Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container's user may have no name
+        return str(os.getuid())
+
+
+_reports = _Reports()
+atexit.register(_reports.close)

@@ -1,0 +1,102 @@
+"""Batches on disk that could not be sent: the oldest goes first, out to the dashboard or over the bound."""
+
+import itertools
+import os
+import re
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_NAME = re.compile(r"^\d{20}-\d+-\d+-(\d+)\.json$")
+_counter = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledBatch:
+    """A batch on disk: its bytes, and how many events it holds."""
+
+    path: Path
+    body: bytes
+    event_count: int
+
+
+class Spool:
+    """A directory of one person's batches. Several programs may share it; each method may fail softly.
+
+    Nobody else may read it: batches name tables, conditions and people.
+    """
+
+    def __init__(self, directory: Path, limit_bytes: int) -> None:
+        self._directory, self._limit_bytes = directory, limit_bytes
+
+    def add(self, body: bytes, event_count: int) -> int:
+        """Keep a batch; how many events had to be dropped for it, itself among them."""
+        if len(body) > self._limit_bytes:
+            return event_count
+        try:
+            self._make_directory()
+            path = self._directory / _name(event_count)
+            partial = path.with_suffix(".tmp")
+            with os.fdopen(os.open(partial, _NEW_FILE, 0o600), "wb") as file:
+                file.write(body)
+            partial.replace(path)
+        except OSError:
+            return event_count
+        return self._shrink()
+
+    def oldest(self) -> SpooledBatch | None:
+        """The batch that is to be sent next; None where there is none."""
+        for path in self._paths():
+            with suppress(OSError):  # another program sent it meanwhile
+                return SpooledBatch(path, path.read_bytes(), _event_count(path))
+        return None
+
+    def remove(self, batch: SpooledBatch) -> None:
+        """Forget a batch that was sent."""
+        with suppress(OSError):
+            batch.path.unlink()
+
+    def _shrink(self) -> int:
+        """Drop the oldest batches until the others are within the bound."""
+        dropped, sizes = 0, []
+        for path in self._paths():
+            with suppress(OSError):
+                sizes.append((path, path.stat().st_size))
+        total = sum(size for _, size in sizes)
+        for path, size in sizes:
+            if total <= self._limit_bytes:
+                break
+            with suppress(OSError):
+                path.unlink()
+                dropped += _event_count(path)
+            total -= size
+        return dropped
+
+    def _paths(self) -> list[Path]:
+        try:
+            return sorted(path for path in self._directory.iterdir() if _NAME.match(path.name))
+        except OSError:
+            return []
+
+    def _make_directory(self) -> None:
+        """Make it, or check that it is this person's own: a place that others may write is no spool."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = self._directory.lstat()
+        is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        if not is_own or found.st_mode & 0o022:
+            msg = f"{self._directory} can be written by others"
+            raise PermissionError(msg)
+
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+
+
+def _name(event_count: int) -> str:
+    return f"{time.time_ns():020d}-{os.getpid()}-{next(_counter)}-{event_count}.json"
+
+
+def _event_count(path: Path) -> int:
+    found = _NAME.match(path.name)
+    return int(found[1]) if found else 0

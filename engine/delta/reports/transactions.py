@@ -1,0 +1,127 @@
+"""What an observer reports of each transaction: begun, resolved, aborted, committed, failed."""
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from engine.clock import Clock, SystemClock, utc_from_ms
+from engine.commands.command import Command
+from engine.delta.reports.outbox import Outbox
+from engine.delta.reports.settings import outbox
+from engine.errors import ConflictError, EngineError
+from engine.transaction.observer import (
+    ObservedTransaction,
+    Observers,
+    TransactionObserver,
+    staged_bytes,
+)
+from engine.transaction.outcome import AbsorbedConflict
+
+logger = logging.getLogger(__name__)
+
+
+def reporting_observer(
+    given: TransactionObserver | None, table: str, command: Command | None = None
+) -> TransactionObserver | None:
+    """The caller's observer with one that reports; the caller's alone where nothing is reported.
+
+    `table` is the location of the table, `command` what is done to it.
+    """
+    box = outbox()
+    if box is None:
+        return given
+    reports = ReportingObserver(box, table, *_words_of(command))
+    return reports if given is None else Observers([given, reports])
+
+
+@dataclass
+class _Told:
+    """What was reported of a running transaction."""
+
+    started_ms: int
+    attempt: int
+    events: int = 0
+    operation: str = ""
+
+
+class ReportingObserver(TransactionObserver):
+    """Puts an event of each phase into the outbox. It raises nothing and waits for nothing."""
+
+    def __init__(
+        self,
+        box: Outbox,
+        table: str,
+        operation: str = "",
+        statement: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        self._box, self._table = box, table
+        self._operation, self._statement = operation, statement
+        self._clock = clock or SystemClock()
+        self._running: dict[str, _Told] = {}
+        self._aborted = 0
+
+    def started(self, txn: ObservedTransaction) -> None:
+        """Report that it began."""
+        self._report(txn, "begun")
+
+    def absorbed(self, txn: ObservedTransaction, conflict: AbsorbedConflict) -> None:
+        """Report what rows resolved."""
+        if conflict.current is not None:
+            self._report(txn, "resolved", conflict=conflict)
+
+    def committed(self, txn: ObservedTransaction, committed_version: int) -> None:
+        """Report the version."""
+        self._report(txn, "committed", version=committed_version)
+
+    def failed(self, txn: ObservedTransaction, error: Exception) -> None:
+        """Report what aborted it; of other errors, that it ended."""
+        if isinstance(error, ConflictError):
+            name, wasted = type(error).__name__, staged_bytes(txn)
+            self._report(
+                txn, "aborted", conflict=error.conflict, exception=name, wasted_bytes=wasted
+            )
+            self._aborted += 1
+        else:
+            self._report(txn, "failed")
+
+    def _report(self, txn: ObservedTransaction, kind: str, **more: Any) -> None:  # noqa: ANN401 - JSON
+        try:
+            self._box.put(self._event(txn, kind, more))
+        except Exception:  # whatever is wrong with a report, the write goes on
+            logger.exception("A transaction could not be reported")
+
+    def _event(self, txn: ObservedTransaction, kind: str, more: dict[str, Any]) -> dict[str, Any]:
+        now_ms = self._clock.now_ms()
+        told = self._running.setdefault(txn.txn_id, _Told(now_ms, self._aborted + 1))
+        event = {
+            "kind": kind,
+            "table": self._table,
+            "txn_id": txn.txn_id[:100],
+            "sequence": told.events,
+            "at": utc_from_ms(max(now_ms, told.started_ms)).isoformat(),
+            "started_at": utc_from_ms(told.started_ms).isoformat(),
+            "attempt": min(told.attempt, 1000),
+            "operation": self._operation,
+            "statement": self._statement,
+            "read_version": txn.read_version,
+            **more,
+        }
+        told.events += 1
+        if kind in _ENDS:
+            del self._running[txn.txn_id]
+        return event
+
+
+_ENDS = ("committed", "aborted", "failed")
+
+
+def _words_of(command: Command | None) -> tuple[str, str]:
+    """What a command is called in the log, and as SQL; "" where it cannot be said so."""
+    if command is None:
+        return "", ""
+    operation = command.kind.removeprefix("alter_").replace("_", " ").upper()
+    try:
+        return operation, command.statement()
+    except (EngineError, TypeError, ValueError, AttributeError):  # of a source that is no text
+        return operation, ""

@@ -1,0 +1,408 @@
+"""Reports go out in the background, survive a dashboard that is away, and never touch the write."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import engine.delta
+from engine.delta.reports.other_engines import ConflictReports
+from engine.delta.reports.settings import SPOOL_BYTES, outbox, settings_from, stop_reports
+from engine.delta.reports.spool import Spool
+from engine.delta.reports.transactions import ReportingObserver
+from engine.errors import ConflictError, RequestError
+from engine.table import DeltaTable
+from tests.engine.delta.dashboards import desk, event, files_of, outbox_to
+from tests.stateful import commands as c
+from tests.stateful.arrow_engine import run
+from tests.stateful.history import SCHEMA
+
+NOBODY = "http://127.0.0.1:9"  # the port of "discard", where nobody listens
+
+
+@pytest.fixture
+def spool(tmp_path):
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def table(tmp_path):
+    properties = {"delta.enableDeletionVectors": "true"}
+    made = DeltaTable.create(str(tmp_path / "orders"), SCHEMA, properties=properties)
+    write(made, c.Append(1, tuple(("a", x) for x in range(6))))
+    return made
+
+
+def begin(table, command, observer=None):
+    running = run(command, table, stats=False)
+    if observer is not None:
+        observer.started(running.txn)
+        running.txn.observe(observer)
+    return running
+
+
+def write(table, command, observer=None):
+    running = begin(table, command, observer)
+    return running.txn.commit(running.operation)
+
+
+def test_a_program_that_stays_on_another_engine_needs_no_spark():
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from engine.delta import configure, flush_reports, reporting\n"
+        "with reporting(table='sales.orders'): pass\n"
+        "assert flush_reports()\n"
+        "print(sorted(name for name in sys.modules if name.startswith('pyspark.')))"
+    )
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("LAKEUI_")}
+    told = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-c", program], capture_output=True, text=True, env=clean, check=False
+    )
+    assert (told.stdout.strip(), told.stderr) == ("[]", "")
+
+
+def test_every_phase_of_a_transaction_is_reported(table, spool):
+    with desk() as dashboard:
+        box = outbox_to(dashboard.url, spool)
+        observer = ReportingObserver(box, table.uri, "DELETE", "DELETE FROM t WHERE x < 3")
+        gives_way = begin(table, c.Delete(2, c.Range(0, 2)), observer)
+        write(table, c.Delete(3, c.Range(4, 5)))
+        gives_way.txn.commit("DELETE")
+        loses = begin(table, c.Delete(4, c.Range(3, 4)), observer)
+        write(table, c.Delete(5, c.Range(3, 4)))
+        with pytest.raises(ConflictError):
+            loses.txn.commit("DELETE")
+        assert box.flush(30)
+    told = [(each["kind"], each["sequence"], each["attempt"]) for each in dashboard.events]
+    assert told == [
+        ("begun", 0, 1),
+        ("resolved", 1, 1),
+        ("committed", 2, 1),
+        ("begun", 0, 1),
+        ("aborted", 1, 1),
+    ]
+    begun, resolved, committed, _, aborted = dashboard.events
+    assert begun["started_at"] == committed["started_at"]
+    assert begun["txn_id"] == committed["txn_id"] != aborted["txn_id"]
+    assert resolved["conflict"]["current"]["operation"] == "DELETE"
+    assert resolved["conflict"]["winner"]["version"] == 2
+    assert aborted["exception"] == "ConcurrentDeleteReadException"
+    assert aborted["wasted_bytes"] == 0
+    assert set(dashboard.tokens) == {"Bearer lake_secret"}
+    assert files_of(spool) == []
+
+
+def test_what_cannot_be_sent_waits_on_disk_and_is_sent_once(spool):
+    box = outbox_to(NOBODY, spool)
+    box.put(event(1))
+    assert not box.flush(30)
+    box.put(event(2))
+    box.close()
+    assert [each["txn_id"] for batch in files_of(spool) for each in batch] == ["1", "2"]
+    with desk() as dashboard:
+        again = outbox_to(dashboard.url, spool)  # the program's next run
+        again.put(event(3))
+        assert again.flush(30)
+        assert again.flush(30)
+    assert [each["txn_id"] for each in dashboard.events] == ["1", "2", "3"]
+    assert files_of(spool) == []
+
+
+def test_a_dashboard_that_comes_back_gets_what_waited(spool):
+    with desk() as dashboard:
+        dashboard.answers = [(503, {"code": "UNAVAILABLE"})]
+        box = outbox_to(dashboard.url, spool)
+        box.put(event(1))
+        assert not box.flush(30)
+        assert [len(batch) for batch in files_of(spool)] == [1]
+        assert box.flush(30)
+    assert [each["txn_id"] for each in dashboard.events] == ["1"]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 302])
+def test_who_may_not_report_now_may_later(spool, status):
+    with desk() as dashboard:
+        dashboard.answers = [(status, {})]
+        box = outbox_to(dashboard.url, spool)
+        box.put(event(1))
+        assert not box.flush(30)
+        assert box.flush(30)
+    assert [each["txn_id"] for each in dashboard.events] == ["1"]
+
+
+def test_a_token_follows_no_redirect(spool):
+    with desk() as elsewhere, desk() as dashboard:
+        dashboard.answers, dashboard.headers = [(307, {})], {"Location": elsewhere.url}
+        box = outbox_to(dashboard.url, spool)
+        box.put(event(1))
+        assert not box.flush(30)
+    assert elsewhere.tokens == []
+
+
+def test_the_page_of_a_proxy_is_no_receipt(spool):
+    with desk() as dashboard:
+        dashboard.answers = [(200, {"page": "Sign in"})]
+        box = outbox_to(dashboard.url, spool)
+        box.put(event(1))
+        assert not box.flush(30)
+    assert [len(batch) for batch in files_of(spool)] == [1]
+
+
+def test_a_slow_dashboard_holds_up_no_write_and_no_exit(table, spool):
+    with desk(answers_at_once=False) as dashboard:
+        box = outbox_to(dashboard.url, spool, gather_s=0.0, exit_s=0.01)
+        observer = ReportingObserver(box, table.uri)
+        write(table, c.Delete(2, c.Range(0, 1)), observer)
+        assert dashboard.asked.wait(30)
+        version = write(table, c.Delete(3, c.Range(2, 3)), observer)
+        assert version == 3
+        box.close()
+        assert not dashboard.may_answer.is_set()  # it has answered nothing all the while
+        assert {each["kind"] for batch in files_of(spool) for each in batch} >= {"begun"}
+        kept = [each for batch in files_of(spool) for each in batch]
+    kinds = [each["kind"] for each in kept if each["read_version"] == 2]
+    assert kinds == ["begun", "committed"]
+
+
+def test_a_full_spool_drops_the_oldest_counts_and_says_so(spool, caplog):
+    box = outbox_to(NOBODY, spool, spool_bytes=1200)
+    with caplog.at_level(logging.WARNING):
+        for number in range(8):
+            box.put(event(number, statement="x" * 200))
+            assert not box.flush(30)
+    kept = [each["txn_id"] for batch in files_of(spool) for each in batch]
+    assert 0 < len(kept) < 8
+    assert kept == [str(number) for number in range(8 - len(kept), 8)]
+    assert box.dropped == 8 - len(kept)
+    assert f"{box.dropped} reports of transactions were dropped" in caplog.text
+    with desk() as dashboard:
+        box = outbox_to(dashboard.url, spool)
+        assert box.flush(30)
+    assert sum(body["dropped"] for body in dashboard.bodies) > 0
+
+
+def test_a_full_queue_drops_the_oldest_and_tells_the_dashboard(spool, caplog):
+    with desk(answers_at_once=False) as dashboard, caplog.at_level(logging.WARNING):
+        box = outbox_to(dashboard.url, spool, gather_s=0.0, queue_events=3)
+        box.put(event(0))
+        assert dashboard.asked.wait(30)
+        for number in range(1, 8):
+            box.put(event(number))
+        dashboard.may_answer.set()
+        assert box.flush(30)
+    assert [each["txn_id"] for each in dashboard.events] == ["0", "5", "6", "7"]
+    assert [body["dropped"] for body in dashboard.bodies] == [0, 4]
+    assert "4 reports of transactions were dropped" in caplog.text
+
+
+def test_an_event_that_nobody_takes_stops_no_other(spool, caplog):
+    fault = {"code": "INVALID_REQUEST", "detail": "no", "errors": [{"code": "invalid"}]}
+    with desk(answers_at_once=False) as dashboard, caplog.at_level(logging.WARNING):
+        box = outbox_to(dashboard.url, spool, gather_s=0.0)
+        box.put(event(0))
+        assert dashboard.asked.wait(30)
+        for number in (1, 2):
+            box.put(event(number))
+        dashboard.answers = [(200, {"refused": []}), (422, fault), (422, fault)]
+        dashboard.may_answer.set()
+        assert box.flush(30)
+    assert [each["txn_id"] for each in dashboard.events] == ["0", "2"]
+    assert "422 INVALID_REQUEST: no" in caplog.text
+    assert files_of(spool) == []
+
+
+def test_a_refusal_is_said_with_its_way_out(spool, caplog):
+    refused = {"index": 0, "field": "table", "message": "No table t.", "remedy": "Register it."}
+    with desk() as dashboard, caplog.at_level(logging.WARNING):
+        dashboard.answers = [(200, {"refused": [refused]})]
+        box = outbox_to(dashboard.url, spool)
+        box.put(event(1))
+        assert box.flush(30)
+    assert "No table t. Register it." in caplog.text
+
+
+def test_a_report_that_fails_fails_no_write(table, caplog):
+    class Broken:
+        def put(self, _event):
+            msg = "broken"
+            raise RuntimeError(msg)
+
+    version = write(table, c.Delete(2, c.Range(0, 1)), ReportingObserver(Broken(), table.uri))
+    assert version == 2
+    assert "could not be reported" in caplog.text
+
+
+def test_texts_that_no_database_takes_are_mended_before_they_go(spool):
+    with desk() as dashboard:
+        box = outbox_to(dashboard.url, spool)
+        box.put(event(1, statement="a\0b\ud800c", table="t" * 9000))
+        assert box.flush(30)
+    (sent,) = dashboard.events
+    assert sent["statement"] == "a\N{REPLACEMENT CHARACTER}b?c"
+    assert len(sent["table"]) == 2000
+
+
+def test_the_spool_is_for_its_owner_alone(tmp_path):
+    Spool(tmp_path / "own", 1000).add(b"{}", 1)
+    (path,) = (tmp_path / "own").iterdir()
+    assert (path.stat().st_mode & 0o077, path.parent.stat().st_mode & 0o077) == (0, 0)
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    assert Spool(shared, 1000).add(b"{}", 1) == 1
+    assert list(shared.iterdir()) == []
+
+
+class TestOtherEngines:
+    @pytest.fixture
+    def dashboard(self):
+        with desk() as dashboard:
+            yield dashboard
+
+    @pytest.fixture
+    def box(self, dashboard, spool):
+        return outbox_to(dashboard.url, spool)
+
+    def test_a_conflict_is_reported_and_raised_again_unchanged(self, box, dashboard):
+        class ConcurrentAppendException(Exception):  # noqa: N818 - delta-spark's name
+            """As delta-spark's Python calls it."""
+
+        error = ConcurrentAppendException("Files were added by a concurrent update.")
+        reports = ConflictReports("sales.orders", "merge", box=box)
+        with pytest.raises(ConcurrentAppendException) as raised, reports:
+            raise error
+        assert raised.value is error
+        assert (error.__cause__, error.__context__) == (None, None)
+        assert box.flush(30)
+        (sent,) = dashboard.events
+        assert (sent["kind"], sent["table"], sent["operation"]) == (
+            "reported",
+            "sales.orders",
+            "MERGE",
+        )
+        assert "ConcurrentAppendException: Files were added" in sent["text"]
+        assert sent["started_at"] <= sent["at"]
+
+    def test_a_function_may_be_decorated_and_call_itself(self, box, dashboard):
+        @ConflictReports("t", box=box)
+        def load(depth):
+            if depth:
+                return load(depth - 1)
+            msg = "Commit failed: a concurrent transaction deleted data this operation read"
+            raise OSError(msg)
+
+        with pytest.raises(OSError, match="concurrent"):
+            load(2)
+        assert box.flush(30)
+        assert len(dashboard.events) == 3
+
+    def test_the_conflict_behind_a_wrapper_counts(self, box, dashboard):
+        def stream():
+            try:
+                msg = "[DELTA_CONCURRENT_APPEND.WITHOUT_HINT] Transaction conflict detected."
+                raise ValueError(msg)
+            except ValueError as error:
+                msg = "Query nightly terminated"
+                raise RuntimeError(msg) from error
+
+        with pytest.raises(RuntimeError), ConflictReports("t", box=box):
+            stream()
+        assert box.flush(30)
+        assert "DELTA_CONCURRENT_APPEND" in dashboard.events[0]["text"]
+
+    @pytest.mark.parametrize("error", [ValueError("no such column"), KeyboardInterrupt()])
+    def test_nothing_else_is_reported(self, box, dashboard, error):
+        with pytest.raises(type(error)), ConflictReports("t", box=box):
+            raise error
+        assert box.flush(30)
+        assert dashboard.events == []
+
+    def test_an_error_without_a_text_is_raised_all_the_same(self, box):
+        class GoneError(Exception):
+            def __str__(self):
+                msg = "the JVM is gone"
+                raise OSError(msg)
+
+        with pytest.raises(GoneError), ConflictReports("t", box=box):
+            raise GoneError
+
+
+class TestSettings:
+    def test_the_environment_is_enough(self, tmp_path):
+        told = {"LAKEUI_URL": "https://lake.example/", "LAKEUI_TOKEN": "lake_x"}
+        found = settings_from(told | {"LAKEUI_SPOOL": str(tmp_path), "LAKEUI_APPLICATION": "n"})
+        assert (found.report_to, found.application) == ("https://lake.example/", "n")
+        assert (found.spool_bytes, found.limits.queue_events) == (SPOOL_BYTES, 10_000)
+        assert found.spool_directory.parent == tmp_path
+        assert "lake_x" not in repr(found)
+
+    @pytest.mark.parametrize(
+        ("changed", "field"),
+        [
+            ({"LAKEUI_URL": "ftp://lake"}, "report_to"),
+            ({"LAKEUI_URL": "lake.example"}, "report_to"),
+            ({"LAKEUI_TOKEN": ""}, "token"),
+            ({"LAKEUI_TOKEN": "a\nb"}, "token"),
+            ({"LAKEUI_SPOOL_BYTES": "many"}, "LAKEUI_SPOOL_BYTES"),
+            ({"LAKEUI_QUEUE_EVENTS": "0"}, "LAKEUI_QUEUE_EVENTS"),
+        ],
+    )
+    def test_what_is_no_dashboard_is_refused(self, changed, field):
+        told = {"LAKEUI_URL": "https://lake.example", "LAKEUI_TOKEN": "x"} | changed
+        with pytest.raises(RequestError) as raised:
+            settings_from(told)
+        assert raised.value.field == field
+        assert raised.value.remedy
+
+    def test_an_unusable_environment_is_said_and_fails_nothing(self):
+        program = (
+            "import logging; logging.basicConfig()\n"
+            "from engine.delta import reporting\n"
+            "try:\n"
+            "    with reporting(table='t'): raise OSError('a concurrent transaction x')\n"
+            "except OSError: print('raised')"
+        )
+        told = os.environ | {"LAKEUI_URL": "lake.example", "LAKEUI_TOKEN": "x"}
+        done = subprocess.run(  # noqa: S603 - our own
+            [sys.executable, "-c", program], capture_output=True, text=True, env=told, check=True
+        )
+        assert done.stdout == "raised\n"
+        assert "Transactions are not reported" in done.stderr
+
+    def test_a_program_reports_until_its_end(self, tmp_path):
+        program = (
+            "import engine.delta\n"
+            "try:\n"
+            "    with engine.delta.reporting(table='t'):\n"
+            "        raise OSError('a concurrent transaction deleted data')\n"
+            "except OSError: pass"
+        )
+        with desk() as dashboard:
+            told = os.environ | {
+                "LAKEUI_URL": dashboard.url,
+                "LAKEUI_TOKEN": "lake_x",
+                "LAKEUI_SPOOL": str(tmp_path),
+                "LAKEUI_APPLICATION": "hourly",
+            }
+            subprocess.run([sys.executable, "-c", program], env=told, check=True)  # noqa: S603
+        (body,) = dashboard.bodies
+        assert body["writer"]["application"] == "hourly"
+        assert body["events"][0]["kind"] == "reported"
+        assert [*Path(tmp_path).rglob("*.json")] == []
+
+    def test_configure_sends_what_comes_after_it(self, spool):
+        with desk() as dashboard:
+            engine.delta.configure(
+                report_to=dashboard.url, token="lake_x", application="adhoc", spool=spool
+            )
+            try:
+                box = outbox()
+                assert box is not None
+                box.put(event(1))
+                assert engine.delta.flush_reports(30)
+            finally:
+                stop_reports()
+        assert dashboard.bodies[0]["writer"]["application"] == "adhoc"
