@@ -24,7 +24,10 @@ class Rule(StrEnum):
 
 
 class Subclass(StrEnum):
-    """The sub-classes of Delta's conflict codes. This engine raises the first six."""
+    """The sub-classes of Delta's conflict codes, as Databricks documents them.
+
+    This engine raises the first six. The last two are of `DELTA_PROTOCOL_CHANGED`.
+    """
 
     WITHOUT_HINT = "WITHOUT_HINT"
     WITH_PARTITION_HINT = "WITH_PARTITION_HINT"
@@ -38,6 +41,8 @@ class Subclass(StrEnum):
     PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE = "PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE"
     PREDICATES_NEED_REWRITE = "PREDICATES_NEED_REWRITE"
     WHOLE_TABLE_REPLACE = "WHOLE_TABLE_REPLACE"
+    CONFLICTING_COMMIT = "CONFLICTING_COMMIT"
+    WRITE_TO_EMPTY_DIRECTORY = "WRITE_TO_EMPTY_DIRECTORY"
 
 
 class Verdict(StrEnum):
@@ -68,13 +73,48 @@ class Verdict(StrEnum):
         return former.get(value) if isinstance(value, str) else None
 
 
+class RemedyKind(StrEnum):
+    """What a remedy changes. The values are recorded with every conflict.
+
+    When each can help, and how it reads, stands in `engine.conflicts.remedies`.
+    """
+
+    CREATE_FIRST = "create_first"
+    RETRY = "retry"
+    RESTART_STREAM = "restart_stream"
+    FEWER_COMMITS = "fewer_commits"
+    IDENTITY = "identity"
+    QUIET_WINDOW = "quiet_window"
+    ONE_WRITER = "one_writer"
+    OWN_CHECKPOINT = "own_checkpoint"
+    ALONE = "alone"
+    ROW_TRACKING = "row_tracking"
+    ONE_SCHEDULE = "one_schedule"
+    MORE_TIME = "more_time"
+    DIFFERENT_ROWS = "different_rows"
+    RENAME_COLUMN = "rename_column"
+    REWRITE_CONDITION = "rewrite_condition"
+    ADD_CONDITION = "add_condition"
+    PARTITION_PREDICATE = "partition_predicate"
+    DELETION_VECTORS = "deletion_vectors"
+    PLAIN_CONDITION = "plain_condition"
+    SEPARATE_SOURCE = "separate_source"
+    CLUSTER_INSTEAD = "cluster_instead"
+    ROW_LEVEL_ENGINE = "row_level_engine"
+    SAME_ENGINES = "same_engines"
+    LAYOUT = "layout"
+    OFF_FRESH_DATA = "off_fresh_data"
+    COMPACT_IN_QUIET = "compact_in_quiet"
+    APART_IN_TIME = "apart_in_time"
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """One way to avoid the conflict next time, and why it would have helped."""
 
     action: str
     reason: str
-    kind: str = ""  # one word for what it changes, by which a page knows where it is done
+    kind: RemedyKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.actions.files import AddFile
-from engine.conflict_facts import Rule
+from engine.conflict_facts import Remedy, RemedyKind, Rule
 from engine.conflicts.candidates import added_candidates, matching_reads
 from engine.conflicts.explanation import Finding, explain
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.overlap import Overlap
+from engine.conflicts.remedies import OF_FILES, OF_NO_CHECK, remedies_for, with_retry
+from engine.conflicts.situation import Situation
 from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import (
     ConcurrentAppendException,
@@ -32,7 +34,8 @@ class Check:
 
     `looks_at` gives what of a winner the rule is about: nothing there, nothing to find. `title`
     says what happened, `headline` the same over a page, `short` heads a column. `deed` says in a
-    message what the winner did, see `engine.conflicts.explanation.explain`.
+    message what the winner did, see `engine.conflicts.explanation.explain`. `remedies` are what can
+    help against it, best first.
     """
 
     rule: Rule
@@ -43,6 +46,7 @@ class Check:
     headline: str
     short: str
     deed: str
+    remedies: tuple[RemedyKind, ...]
 
 
 def protocol_changed(overlap: Overlap) -> Finding | None:
@@ -115,6 +119,7 @@ CHECKS: tuple[Check, ...] = (
         headline="The protocol changed under a write",
         short="Protocol",
         deed="changed the protocol of the table after {current} began",
+        remedies=(RemedyKind.CREATE_FIRST, RemedyKind.QUIET_WINDOW),
     ),
     Check(
         Rule.METADATA_CHANGED,
@@ -125,6 +130,7 @@ CHECKS: tuple[Check, ...] = (
         headline="The table changed under a write",
         short="Metadata",
         deed="changed the metadata of the table after {current} began",
+        remedies=(RemedyKind.IDENTITY, RemedyKind.QUIET_WINDOW),
     ),
     Check(
         Rule.DOMAIN_WRITTEN,
@@ -135,6 +141,7 @@ CHECKS: tuple[Check, ...] = (
         headline="Two writers of one metadata domain",
         short="Domains",
         deed="wrote the metadata domain {names}, which {current} writes too",
+        remedies=(RemedyKind.ONE_WRITER,),
     ),
     Check(
         Rule.APPLICATION_COMMITTED,
@@ -145,6 +152,7 @@ CHECKS: tuple[Check, ...] = (
         headline="Two writers under one application id",
         short="App transactions",
         deed="committed for the application {names}, whose progress {current} depends on",
+        remedies=(RemedyKind.OWN_CHECKPOINT,),
     ),
     Check(
         Rule.DATA_ADDED,
@@ -155,6 +163,7 @@ CHECKS: tuple[Check, ...] = (
         headline="New data that a write should have read",
         short="Added files",
         deed="{added}{where} that {current} should have seen",
+        remedies=OF_FILES,
     ),
     Check(
         Rule.READ_FILE_REMOVED,
@@ -165,6 +174,7 @@ CHECKS: tuple[Check, ...] = (
         headline="Files that a write had read were removed",
         short="Deleted files read",
         deed="{removed}{where} that {current} had read",
+        remedies=OF_FILES,
     ),
     Check(
         Rule.REMOVED_FILE_REMOVED,
@@ -175,9 +185,13 @@ CHECKS: tuple[Check, ...] = (
         headline="Two writes that delete the same files",
         short="Deleted files deleted",
         deed="{removed}{where} that {current} removes too",
+        remedies=OF_FILES,
     ),
 )
 CHECK_OF: Mapping[Rule, Check] = {check.rule: check for check in CHECKS}
+RULE_OF_ERROR: Mapping[str, Rule] = {check.error.__name__: check.rule for check in CHECKS}
+RULE_OF_CODE: Mapping[str, Rule] = {check.error.code: check.rule for check in CHECKS}
+"""The rule that an exception or its code most often stands for: of two with one, the last."""
 FILE_RULES = frozenset({Rule.DATA_ADDED, Rule.READ_FILE_REMOVED, Rule.REMOVED_FILE_REMOVED})
 """The rules about files, which rows may resolve."""
 
@@ -187,8 +201,15 @@ def find_conflict(overlap: Overlap, checks: tuple[Check, ...] = CHECKS) -> Confl
     for check in checks:
         finding = check.find(overlap)
         if finding is not None:
-            return check.error(explain(overlap, check.rule, finding, check.deed))
+            return check.error(explain(overlap, check.rule, finding, check.deed, check.remedies))
     return None
+
+
+def remedies_of_report(code: str, situation: Situation) -> tuple[Remedy, ...]:
+    """What helps against a conflict of which only a message is known, best first, with the retry."""
+    rule = RULE_OF_CODE.get(code)
+    kinds = CHECK_OF[rule].remedies if rule is not None else OF_NO_CHECK.get(code, ())
+    return with_retry(remedies_for(kinds, situation), situation)
 
 
 def _should_be_read(overlap: Overlap, add: AddFile) -> bool:

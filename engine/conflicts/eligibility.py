@@ -23,6 +23,23 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class TableFacts:
+    """What a table has of all that decides how its writes are told apart. None: not known.
+
+    `vectors`: deletion vectors are supported and enabled.
+    """
+
+    partition_columns: tuple[str, ...] | None = None
+    clustering_columns: tuple[str, ...] | None = None
+    vectors: bool | None = None
+    row_tracking: bool | None = None
+    identity: bool | None = None
+
+
+UNKNOWN_TABLE = TableFacts()
+
+
+@dataclass(frozen=True, slots=True)
 class Eligibility:
     """Whether a table takes part, and why.
 
@@ -35,6 +52,7 @@ class Eligibility:
     traces_moves: bool
     traces_order: bool = False
     is_clustered: bool = False
+    facts: TableFacts = UNKNOWN_TABLE
 
     @property
     def eligible(self) -> bool:
@@ -61,17 +79,25 @@ def table_eligibility(
     setting = metadata.configuration.get(VECTORS_PROPERTY)
     supported = has_feature(protocol, "deletionVectors")
     enabled = (setting or "").lower() == "true"
+    no_identity = _no_identity(metadata.schema_string)
     conditions = (
         _unpartitioned(metadata, clustering_columns),
         _vectors_supported(supported),
         _vectors_enabled(setting),
-        _no_identity(metadata.schema_string),
+        no_identity,
     )
     return Eligibility(
         conditions,
         traces_moves=supported and enabled,
         traces_order=supported and enabled and _tracks_rows(metadata),
         is_clustered=bool(clustering_columns),
+        facts=TableFacts(
+            partition_columns=tuple(metadata.partition_columns),
+            clustering_columns=tuple(clustering_columns),
+            vectors=supported and enabled,
+            row_tracking=_tracks_rows(metadata),
+            identity=not no_identity.holds,
+        ),
     )
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from engine.actions.files import AddFile, RemoveFile
-from engine.conflict_facts import Rule, Subclass
+from engine.conflict_facts import RemedyKind, Rule, Subclass
 from engine.conflicts.candidates import Candidate
 from engine.conflicts.overlap import Overlap
 from engine.conflicts.remedies import remedies_for
+from engine.conflicts.situation import situation_of
 from engine.errors import ConflictFacts, ConflictFile
 
 FILES_SHOWN = 100
@@ -23,11 +24,14 @@ class Finding:
     names: tuple[str, ...] = ()
 
 
-def explain(overlap: Overlap, rule: Rule, finding: Finding, deed: str) -> ConflictFacts:
+def explain(
+    overlap: Overlap, rule: Rule, finding: Finding, deed: str, remedies: Iterable[RemedyKind]
+) -> ConflictFacts:
     """Everything a person needs to see why current lost to this winner by this rule.
 
     `deed` says what the winner did: {current} is the write that was aborted; {added} and {removed}
-    are numbers of files, {where} their partitions, {names} applications or domains.
+    are numbers of files, {where} their partitions, {names} applications or domains. `remedies` are
+    what can help at all.
     """
     files = tuple(_files(overlap, finding))
     facts = ConflictFacts(
@@ -47,7 +51,7 @@ def explain(overlap: Overlap, rule: Rule, finding: Finding, deed: str) -> Confli
     return replace(
         facts,
         what=_sentence(overlap, facts, finding, deed),
-        remedies=remedies_for(facts, overlap.current),
+        remedies=remedies_for(remedies, situation_of(facts, overlap.current)),
     )
 
 

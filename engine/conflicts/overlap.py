@@ -8,6 +8,9 @@ from engine.actions.files import FileKey, RemoveFile
 from engine.conflict_facts import SharedFile, Subclass
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 
+UNTRACED = "the winner rewrote rows in a way that cannot be traced"
+"""The note of evidence that leaves files of the winner unsettled."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowEvidence:

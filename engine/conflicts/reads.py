@@ -12,6 +12,9 @@ from engine.expressions.traits import (
 )
 from engine.expressions.tree import TRUE, Expression
 
+READS_TARGET = "its source reads the target"
+"""Why rows cannot be told apart where a MERGE takes its rows from the table that it changes."""
+
 
 def read_predicate(
     condition: Expression | None, *, every_match_changes: bool = False

@@ -1,162 +1,296 @@
-"""What would have avoided a conflict, best first, each with the reason why it would have."""
+"""How to avoid a conflict: every remedy there is, when it can help, and how it reads.
 
-from engine.conflict_facts import Rule, Subclass
-from engine.conflicts.isolation import IsolationLevel
-from engine.conflicts.transaction_info import CurrentTransaction
-from engine.errors import ConflictFacts, Remedy
+Nobody else knows a remedy. Each is held against what is known of the conflict before it is shown, and
+left out where that rules it out. Serializable is none: it only adds conflicts.
+"""
 
-_REARRANGING = frozenset({"OPTIMIZE", "REORG"})
-_ROW_CHANGING = frozenset({"UPDATE", "DELETE", "MERGE"})
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
-
-def remedies_for(facts: ConflictFacts, current: CurrentTransaction) -> tuple[Remedy, ...]:
-    """The remedies that fit a conflict, ranked. Never Serializable: it only adds conflicts."""
-    match facts.rule:
-        case Rule.PROTOCOL_CHANGED:
-            return _of_protocol(facts)
-        case Rule.METADATA_CHANGED:
-            return (_QUIET_WINDOW,)
-        case Rule.DOMAIN_WRITTEN:
-            return (_ONE_ALTER_AT_A_TIME,)
-        case Rule.APPLICATION_COMMITTED:
-            return (_ONE_CHECKPOINT,)
-        case Rule.DATA_ADDED | Rule.READ_FILE_REMOVED | Rule.REMOVED_FILE_REMOVED:
-            return tuple(_of_files(facts, current))
-
-
-def _of_protocol(facts: ConflictFacts) -> tuple[Remedy, ...]:
-    return (_CREATE_ONCE,) if facts.read_version < 0 else (_QUIET_WINDOW,)
-
-
-def _of_files(facts: ConflictFacts, current: CurrentTransaction) -> list[Remedy]:
-    if current.replaces_state:
-        return [_ALONE]
-    compacts = bool(_REARRANGING & {facts.current.operation, facts.winner.operation})
-    remedies = [_ROW_TRACKING] if compacts and _lacks_row_ids(current) else []
-    if {facts.current.operation, facts.winner.operation} <= _REARRANGING:
-        return [*remedies, _ONE_SCHEDULE]
-    if facts.subclass is Subclass.ALLOTTED_TIME_EXCEEDED:
-        remedies.append(_MORE_TIME)
-    if facts.subclass is Subclass.ROW_LEVEL_CHANGES:
-        remedies.append(_DIFFERENT_ROWS)
-    else:
-        remedies.extend(_of_layout(facts, current))
-    if facts.rule is Rule.DATA_ADDED and _may_have_read_an_append(facts):
-        remedies.append(_OFF_FRESH_DATA)
-    if compacts:
-        remedies.append(_COMPACT_IN_QUIET if current.rows.traces_moves else _COMPACT_OR_VECTORS)
-    return remedies or [_APART_IN_TIME]
-
-
-def _lacks_row_ids(current: CurrentTransaction) -> bool:
-    """Whether row ids alone are missing to follow rows that a compaction ordered anew."""
-    return current.rows.traces_moves and not current.rows.traces_order
-
-
-def _of_layout(facts: ConflictFacts, current: CurrentTransaction) -> list[Remedy]:
-    if current.partition_columns:
-        return [_partition_predicate(facts, current)]
-    if facts.current.operation in _ROW_CHANGING:
-        has_vectors = current.rows.traces_moves
-        return [_CLUSTER] if has_vectors else [_DELETION_VECTORS, _CLUSTER]
-    return [_CLUSTER] if current.reads else []
-
-
-def _partition_predicate(facts: ConflictFacts, current: CurrentTransaction) -> Remedy:
-    values = " AND ".join(f"{name} = '…'" for name in current.partition_columns)
-    if facts.current.operation == "MERGE":
-        return Remedy(
-            f"put literal values of the partition columns into the condition of the MERGE, as in `{values}`",
-            "A join on partition columns reads every partition: only literal values tell, before the"
-            " data is read, which partitions the MERGE depends on.",
-            kind="partition_predicate",
-        )
-    return Remedy(
-        f"add `{values}` to its condition so that the two touch different partitions",
-        "Files of partitions that a condition rules out are not read, and cannot conflict.",
-        kind="partition_predicate",
-    )
-
-
-def _may_have_read_an_append(facts: ConflictFacts) -> bool:
-    relaxed = facts.current.isolation_level == IsolationLevel.WRITE_SERIALIZABLE
-    return relaxed and facts.winner.operation in _ROW_CHANGING
-
-
-_QUIET_WINDOW = Remedy(
-    "change schemas, properties and features in a quiet window",
-    "A change of metadata or protocol fails every write that began before it.",
-    kind="quiet_window",
+from engine.conflict_facts import Remedy, RemedyKind, Rule, Subclass
+from engine.conflicts.isolation import DATA_CHANGING_OPERATIONS, STATE_REPLACING_OPERATIONS
+from engine.conflicts.reads import READS_TARGET
+from engine.conflicts.remedy_texts import (
+    ADD_CONDITION,
+    ALONE_BESIDE_REPLACE,
+    EXAMPLE_PARTITION,
+    MERGE_PARTITION_REASON,
+    ON_ROW_LEVEL_RUNTIME,
+    ONE_SCHEDULE_IF_BOTH,
+    TEXTS,
 )
-_ONE_ALTER_AT_A_TIME = Remedy(
-    "let one writer at a time change it",
-    "A metadata domain has one value: of two writers who did not see each other one must lose.",
-    kind="one_writer",
+from engine.conflicts.situation import COMPACTIONS, ROW_CHANGES, Situation
+
+OF_FILES = (
+    RemedyKind.QUIET_WINDOW,
+    RemedyKind.ALONE,
+    RemedyKind.ROW_TRACKING,
+    RemedyKind.ONE_SCHEDULE,
+    RemedyKind.MORE_TIME,
+    RemedyKind.DIFFERENT_ROWS,
+    RemedyKind.RENAME_COLUMN,
+    RemedyKind.REWRITE_CONDITION,
+    RemedyKind.ADD_CONDITION,
+    RemedyKind.PARTITION_PREDICATE,
+    RemedyKind.DELETION_VECTORS,
+    RemedyKind.PLAIN_CONDITION,
+    RemedyKind.SEPARATE_SOURCE,
+    RemedyKind.IDENTITY,
+    RemedyKind.CLUSTER_INSTEAD,
+    RemedyKind.ROW_LEVEL_ENGINE,
+    RemedyKind.SAME_ENGINES,
+    RemedyKind.LAYOUT,
+    RemedyKind.OFF_FRESH_DATA,
+    RemedyKind.COMPACT_IN_QUIET,
 )
-_ONE_CHECKPOINT = Remedy(
-    "give every streaming query a checkpoint location of its own",
-    "Two queries that share a checkpoint have one application id, and each batch can land once.",
-    kind="own_checkpoint",
-)
-_CREATE_ONCE = Remedy(
-    "open the table that is there now, and write to it",
-    "Several writers that create or first write to one empty path all want version 0: one gets it.",
-    kind="open_existing",
-)
-_ALONE = Remedy(
-    "run it while nothing else writes the table",
-    "RESTORE, CLONE and REPLACE set the whole table: whatever lands meanwhile would be undone unseen.",
-    kind="alone",
-)
-_ONE_SCHEDULE = Remedy(
-    "put the two compactions on one schedule",
-    "Both rewrite the same small files: one of them does the work for nothing.",
-    kind="one_schedule",
-)
-_MORE_TIME = Remedy(
-    "raise the time allowed for row-level conflict resolution, or write in smaller pieces",
-    "The rows of the two writes could not be told apart within the budget of one commit.",
-    kind="more_time",
-)
-_DIFFERENT_ROWS = Remedy(
-    "keep the two writes on different rows, by conditions that cannot select the same ones",
-    "Row-level concurrency lets writes of one file pass only where they touch different rows.",
-    kind="different_rows",
-)
-_DELETION_VECTORS = Remedy(
-    "enable deletion vectors (`delta.enableDeletionVectors = true`)",
-    "With them two writes of one file conflict only where they touch the same rows.",
-    kind="deletion_vectors",
-)
-_CLUSTER = Remedy(
-    "partition or cluster the table by the columns that conditions use",
-    "Then the files of one write hold rows that the other's condition rules out. Partitioning by a"
-    " column of high cardinality costs more in small files than it saves in conflicts.",
-    kind="layout",
-)
-_OFF_FRESH_DATA = Remedy(
-    "keep concurrent UPDATE, DELETE and MERGE off freshly appended data, or let one of them read it",
-    "An append by itself harms nobody, but once a later writer may have read or rewritten its rows,"
-    " others that did not see them can no longer be ordered before it.",
-    kind="off_fresh_data",
-)
-_COMPACT_OR_VECTORS = Remedy(
-    "compact while nothing else rewrites those files, or enable deletion vectors",
-    "With deletion vectors an order-preserving compaction can be traced row by row.",
-    kind="compact_in_quiet",
-)
-_COMPACT_IN_QUIET = Remedy(
-    "compact while nothing else rewrites those files",
-    "A compaction that cannot be followed row by row counts as a rewrite of all its files.",
-    kind="compact_in_quiet",
-)
-_ROW_TRACKING = Remedy(
-    "enable row tracking (`delta.enableRowTracking = true`)",
-    "OPTIMIZE of a clustered table and ZORDER BY order rows anew: only row ids tell where each went.",
-    kind="row_tracking",
-)
-_APART_IN_TIME = Remedy(
-    "run the two at different times",
-    "They touch the same files, and nothing recorded tells their rows apart.",
-    kind="apart_in_time",
-)
+"""What can help against the three conflicts of files, best first."""
+OF_NO_CHECK: Mapping[str, tuple[RemedyKind, ...]] = {
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": (RemedyKind.FEWER_COMMITS,),
+    "DELTA_CONCURRENT_WRITE": (RemedyKind.APART_IN_TIME,),
+}
+"""What can help against the codes that no check stands behind."""
+_BEFORE_A_RETRY = (RemedyKind.CREATE_FIRST,)
+_OF_ALL_ROWS = STATE_REPLACING_OPERATIONS | {"TRUNCATE"}
+_METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
+
+
+def remedies_for(kinds: Iterable[RemedyKind], situation: Situation) -> tuple[Remedy, ...]:
+    """Those of these kinds that can help, in their order; to keep the two apart where none can."""
+    fitting = [kind for kind in kinds if _FITS[kind](situation)]
+    shown = fitting or [RemedyKind.APART_IN_TIME]
+    return tuple(_remedy(kind, situation) for kind in shown)
+
+
+def with_retry(remedies: tuple[Remedy, ...], situation: Situation) -> tuple[Remedy, ...]:
+    """With the retry itself, for who has only a message; where it can succeed it is tried first."""
+    if not situation.can_retry:
+        return remedies
+    kind = RemedyKind.RESTART_STREAM if situation.is_stream else RemedyKind.RETRY
+    first = tuple(remedy for remedy in remedies if remedy.kind in _BEFORE_A_RETRY)
+    rest = tuple(remedy for remedy in remedies if remedy.kind not in _BEFORE_A_RETRY)
+    return (*first, _remedy(kind, situation), *rest)
+
+
+def _always(_situation: Situation) -> bool:
+    return True
+
+
+def _creates_table(situation: Situation) -> bool:
+    empty = situation.subclass is Subclass.WRITE_TO_EMPTY_DIRECTORY
+    return situation.creates_table or empty
+
+
+def _identity(situation: Situation) -> bool:
+    """Inserts move the identity's mark in the metadata, and rows do not decide on such a table."""
+    if not situation.table.identity:
+        return False
+    if situation.rule is Rule.METADATA_CHANGED:
+        winner = situation.winner_operation
+        return not winner or winner in DATA_CHANGING_OPERATIONS
+    return _compares_rows_of(situation)
+
+
+def _quiet_window(situation: Situation) -> bool:
+    terms = situation.subclass in (Subclass.METADATA_CHANGE, Subclass.PROTOCOL_CHANGE)
+    return (terms or situation.rule in _METADATA) and not _creates_table(situation)
+
+
+def _alone(situation: Situation) -> bool:
+    if situation.replaces_state or situation.subclass is Subclass.WHOLE_TABLE_REPLACE:
+        return True
+    return situation.reads_all and not situation.may_take_a_condition
+
+
+def _row_tracking(situation: Situation) -> bool:
+    """Only row ids follow rows that were ordered anew, or that left no trace."""
+    if not situation.is_of_rows or not situation.compactions or situation.table.row_tracking:
+        return False
+    is_clustered = bool(situation.table.clustering_columns)
+    return bool(situation.table.vectors) or (is_clustered and situation.vectors is False)
+
+
+def _one_schedule(situation: Situation) -> bool:
+    if situation.compactions == 2:
+        return True
+    one_unknown = not situation.current_operation or not situation.winner_operation
+    either = not situation.current_operation or situation.current_operation in COMPACTIONS
+    other = not situation.winner_operation or situation.winner_operation in COMPACTIONS
+    removed = situation.rule is Rule.REMOVED_FILE_REMOVED
+    return removed and one_unknown and either and other and not _is_settled_by_rows(situation)
+
+
+def _add_condition(situation: Situation) -> bool:
+    takes_one = situation.reads_all and situation.may_take_a_condition
+    return takes_one and situation.is_of_rows and not situation.obstacle
+
+
+def _partition_predicate(situation: Situation) -> bool:
+    if not situation.is_partitioned or situation.reads_all or not situation.is_of_rows:
+        return False
+    is_known = bool(situation.partition_columns)
+    return situation.may_take_a_condition and bool(situation.unpinned_columns or not is_known)
+
+
+def _deletion_vectors(situation: Situation) -> bool:
+    if situation.vectors or not situation.is_of_rows:
+        return False
+    if situation.compactions:
+        return True
+    return _compares_rows_of(situation) and not situation.is_partitioned
+
+
+def _compares_rows_of(situation: Situation) -> bool:
+    """Whether comparing rows could tell the two sides apart, on a table that takes part."""
+    of_rows = situation.is_of_rows and not _is_settled_by_rows(situation)
+    changes = situation.may_change_rows and not situation.compactions
+    reads_some = not situation.reads_all or bool(situation.obstacle)
+    return of_rows and changes and reads_some and situation.winner_operation not in _OF_ALL_ROWS
+
+
+def _is_settled_by_rows(situation: Situation) -> bool:
+    return situation.subclass is Subclass.ROW_LEVEL_CHANGES
+
+
+def _plain_condition(situation: Situation) -> bool:
+    if not situation.obstacle or situation.obstacle == READS_TARGET:
+        return False
+    rows_decide = _compares_rows_of(situation) and not situation.is_partitioned
+    return rows_decide or (situation.is_of_rows and situation.reads_all)
+
+
+def _separate_source(situation: Situation) -> bool:
+    from_target = situation.obstacle == READS_TARGET
+    return from_target and _compares_rows_of(situation) and not situation.is_partitioned
+
+
+def _cluster_instead(situation: Situation) -> bool:
+    partitioned = bool(situation.is_partitioned) and not situation.table.clustering_columns
+    return partitioned and _compares_rows_of(situation) and not situation.obstacle
+
+
+def _row_level_engine(situation: Situation) -> bool:
+    return situation.compares_rows is False and _compares_rows_of(situation)
+
+
+def _same_engines(situation: Situation) -> bool:
+    if not situation.is_untraced or not situation.table.vectors or situation.compactions:
+        return False
+    return situation.winner_operation in ROW_CHANGES
+
+
+def _layout(situation: Situation) -> bool:
+    """Where the condition leaves files out, and the files do not lie by its columns yet."""
+    if situation.is_partitioned or situation.reads_all or situation.compactions:
+        return False
+    clustered = situation.table.clustering_columns
+    if clustered:
+        named = situation.condition_columns
+        if named is None or any(column.lower() in named for column in clustered):
+            return False
+    reads = situation.has_condition is not None or situation.may_change_rows
+    return situation.is_of_rows and reads and not _is_settled_by_rows(situation)
+
+
+_FITS: Mapping[RemedyKind, Callable[[Situation], bool]] = {
+    RemedyKind.CREATE_FIRST: _creates_table,
+    RemedyKind.RETRY: lambda situation: situation.can_retry and not situation.is_stream,
+    RemedyKind.RESTART_STREAM: lambda situation: situation.can_retry and situation.is_stream,
+    RemedyKind.FEWER_COMMITS: _always,
+    RemedyKind.IDENTITY: _identity,
+    RemedyKind.QUIET_WINDOW: _quiet_window,
+    RemedyKind.ONE_WRITER: _always,
+    RemedyKind.OWN_CHECKPOINT: _always,
+    RemedyKind.ALONE: _alone,
+    RemedyKind.ROW_TRACKING: _row_tracking,
+    RemedyKind.ONE_SCHEDULE: _one_schedule,
+    RemedyKind.MORE_TIME: lambda s: s.subclass is Subclass.ALLOTTED_TIME_EXCEEDED,
+    RemedyKind.DIFFERENT_ROWS: _is_settled_by_rows,
+    RemedyKind.RENAME_COLUMN: lambda s: s.subclass is Subclass.CHANGE_TYPE_COLUMN,
+    RemedyKind.REWRITE_CONDITION: lambda s: s.subclass is Subclass.PREDICATES_NEED_REWRITE,
+    RemedyKind.ADD_CONDITION: _add_condition,
+    RemedyKind.PARTITION_PREDICATE: _partition_predicate,
+    RemedyKind.DELETION_VECTORS: _deletion_vectors,
+    RemedyKind.PLAIN_CONDITION: _plain_condition,
+    RemedyKind.SEPARATE_SOURCE: _separate_source,
+    RemedyKind.CLUSTER_INSTEAD: _cluster_instead,
+    RemedyKind.ROW_LEVEL_ENGINE: _row_level_engine,
+    RemedyKind.SAME_ENGINES: _same_engines,
+    RemedyKind.LAYOUT: _layout,
+    RemedyKind.OFF_FRESH_DATA: lambda situation: situation.ends_exemption,
+    RemedyKind.COMPACT_IN_QUIET: lambda situation: situation.compactions == 1,
+    RemedyKind.APART_IN_TIME: _always,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    action: str
+    reason: str
+
+
+def _remedy(kind: RemedyKind, situation: Situation) -> Remedy:
+    text, special = TEXTS[kind], _SPECIAL.get(kind)
+    words = special(situation) if special is not None else None
+    if words is None:
+        return Remedy(text.action, text.reason, kind)
+    return Remedy(words.action, words.reason, kind)
+
+
+def _alone_words(situation: Situation) -> _Words | None:
+    if situation.subclass is not Subclass.WHOLE_TABLE_REPLACE:
+        return None
+    return _Words(ALONE_BESIDE_REPLACE, TEXTS[RemedyKind.ALONE].reason)
+
+
+def _schedule_words(situation: Situation) -> _Words | None:
+    if situation.compactions == 2:
+        return None
+    return _Words(ONE_SCHEDULE_IF_BOTH, TEXTS[RemedyKind.ONE_SCHEDULE].reason)
+
+
+def _condition_words(situation: Situation) -> _Words | None:
+    words = ADD_CONDITION.get(situation.current_operation)
+    if words is not None:
+        return _Words(*words)
+    if not situation.partition_columns:
+        return None
+    text = TEXTS[RemedyKind.ADD_CONDITION]
+    return _Words(f"{text.action}, as in `{_partition_literals(situation)}`", text.reason)
+
+
+def _partition_words(situation: Situation) -> _Words:
+    text = TEXTS[RemedyKind.PARTITION_PREDICATE]
+    action = text.action.replace(EXAMPLE_PARTITION, _partition_literals(situation))
+    is_merge = situation.current_operation == "MERGE"
+    return _Words(action, MERGE_PARTITION_REASON if is_merge else text.reason)
+
+
+def _partition_literals(situation: Situation) -> str:
+    """The partition columns that lack a value, each with that of the conflict where it is known."""
+    values = dict(situation.partition_values)
+    columns = situation.unpinned_columns
+    parts = (f"{name} = '{values.get(name, '…')}'" for name in columns)
+    return " AND ".join(parts) or EXAMPLE_PARTITION
+
+
+def _vectors_words(situation: Situation) -> _Words | None:
+    if situation.compares_rows:
+        return None
+    text = TEXTS[RemedyKind.DELETION_VECTORS]
+    return _Words(f"{text.action}{ON_ROW_LEVEL_RUNTIME}", text.reason)
+
+
+def _plain_words(situation: Situation) -> _Words:
+    text = TEXTS[RemedyKind.PLAIN_CONDITION]
+    return _Words(text.action, f"Files decide because {situation.obstacle}. {text.reason}")
+
+
+_SPECIAL: Mapping[RemedyKind, Callable[[Situation], _Words | None]] = {
+    RemedyKind.ALONE: _alone_words,
+    RemedyKind.ONE_SCHEDULE: _schedule_words,
+    RemedyKind.ADD_CONDITION: _condition_words,
+    RemedyKind.PARTITION_PREDICATE: _partition_words,
+    RemedyKind.DELETION_VECTORS: _vectors_words,
+    RemedyKind.PLAIN_CONDITION: _plain_words,
+}
+"""The remedies whose words depend on the conflict."""

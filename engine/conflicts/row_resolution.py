@@ -8,13 +8,12 @@ from pyroaring import BitMap64
 from engine.actions.files import AddFile, FileKey, RemoveFile
 from engine.conflict_facts import SharedFile, Subclass
 from engine.conflicts.explanation import FILES_SHOWN
-from engine.conflicts.overlap import RowEvidence
+from engine.conflicts.overlap import UNTRACED, RowEvidence
 from engine.conflicts.row_access import NO_ROWS
 from engine.conflicts.row_counts import physical_rows
 
 ROWS_SHOWN = 100
 ROWS_DRAWN = 200
-_UNTRACED = "the winner rewrote rows in a way that cannot be traced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class Settlement:
             resolved_removes=frozenset(self.resolved_removes),
             matched_rows=dict(self.matched_rows),
             subclass=Subclass.ROW_LEVEL_CHANGES if self.matched_rows else None,
-            note="both sides touch the same rows" if self.matched_rows else _UNTRACED,
+            note="both sides touch the same rows" if self.matched_rows else UNTRACED,
             compared=tuple(self.compared),
         )
 

@@ -71,7 +71,12 @@ class Setting:
             },
         )
         eligibility = table_eligibility(metadata, protocol, ("id",) if self.clustered else ())
-        return RowScope(eligibility.obstacle, eligibility.traces_moves, eligibility.traces_order)
+        return RowScope(
+            eligibility.obstacle,
+            eligibility.traces_moves,
+            eligibility.traces_order,
+            eligibility.facts,
+        )
 
     @property
     def partition_columns(self) -> tuple[str, ...]:

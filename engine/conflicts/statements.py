@@ -111,7 +111,7 @@ def as_current(
 ) -> CurrentTransaction:
     """The statement as the transaction that tries to commit."""
     effect, setting = _effect(statement, sample_table, name), sample_table.setting
-    base = setting.scope
+    base, of_command = setting.scope, statement.obstacle or effect.obstacle
     return CurrentTransaction(
         table="t",
         read_version=-1 if statement.kind is StatementKind.CREATE else READ_VERSION,
@@ -124,7 +124,7 @@ def as_current(
         read_whole_table=effect.reads_whole_table,
         read_app_ids=effect.app_ids,
         actions=effect.actions,
-        rows=replace(base, obstacle=base.obstacle or statement.obstacle or effect.obstacle),
+        rows=replace(base, obstacle=base.obstacle or of_command, command_obstacle=of_command),
     )
 
 

@@ -9,6 +9,7 @@ from engine.actions.codec import Action
 from engine.actions.commit_info import CommitInfo
 from engine.actions.files import AddCDCFile, AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata, Protocol, SetTransaction
+from engine.conflicts.eligibility import UNKNOWN_TABLE, TableFacts
 from engine.conflicts.isolation import (
     DATA_CHANGING_OPERATIONS,
     STATE_REPLACING_OPERATIONS,
@@ -47,12 +48,15 @@ class RowScope:
 
     `obstacle` says why current's rows cannot be told apart from those of another command that
     changes data, None where they can; `traces_moves` whether rows that a compaction moved can be
-    followed, `traces_order` whether also where it ordered them anew.
+    followed, `traces_order` whether also where it ordered them anew. `command_obstacle` is what of the
+    command itself stands in the way, whatever the table is.
     """
 
     obstacle: str | None = None
     traces_moves: bool = True
     traces_order: bool = False
+    table: TableFacts = UNKNOWN_TABLE
+    command_obstacle: str | None = None
 
 
 FILES_DECIDE = RowScope("rows were not asked about", traces_moves=False)

@@ -20,7 +20,7 @@ from engine.commands.merge import (
     AnalysedMerge,
     Merge,
 )
-from engine.conflicts.reads import row_obstacle, value_obstacle
+from engine.conflicts.reads import READS_TARGET, row_obstacle, value_obstacle
 from engine.expressions.render import to_sql
 from engine.expressions.traits import conjunction, spark_expressions, split_conjuncts
 from engine.expressions.tree import TRUE
@@ -151,7 +151,7 @@ def _begin(
     terms = Terms.of(snapshot)
     incoming = source_rows(execution, command.source, terms.schema, txn)
     if txn.has_read:  # rows that the source should have had need not join anything
-        txn.use_files_alone("its source reads the target")
+        txn.use_files_alone(READS_TARGET)
     if command.schema_evolution:
         terms = with_new_columns(terms, _taken(command, incoming.schema))
     tables = QueryTables(execution, txn)

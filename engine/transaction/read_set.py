@@ -39,8 +39,14 @@ class ReadSet:
             return RowScope("it creates the table", traces_moves=False)
         table = table_eligibility(snapshot.metadata, snapshot.protocol, snapshot.clustering_columns)
         of_reads = next((r.row_obstacle for r in self.predicates if r.row_obstacle), None)
-        obstacle = table.obstacle or of_reads or self.obstacle
-        return RowScope(obstacle, table.traces_moves, table.traces_order)
+        of_command = of_reads or self.obstacle
+        return RowScope(
+            table.obstacle or of_command,
+            table.traces_moves,
+            table.traces_order,
+            table.facts,
+            of_command,
+        )
 
     def layout(self, snapshot: Snapshot | None) -> Layout:
         """What the files are laid out by; how many there are only where a condition looked at them."""

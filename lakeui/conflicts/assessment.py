@@ -16,9 +16,11 @@ from django.utils import timezone
 from engine.actions.table import Metadata, Protocol
 from engine.conflicts.eligibility import (
     IDENTITY_KEY,
+    UNKNOWN_TABLE,
     VECTORS_PROPERTY,
     Condition,
     Eligibility,
+    TableFacts,
     table_eligibility,
 )
 from engine.conflicts.isolation import IsolationLevel
@@ -122,6 +124,11 @@ def level_of(recorded: str | None, table: Table) -> IsolationLevel:
 def eligible_setting(table: Table, level: IsolationLevel | None = None) -> Setting:
     """The table as it would be with all that row-level concurrency asks for."""
     return replace(setting_of(table, level, vectors=True), partitioned=False, identity=False)
+
+
+def facts_of(table: Table) -> TableFacts:
+    """What is mirrored of all that decides how the table's writes are told apart."""
+    return asked(table).facts if table.schema and table.version is not None else UNKNOWN_TABLE
 
 
 def metadata_of(table: Table, properties: Mapping[str, str]) -> Metadata:

@@ -183,7 +183,9 @@ def test_a_pasted_stack_trace_leads_to_the_version_that_won(keyboard):
     keyboard.type("Error, stack or log", TRACE)
     keyboard.type("Table, if the message does not name it", "sales.order_items")
     keyboard.press("Explain")
-    expect(page.get_by_role("heading", name="Your write should have seen rows")).to_be_visible()
+    expect(
+        page.get_by_role("heading", name="New data that a write should have read")
+    ).to_be_visible()
     expect(page.get_by_role("heading", name="What to do")).to_be_visible()
     keyboard.press("Record conflict")
     expect(page.get_by_role("heading", name="How to avoid it")).to_be_visible()

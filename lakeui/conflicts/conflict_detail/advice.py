@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.conflict_facts import Rule, Verdict
+from engine.conflict_facts import RemedyKind, Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
+from lakeui.catalog.models import Table
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
 from lakeui.conflicts.conflict_detail.narrowing import Narrowing, narrowed_statement, narrowing
 from lakeui.conflicts.conflict_detail.similar import Similar
@@ -20,8 +21,18 @@ PASSES, MAY_PASS, COSTS_MORE, ON_ALREADY, ADDS = (
     "passes", "may pass", "costs more", "on already", "adds conflicts",
 )  # fmt: skip
 _DELETES = frozenset({"DELETE", "MERGE", "TRUNCATE"})
-_BY_TIME = frozenset({"quiet_window", "one_writer", "alone", "one_schedule", "compact_in_quiet"})
-_COSTLY = frozenset({"layout", "more_time"})
+_BY_TIME = frozenset(
+    {
+        RemedyKind.QUIET_WINDOW,
+        RemedyKind.ONE_WRITER,
+        RemedyKind.ALONE,
+        RemedyKind.ONE_SCHEDULE,
+        RemedyKind.COMPACT_IN_QUIET,
+    }
+)
+_COSTLY = frozenset({RemedyKind.LAYOUT, RemedyKind.CLUSTER_INSTEAD, RemedyKind.MORE_TIME})
+_NARROWS = frozenset({RemedyKind.DIFFERENT_ROWS, RemedyKind.PARTITION_PREDICATE})
+_SAID_HERE = frozenset({RemedyKind.RETRY, RemedyKind.RESTART_STREAM, RemedyKind.APART_IN_TIME})
 _METADATA = frozenset({Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED})
 
 
@@ -69,10 +80,10 @@ def _retry(conflict: Conflict, like: Similar) -> Iterator[Advice]:
     done = conflict.job is not None and conflict.job.committed_version is not None
     if not conflict.can_retry:
         text = "It would meet the same again: run the same command only after the cause is gone."
-        yield Advice(kind="retry", title="Retry", text=text, is_advised=False)
+        yield Advice(kind=RemedyKind.RETRY, title="Retry", text=text, is_advised=False)
         return
     yield Advice(
-        kind="retry",
+        kind=RemedyKind.RETRY,
         title="Retry",
         text=_retry_text(conflict),
         verdict=PASSES if done else MAY_PASS,
@@ -139,7 +150,7 @@ def _move(conflict: Conflict, sides: BothSides, like: Similar) -> Iterator[Advic
     ]
     who = conflict.winner_user_name or f"the {conflict.winner_operation}"
     yield Advice(
-        kind="apart_in_time",
+        kind=RemedyKind.APART_IN_TIME,
         title="Move one of the two",
         text=f"Begun after {who} had committed, the {conflict.current_operation} reads"
         f" v{conflict.winning_version} and does not meet it.",
@@ -159,11 +170,11 @@ def _recorded(
     same_rule = sum(other.rule == conflict.rule for other in like.conflicts)
     for remedy in _remedies(conflict):
         kind = str(remedy.get("kind") or "")
-        if (has_narrowing and kind in ("different_rows", "partition_predicate")) or (
-            kind == "apart_in_time"
-        ):
+        if kind in _SAID_HERE or (has_narrowing and kind in _NARROWS):
             continue
-        if kind == "deletion_vectors":
+        if _is_on_now(conflict.table, kind):
+            continue
+        if kind == RemedyKind.DELETION_VECTORS:
             yield _vectors(conflict, remedy)
             continue
         timed = kind in _BY_TIME
@@ -180,6 +191,17 @@ def _recorded(
         )
 
 
+def _is_on_now(table: Table | None, kind: str) -> bool:
+    """Whether the table has got since what was missing when the write was aborted."""
+    if table is None:
+        return False
+    now = {
+        RemedyKind.DELETION_VECTORS: table.deletion_vectors,
+        RemedyKind.ROW_TRACKING: table.row_tracking,
+    }
+    return any(kind == has and is_on for has, is_on in now.items())
+
+
 def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
     """Held against what rows would have said of this pair's losses."""
     table, pair = conflict.table, (conflict.current_operation, conflict.winner_operation)
@@ -187,7 +209,7 @@ def _vectors(conflict: Conflict, remedy: dict[str, Any]) -> Advice:
     passes, unknown = judged.of(Verdict.PASSES), judged.of(Verdict.UNDECIDABLE)
     own = any(verdict.conflict_id == conflict.pk for verdict in passes)
     return Advice(
-        kind="deletion_vectors",
+        kind=RemedyKind.DELETION_VECTORS,
         title=str(remedy.get("action", "")),
         text=str(remedy.get("reason", "")),
         verdict=PASSES if own else MAY_PASS,
@@ -235,8 +257,7 @@ def _act_of(conflict: Conflict, kind: str, own: str) -> str:
         return ""
     if kind in _BY_TIME:
         return "schedule" if _schedule(conflict) else "schedules"
-    narrows = kind in ("different_rows", "partition_predicate")
-    return "sql" if narrows and own else ""
+    return "sql" if kind in _NARROWS and own else ""
 
 
 def _schedule(conflict: Conflict) -> int | None:

@@ -7,7 +7,7 @@ from django.db.models import QuerySet
 from django.db.models.fields.json import KeyTransform
 
 from engine.conflict_facts import Rule
-from engine.conflicts.checker import CHECKS
+from engine.conflicts.checker import RULE_OF_ERROR
 from engine.conflicts.forecast import Operation
 from engine.conflicts.recorded import RecordedConflict
 from engine.conflicts.statements import StatementKind
@@ -17,9 +17,6 @@ from lakeui.conflicts.statements.conditions import shape_of, understood
 from lakeui.conflicts.statements.kinds import logged_kind
 from lakeui.conflicts.statements.operations import Target, operation_of_commit
 
-_RULE_OF_ERROR: Mapping[str, Rule] = {
-    check.error.__name__: check.rule for check in reversed(CHECKS)
-}
 _FIELDS = (
     "table", "kind", "exception", "rule", "subclass", "row_count", "isolation_level", "occurred_at",
     "read_version", "attempted_version", "winning_version", "current_operation",
@@ -49,7 +46,7 @@ def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, Reco
 
 def rule_of(conflict: Conflict) -> Rule | None:
     """The rule that is recorded, or the one that stands for the exception."""
-    return conflict.decided_by or _RULE_OF_ERROR.get(conflict.exception)
+    return conflict.decided_by or RULE_OF_ERROR.get(conflict.exception)
 
 
 def _winners(

@@ -1,20 +1,21 @@
 """A reported conflict, tied to the table and the commit that the mirror knows; and kept, if asked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
 from engine.clock import utc_from_ms
+from engine.conflicts.checker import RULE_OF_CODE
 from engine.errors import EngineError
 from engine.storage.uri import normalise_uri
 from lakeui.catalog.models import Commit, Table
+from lakeui.conflicts.assessment import facts_of
 from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.recording import Origin
-from lakeui.conflicts.reports.messages import Report, ReportedConflict, parse_report
-from lakeui.conflicts.reports.signs import RULE_OF_CODE
+from lakeui.conflicts.reports.messages import Report, ReportedConflict, advised, parse_report
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,10 @@ def explain_report(text: str, tables: QuerySet[Table], table: Table | None = Non
         Commit.objects.filter(table=named) if named else Commit.objects.filter(table__in=tables)
     )
     commit, how = _winner(report.conflict, commits.defer("raw"), named)
-    return LinkedReport(report, named or (commit.table if commit else None), commit, how)
+    linked = named or (commit.table if commit else None)
+    if linked is not None:
+        report = replace(report, conflict=advised(report.conflict, facts_of(linked)))
+    return LinkedReport(report, linked, commit, how)
 
 
 def record_report(  # noqa: PLR0913 - all but two by name

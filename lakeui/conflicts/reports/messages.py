@@ -5,10 +5,14 @@ A pure function from text to what it says. What a message leaves out stays None,
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from engine.errors import Remedy, RequestError
+from engine.conflict_facts import Remedy, Subclass
+from engine.conflicts.checker import RULE_OF_CODE, remedies_of_report
+from engine.conflicts.eligibility import UNKNOWN_TABLE, TableFacts
+from engine.conflicts.situation import Situation
+from engine.errors import RequestError
 from lakeui.conflicts.reports.commit_text import CommitText, find_commit
 from lakeui.conflicts.reports.facts import (
     places,
@@ -18,8 +22,8 @@ from lakeui.conflicts.reports.facts import (
     told_partitions,
 )
 from lakeui.conflicts.reports.marks import Mark, Place, commit_places, marks_of, place_of
-from lakeui.conflicts.reports.remedies import remedies_for
 from lakeui.conflicts.reports.signs import (
+    FILES_ALONE,
     KINDS,
     OTHER_SIGNS,
     SOURCE_SIGNS,
@@ -109,6 +113,31 @@ def parse_report(text: str) -> Report:
     return _report(plain, signs)
 
 
+def advised(conflict: ReportedConflict, table: TableFacts = UNKNOWN_TABLE) -> ReportedConflict:
+    """The conflict with what helps against it, on a table of which that is known."""
+    rule, source = RULE_OF_CODE.get(conflict.code), conflict.source
+    situation = Situation(
+        rule=rule,
+        subclass=Subclass(conflict.subclass) if conflict.subclass else None,
+        current_operation=_operation(conflict.current_operation),
+        winner_operation=_operation(conflict.winner_operation),
+        can_retry=conflict.can_retry,
+        is_stream=conflict.stream is not None,
+        partitions=conflict.partitions,
+        compares_rows=True if source is Source.THIS_ENGINE else _compares_rows(source),
+        table=table,
+    )
+    return replace(conflict, remedies=remedies_of_report(conflict.code, situation))
+
+
+def _operation(name: str | None) -> str:
+    return (name or "").upper()
+
+
+def _compares_rows(source: Source) -> bool | None:
+    return False if source in FILES_ALONE else None
+
+
 def _report(plain: PlainText, signs: list[_Sign]) -> Report:
     first, flat = signs[0], plain.text
     later = (sign.start for sign in signs if sign.start > first.start and sign.kind != first.kind)
@@ -148,7 +177,7 @@ def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
     winner = find_commit(message)
     subclass = _subclass(kind, message)
     partitions, stream = told_partitions(message), stream_of(around)
-    return ReportedConflict(
+    conflict = ReportedConflict(
         exception=kind.exception,
         code=kind.code,
         subclass=subclass,
@@ -166,9 +195,10 @@ def _conflict(kind: Kind, message: str, around: str) -> ReportedConflict:
         file=told("file", message),
         stream=stream,
         can_retry=kind.can_retry,
-        remedies=remedies_for(kind.code, subclass, partitions, is_stream=stream is not None),
+        remedies=(),
         excerpt=message[:500].strip(),
     )
+    return advised(conflict)
 
 
 def _subclass(kind: Kind, message: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engine.conflict_facts import Rule, Subclass
+from engine.conflict_facts import Subclass
 
 
 class Source(StrEnum):
@@ -23,6 +23,10 @@ class Source(StrEnum):
     TRINO = "Trino"
     THIS_ENGINE = "this engine"
     UNKNOWN = "unknown"
+
+
+FILES_ALONE = frozenset({Source.DELTA_SPARK, Source.DELTA_RS, Source.DELTA_KERNEL, Source.TRINO})
+"""Who compares files, whatever the table is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +142,6 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
-RULE_OF_CODE: Mapping[str, Rule] = {  # the check of this engine that stands for it
-    "DELTA_PROTOCOL_CHANGED": Rule.PROTOCOL_CHANGED,
-    "DELTA_METADATA_CHANGED": Rule.METADATA_CHANGED,
-    "DELTA_CONCURRENT_TRANSACTION": Rule.APPLICATION_COMMITTED,
-    "DELTA_CONCURRENT_APPEND": Rule.DATA_ADDED,
-    "DELTA_CONCURRENT_DELETE_READ": Rule.READ_FILE_REMOVED,
-    "DELTA_CONCURRENT_DELETE_DELETE": Rule.REMOVED_FILE_REMOVED,
-}
-
 SUBCLASSES: Mapping[str, str] = {
     Subclass.WITHOUT_HINT: "Nothing more is said of where they met.",
     Subclass.WITH_PARTITION_HINT: "They met in the partitions named.",
@@ -160,6 +155,8 @@ SUBCLASSES: Mapping[str, str] = {
     Subclass.PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE: "Rows could not be told apart on a partitioned table.",
     Subclass.PREDICATES_NEED_REWRITE: "The conditions could not be applied to single rows.",
     Subclass.WHOLE_TABLE_REPLACE: "The winner replaced the whole table.",
+    Subclass.CONFLICTING_COMMIT: "",
+    Subclass.WRITE_TO_EMPTY_DIRECTORY: "Several writers wrote to a directory without a table.",
 }
 
 SOURCE_SIGNS: tuple[tuple[Source, re.Pattern[str]], ...] = (

@@ -8,22 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.conflict_facts import Rule, Subclass
-from engine.conflicts.checker import CHECKS, FILE_RULES
+from engine.conflicts.checker import CHECK_OF, CHECKS, FILE_RULES, RULE_OF_CODE
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.reports.links import LinkedReport
 from lakeui.conflicts.reports.messages import ReportedConflict
-from lakeui.conflicts.reports.signs import RULE_OF_CODE, Source
+from lakeui.conflicts.reports.signs import FILES_ALONE
 
 _RULES = tuple(check.rule for check in CHECKS)
-_HEADLINES = {
-    "DELTA_CONCURRENT_APPEND": "Your write should have seen rows it did not see",
-    "DELTA_CONCURRENT_DELETE_READ": "What your write had read is no longer there",
-    "DELTA_CONCURRENT_DELETE_DELETE": "Two writes removed the same files",
-    "DELTA_METADATA_CHANGED": "The table's metadata changed while your write ran",
-    "DELTA_PROTOCOL_CHANGED": "The table's protocol changed while your write ran",
-    "DELTA_CONCURRENT_TRANSACTION": "Two queries wrote under one application id",
+_HEADLINES = {  # of the codes that no check stands behind
     "DELTA_CONCURRENT_WRITE": "Another write landed first",
-    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": "Your commit never found a free version",
+    "DELTA_MAX_COMMIT_RETRIES_EXCEEDED": "The commit never found a free version",
 }
 _DID = {  # what the winner did: before the table's name, and after it
     "DELTA_CONCURRENT_APPEND": ("added {files} to", "after your write had read {there}"),
@@ -41,9 +35,7 @@ _WHY: Mapping[Rule, str] = {
     Rule.PROTOCOL_CHANGED: "A change of protocol stops every write that began before it.",
     Rule.APPLICATION_COMMITTED: "Under one application id each batch may land once.",
 }
-_OPEN_SOURCE = frozenset({Source.DELTA_SPARK, Source.DELTA_RS, Source.DELTA_KERNEL, Source.TRINO})
-_ALL_READ = ("the whole table", "your write had read all of it")
-_NO_ROWS = ("files, not rows", "rows cannot be told apart by such a condition or schema")
+_ALL_READ = ("the whole table", "this write had read all of it")
 _DECIDED: Mapping[str, tuple[str, str]] = {  # by the sub-class: by what, and why
     Subclass.ROW_LEVEL_CHANGES: (
         "rows",
@@ -51,12 +43,30 @@ _DECIDED: Mapping[str, tuple[str, str]] = {  # by the sub-class: by what, and wh
     ),
     Subclass.ALLOTTED_TIME_EXCEEDED: (
         "files, not rows",
-        "rows could not be told apart in the time one commit has",
+        "rows could not be compared in the time one commit has",
     ),
     Subclass.WHOLE_TABLE_READ: _ALL_READ,
     Subclass.EMPTY_READ_PREDICATES: _ALL_READ,
-    Subclass.PREDICATES_NEED_REWRITE: _NO_ROWS,
-    Subclass.CHANGE_TYPE_COLUMN: _NO_ROWS,
+    Subclass.PREDICATES_NEED_REWRITE: (
+        "files, not rows",
+        "the condition could not be applied to single rows",
+    ),
+    Subclass.CHANGE_TYPE_COLUMN: (
+        "files, not rows",
+        "rows cannot be compared while a column is named _change_type",
+    ),
+    Subclass.PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE: (
+        "partition, not rows",
+        "rows could not be compared on a partitioned table",
+    ),
+    Subclass.METADATA_CHANGE: ("the whole table", "the winner changed the metadata too"),
+    Subclass.PROTOCOL_CHANGE: ("the whole table", "the winner changed the protocol too"),
+    Subclass.WHOLE_TABLE_REPLACE: ("the whole table", "the winner replaced all of it"),
+    Subclass.WRITE_TO_EMPTY_DIRECTORY: ("the whole table", "both writes wanted version 0"),
+}
+_HINTS: Mapping[str, tuple[str, str]] = {  # of where they overlap, not of why files decided
+    Subclass.WITH_PARTITION_HINT: ("partition, not rows", "the partitions are all that it names"),
+    Subclass.WITHOUT_HINT: ("files, not rows", "the sub-class, WITHOUT_HINT, names no reason"),
 }
 _INSERTED = ("numTargetRowsInserted", "numOutputRows")
 
@@ -91,9 +101,7 @@ def verdict_of(linked: LinkedReport) -> ReportVerdict | None:
     did, then = _DID.get(reported.code, _LANDED)
     decided_by, decided_why = _decided(reported, rule, linked.table)
     return ReportVerdict(
-        headline="Two writes changed the same rows"
-        if reported.subclass == Subclass.ROW_LEVEL_CHANGES
-        else _HEADLINES[reported.code],
+        headline=_headline(reported, rule),
         did=did.format(files=_files(linked.commit)),
         then=then.format(there="that partition" if reported.partitions else "it"),
         ignored_rows=_new_rows(reported, linked.commit) if rule is Rule.DATA_ADDED else None,
@@ -105,6 +113,12 @@ def verdict_of(linked: LinkedReport) -> ReportVerdict | None:
         decided_why=decided_why,
         retry=_retry(reported),
     )
+
+
+def _headline(reported: ReportedConflict, rule: Rule | None) -> str:
+    if reported.subclass == Subclass.ROW_LEVEL_CHANGES:
+        return "Two writes changed the same rows"
+    return CHECK_OF[rule].headline if rule is not None else _HEADLINES[reported.code]
 
 
 def _files(commit: Commit | None) -> str:
@@ -145,16 +159,19 @@ def _decided(reported: ReportedConflict, rule: Rule | None, table: Table | None)
         return _DECIDED[reported.subclass]
     if rule not in FILE_RULES:
         return "the whole table", "such a change concerns every write to it"
-    what = "partition, not rows" if reported.partitions else "files, not rows"
-    return what, _why_not_rows(reported, table)
+    what, hint = _HINTS.get(reported.subclass, ("files, not rows", "the message gives no reason"))
+    if reported.partitions:
+        what = "partition, not rows"
+    return what, _why_not_rows(reported, table) or hint
 
 
 def _why_not_rows(reported: ReportedConflict, table: Table | None) -> str:
+    """What the mirror or the writer tells; empty where neither does."""
     if table is not None and table.version is not None and not table.row_level_eligible:
         return table.row_level_reason or "the table is not eligible for row-level concurrency"
-    if reported.source in _OPEN_SOURCE:
+    if reported.source in FILES_ALONE:
         return f"{reported.source} compares files, whatever the table is"
-    return "why rows were not asked is not in the message"
+    return ""
 
 
 def _retry(reported: ReportedConflict) -> str:

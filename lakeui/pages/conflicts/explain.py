@@ -13,7 +13,8 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from engine.clock import utc_from_ms
-from engine.errors import Remedy, RequestError
+from engine.conflict_facts import Remedy, RemedyKind
+from engine.errors import RequestError
 from lakeui.catalog import log_values
 from lakeui.catalog.access import may, visible_tables
 from lakeui.catalog.models import Table
@@ -21,7 +22,6 @@ from lakeui.conflicts.reports.history import PairHistory, pair_history
 from lakeui.conflicts.reports.links import LinkedReport, explain_report, record_report
 from lakeui.conflicts.reports.marks import Mark
 from lakeui.conflicts.reports.messages import ReportedConflict
-from lakeui.conflicts.reports.remedies import OF_EVERY_RETRY, VECTORS
 from lakeui.conflicts.reports.signs import SUBCLASSES
 from lakeui.conflicts.reports.verdict import verdict_of
 from lakeui.pages import units
@@ -29,6 +29,8 @@ from lakeui.pages.conflicts.samples import HERE, SAMPLES, sample_text
 
 OPERATIONS = ("MERGE", "UPDATE", "DELETE", "WRITE", "OPTIMIZE", "STREAMING UPDATE")
 _MAX_VERSION = 2**53
+_RETRIES = frozenset({RemedyKind.RETRY, RemedyKind.RESTART_STREAM})
+_OF_ELIGIBILITY = frozenset({RemedyKind.DELETION_VECTORS, RemedyKind.CLUSTER_INSTEAD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +99,23 @@ def _guess(linked: LinkedReport) -> int | None:
 
 
 def _advice(linked: LinkedReport, pair: PairHistory | None) -> list[Advice]:
-    """The remedies; one that the table has already goes last."""
-    reported, table = linked.report.conflict, linked.table
+    reported = linked.report.conflict
     if reported is None:
         return []
-    on_already = table is not None and table.row_level_eligible
-    ranked = sorted(reported.remedies, key=lambda remedy: on_already and remedy == VECTORS)
-    return [_advised(suggestion, linked, pair) for suggestion in ranked]
+    return [_advised(remedy, linked, pair) for remedy in reported.remedies]
 
 
 def _advised(remedy: Remedy, linked: LinkedReport, pair: PairHistory | None) -> Advice:
     note = link = words = ""
-    if remedy in OF_EVERY_RETRY and pair is not None and pair.lost_lately:
+    if remedy.kind in _RETRIES and pair is not None and pair.lost_lately:
         note = f"The pair lost {_times(pair.lost_lately)} here in 24 h, so this will come back."
-    if remedy == VECTORS and linked.table is not None:
+    if remedy.kind in _OF_ELIGIBILITY and linked.table is not None:
         link = reverse("table-eligibility", args=[linked.table.pk])
-        note = _by_rows(linked.table, pair)
-        words = "See eligibility" if linked.table.row_level_eligible else "See the cost"
+        note, words = _by_rows(linked.table, pair), "See the cost"
     return Advice(remedy.action, remedy.reason, note, link, words)
 
 
 def _by_rows(table: Table, pair: PairHistory | None) -> str:
-    if table.row_level_eligible:
-        return "On already: the table is eligible."
     if pair is None or not pair.lost:
         return f"A rewrite of {units.format_bytes(table.size_bytes)} where its layout must change."
     unknown = f"; of {pair.undecidable} what is recorded does not tell" if pair.undecidable else ""

@@ -463,12 +463,12 @@ def test_an_append_that_reads_an_exempt_one_is_named_in_the_message():
     assert conflict.conflict.files[0].role == "added by version 6"
 
 
-def test_the_message_names_partitions_and_a_predicate_that_would_have_helped():
+def test_the_message_names_partitions_and_how_to_avoid_it():
     conflict = find_conflict(Overlap(READS_A, winner(add("w"), version=7)))
     assert conflict is not None
     assert str(conflict) == (
         "Version 7 (DELETE) of orders added 1 file in part=a that this UPDATE, reading version 5,"
-        " should have seen. Nothing was written. Retry it, or add `part = '…'` to its condition so"
-        " that the two touch different partitions."
-    )
+        " should have seen. Nothing was written. Retry it, or cluster the table by its"
+        " partition columns instead (`CLUSTER BY`)."
+    ), "its condition names the partition already"
     assert conflict.conflict.subclass == "WITH_PARTITION_HINT"

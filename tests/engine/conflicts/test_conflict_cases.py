@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from engine.conflict_facts import RemedyKind, Subclass
 from engine.errors import ConflictError
 from tests.engine.conflicts.case_player import expected_of, log_of, play
 from tests.engine.conflicts.effects import check_effect
@@ -62,4 +63,7 @@ def test_every_conflict_explains_itself(case: dict[str, Any], level: str):
     assert facts.remedies
     assert all(remedy.action and remedy.reason for remedy in facts.remedies)
     assert not any("Serializable" in remedy.action for remedy in facts.remedies)
+    kinds = {remedy.kind for remedy in facts.remedies}
+    if facts.subclass in (Subclass.WHOLE_TABLE_READ, Subclass.EMPTY_READ_PREDICATES):
+        assert not kinds & {RemedyKind.LAYOUT, RemedyKind.PARTITION_PREDICATE}
     assert error.facts()["conflict"]["rule"] == facts.rule

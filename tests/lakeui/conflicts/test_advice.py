@@ -113,14 +113,13 @@ def test_moving_in_time_would_have_avoided_the_losses_to_that_writer_alone(lost)
 def test_deletion_vectors_are_held_against_what_rows_would_have_said(lost):
     lost.facts["remedies"] = [{"kind": "deletion_vectors", "action": "enable", "reason": "then"}]
     lost.subclass = "WITHOUT_HINT"
+    lost.table.deletion_vectors = False
     lost.save()
     advised = _advised(lost)["deletion_vectors"]
-    assert (advised.act, advised.helped, advised.of, advised.undecidable) == (
-        "eligibility",
-        0,
-        1,
-        0,
-    )
+    counts = (advised.helped, advised.of, advised.undecidable)
+    assert (advised.act, *counts) == ("eligibility", 0, 1, 0)
+    lost.table.deletion_vectors = True
+    assert "deletion_vectors" not in _advised(lost), "they were enabled since"
 
 
 def test_what_is_on_already_is_not_advised(lost):

@@ -48,7 +48,7 @@ def test_facts_are_marked_in_the_text_and_listed_under_the_same_numbers(as_, tex
 
 def test_the_verdict_says_what_happened_with_the_winner_found_by_its_transaction(as_, lake, text):
     body = explained(as_("viewer"), text)
-    assert "Your write should have seen rows it did not see" in body
+    assert "New data that a write should have read" in body
     assert f'href="/tables/{lake.table.pk}/history/2/">v2</a>' in body
     assert "found by its transaction id" in body
     assert "added 14 files to" in body
@@ -63,6 +63,7 @@ def test_the_partition_of_the_message_is_in_the_remedy(as_, text):
 
 
 def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
+    lake.table.partition_columns, lake.table.clustering_columns = ["order_date"], []
     lake.table.row_level_eligible = False
     lake.table.row_level_reason = "the table is partitioned by order_date"
     lake.table.save()
@@ -79,7 +80,7 @@ def test_what_rows_would_have_made_of_the_pair_is_counted(as_, lake, text):
 
 def test_the_latest_loss_of_the_lake_is_a_sample_with_its_winner_found(as_, lake):
     body = as_("viewer").get(PATH, {"sample": "here"}).content.decode()
-    assert "What your write had read is no longer there" in body
+    assert "Files that a write had read were removed" in body
     assert "found by its transaction id" in body
     Conflict.objects.all().delete()
     assert (
