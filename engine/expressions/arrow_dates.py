@@ -20,7 +20,7 @@ _UNITS = {
     **dict.fromkeys(("year", "yyyy", "yy"), "year"),
     **dict.fromkeys(("month", "mon", "mm"), "month"),
     **dict.fromkeys(("day", "dd"), "day"),
-    **{each: each for each in ("quarter", "week", "hour", "minute", "second")},
+    **{word: word for word in ("quarter", "week", "hour", "minute", "second")},
 }
 
 

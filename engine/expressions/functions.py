@@ -294,7 +294,7 @@ FOLDED = {
 }
 """Functions of the hour: replaced by their value when the text is parsed."""
 
-OPERATORS: dict[str, Function] = {each.name: each for each in _OPERATORS}
+OPERATORS: dict[str, Function] = {operator.name: operator for operator in _OPERATORS}
 FUNCTIONS: dict[str, Function] = {
     function.name: function
     for group in (_TEXT, _NUMBERS, _DATES, _NULLS, _COLLECTIONS, _RANDOM)

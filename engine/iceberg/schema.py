@@ -80,12 +80,12 @@ def partition_spec(schema: StructType, partition_columns: Sequence[str]) -> Part
     columns = [column for name in partition_columns if (column := schema.get(name)) is not None]
     fields = [
         PartitionField(
-            source_id=_id_of(each),
+            source_id=_id_of(source),
             field_id=PARTITION_FIELD_ID_START + number,
             transform=IdentityTransform(),
-            name=each.name,
+            name=source.name,
         )
-        for number, each in enumerate(columns)
+        for number, source in enumerate(columns)
     ]
     return PartitionSpec(*fields, spec_id=0)
 

@@ -202,7 +202,7 @@ class _Images:
 
     def changes(self, files: Sequence[AddFile]) -> list[pa.Table]:
         """What goes into the change feed: rows before, and, of an UPDATE, after."""
-        found = []
+        change_rows = []
         for add in files:
             for rows in self._read(add):
                 before = rows.filter(matching_rows(self._images.condition, rows))
@@ -210,11 +210,14 @@ class _Images:
                 if not before.num_rows:
                     continue
                 if self._images.assignments is None:
-                    found.append(_typed(before, "delete"))
+                    change_rows.append(_typed(before, "delete"))
                     continue
                 after = self._checked(_set(before, self._assignments(before)))
-                found += [_typed(before, "update_preimage"), _typed(after, "update_postimage")]
-        return found
+                change_rows += [
+                    _typed(before, "update_preimage"),
+                    _typed(after, "update_postimage"),
+                ]
+        return change_rows
 
     def _rows_of(self, add: AddFile) -> Iterator[pa.Table]:
         tracking = _RowTracking.of(self._snapshot, self._table, add) if self._kept else None
@@ -322,13 +325,13 @@ def _write(
     execution: Execution, tables: Iterable[pa.Table], target: FileTarget, table: TableFiles
 ) -> Written:
     """Rows into files; a table's own columns first, then the target's, then those of partitions."""
-    rows = [each for each in tables if each.num_rows]
+    rows = [part for part in tables if part.num_rows]
     if not rows:
         return Written()
     partitions = [field.name for field in table.partition_fields]
     data = [field.name for field in table.data_fields]
     extra = [name for name in rows[0].column_names if name not in {*partitions, *data}]
-    whole = pa.concat_tables([each.select([*data, *extra, *partitions]) for each in rows])
+    whole = pa.concat_tables([part.select([*data, *extra, *partitions]) for part in rows])
     if partitions:
         whole = whole.sort_by([(name, "ascending") for name in partitions])
     written = Written()

@@ -49,13 +49,13 @@ class FileShape:
     """What an executor must know to read files of a table; it travels by pickle.
 
     Attributes:
-        wanted: the columns that are read, by name.
+        columns: the columns that are read, by name.
         arrow: their schema as Spark expects it.
     """
 
     uri: str
     schema: StructType
-    wanted: tuple[str, ...]
+    columns: tuple[str, ...]
     arrow: pa.Schema
     partition_columns: Sequence[str] = ()
     mapping_mode: str = "none"
@@ -72,7 +72,7 @@ class FileShape:
         for line in partition.value or ():
             add = decode(line)
             if isinstance(add, AddFile):
-                for rows in iter_file(self, add, self.wanted, batch_rows=_BATCH_ROWS):
+                for rows in iter_file(self, add, self.columns, batch_rows=_BATCH_ROWS):
                     yield from _as_spark(rows, self.arrow)
 
 
@@ -140,7 +140,7 @@ def shape_of(
     return FileShape(
         uri=options.uri,
         schema=table_schema,
-        wanted=tuple(schema.fieldNames()),
+        columns=tuple(schema.fieldNames()),
         arrow=to_arrow_schema(schema, timezone="UTC"),
         partition_columns=tuple(metadata.partition_columns),
         mapping_mode=mapping_mode(metadata.configuration),

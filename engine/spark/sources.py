@@ -199,7 +199,7 @@ def _typed(
         name: (table_schema.get(name) if table_schema is not None else None) for name in names
     }
     inferred = infer() if not all(declared.values()) else StructType()
-    types = {each.name: each.type for each in inferred}
+    types = {text_type.name: text_type.type for text_type in inferred}
     return StructType(
         tuple(
             StructField(name, field.type if field else types.get(name, STRING))

@@ -57,7 +57,7 @@ def _sink(plan: Plan, parts: Sequence[Expression], conditions: dict[str, Express
         case Project(below, items):
             plain = {name: tree for name, tree in items if isinstance(tree, Column)}
             pushable = [part for part in parts if all(c.path[0] in plain for c in _columns(part))]
-            _sink(below, [_replaced(each, plain) for each in pushable], conditions)
+            _sink(below, [_replaced(pushed, plain) for pushed in pushable], conditions)
         case Join():
             _sink_into_join(plan, parts, conditions)
         case _:

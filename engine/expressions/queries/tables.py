@@ -25,7 +25,7 @@ from engine.expressions.queries.syntax import (
 class _Around:
     """What stands around a part: the names that its query gives to others, and how deep it is."""
 
-    known: frozenset[str] = frozenset()
+    common: frozenset[str] = frozenset()
     depth: int = 0
 
 
@@ -46,7 +46,7 @@ def tables_in_condition(text: str) -> tuple[str, ...]:
 def _of_query(query: QuerySyntax, around: _Around) -> Iterator[str]:
     for table in query.common:
         yield from _of_query(table.query, around)
-        around = replace(around, known=around.known | {table.name.lower()})
+        around = replace(around, common=around.common | {table.name.lower()})
     yield from _of_body(query.body, around)
     for key in query.order:
         yield from _of_tokens(key.tokens, around)
@@ -77,7 +77,7 @@ def _of_select(select: SelectSyntax, around: _Around) -> Iterator[str]:
 def _of_source(source: FromSyntax, around: _Around) -> Iterator[str]:
     match source:
         case TableName(name=name):
-            if name.lower() not in around.known:
+            if name.lower() not in around.common:
                 yield name
         case DerivedTable(query=query):
             yield from _of_query(query, around)

@@ -113,9 +113,9 @@ class PipelineEvents(GenericAPIView[Any]):
         The role reporter is enough. Events of tables that are not registered, or not yours to
         report on, are in `refused` with the reason; where nothing of a batch is kept, 422.
         """
-        wanted = PipelineBatchSerializer(data=request.data)
-        wanted.is_valid(raise_exception=True)
-        asked: dict[str, Any] = wanted.validated_data
+        body = PipelineBatchSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        asked: dict[str, Any] = body.validated_data
         taken = take_events(
             [Event(**event) for event in asked["events"]],
             Writer(**asked["writer"]),
@@ -130,8 +130,8 @@ class PipelineEvents(GenericAPIView[Any]):
 
 def _faults(refused: list[Refusal]) -> dict[str, list[ErrorDetail]]:
     return {
-        f"events.{each.index}.{each.field}": [
-            ErrorDetail(f"{each.message} {each.remedy}", code="not_kept")
+        f"events.{refusal.index}.{refusal.field}": [
+            ErrorDetail(f"{refusal.message} {refusal.remedy}", code="not_kept")
         ]
-        for each in refused
+        for refusal in refused
     }

@@ -81,18 +81,18 @@ def _read(said: Any, model: type[_T]) -> _T:  # noqa: ANN401 - JSON
     return facts
 
 
-def _faults(said: Any, known: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
+def _faults(said: Any, allowed: Any, place: str) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
     """Names that mean nothing, and numbers that no database takes."""
-    if isinstance(said, Mapping) and isinstance(known, Mapping):
+    if isinstance(said, Mapping) and isinstance(allowed, Mapping):
         for name in said:
-            if name not in known:
+            if name not in allowed:
                 yield f"{place}.{name[:100]}", "There is no such field here."
             else:
-                yield from _faults(said[name], known[name], f"{place}.{name[:100]}")
-    elif isinstance(said, list) and isinstance(known, list | tuple):
+                yield from _faults(said[name], allowed[name], f"{place}.{name[:100]}")
+    elif isinstance(said, list) and isinstance(allowed, list | tuple):
         if len(said) > MAX_ITEMS:
             yield place, f"The list has {len(said):,} items; up to {MAX_ITEMS:,} are kept."
-        for number, (inner, also) in enumerate(zip(said, known, strict=False)):
+        for number, (inner, also) in enumerate(zip(said, allowed, strict=False)):
             yield from _faults(inner, also, f"{place}[{number}]")
     elif isinstance(said, int) and not -MAX_NUMBER <= said <= MAX_NUMBER:
         yield place, "The number has more than 53 bits."

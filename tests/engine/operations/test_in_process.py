@@ -107,15 +107,19 @@ def _sums(snapshot: Snapshot) -> dict[str, object]:
     adds = list(snapshot.add_files())
     stats = [json.loads(add.stats) for add in adds]
     nulls: Counter[str] = Counter()
-    for each in stats:
-        nulls.update({name: n for name, n in each["nullCount"].items() if isinstance(n, int)})
-    least = [each["minValues"]["id"] for each in stats if "id" in each.get("minValues", {})]
+    for file_stats in stats:
+        nulls.update({name: n for name, n in file_stats["nullCount"].items() if isinstance(n, int)})
+    least = [
+        file_stats["minValues"]["id"]
+        for file_stats in stats
+        if "id" in file_stats.get("minValues", {})
+    ]
     vectors = [add.deletion_vector.cardinality for add in adds if add.deletion_vector]
     return {
-        "rows": sum(each["numRecords"] for each in stats),
+        "rows": sum(file_stats["numRecords"] for file_stats in stats),
         "nulls": dict(nulls),
         "least": min(least, default=None),
-        "tight": {each.get("tightBounds") for each in stats},
+        "tight": {file_stats.get("tightBounds") for file_stats in stats},
         "vectors": sorted(vectors),
     }
 
@@ -125,13 +129,13 @@ def _row_ids(snapshot: Snapshot) -> dict[int, int] | None:
     if not snapshot.properties.row_tracking:
         return None
     access = SnapshotRows(snapshot, Budget(SystemClock(), 60))
-    found = {}
+    id_of_row = {}
     for add in snapshot.add_files():
         ids = access.row_ids(add)
         rows = read_file(snapshot, add, with_positions=True)
         for row in rows.to_pylist():
-            found[row["id"]] = int(ids[row[ROW_INDEX]])
-    return found
+            id_of_row[row["id"]] = int(ids[row[ROW_INDEX]])
+    return id_of_row
 
 
 def _changes(table: DeltaTable, version: int) -> list[str] | None:
