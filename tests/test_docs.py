@@ -32,3 +32,31 @@ def test_every_decision_has_its_date_and_the_latest_is_last(part):
         dates.append(date.fromisoformat(dated[1]))
     assert dates
     assert all(earlier <= later for earlier, later in pairwise(dates))
+
+
+RECIPES = _sections("CONTRIBUTING.md", "###")
+NAMED = re.compile(r"`((?:engine|lakeui|tests|docs)/[\w/.{},]*\w)`")
+
+
+def test_contributing_has_a_recipe_for_each_thing_that_is_often_added():
+    assert {title.lower().partition(" ")[2] for title in RECIPES} == {
+        "conflict rule",
+        "statement",
+        "function of sql",
+        "operation",
+        "page",
+        "field of rest",
+        "check for the overview",
+    }
+
+
+@pytest.mark.parametrize("title", RECIPES)
+def test_a_recipe_has_at_most_ten_lines_and_names_files_that_are_there(title):
+    assert len(RECIPES[title]) <= 10
+    for name in NAMED.findall("\n".join(RECIPES[title])):
+        if "NAME" in name or "SUBJECT" in name:
+            continue
+        before, _, rest = name.partition("{")
+        ways, _, after = rest.partition("}")
+        for way in ways.split(","):
+            assert (ROOT / f"{before}{way}{after}").exists(), name

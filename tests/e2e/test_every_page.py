@@ -1,8 +1,13 @@
 """Each page in a real browser: accessible in both themes, nothing sideways on a telephone."""
 
+from urllib.parse import urlsplit
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.urls import resolve
 from playwright.sync_api import expect
+
+from tests.lakeui.pages.conftest import PAGES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
@@ -11,7 +16,7 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 def paths(story):
     table = f"/tables/{story.orders.pk}/"
     items = next(other for other in story.others if other.name == "sales.order_items")
-    return [
+    listed = [
         "/", "/?heat=partition&show=attention&sort=-size", "/attention/", "/tables/", "/tables/?q=no-such-table", "/tables/register/", "/tables/upload/", "/tables/clone/", table,
         f"{table}schema/", f"{table}concurrency/?span=3000", f"/jobs/new/?table={story.orders.pk}&kind=merge",
         f"{table}history/", f"{table}history/?open=4805", f"{table}history/4797/", f"{table}diff/4800...4806/",
@@ -24,6 +29,10 @@ def paths(story):
         "/search/?q=sales", "/tables/987654/", "/conflicts/explain/?sample=here",
         f"/tables/{items.pk}/eligibility/?state=fixed",
     ]  # fmt: skip
+    views = {resolve(urlsplit(path).path).url_name for path in listed}
+    keys = {"table": story.orders.pk, "job": story.running.pk, "conflict": story.conflict.pk}
+    others = (path.format(**keys) for path in PAGES.values())
+    return listed + [path for path in others if resolve(urlsplit(path).path).url_name not in views]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -8,22 +8,29 @@ from typing import Any
 from engine.actions.codec import Action
 from engine.commands.merge import BY_SOURCE
 from engine.commands.model import (
+    AddColumns,
     AddConstraint,
     Append,
+    ChangeColumn,
     Clone,
     ClusterBy,
     Command,
     Create,
     Delete,
+    DropColumns,
+    DropConstraint,
     DropFeature,
     Merge,
     Optimize,
     Overwrite,
+    RenameColumn,
     Reorg,
     Restore,
     Script,
+    SetProperties,
     Stream,
     Truncate,
+    UnsetProperties,
     Update,
     Vacuum,
 )
@@ -57,8 +64,15 @@ KIND_OF: Mapping[type[Command], StatementKind] = {
     ClusterBy: StatementKind.CLUSTER_BY,
     AddConstraint: StatementKind.CHECKED_ALTER,
     DropFeature: StatementKind.CHECKED_ALTER,
+    AddColumns: StatementKind.ALTER,
+    ChangeColumn: StatementKind.ALTER,
+    DropColumns: StatementKind.ALTER,
+    DropConstraint: StatementKind.ALTER,
+    RenameColumn: StatementKind.ALTER,
+    SetProperties: StatementKind.ALTER,
+    UnsetProperties: StatementKind.ALTER,
 }
-"""Commands by what they are to others, before their parameters are looked at; the rest are ALTERs."""
+"""What each command is to other writes, before its parameters are read; a script is what its steps are."""
 _CHANGES = frozenset({StatementKind.UPDATE, StatementKind.DELETE, StatementKind.MERGE})
 
 
@@ -145,7 +159,7 @@ def operation_of_commit(
 
 
 def _kind_of(command: Command, target: Target) -> StatementKind:
-    kind = KIND_OF.get(type(command), StatementKind.ALTER)
+    kind = KIND_OF[type(command)]
     match command:
         case Append() if _reads(command, target):
             kind = StatementKind.INSERT_SELECT

@@ -10,6 +10,38 @@ from lakeui.jobs.models import Job, JobAttempt, JobEvent
 from tests.lakeui.factories import make_commit, make_conflict, make_job, make_table, make_user
 from tests.lakeui.page_client import PageClient as Client
 
+PAGES = {
+    "overview": "/",
+    "attention": "/attention/",
+    "tables": "/tables/",
+    "table": "/tables/{table}/",
+    "schema": "/tables/{table}/schema/",
+    "history": "/tables/{table}/history/",
+    "version": "/tables/{table}/history/3/",
+    "diff": "/tables/{table}/diff/1...3/",
+    "concurrency": "/tables/{table}/concurrency/?pick=c-{conflict}",
+    "lanes": "/tables/{table}/concurrency/?span=3000",
+    "isolation": "/tables/{table}/isolation/?level=Serializable&cell=UPDATE|DELETE",
+    "eligibility": "/tables/{table}/eligibility/",
+    "what-if": "/tables/{table}/what-if/?row_level=false",
+    "preview": "/tables/{table}/preview/",
+    "files": "/tables/{table}/files/",
+    "schedules": "/schedules/",
+    "explain": "/conflicts/explain/",
+    "monitoring": "/monitoring/",
+    "audit": "/audit/",
+    "tokens": "/tokens/",
+    "jobs": "/jobs/",
+    "jobs of a table": "/jobs/?table={table}",
+    "job": "/jobs/{job}/",
+    "job log": "/jobs/{job}/log/",
+    "conflicts": "/conflicts/",
+    "conflicts of a table": "/conflicts/?table={table}",
+    "conflict": "/conflicts/{conflict}/",
+    "search": "/search/?q=sales",
+}
+"""Every page, in the small lake."""
+
 
 class SmallLake:
     """One table of a few versions, with what can hang on it; three people who look at it."""
@@ -30,37 +62,8 @@ class SmallLake:
         self.conflict = make_conflict(self.table, job=self.job, winning_version=3)
 
     def paths(self):
-        table, job = f"/tables/{self.table.pk}/", f"/jobs/{self.job.pk}/"
-        return {
-            "overview": "/",
-            "attention": "/attention/",
-            "tables": "/tables/",
-            "table": table,
-            "schema": f"{table}schema/",
-            "history": f"{table}history/",
-            "version": f"{table}history/3/",
-            "diff": f"{table}diff/1...3/",
-            "concurrency": f"{table}concurrency/?pick=c-{self.conflict.pk}",
-            "lanes": f"{table}concurrency/?span=3000",
-            "isolation": f"{table}isolation/?level=Serializable&cell=UPDATE|DELETE",
-            "eligibility": f"{table}eligibility/",
-            "what-if": f"{table}what-if/?row_level=false",
-            "preview": f"{table}preview/",
-            "files": f"{table}files/",
-            "schedules": "/schedules/",
-            "explain": "/conflicts/explain/",
-            "monitoring": "/monitoring/",
-            "audit": "/audit/",
-            "tokens": "/tokens/",
-            "jobs": "/jobs/",
-            "jobs of a table": f"/jobs/?table={self.table.pk}",
-            "job": job,
-            "job log": f"{job}log/",
-            "conflicts": "/conflicts/",
-            "conflicts of a table": f"/conflicts/?table={self.table.pk}",
-            "conflict": f"/conflicts/{self.conflict.pk}/",
-            "search": "/search/?q=sales",
-        }
+        keys = {"table": self.table.pk, "job": self.job.pk, "conflict": self.conflict.pk}
+        return {name: path.format(**keys) for name, path in PAGES.items()}
 
 
 @pytest.fixture
