@@ -55,7 +55,9 @@ class StepObserver(JobObserver):
     def _record_base(self, version: int) -> None:
         name = self._job.table.name
         message = f"Step {self._number} reads version {version} of {name}"
-        log_event(self._job.pk, message, base_of_step=self._number, base_version=version)
+        log_event(
+            self._job.pk, message, base_of_step=self._number, base_version=version, table=name
+        )
 
 
 def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:

@@ -10,10 +10,13 @@ from engine.table import DeltaTable
 from lakeui.catalog.access import Role
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.registration import register_table
+from lakeui.conflicts.lanes.swim_lane import swim_lane
 from lakeui.jobs import leases
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.errors import NotPermittedError
-from lakeui.jobs.models import Job
+from lakeui.jobs.events import log_event
+from lakeui.jobs.made_versions import job_of_version
+from lakeui.jobs.models import Job, JobAttempt
 from lakeui.jobs.requests import checked_command, request_job
 from tests.lakeui.catalog.log_writer import new_table
 from workers.job_run import run_attempt
@@ -81,6 +84,32 @@ def test_a_step_that_fails_says_what_has_committed_and_a_retry_goes_on_from_ther
     again = _run(retry_job(job, None))
     assert again.state == Job.State.SUCCEEDED
     assert _versions(tables) == [1, 3]
+
+
+def test_a_version_of_any_step_leads_to_its_script(tables):
+    job = _run(_script(tables, FIRST, SECOND, SECOND.replace("'b'", "'c'"), WRONG))
+    assert (job.state, _versions(tables)) == (Job.State.FAILED, [1, 2])
+    for table, version in ((tables[0], 1), (tables[1], 1), (tables[1], 2)):
+        assert job_of_version(Job.objects.all(), table, version) == job
+    assert job_of_version(Job.objects.all(), tables[1], 0) is None
+    assert job_of_version(Job.objects.exclude(table=tables[0]), tables[1], 1) is None
+    tables[1].refresh_from_db()
+    bars = {bar.version: bar for bar in swim_lane(tables[1]).bars}
+    assert [bars[version].job_id for version in (0, 1, 2)] == [None, str(job.pk), str(job.pk)]
+    assert not bars[2].started_is_estimated
+    assert bars[1].started_at < bars[2].started_at, "each step began by itself"
+
+
+def test_a_script_runs_in_the_lane_of_the_table_that_its_step_is_at(tables):
+    job = _script(tables, FIRST, SECOND)
+    Job.objects.filter(pk=job.pk).update(state=Job.State.RUNNING)
+    now = job.created_at
+    JobAttempt.objects.create(job=job, number=1, started_at=now, read_version=0)
+    for number, here in enumerate(tables, 1):
+        log_event(job.pk, "A step begins", base_of_step=number, table=here.name)
+        for table in tables:
+            running = [bar.job_id for bar in swim_lane(table).running]
+            assert running == ([str(job.pk)] if table == here else [])
 
 
 def test_a_rerun_finds_a_step_that_had_landed_before_anybody_could_say_so(tables):

@@ -36,6 +36,8 @@ from lakeui.catalog.registration import request_registration
 from lakeui.catalog.schema_rows import schema_head, top_fields
 from lakeui.catalog.syncs import sync_of
 from lakeui.conflicts.version_effects import effects_of, lost_to, resolved_by
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.requests import request_create
 from lakeui.jobs.stopped_streams import streams_stopped_by
 from lakeui.jobs.unregistering import unregister_table
@@ -354,8 +356,8 @@ class VersionDetail(OfTable, RetrieveAPIView[Commit]):
         _count_met(table, [commit])
         commit.change, commit.effects = change_of(commit), effects_of(table, commit.version)
         commit.stopped_streams = streams_stopped_by(commit, self.request.user)
-        jobs = table.jobs.filter(committed_version=commit.version).order_by("-created_at")
-        commit.job_id = jobs.values_list("pk", flat=True).first()
+        job = job_of_version(visible_jobs(self.request.user), table, commit.version)
+        commit.job_id = None if job is None else job.pk
         return commit  # type: ignore[no-any-return]  # with what its serializer shows beside it
 
 

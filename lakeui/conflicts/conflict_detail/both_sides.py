@@ -14,6 +14,7 @@ from lakeui.catalog.models import Commit
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.statements.text import statement_text
+from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job, JobAttempt
 
 ABSORBED_SHOWN = 3
@@ -168,7 +169,7 @@ def _winning_job(conflict: Conflict, txn_id: str) -> Job | None:
     except ValueError:
         writer = None
     if writer is None and conflict.winning_version is not None:
-        writer = jobs.filter(committed_version=conflict.winning_version).first()
+        writer = job_of_version(jobs, conflict.table, conflict.winning_version)
     return writer
 
 

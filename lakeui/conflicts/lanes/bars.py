@@ -15,6 +15,7 @@ from lakeui.conflicts.lanes.landed import Landed
 from lakeui.conflicts.lanes.words import Properties, did, met_where, why_lost, would_meet
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.statements.kinds import logged_kind
+from lakeui.jobs.made_versions import Maker
 
 NOT_RECORDED = "not recorded"
 OURS = "lakeui"  # of an attempt of ours, which has not said its version
@@ -105,15 +106,15 @@ class Around:
 
     table: Table
     landed: Landed
-    jobs: Mapping[int, Mapping[str, Any]]
+    jobs: Mapping[int, Maker]
     joints: Iterable[Joint]
     properties: Mapping[int, Properties]
 
 
 def landed_bar(commit: Commit, around: Around) -> Bar:
     """A version."""
-    job = around.jobs.get(commit.version, {})
-    began = job.get("attempt_rows__started_at")
+    job = around.jobs.get(commit.version)
+    began = job.began_at if job else None
     own = [joint for joint in around.joints if joint.version == commit.version]
     met, exempt = around.landed.between(
         commit.read_version, commit.version - 1, appends_count=appends_count_for(commit)
@@ -131,8 +132,8 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
         isolation_level=commit.isolation_level,
         is_blind_append=commit.is_blind_append,
         engine=commit.engine_info,
-        job_id=str(job["id"]) if job else None,
-        attempt=job.get("attempt_rows__number"),
+        job_id=str(job.job_id) if job else None,
+        attempt=job.attempt if job else None,
         met=met,
         exempt=exempt,
         absorbed=tuple(e.winning_version for e in own if e.winning_version is not None),

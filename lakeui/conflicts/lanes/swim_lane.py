@@ -14,13 +14,16 @@ from django.db.models import Q, TextField, Value
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import NullIf
 
+from engine.commands.model import Script
 from lakeui.catalog.models import Table
 from lakeui.conflicts.lanes.bars import Around, Bar, Joint, landed_bar, lost_bar, running_bar
 from lakeui.conflicts.lanes.landed import landed_around
 from lakeui.conflicts.lanes.words import Properties, properties_of, resolved
 from lakeui.conflicts.models import Conflict
 from lakeui.conflicts.replay.recorded_history import History, recorded_history, unexplained
-from lakeui.jobs.models import Job, JobAttempt
+from lakeui.jobs.made_versions import makers_of, scripts_elsewhere
+from lakeui.jobs.models import JobAttempt
+from lakeui.jobs.writers import writing_jobs
 
 DEFAULT_VERSIONS = 100
 MAX_VERSIONS = 500
@@ -86,7 +89,9 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
     read += [conflict.read_version for conflict in lost]
     read += [row["attempt_rows__read_version"] for row in runs]
     landed = landed_around(table, read, start, end)
-    around = Around(table, landed, _jobs(table, start, end), joints, _properties_before(table, end))
+    around = Around(
+        table, landed, makers_of(table, start, end), joints, _properties_before(table, end)
+    )
     bars = [landed_bar(commit, around) for commit in commits]
     bars += [lost_bar(conflict, around) for conflict in lost]
     bars.sort(key=lambda bar: bar.finished_at or _NOT_YET)
@@ -145,28 +150,18 @@ def _joint(conflict: Conflict, how: str) -> Joint:
     return Joint(conflict.pk, version, conflict.winning_version, conflict.rule, words)
 
 
-def _jobs(table: Table, start: int, end: int) -> Mapping[int, Mapping[str, Any]]:
-    """Which job of ours committed a version, in which attempt, and when that began."""
-    landed = Q(
-        committed_version__range=(start, end), attempt_rows__outcome=JobAttempt.Outcome.COMMITTED
-    )
-    rows = table.jobs.filter(landed).values(
-        "committed_version", "id", "attempt_rows__started_at", "attempt_rows__number"
-    )
-    return {version: row for row in rows if (version := row["committed_version"]) is not None}
-
-
 def _running(table: Table, end: int) -> Sequence[Mapping[str, Any]]:
     """Attempts that have read and not ended, where the range ends with the latest version."""
     if end != (table.version or 0):
         return []
-    rows = table.jobs.filter(
-        state__in=Job.AT_WORK,
-        dry_run=False,
+    jobs = writing_jobs(table).filter(
         attempt_rows__outcome=JobAttempt.Outcome.RUNNING,
         attempt_rows__read_version__isnull=False,
     )
-    return list(rows.order_by("started_at").values(*_RUN)[:_RUNNING_SHOWN])
+    rows = list(jobs.order_by("started_at").values(*_RUN)[:_RUNNING_SHOWN])
+    scripts = [row["id"] for row in rows if row["kind"] == Script.kind]
+    elsewhere = scripts_elsewhere(table, scripts) if scripts else frozenset()
+    return [row for row in rows if row["id"] not in elsewhere]
 
 
 def _properties_before(table: Table, end: int) -> Mapping[int, Properties]:

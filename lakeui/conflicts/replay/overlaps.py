@@ -25,7 +25,7 @@ from lakeui.conflicts.replay.what_if import (
     recorded_conflicts,
     what_if,
 )
-from lakeui.jobs.models import JobAttempt
+from lakeui.jobs.made_versions import makers_of
 
 LEVELS = (IsolationLevel.WRITE_SERIALIZABLE, IsolationLevel.SERIALIZABLE)
 SETTINGS = tuple((level, by_rows) for level in LEVELS for by_rows in (True, False))
@@ -235,16 +235,10 @@ class _Sides:
 
 def _job_times(table: Table, first: int, last: int) -> Mapping[int, int]:
     """How long the attempt of ours took that became a version, in ms."""
-    landed = table.jobs.filter(
-        committed_version__range=(first, last), attempt_rows__outcome=JobAttempt.Outcome.COMMITTED
-    )
-    rows = landed.values_list(
-        "committed_version", "attempt_rows__started_at", "attempt_rows__finished_at"
-    )
     return {
-        version: int((end - begin).total_seconds() * 1000)
-        for version, begin, end in rows
-        if version is not None and end is not None
+        version: int((maker.ended_at - maker.began_at).total_seconds() * 1000)
+        for version, maker in makers_of(table, first, last).items()
+        if maker.began_at is not None and maker.ended_at is not None
     }
 
 

@@ -18,6 +18,8 @@ from lakeui.catalog.models import Commit, CommitFile, Table
 from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.commit_timeline import RANGES, commit_timeline, usual_range
 from lakeui.conflicts.version_effects import VersionEffects, effects_of
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job
 from lakeui.jobs.stopped_streams import streams_stopped_by
 from lakeui.pages.charts.timeline import draw_timeline
@@ -193,11 +195,6 @@ def history_detail(request: HttpRequest, table: Table, commit: Commit) -> Histor
         more_files=max(touched - len(files), 0),
         effects=effects_of(table, commit.version),
         streams=tuple(streams_stopped_by(commit, request.user)),
-        job=job_of(table, commit.version),
+        job=job_of_version(visible_jobs(request.user), table, commit.version),
         may_restore=previous is not None and may(request.user, "admin", table),
     )
-
-
-def job_of(table: Table, version: int) -> Job | None:
-    """The job of this installation that committed a version."""
-    return table.jobs.filter(committed_version=version).order_by("-created_at").first()

@@ -17,10 +17,11 @@ from lakeui.catalog.differences import change_of
 from lakeui.catalog.models import Commit, CommitFile, Table
 from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.version_effects import effects_of
+from lakeui.jobs.filters import visible_jobs
+from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.stopped_streams import streams_stopped_by
 from lakeui.pages.operations import rows_text, what_of
 from lakeui.pages.table_head import table_head, visible_table
-from lakeui.pages.tables.history import job_of
 
 _FILES_A_PAGE = 50
 _ACTIONS_SHOWN = 200
@@ -91,7 +92,7 @@ def _context(request: HttpRequest, table: Table, commit: Commit) -> dict[str, An
         "next": around.filter(version__gt=commit.version).first(),
         "effects": effects_of(table, commit.version),
         "streams": streams_stopped_by(commit, request.user),
-        "job": job_of(table, commit.version),
+        "job": job_of_version(visible_jobs(request.user), table, commit.version),
         "files_touched": commit.files_added + commit.files_removed,
         "raw_actions": actions[:_ACTIONS_SHOWN],
         "raw_actions_left": max(len(actions) - _ACTIONS_SHOWN, 0),

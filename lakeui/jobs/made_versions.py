@@ -1,0 +1,84 @@
+"""Which job made a version of a table: the one place that knows.
+
+The row of a job holds the version that it committed to its own table. A script may commit several, also
+to other tables: its log says, step by step, what each read and what it committed.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from engine.commands.model import Script
+from lakeui.catalog.models import Table
+from lakeui.jobs.models import Job, JobAttempt, JobEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """The job behind a version: since when it worked on that version, and in which attempt.
+
+    `attempt` is None for a step of a script, `ended_at` where that is not on record.
+    """
+
+    job_id: UUID
+    began_at: datetime | None
+    ended_at: datetime | None
+    attempt: int | None
+
+
+def makers_of(table: Table, first: int, last: int) -> Mapping[int, Maker]:
+    """Who of ours made the versions of a range."""
+    rows = table.jobs.filter(
+        committed_version__range=(first, last), attempt_rows__outcome=JobAttempt.Outcome.COMMITTED
+    ).values_list(
+        "committed_version",
+        "pk",
+        "attempt_rows__started_at",
+        "attempt_rows__finished_at",
+        "attempt_rows__number",
+    )
+    makers = {row[0]: Maker(*row[1:]) for row in rows if row[0] is not None}
+    return {**makers, **_steps(table, first, last)}
+
+
+def job_of_version(jobs: QuerySet[Job], table: Table, version: int) -> Job | None:
+    """The latest of some jobs that made a version of a table."""
+    own = Q(table=table, committed_version=version)
+    step = Q(pk__in=_step_ends(table, version, version).values("job"))
+    return jobs.filter(own | step).order_by("-created_at").first()
+
+
+def scripts_elsewhere(table: Table, scripts: Iterable[UUID]) -> frozenset[UUID]:
+    """Of scripts at work those whose step at work is on another table, or not begun."""
+    begun = JobEvent.objects.filter(job__in=list(scripts), data__has_key="base_of_step")
+    tables = {event.job_id: event.data.get("table") for event in begun.order_by("at", "pk")}
+    return frozenset(script for script in scripts if tables.get(script) != table.name)
+
+
+def _steps(table: Table, first: int, last: int) -> Mapping[int, Maker]:
+    ends = list(_step_ends(table, first, last).order_by("at", "pk"))
+    begins = JobEvent.objects.filter(
+        job__in={end.job_id for end in ends}, data__has_key="base_of_step"
+    )
+    began = {(event.job_id, event.data["base_of_step"]): event.at for event in begins}
+    return {
+        end.data["version"]: Maker(
+            end.job_id, began.get((end.job_id, end.data["ended_step"])), end.at, None
+        )
+        for end in ends
+    }
+
+
+def _step_ends(table: Table, first: int, last: int) -> QuerySet[JobEvent]:
+    """What the logs of scripts that change a table say of the steps that made these versions."""
+    scripts = Job.also_changes.through.objects.filter(table=table).values("job")
+    return JobEvent.objects.filter(
+        Q(job__in=scripts) | Q(job__table=table, job__kind=Script.kind),
+        data__has_key="ended_step",
+        data__table=table.name,
+        data__version__gte=first,
+        data__version__lte=last,
+    )
