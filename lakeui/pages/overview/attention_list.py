@@ -33,7 +33,7 @@ def attention_list(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     items, context = told(request, now, day_of(request.user, now), _MOST)
     checks = [
-        {"each": threshold, "count": items.counts.get(threshold.check, 0)}
+        {"threshold": threshold, "count": items.counts.get(threshold.check, 0)}
         for threshold in thresholds()
     ]
     context |= {
