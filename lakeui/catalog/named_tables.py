@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from engine.commands.model import Clone, Command, Script
+from engine.commands.sql import parse_statement
 from engine.errors import EngineError
 from lakeui.catalog.access import Person, role_of, visible_tables
 
@@ -55,6 +56,15 @@ class Reader:
             return True
         names = _names(asked)
         return names is not None and names <= self._seen
+
+    def may_read_statement(self, statement: str) -> bool:
+        """Whether they may look at every table that a statement in SQL names, as far as one knows."""
+        if self.sees_all:
+            return True
+        try:
+            return named_tables(parse_statement(statement)) <= self._seen
+        except (EngineError, ValueError):
+            return False
 
     @cached_property
     def _seen(self) -> frozenset[str]:

@@ -21,7 +21,11 @@ def visible_conflicts(user: Person) -> QuerySet[Conflict]:
 def to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
     """With what a row of a list shows, and without the facts, which are long."""
     said = KeyTextTransform("row_level", "facts")
-    return conflicts.select_related("table").defer("facts").annotate(said_of_rows=said)
+    return (
+        conflicts.select_related("table", "transaction__pipeline")
+        .defer("facts")
+        .annotate(said_of_rows=said)
+    )
 
 
 class ConflictFilter(django_filters.FilterSet):
@@ -33,7 +37,7 @@ class ConflictFilter(django_filters.FilterSet):
     subclass = TextFilter(lookup_expr="iexact", label="Sub-class")
     pair = TextFilter(method="filter_pair", label="Operations, the loser's first: UPDATE,DELETE")
     table = TextFilter(method="filter_table", label="Table, by id or name")
-    user = TextFilter(method="filter_user", label="Either writer")
+    user = TextFilter(method="filter_user", label="Either writer, a pipeline by its name too")
     since = MomentFilter(field_name="occurred_at", lookup_expr="gte", label="At or after")
     until = MomentFilter(field_name="occurred_at", lookup_expr="lt", label="Before")
 
@@ -57,6 +61,7 @@ class ConflictFilter(django_filters.FilterSet):
         self, conflicts: QuerySet[Conflict], _name: str, user: str
     ) -> QuerySet[Conflict]:
         either = Q(current_user_name__iexact=user) | Q(winner_user_name__iexact=user)
+        either |= Q(current_user_name__iexact=f"pipeline {user}")
         people = User.objects.filter(username__iexact=user).values_list("pk", flat=True)
         asked = list(people)  # by number: without anybody of that name no job is looked at
         return conflicts.filter(either | Q(job__requested_by__in=asked) if asked else either)

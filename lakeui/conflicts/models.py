@@ -121,6 +121,14 @@ class Conflict(models.Model):
         return rule_named(self.rule)
 
     @property
+    def became(self) -> int | None:
+        """The version that a write became which resolved this conflict, as far as is recorded."""
+        if self.kind != Conflict.Kind.ABSORBED:
+            return None
+        committed = self.job.committed_version if self.job else None
+        return self.attempted_version if committed is None else committed
+
+    @property
     def row_level(self) -> str:
         """Why rows could not tell the two apart, where they were asked; "" where not recorded."""
         if "facts" in self.get_deferred_fields():

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Coalesce
 
 from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
@@ -38,7 +39,8 @@ def effects_of(table: Table, version: int) -> VersionEffects:
     absorbed = table.conflicts.filter(kind=Conflict.Kind.ABSORBED).defer("facts")
     lost = met.exclude(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
     passed = met.filter(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
-    resolved = absorbed.filter(job__committed_version=version).order_by("winning_version")
+    became = Q(job__committed_version=version) | Q(attempted_version=version)
+    resolved = absorbed.filter(became).order_by("winning_version")
     return VersionEffects(*_some(lost), *_some(passed), *_some(resolved))
 
 
@@ -50,10 +52,9 @@ def lost_to(table: Table, low: int, high: int) -> dict[int, int]:
 
 def resolved_by(table: Table, low: int, high: int) -> dict[int, int]:
     """How many conflicts each version of a span met on its way in and resolved."""
-    resolved = table.conflicts.filter(
-        kind=Conflict.Kind.ABSORBED, job__committed_version__range=(low, high)
-    )
-    return _counted(resolved.values_list("job__committed_version"))
+    absorbed = table.conflicts.filter(kind=Conflict.Kind.ABSORBED)
+    became = absorbed.annotate(version=Coalesce("job__committed_version", "attempted_version"))
+    return _counted(became.filter(version__range=(low, high)).values_list("version"))
 
 
 def _counted(versions: "QuerySet[Any, Any]") -> dict[int, int]:

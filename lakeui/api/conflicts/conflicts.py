@@ -42,6 +42,13 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
     table = serializers.CharField(
         source="table.name", default=None, allow_null=True, read_only=True
     )
+    pipeline = serializers.CharField(
+        source="transaction.pipeline.name",
+        default=None,
+        allow_null=True,
+        read_only=True,
+        help_text="The program elsewhere that reported it.",
+    )
     row_count = Int64Field(allow_null=True)
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
@@ -62,6 +69,7 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
             "table_id",
             "table",
             "job_id",
+            "pipeline",
             "attempt",
             "kind",
             "occurred_at",
@@ -210,7 +218,9 @@ class ConflictDetail(RetrieveAPIView[Conflict]):
     lookup_url_kwarg = "conflict_id"
 
     def get_queryset(self) -> QuerySet[Conflict]:
-        return visible_conflicts(self.request.user).select_related("table", "job")
+        return visible_conflicts(self.request.user).select_related(
+            "table", "job", "transaction__pipeline"
+        )
 
     def get_object(self) -> Any:  # a conflict with what is told beside it
         conflict, visible = super().get_object(), visible_conflicts(self.request.user)

@@ -47,6 +47,7 @@ class BarSerializer(serializers.Serializer[Any]):
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     job_id = serializers.UUIDField(allow_null=True)
+    pipeline = RecordedField(allow_null=True, help_text="The program elsewhere that reported it.")
     attempt = serializers.IntegerField(allow_null=True)
     percent = serializers.IntegerField(allow_null=True, help_text="Of a running one.")
 

@@ -29,6 +29,15 @@ class SideJobSerializer(serializers.Serializer[Any]):
     schedule_id = serializers.IntegerField(allow_null=True)
 
 
+class SidePipelineSerializer(serializers.Serializer[Any]):
+    """The pipeline that reported a side: its name, where it ran and as whom, and the try."""
+
+    name = serializers.CharField()
+    host = RecordedField()
+    user = RecordedField()
+    attempt = serializers.IntegerField()
+
+
 class AbsorbedSerializer(serializers.Serializer[Any]):
     """A conflict that the winner itself had met and passed."""
 
@@ -40,7 +49,7 @@ class AbsorbedSerializer(serializers.Serializer[Any]):
 
 
 class SideSerializer(serializers.Serializer[Any]):
-    """One side. `statement_is_whole`: the job's own, not put together from the log entry."""
+    """One side. `statement_is_whole`: the writer's own, not put together from the log entry."""
 
     operation = serializers.CharField()
     user = RecordedField()
@@ -55,6 +64,7 @@ class SideSerializer(serializers.Serializer[Any]):
     changes = SideChangesSerializer(allow_null=True)
     txn_id = RecordedField()
     job = SideJobSerializer(allow_null=True)
+    pipeline = SidePipelineSerializer(allow_null=True)
     absorbed = AbsorbedSerializer(many=True)
     absorbed_count = serializers.IntegerField()
 

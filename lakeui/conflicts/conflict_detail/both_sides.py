@@ -1,4 +1,4 @@
-"""Both sides of one recorded conflict: what each asked for, read, changed, and which job it was."""
+"""Both sides of one recorded conflict: what each asked for, read, changed, and whose it was."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from engine.conflict_facts import Decision, SideChanges
 from lakeui.catalog import log_values
 from lakeui.catalog.models import Commit
 from lakeui.catalog.named_tables import Reader
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.statements.text import statement_text
 from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job, JobAttempt
@@ -32,10 +32,20 @@ class JobOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineOf:
+    """The pipeline that reported a side: its name, where it ran and as whom, and the try."""
+
+    name: str
+    host: str
+    user: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One side. None and "" are what was not recorded.
 
-    `statement_is_whole`: it is the job's own, not put together from the log. `read_at` is when the
+    `statement_is_whole`: it is the job's or the pipeline's own, not put together from the log. `read_at` is when the
     attempt began to read, `ended_at` when it committed or lost.
     """
 
@@ -52,6 +62,7 @@ class Side:
     changes: SideChanges | None
     txn_id: str
     job: JobOf | None
+    pipeline: PipelineOf | None
     absorbed: tuple[Conflict, ...] = ()
     absorbed_count: int = 0
 
@@ -67,9 +78,9 @@ class BothSides:
 
 
 def both_sides(conflict: Conflict, reader: Reader) -> BothSides:
-    """What is recorded of a conflict and its two jobs, in at most six queries.
+    """What is recorded of a conflict and its two writers, in at most eight queries.
 
-    Of a job that names tables the reader may not see, only what the log says of it.
+    Of a writer that names tables the reader may not see, only what the log says of it.
     """
     decision, commit = decision_of(conflict), _winning_commit(conflict)
     return BothSides(
@@ -91,8 +102,9 @@ def decision_of(conflict: Conflict) -> Decision | None:
 
 def _current(conflict: Conflict, decision: Decision | None, reader: Reader) -> Side:
     facts, job = _facts(conflict).get("current") or {}, conflict.job
+    reported = conflict.transaction
     attempt = job.attempt_rows.filter(number=conflict.attempt).first() if job else None
-    own = _statement(job, reader)
+    own = _statement(job, reported, reader)
     return Side(
         operation=conflict.current_operation,
         user=conflict.current_user_name,
@@ -101,12 +113,13 @@ def _current(conflict: Conflict, decision: Decision | None, reader: Reader) -> S
         statement_is_whole=bool(own),
         predicate=conflict.current_predicate,
         read_version=conflict.read_version,
-        read_at=attempt.started_at if attempt else None,
+        read_at=_began(attempt, reported),
         ended_at=conflict.occurred_at,
         isolation_level=conflict.isolation_level,
         changes=decision.current_changes if decision else None,
-        txn_id=facts.get("txn_id") or "",
+        txn_id=facts.get("txn_id") or (reported.txn_id if reported else ""),
         job=_job(job, conflict.attempt) if job else None,
+        pipeline=_pipeline(reported, conflict.attempt),
     )
 
 
@@ -118,32 +131,43 @@ def _winner(
     job = _winning_job(conflict, txn_id)
     landed = JobAttempt.Outcome.COMMITTED
     attempt = job.attempt_rows.filter(outcome=landed).last() if job else None
-    own = _statement(job, reader)
+    reported = None if job else _winning_transaction(conflict, txn_id)
+    own = _statement(job, reported, reader)
     said = log_values.predicate({"predicate": facts.get("predicate")})
     predicate = said or (commit.predicate if commit else "")
     recorded = _recorded(conflict, commit, predicate)
     absorbed, absorbed_count = _absorbed_by(job)
     return Side(
         operation=conflict.winner_operation,
-        user=conflict.winner_user_name,
+        user=conflict.winner_user_name or (str(reported.pipeline) if reported else ""),
         engine=facts.get("engine") or (commit.engine_info if commit else ""),
         statement=own or recorded,
         statement_is_whole=bool(own),
         predicate=predicate,
         read_version=_first(facts.get("read_version"), commit and commit.read_version),
-        read_at=attempt.started_at if attempt else None,
+        read_at=_began(attempt, reported),
         ended_at=_first(conflict.winner_at, commit and commit.committed_at),
         isolation_level=facts.get("isolation_level") or (commit.isolation_level if commit else ""),
         changes=decision.winner_changes if decision else _changes_of(commit),
         txn_id=txn_id,
         job=_job(job, attempt.number if attempt else job.attempts) if job else None,
+        pipeline=_pipeline(reported, reported.attempt if reported else 1),
         absorbed=absorbed,
         absorbed_count=absorbed_count,
     )
 
 
-def _statement(job: Job | None, reader: Reader) -> str:
-    return job.statement if job is not None and reader.may_read(job) else ""
+def _statement(job: Job | None, reported: PipelineTransaction | None, reader: Reader) -> str:
+    if job is not None:
+        return job.statement if reader.may_read(job) else ""
+    said = reported.statement if reported else ""
+    return said if said and reader.may_read_statement(said) else ""
+
+
+def _began(attempt: JobAttempt | None, reported: PipelineTransaction | None) -> datetime | None:
+    if attempt is not None:
+        return attempt.started_at
+    return reported.started_at if reported else None
 
 
 def _recorded(conflict: Conflict, commit: Commit | None, predicate: str) -> str:
@@ -173,6 +197,15 @@ def _winning_job(conflict: Conflict, txn_id: str) -> Job | None:
     return writer
 
 
+def _winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction | None:
+    """What a pipeline reported of the winning commit."""
+    if conflict.table is None or conflict.winning_version is None:
+        return None
+    reported = conflict.table.pipeline_transactions.select_related("pipeline")
+    same = reported.filter(committed_version=conflict.winning_version)
+    return same.filter(txn_id=txn_id).first() if txn_id else same.first()
+
+
 def _absorbed_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
     """What the winner itself had met and passed before it landed: the first, and how many."""
     if job is None:
@@ -190,6 +223,17 @@ def _job(job: Job, attempt: int) -> JobOf:
         attempt=attempt,
         attempts=max(attempt, job.attempts),
         schedule_id=job.schedule_id,
+    )
+
+
+def _pipeline(reported: PipelineTransaction | None, attempt: int) -> PipelineOf | None:
+    if reported is None:
+        return None
+    return PipelineOf(
+        name=reported.pipeline.name,
+        host=reported.host,
+        user=reported.user_name,
+        attempt=attempt,
     )
 
 

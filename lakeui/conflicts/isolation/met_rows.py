@@ -99,11 +99,14 @@ def _absorbed(table: Table, met: Sequence[Overlap]) -> Mapping[tuple[int, int], 
     )
     conflicts: dict[tuple[int, int], Conflict] = {}
     narrow = joints.select_related("job").only(
-        "table", "row_count", "attempted_version", "winning_version", "job__committed_version"
+        "table",
+        "kind",
+        "row_count",
+        "attempted_version",
+        "winning_version",
+        "job__committed_version",
     )
     for row in narrow:
-        version = row.job.committed_version if row.job else None
-        version = row.attempted_version if version is None else version
-        if version is not None and row.winning_version is not None:
-            conflicts[version, row.winning_version] = row
+        if row.became is not None and row.winning_version is not None:
+            conflicts[row.became, row.winning_version] = row
     return conflicts

@@ -13,7 +13,7 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.landed import Landed
 from lakeui.conflicts.lanes.words import Properties, did, met_where, why_lost, would_meet
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.statements.kinds import logged_kind
 from lakeui.jobs.made_versions import Maker
 
@@ -59,6 +59,7 @@ class Bar:
     winning_version: int | None = None
     job_id: str | None = None
     attempt: int | None = None
+    pipeline: str = ""
     met: int | None = None
     exempt: int | None = None
     absorbed: tuple[int, ...] = ()
@@ -100,28 +101,29 @@ class Joint:
     how: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What bars are made beside: what landed, our jobs by version, properties as set before."""
+    """What bars are made beside: what landed, jobs and pipelines by version, properties set before."""
 
     table: Table
     landed: Landed
     jobs: Mapping[int, Maker]
+    pipelines: Mapping[int, PipelineTransaction]
     joints: Iterable[Joint]
     properties: Mapping[int, Properties]
 
 
 def landed_bar(commit: Commit, around: Around) -> Bar:
     """A version."""
-    job = around.jobs.get(commit.version)
-    began = job.began_at if job else None
+    job, reported = around.jobs.get(commit.version), around.pipelines.get(commit.version)
+    began = (job.began_at if job else None) or (reported.started_at if reported else None)
     own = [joint for joint in around.joints if joint.version == commit.version]
     met, exempt = around.landed.between(
         commit.read_version, commit.version - 1, appends_count=appends_count_for(commit)
     )
     read_at = around.landed.moment(commit.read_version)
     return Bar(
-        lane=commit.user_name or commit.engine_info or NOT_RECORDED,
+        lane=writer_of(commit.user_name, commit.engine_info, reported),
         operation=commit.operation or NOT_RECORDED,
         outcome=BarEnd.COMMITTED,
         version=commit.version,
@@ -134,6 +136,7 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
         engine=commit.engine_info,
         job_id=str(job.job_id) if job else None,
         attempt=job.attempt if job else None,
+        pipeline=reported.pipeline.name if reported else "",
         met=met,
         exempt=exempt,
         absorbed=tuple(e.winning_version for e in own if e.winning_version is not None),
@@ -141,6 +144,18 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
         ending="; ".join(joint.how for joint in own),
         changes_metadata=commit.changes_metadata and commit.version > 0,
     )
+
+
+def writer_of(user_name: str, engine_info: str, reported: PipelineTransaction | None) -> str:
+    """Whose lane a version is in: the pipeline that reported it, else whom its log entry names."""
+    return str(reported.pipeline) if reported else user_name or engine_info or NOT_RECORDED
+
+
+def pipelines_of(table: Table, first: int, last: int) -> Mapping[int, PipelineTransaction]:
+    """The transactions that pipelines reported as these versions."""
+    rows = table.pipeline_transactions.filter(committed_version__range=(first, last))
+    reported = rows.select_related("pipeline").defer("statement")
+    return {row.committed_version: row for row in reported if row.committed_version is not None}
 
 
 def appends_count_for(commit: Commit) -> bool:
@@ -173,6 +188,7 @@ def lost_bar(conflict: Conflict, around: Around) -> Bar:
         winning_version=winner,
         job_id=str(conflict.job_id) if conflict.job_id else None,
         attempt=conflict.attempt if conflict.job_id else None,
+        pipeline=conflict.transaction.pipeline.name if conflict.transaction else "",
         met=met,
         exempt=exempt,
         said=met_where(conflict),
@@ -211,6 +227,8 @@ def running_bar(row: Mapping[str, Any], table: Table, landed: Landed) -> Bar:
 
 
 def _attempt_began(conflict: Conflict) -> datetime | None:
+    if conflict.transaction is not None:
+        return conflict.transaction.started_at
     if conflict.job is None:
         return None
     rows = conflict.job.attempt_rows.all()

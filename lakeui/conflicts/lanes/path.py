@@ -108,7 +108,9 @@ def _running(table: Table, bar: Bar) -> JobSide | None:
 
 
 def _conflict(table: Table, bar: Bar) -> Conflict | None:
-    conflicts = table.conflicts.select_related("job").prefetch_related("job__attempt_rows")
+    conflicts = table.conflicts.select_related("job", "transaction").prefetch_related(
+        "job__attempt_rows"
+    )
     return conflicts.filter(pk=bar.conflict_id).first() if bar.conflict_id else None
 
 

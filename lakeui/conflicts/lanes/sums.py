@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import F
 
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lanes.bars import NOT_RECORDED
+from lakeui.conflicts.lanes.bars import NOT_RECORDED, pipelines_of, writer_of
 from lakeui.conflicts.lanes.narrowing import LaneFilter
 from lakeui.conflicts.models import Conflict
 
@@ -99,7 +99,7 @@ class _Grid:
 def lane_sums(
     table: Table, first: int, last: int, *, by_operation: bool = False, only: LaneFilter = _ANY
 ) -> LaneSums:
-    """Three queries, whatever the range; at most `MAX_VERSIONS` of it, the latest.
+    """Four queries, whatever the range; at most `MAX_VERSIONS` of it, the latest.
 
     `only` counts by its writer and operation; outcome and partition are no matter of sums.
     """
@@ -125,10 +125,11 @@ def lane_sums(
 
 def _landed(table: Table, grid: _Grid) -> Iterator[_Event]:
     rows = table.commits.filter(version__range=(grid.first, grid.last)).order_by()
+    reported = pipelines_of(table, grid.first, grid.last)
     for version, user, engine, operation in rows.values_list(
         "version", "user_name", "engine_info", "operation"
     ):
-        writer = user or engine or NOT_RECORDED
+        writer = writer_of(user, engine, reported.get(version))
         yield _Event(writer, operation or NOT_RECORDED, grid.place(version), is_lost=False)
 
 

@@ -1,7 +1,7 @@
 """Who wrote when, from read version to commit: the data of the concurrency swim-lane.
 
-Logs do not record when a transaction began. Where a job of ours knows it, it is exact; else it is
-taken as the moment its read version was committed, the earliest it can have been, and marked so.
+Logs do not record when a transaction began. Where a job of ours or a pipeline told it, it is exact;
+else it is taken as the moment its read version was committed, the earliest it can have been, and marked so.
 """
 
 from collections import defaultdict
@@ -16,7 +16,15 @@ from django.db.models.functions import NullIf
 
 from engine.commands.model import Script
 from lakeui.catalog.models import Table
-from lakeui.conflicts.lanes.bars import Around, Bar, Joint, landed_bar, lost_bar, running_bar
+from lakeui.conflicts.lanes.bars import (
+    Around,
+    Bar,
+    Joint,
+    landed_bar,
+    lost_bar,
+    pipelines_of,
+    running_bar,
+)
 from lakeui.conflicts.lanes.landed import landed_around
 from lakeui.conflicts.lanes.words import Properties, properties_of, resolved
 from lakeui.conflicts.models import Conflict
@@ -90,7 +98,12 @@ def swim_lane(table: Table, first: int | None = None, last: int | None = None) -
     read += [row["attempt_rows__read_version"] for row in runs]
     landed = landed_around(table, read, start, end)
     around = Around(
-        table, landed, makers_of(table, start, end), joints, _properties_before(table, end)
+        table=table,
+        landed=landed,
+        jobs=makers_of(table, start, end),
+        pipelines=pipelines_of(table, start, end),
+        joints=joints,
+        properties=_properties_before(table, end),
     )
     bars = [landed_bar(commit, around) for commit in commits]
     bars += [lost_bar(conflict, around) for conflict in lost]
@@ -132,8 +145,11 @@ def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]
 def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], list[Joint]]:
     """Attempts that lost to a version of the range, and conflicts of it that were absorbed."""
     to_these = Q(winning_version__range=(start, end))
-    of_these = Q(kind=Conflict.Kind.ABSORBED, job__committed_version__range=(start, end))
-    rows = table.conflicts.filter(to_these | of_these).select_related("job").defer("facts")
+    became = Q(job__committed_version__range=(start, end)) | Q(
+        attempted_version__range=(start, end)
+    )
+    rows = table.conflicts.filter(to_these | Q(became, kind=Conflict.Kind.ABSORBED))
+    rows = rows.select_related("job", "transaction__pipeline").defer("facts")
     said = rows.prefetch_related("job__attempt_rows").annotate(
         how=KeyTextTransform("how", "facts"),
         engine=NullIf(KeyTextTransform("engine", KeyTransform("current", "facts")), _JSON_NULL),
@@ -145,9 +161,8 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
 
 
 def _joint(conflict: Conflict, how: str) -> Joint:
-    version = conflict.job.committed_version if conflict.job else None
     words = resolved(conflict, how)
-    return Joint(conflict.pk, version, conflict.winning_version, conflict.rule, words)
+    return Joint(conflict.pk, conflict.became, conflict.winning_version, conflict.rule, words)
 
 
 def _running(table: Table, end: int) -> Sequence[Mapping[str, Any]]:

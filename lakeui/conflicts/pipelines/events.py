@@ -160,6 +160,7 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
         sequence=event.sequence,
         occurred_at=event.at,
     )
+    writer = str(row.pipeline)
     wasted_ms = max(0, round((event.at - began).total_seconds() * 1000))
     match content:
         case None:
@@ -169,12 +170,12 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
                 content,
                 table=row.table,
                 origin=origin,
-                user_name=row.user_name,
+                user_name=writer,
                 wasted_ms=wasted_ms,
                 wasted_bytes=event.wasted_bytes,
             )
         case ResolvedFacts():
-            current = replace(content.current, user=content.current.user or row.user_name or None)
+            current = replace(content.current, user=writer)
             record_absorbed(
                 content,
                 current,
@@ -189,7 +190,7 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
                 read_version=event.read_version,
                 operation=event.operation,
                 origin=origin,
-                user_name=row.user_name,
+                user_name=writer,
                 wasted_ms=wasted_ms,
             )
 

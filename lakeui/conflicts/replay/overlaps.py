@@ -21,7 +21,6 @@ from lakeui.conflicts.replay.recorded_history import recorded_history
 from lakeui.conflicts.replay.what_if import (
     Answer,
     CommitVerdict,
-    became,
     recorded_conflicts,
     what_if,
 )
@@ -168,7 +167,7 @@ class _Sides:
             conflict.pk: conflict for conflict in met if conflict.kind != Conflict.Kind.ABSORBED
         }
         self._joints: dict[int, int] = {
-            version: conflict.pk for conflict in met if (version := became(conflict)) is not None
+            version: conflict.pk for conflict in met if (version := conflict.became) is not None
         }
         rows = table.commits.filter(version__range=(first, last)).annotate(
             took=KeyTextTransform("executionTimeMs", "operation_metrics")

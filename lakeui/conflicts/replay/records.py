@@ -21,7 +21,7 @@ _FIELDS = (
     "table", "kind", "exception", "rule", "subclass", "row_count", "isolation_level", "occurred_at",
     "read_version", "attempted_version", "winning_version", "current_operation",
     "current_user_name", "current_predicate", "winner_operation", "wasted_ms", "wasted_bytes",
-    "job__committed_version", "job__statement",
+    "job__committed_version", "job__statement", "transaction__statement",
 )  # fmt: skip
 _OF_A_WINNER = (
     "table", "version", "operation", "operation_parameters", "predicate", "engine_info",
@@ -32,7 +32,11 @@ _OF_A_WINNER = (
 def to_judge(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
     """With what a conflict is judged by, and without the facts, which are long."""
     blind = KeyTransform("is_blind_append", KeyTransform("winner", "facts"))
-    return conflicts.select_related("job").only(*_FIELDS).annotate(winner_is_blind=blind)
+    return (
+        conflicts.select_related("job", "transaction")
+        .only(*_FIELDS)
+        .annotate(winner_is_blind=blind)
+    )
 
 
 def records_of(table: Table, conflicts: Sequence[Conflict]) -> Mapping[int, RecordedConflict]:
@@ -109,5 +113,6 @@ def _current(conflict: Conflict, target: Target) -> Operation | None:
 
 
 def _statement(conflict: Conflict) -> str:
-    """That of its job, in capitals; empty where it is not known."""
-    return conflict.job.statement.upper() if conflict.job else ""
+    """That of its job or its pipeline, in capitals; empty where it is not known."""
+    origin = conflict.job or conflict.transaction
+    return origin.statement.upper() if origin else ""

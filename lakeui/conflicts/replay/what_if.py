@@ -156,7 +156,7 @@ def _conflicts(met: Recorded, asked: Asked) -> Iterator[ConflictVerdict]:
             conflict.rule,
             judged.verdict,
             judged.why,
-            became(conflict),
+            conflict.became,
         )
 
 
@@ -172,15 +172,7 @@ def _resolved_by(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
     """The versions that a version absorbed a conflict with."""
     winners: dict[int, list[int]] = {}
     for conflict in conflicts:
-        version = became(conflict)
+        version = conflict.became
         if version is not None and conflict.winning_version is not None:
             winners.setdefault(version, []).append(conflict.winning_version)
     return winners
-
-
-def became(conflict: Conflict) -> int | None:
-    """The version that a write became which absorbed this conflict."""
-    if conflict.kind != Conflict.Kind.ABSORBED:
-        return None
-    committed = conflict.job.committed_version if conflict.job else None
-    return conflict.attempted_version if committed is None else committed

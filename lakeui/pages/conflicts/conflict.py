@@ -55,7 +55,9 @@ class Act:
 def conflict_page(request: HttpRequest, pk: int) -> HttpResponse:
     """The page; asked by htmx, the rows that a worker may have read by now."""
     visible = visible_conflicts(request.user)
-    conflict = get_object_or_404(visible.select_related("table", "job"), pk=pk)
+    conflict = get_object_or_404(
+        visible.select_related("table", "job", "transaction__pipeline"), pk=pk
+    )
     if request.htmx:  # type: ignore[attr-defined]  # by its middleware
         met = rows_view(conflict, both_sides(conflict, Reader(request.user)))
         fragment = {"conflict": conflict, "met": met}

@@ -48,6 +48,7 @@ COLUMNS = {
     "wasted_ms": lambda c: c.wasted_ms,
     "wasted_bytes": lambda c: c.wasted_bytes,
     "job": lambda c: str(c.job_id) if c.job_id else None,
+    "pipeline": lambda c: c.transaction.pipeline.name if c.transaction else None,
     "message": lambda c: c.message,
 }
 

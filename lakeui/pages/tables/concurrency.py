@@ -52,6 +52,7 @@ COLUMNS = {
     "wasted_bytes": lambda b: b.wasted_bytes,
     "conflict_id": lambda b: b.conflict_id,
     "job_id": lambda b: b.job_id,
+    "pipeline": lambda b: b.pipeline or None,
 }
 SUM_COLUMNS = {
     "lane": lambda row: row[0].name,

@@ -68,7 +68,7 @@ def test_a_resolved_conflict_is_kept_as_a_jobs(program, report):
     assert (conflict.kind, conflict.table, conflict.job) == ("absorbed", program.table, None)
     assert (conflict.read_version, conflict.winning_version) == (1, 2)
     assert conflict.attempted_version == events[2]["version"] == 3
-    assert conflict.current_user_name == "ada"
+    assert conflict.current_user_name == "pipeline nightly"
     assert conflict.facts["decision"]["winners"]
     row = conflict.transaction
     assert (row.state, row.committed_version, row.host) == ("committed", 3, "etl-3")
@@ -112,7 +112,7 @@ def test_an_error_of_another_engine_is_kept_as_reported(program, report):
     conflict = Conflict.objects.get()
     assert (conflict.kind, conflict.code) == ("reported", "DELTA_CONCURRENT_APPEND")
     assert (conflict.current_operation, conflict.winner_operation) == ("UPDATE", "MERGE")
-    assert conflict.current_user_name == "ada"
+    assert conflict.current_user_name == "pipeline nightly"
     assert conflict.wasted_ms >= 40_000
 
 
