@@ -83,7 +83,7 @@ def test_a_lane_costs_the_same_however_long(table, django_assert_num_queries):
         commit(table, version, read_version=version - 2)
         make_conflict(table, make_job(table), winning_version=version)
     table.version = 39
-    with django_assert_num_queries(9):
+    with django_assert_num_queries(10):
         swim_lane(table)
 
 
