@@ -5,8 +5,8 @@ from engine.operations.options import FollowUpRunner
 from engine.operations.result import OperationResult
 from lakeui.catalog.models import Table
 from lakeui.jobs.events import log_event
-from lakeui.jobs.follow_ups import request_follow_up
 from lakeui.jobs.models import Job, JobEvent
+from lakeui.jobs.requests import request_job
 
 
 def asks_for_follow_ups(job: Job, table: Table) -> FollowUpRunner:
@@ -28,3 +28,31 @@ def note_unasked(job: Job, result: OperationResult) -> None:
             JobEvent.Level.WARNING,
             error_code=result.follow_up.error_code,
         )
+
+
+def request_follow_up(job: Job, table: Table, command: Command) -> Job:
+    """The queued job that does it: the one that waits for the same already, or a new one.
+
+    Raises:
+        ReadOnlyError, RequestError, PathOutsideRootError: see `request_job`.
+    """
+    waiting = Job.objects.filter(
+        table=table,
+        kind=command.kind,
+        parameters=command.parameters(),
+        state=Job.State.QUEUED,
+        dry_run=False,
+    ).first()
+    if waiting is not None:
+        log_event(job.pk, f"Job {waiting.pk} joins small files: it waits already")
+        return waiting
+    made = request_job(
+        table=table,
+        kind=command.kind,
+        parameters=command.parameters(),
+        requested_by=None,
+        reason="Auto compaction: the write left many small files.",
+        caused_by=job,
+    )
+    log_event(job.pk, f"Job {made.pk} joins small files", follow_up=str(made.pk))
+    return made

@@ -1,26 +1,153 @@
-"""Keeping a lease alive beside the work, and hearing that the work is no longer wanted."""
+"""Keeping a lease alive beside the work, and hearing that the work is no longer wanted.
+
+Whoever works notes how far a job is; the heartbeat writes it to the rows: its progress, its steps, and
+a line of the log where a step ends.
+"""
 
 import logging
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
+from uuid import UUID
 
 from django.conf import settings
 from django.db import DatabaseError, close_old_connections, connections
 
 from engine.clock import Clock, SystemClock
 from engine.errors import OperationCancelledError
+from engine.operations.execution import COMMIT
+from engine.spark.jobs import Progress
 from lakeui.jobs import leases
 from lakeui.jobs.errors import LeaseLostError, TimeLimitError
 from lakeui.jobs.events import log_event
-from lakeui.jobs.models import JobEvent
+from lakeui.jobs.models import JobAttempt, JobEvent, JobStage
 from workers import spark_session
-from workers.progress import LatestProgress
-from workers.stage_rows import StageRows
+from workers.stages import Stage, Stages
 
 logger = logging.getLogger(__name__)
-
 _TICK_S = 0.5
+_SLOW_MS = 5_000
+_SLOW_TIMES = 5
+_MAX_PLACES = 40  # a step beyond is not worth a row of its own
+
+
+class StageRows:
+    """Writes what changed. The rows are of this attempt alone: no fence is needed."""
+
+    def __init__(self, job_id: UUID, stages: Stages, clock: Clock) -> None:
+        self._job_id, self._stages, self._clock = job_id, stages, clock
+        self._attempts: dict[int, int] = {}
+        self._told: set[tuple[int, int]] = set()
+        self._writing = threading.Lock()
+
+    def write(self) -> None:
+        """Bring the rows up to date."""
+        with self._writing:
+            changed = self._stages.take_changed()
+            for stage in changed:
+                if stage.place < _MAX_PLACES:
+                    self._write(stage)
+            for number in {stage.attempt for stage in changed}:
+                self._write_cost(number)
+
+    def _write(self, stage: Stage) -> None:
+        row = self._attempt(stage.attempt)
+        if row is None:
+            return
+        fields = stage.fields(self._clock.now_ms())
+        JobStage.objects.update_or_create(attempt_id=row, place=stage.place, defaults=fields)
+        if stage.ended_ms is not None and (stage.attempt, stage.place) not in self._told:
+            self._told.add((stage.attempt, stage.place))
+            self._tell(stage)
+
+    def _tell(self, stage: Stage) -> None:
+        """A step that took Spark or found something; a task that kept the others waiting."""
+        counts, times = stage.counts, stage.times
+        if counts.total or stage.found:
+            took = f"{stage.took_ms(self._clock.now_ms()) / 1000:,.1f} s"
+            tasks = (
+                f"{counts.done:,} {'task' if counts.done == 1 else 'tasks'}" if counts.total else ""
+            )
+            said = ", ".join(part for part in (stage.found, tasks, took) if part)
+            log_event(self._job_id, f"{stage.name.capitalize()}: {said}")
+        if times and times.slowest_ms >= max(_SLOW_MS, _SLOW_TIMES * times.median_ms):
+            log_event(
+                self._job_id,
+                f"Task {times.slowest_task} took {times.slowest_ms / 1000:,.1f} s, "
+                f"{times.slowest_ms / max(times.median_ms, 1):,.1f} times the median",
+                JobEvent.Level.WARNING,
+            )
+
+    def _write_cost(self, attempt: int) -> None:
+        cost, row = self._stages.cost_of(attempt), self._attempt(attempt)
+        if row is None or not cost.total:
+            return
+        JobAttempt.objects.filter(pk=row).update(
+            core_ms=cost.core_ms,
+            bytes_read=cost.bytes_read or None,
+            bytes_shuffled=cost.bytes_shuffled,
+        )
+
+    def _attempt(self, number: int) -> int | None:
+        if number not in self._attempts:
+            attempts = JobAttempt.objects.filter(job_id=self._job_id, number=number)
+            key = attempts.values_list("pk", flat=True).first()
+            if key is None:
+                return None
+            self._attempts[number] = key
+        return self._attempts[number]
+
+
+class LatestProgress:
+    """The `progress` callback of `engine.operations.run`: cheap, and safe from any thread.
+
+    `check` raises when the job is no longer wanted; the operation stops with what it raises.
+    `landed` has the versions of the job's table that this attempt committed, `running` is how many
+    tasks of it ran when Spark was last looked at.
+    """
+
+    def __init__(
+        self, check: Callable[[], None], attempt: int = 1, clock: Clock | None = None
+    ) -> None:
+        self._check = check
+        self._latest: Progress | None = None
+        self.landed: list[int] = []
+        self.running = 0
+        self.stages = Stages(clock or SystemClock(), attempt)
+
+    def __call__(self, progress: Progress) -> None:
+        """Note the progress, that of tasks which run on in a job that is no longer wanted too.
+
+        Raises:
+            OperationCancelledError: the job was cancelled, or another worker has it.
+        """
+        self.running = progress.counts.running if progress.counts else 0
+        if progress.counts is None:  # a step that shall not begin
+            self._check()
+        if progress.stage != COMMIT:  # its transaction tells checks and commit apart
+            self.stages.note(progress)
+        if not progress.detail:
+            self._latest = progress
+        self._check()
+
+    def enter(self, stage: str) -> None:
+        """Note a step whose end nobody reports; this one never raises."""
+        self.stages.enter(stage)
+        self._latest = Progress(stage, 0, 0, "")
+
+    def take_fields(self) -> dict[str, str | int]:
+        """What the row shall say, once; empty when nothing was noted since."""
+        latest, self._latest = self._latest, None
+        if latest is None:
+            return {}
+        return {
+            "progress_stage": latest.stage[:100],
+            "progress_done": latest.done,
+            "progress_total": latest.total,
+            "progress_unit": latest.unit[:30],
+            "progress_running": latest.counts.running if latest.counts else 0,
+        }
 
 
 class Heartbeat:

@@ -1,12 +1,26 @@
 """Tasks of the clock: heal what failures leave, and request the jobs of schedules."""
 
+from datetime import timedelta
+from typing import Any
+
+from auditlog.models import LogEntry
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from lakeui.api.idempotency import WINDOW
+from lakeui.api.models import IdempotentAnswer
 from lakeui.celery import app
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
 from lakeui.jobs.uploads import remove_unused
 from lakeui.task_names import FIRE_SCHEDULES, SWEEP_LEASES, TIDY_UPLOADS
-from workers.retention import forget_spent_rows
+
+BATCH = 1000
+MOST = 100_000
+"""At once; the next turn goes on."""
 
 
 @app.task(name=SWEEP_LEASES)
@@ -28,3 +42,25 @@ def tidy_uploads() -> None:
     """Remove uploaded files that no job needs any more, and rows that nobody does."""
     remove_unused()
     forget_spent_rows()
+
+
+def forget_spent_rows() -> int:
+    """Remove them, and what the audit trail holds from before `AUDIT_KEEP_DAYS`; how many went.
+
+    Jobs and conflicts stay: a loser is written down nowhere else, and the metrics count them.
+    """
+    now, days = timezone.now(), settings.AUDIT_KEEP_DAYS
+    gone = _remove(Session.objects.filter(expire_date__lt=now))
+    gone += _remove(IdempotentAnswer.objects.filter(created_at__lt=now - WINDOW))
+    if days:
+        gone += _remove(LogEntry.objects.filter(timestamp__lt=now - timedelta(days=days)))
+    return gone
+
+
+def _remove(rows: QuerySet[Any]) -> int:
+    """In batches: no other writer waits for long."""
+    gone = 0
+    while gone < MOST and (batch := list(rows.order_by("pk").values_list("pk", flat=True)[:BATCH])):
+        rows.model._default_manager.filter(pk__in=batch).delete()
+        gone += len(batch)
+    return gone

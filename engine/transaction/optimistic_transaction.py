@@ -30,8 +30,12 @@ from engine.transaction.outcome import DEFAULT_LIMITS, CommitLimits, CommitOutco
 from engine.transaction.prepare import prepare_commit
 from engine.transaction.provenance import Provenance
 from engine.transaction.read_set import ReadSet
-from engine.transaction.row_resolver import SnapshotRowResolver
-from engine.transaction.snapshot_rows import RowMatcher, RowTester, SnapshotRows
+from engine.transaction.snapshot_rows import (
+    RowMatcher,
+    RowTester,
+    SnapshotRowResolver,
+    SnapshotRows,
+)
 from engine.transaction.staged_files import StagedFiles, make_staged_durable
 
 

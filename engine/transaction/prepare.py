@@ -1,27 +1,42 @@
-"""A transaction becomes a value that can compete: checked against itself and the version it read."""
+"""A transaction becomes a value that can compete: checked against itself and the version it read.
 
-from collections.abc import Sequence
+A file that is staged again, an `add` of a path that the read version has, is a statement about that
+file. Tables that Iceberg clients read keep to the protocol's Iceberg Compatibility V2.
+"""
 
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
 import pyarrow.compute as pc
 
 from engine.actions.codec import Action
+from engine.actions.files import AddFile, RemoveFile
+from engine.actions.table import Metadata, Protocol
 from engine.conflicts.isolation import IsolationLevel, level_used
+from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction
+from engine.errors import RequestError
+from engine.protocol.iceberg_compat import faults_of, has_nested_ids, partitions_fault
 from engine.protocol.properties import TableProperties
+from engine.schema.column_mapping import mapping_mode, physical_name
 from engine.schema.types import parse_schema
 from engine.snapshot.row_counts import num_records
 from engine.snapshot.snapshot import Snapshot
-from engine.transaction.iceberg_rules import check_iceberg_rules
 from engine.transaction.pending_commit import PendingCommit, high_water_mark
 from engine.transaction.provenance import Provenance
 from engine.transaction.read_set import ReadSet
-from engine.transaction.restated_files import (
-    check_replaced,
-    find_restated_files,
-    read_by_staging,
-    with_known_identity,
-)
 from engine.transaction.staging import TableTerms, check_staged
+
+
+class LiveFiles(typing.Protocol):
+    """The files of a version; a snapshot has them."""
+
+    def add_files(
+        self, condition: None = None, paths: Sequence[str] | None = None
+    ) -> list[AddFile]:
+        """The adds of these paths, of those that are live."""
+        ...
 
 
 def prepare_commit(
@@ -92,3 +107,137 @@ def _last_row_id(snapshot: Snapshot | None, after: TableTerms) -> int:
 def _level(terms: TableTerms, actions: Sequence[Action], operation: str) -> IsolationLevel:
     of_table = TableProperties.parse(terms.metadata.configuration).isolation_level
     return level_used(of_table, actions, operation)
+
+
+def find_restated_files(
+    live: LiveFiles | None, actions: Iterable[Action], *, reads_nothing: bool
+) -> dict[str, AddFile]:
+    """The live adds, by path, of what is staged again.
+
+    A transaction that read nothing, and adds plain new files with data, appends: it is not held up
+    by loading the table's files.
+    """
+    staged = tuple(actions)
+    adds = [action for action in staged if isinstance(action, AddFile)]
+    removes = any(isinstance(action, RemoveFile) for action in staged)
+    if live is None or not adds or (reads_nothing and not removes and all(map(_is_new, adds))):
+        return {}
+    return {
+        add_file.path: add_file for add_file in live.add_files(paths=[add.path for add in adds])
+    }
+
+
+def with_known_identity(
+    actions: Iterable[Action], live: Mapping[str, AddFile]
+) -> tuple[Action, ...]:
+    """The actions, with the row ids and, where they have none, the statistics of the live files."""
+    return tuple(
+        _identified(action, live[action.path])
+        if isinstance(action, AddFile) and action.path in live
+        else action
+        for action in actions
+    )
+
+
+def check_replaced(actions: Iterable[Action], live: Mapping[str, AddFile]) -> None:
+    """Refuse a live file under another deletion vector that is not removed as it is: it would be there twice.
+
+    Raises:
+        RequestError: which one.
+    """
+    staged = tuple(actions)
+    removed = {action.key for action in staged if isinstance(action, RemoveFile)}
+    for action in staged:
+        if not isinstance(action, AddFile):
+            continue
+        replaced = live.get(action.path)
+        if replaced is None or replaced.key == action.key or replaced.key in removed:
+            continue
+        what = f"{replaced.path} is staged with another deletion vector beside the one that it has."
+        raise RequestError(what, "Stage a remove of the file as it is.", field="actions")
+
+
+def read_by_staging(actions: Iterable[Action], live: Mapping[str, AddFile]) -> frozenset[str]:
+    """Paths added again without a `remove`: whoever stages that counts on the file being there."""
+    staged = tuple(actions)
+    removed = {action.path for action in staged if isinstance(action, RemoveFile)}
+    added = {action.path for action in staged if isinstance(action, AddFile)}
+    return frozenset((added & live.keys()) - removed)
+
+
+def _is_new(add: AddFile) -> bool:
+    return add.data_change and add.deletion_vector is None and add.base_row_id is None
+
+
+def _identified(add: AddFile, live: AddFile) -> AddFile:
+    """What is staged says nothing of these where it leaves them out: the file keeps them."""
+    since = add.default_row_commit_version
+    return msgspec.structs.replace(
+        add,
+        base_row_id=live.base_row_id if add.base_row_id is None else add.base_row_id,
+        default_row_commit_version=live.default_row_commit_version if since is None else since,
+        stats=add.stats or live.stats,
+    )
+
+
+def check_iceberg_rules(
+    actions: Sequence[Action], before: TableTerms | None, after: TableTerms
+) -> None:
+    """Check what is staged for a table that has the feature enabled; other tables are not looked at.
+
+    Raises:
+        RequestError: the table, or a file, would be nothing that Iceberg clients could read.
+    """
+    properties = TableProperties.parse(after.metadata.configuration)
+    is_changed = any(isinstance(action, Metadata | Protocol) for action in actions)
+    if is_changed:
+        _check_formats(after.table, properties)
+    if not properties.iceberg_compat_v2:
+        return
+    if is_changed:
+        _check_table(before, after)
+    for action in actions:
+        if isinstance(action, AddFile):
+            _check_file(action, after.table)
+
+
+def _check_formats(table: str, properties: TableProperties) -> None:
+    others = [target for target in properties.universal_formats if target.lower() != "iceberg"]
+    if others:
+        what = f"{table} is to be read as {others[0]}, which this engine writes no metadata for."
+        remedy = "Leave it out of delta.universalFormat.enabledFormats."
+        raise RequestError(what, remedy, field="properties")
+    if properties.universal_formats and not properties.iceberg_compat_v2:
+        what = f"{table} is to be read as Iceberg, but its files need not fit."
+        remedy = "Run REORG TABLE … APPLY (UPGRADE UNIFORM (ICEBERG_COMPAT_VERSION = 2))."
+        raise RequestError(what, remedy, field="properties")
+
+
+def _check_table(before: TableTerms | None, after: TableTerms) -> None:
+    schema = parse_schema(after.metadata.schema_string)
+    faults = list(faults_of(schema, after.metadata.configuration))
+    if before is not None:
+        moved = partitions_fault(_partitions(before), _partitions(after))
+        faults += [moved] if moved else []
+    if not has_nested_ids(schema):
+        faults.append("elements of its arrays or maps have no ids")
+    if faults:
+        what = f"Iceberg clients could not read {after.table}: {'; '.join(faults)}."
+        remedy = "Change that, or set delta.enableIcebergCompatV2 to false."
+        raise RequestError(what, remedy, field="properties")
+
+
+def _partitions(terms: TableTerms) -> list[str]:
+    schema = parse_schema(terms.metadata.schema_string)
+    mode = mapping_mode(terms.metadata.configuration)
+    columns = ((name, schema.get(name)) for name in terms.metadata.partition_columns)
+    return [name if column is None else physical_name(column, mode) for name, column in columns]
+
+
+def _check_file(add: AddFile, table: str) -> None:
+    if add.deletion_vector is not None:
+        what = f"{add.path} has a deletion vector, which Iceberg clients of {table} cannot read."
+        raise RequestError(what, "Rewrite the file without its deleted rows.", field="actions")
+    if physical_rows(add) is None:
+        what = f"{add.path} is staged without its number of rows, which {table} needs for Iceberg."
+        raise RequestError(what, "Stage it with statistics that have numRecords.", field="actions")

@@ -1,11 +1,14 @@
 """The actions of one attempt: what is staged, made true for the version it is to become.
 
 Row ids follow the high-water mark of the state before, the in-commit timestamp its time. All checks
-have passed by now, and nothing here depends on another attempt.
+have passed by now, and nothing here depends on another attempt. An operation counts what it stages;
+where the commits that it is rebased on change that, what the actions now do more or less is added to
+its numbers. Rows stay as they were counted.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,15 +17,31 @@ import msgspec
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
 from engine.actions.table import DomainMetadata, Metadata
+from engine.conflicts.footprint import Change, changes_of
 from engine.conflicts.isolation import ROW_TRACKING_DOMAIN
 from engine.conflicts.row_counts import physical_rows
-from engine.transaction.metrics import settled_metrics
 from engine.transaction.pending_commit import PendingCommit, last_row_id
 from engine.transaction.provenance import commit_info
 
 _ENABLEMENT_VERSION = "delta.inCommitTimestampEnablementVersion"
 _PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
 _ENABLEMENT_TIMESTAMP = "delta.inCommitTimestampEnablementTimestamp"
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "files added": ("numAddedFiles", "numTargetFilesAdded"),
+    "files removed": ("numRemovedFiles", "numTargetFilesRemoved"),
+    "bytes added": ("numAddedBytes", "numTargetBytesAdded"),
+    "bytes removed": ("numRemovedBytes", "numTargetBytesRemoved"),
+    "vectors added": ("numDeletionVectorsAdded", "numTargetDeletionVectorsAdded"),
+    "vectors removed": ("numDeletionVectorsRemoved", "numTargetDeletionVectorsRemoved"),
+    "vectors updated": ("numDeletionVectorsUpdated", "numTargetDeletionVectorsUpdated"),
+}
+_SHARES: Mapping[str, float] = {
+    "minFileSize": 0,
+    "p25FileSize": 0.25,
+    "p50FileSize": 0.5,
+    "p75FileSize": 0.75,
+    "maxFileSize": 1,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +150,58 @@ def _with_row_ids(actions: list[Action], high_water_mark: int, version: int) -> 
 def _mark(high_water_mark: int) -> DomainMetadata:
     configuration = json.dumps({"rowIdHighWaterMark": high_water_mark}, separators=(",", ":"))
     return DomainMetadata(domain=ROW_TRACKING_DOMAIN, configuration=configuration, removed=False)
+
+
+def settled_metrics(
+    metrics: Mapping[str, Any], staged: Iterable[Action], final: Iterable[Action]
+) -> Mapping[str, Any]:
+    """The metrics of an operation that staged some actions and commits others.
+
+    Only metrics that it gave as numbers are touched.
+    """
+    kept = tuple(final)
+    before, after = _counted(staged), _counted(kept)
+    moved = {
+        name: metrics[name] + after[fact] - before[fact]
+        for fact, names in _NAMES.items()
+        for name in names
+        if isinstance(metrics.get(name), int)
+    }
+    sizes = sorted(add.size for add in _new_files(kept))
+    spread = {name: _at(sizes, share) for name, share in _SHARES.items() if name in metrics}
+    return {**metrics, **moved, **spread}
+
+
+def _new_files(actions: Iterable[Action]) -> Iterator[AddFile]:
+    for change in changes_of(actions).values():
+        if change.add is not None and change.remove is None:
+            yield change.add
+
+
+def _at(sizes: Sequence[int], share: float) -> int:
+    """The size that this share of the files stays below, as OPTIMIZE counts it."""
+    return sizes[min(len(sizes) - 1, int(share * len(sizes)))] if sizes else 0
+
+
+def _counted(actions: Iterable[Action]) -> Counter[str]:
+    counters: Counter[str] = Counter()
+    for change in changes_of(actions).values():
+        counters.update(_facts(change))
+    return counters
+
+
+def _facts(change: Change) -> dict[str, int]:
+    """A file that stays under another vector is neither added nor removed."""
+    remove, add = change.remove, change.add
+    had = remove is not None and remove.deletion_vector is not None
+    has = add is not None and add.deletion_vector is not None
+    facts = {
+        "vectors added": int(has),
+        "vectors removed": int(had),
+        "vectors updated": int(had and has),
+    }
+    if remove is None and add is not None:
+        facts |= {"files added": 1, "bytes added": add.size}
+    elif remove is not None and add is None:
+        facts |= {"files removed": 1, "bytes removed": remove.size or 0}
+    return facts

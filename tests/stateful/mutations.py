@@ -313,7 +313,7 @@ CONFLICT_RULES = (
     ),
     Mutation(
         "a file staged again need not be there",
-        "transaction/restated_files.py",
+        "transaction/prepare.py",
         "return frozenset((added & live.keys()) - removed)",
         "return frozenset()",
     ),

@@ -5,7 +5,7 @@ import pytest
 from engine.errors import OperationCancelledError
 from engine.spark.jobs import Progress
 from engine.spark.task_counts import TaskCounts, TaskTimes
-from workers.progress import LatestProgress
+from workers.heartbeat import LatestProgress
 from workers.stages import Stages
 
 

@@ -1,20 +1,51 @@
 """What versions did to the settings that decide who conflicts: properties, and clustering columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from lakeui.catalog.definitions import DEFINES, said_in
 from lakeui.catalog.models import Commit, Table
-from lakeui.catalog.property_changes import (
-    Command,
-    PropertyChange,
-    SettingsChange,
-    settings_changes,
-)
 from lakeui.conflicts.isolation.overlaps import Overlaps
 from lakeui.conflicts.statements.kinds import DEFINITION
 
 CLUSTERING = "clustering columns"
 _LOOKED_AT = 60
+_KEPT_BY_ENGINES = ("delta.columnMapping.max", "delta.rowTracking.mat", "delta.inCommitTimestampEn")
+_ONE_WAY = {
+    "delta.columnMapping.mode": "column mapping is not switched off: the files bear its names",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyChange:
+    """`old` or `new` is None where the property was not set."""
+
+    name: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A job that puts properties back: its kind and parameters."""
+
+    kind: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChange:
+    """A version that changed properties. `is_in_force` where none of them changed again since.
+
+    `obstacle` says why some of it cannot be put back; `revert` is what can.
+    """
+
+    commit: Commit
+    changes: tuple[PropertyChange, ...]
+    revert: tuple[Command, ...]
+    obstacle: str
+    is_in_force: bool
 
 
 def settings_history(table: Table, overlaps: Overlaps, limit: int) -> list[SettingsChange]:
@@ -45,3 +76,44 @@ def _columns(commit: Commit, which: str) -> Iterator[str]:
     parameters: dict[str, Any] = commit.operation_parameters or {}
     text = str(parameters.get(f"{which}ClusteringColumns") or "")
     yield from (name for name in (part.strip() for part in text.split(",")) if name)
+
+
+def settings_changes(table: Table, limit: int) -> list[SettingsChange]:
+    """The newest versions that changed properties, newest first, as far as commits are kept."""
+    defining = table.commits.filter(DEFINES, changes_metadata=True).order_by("-version")[
+        :_LOOKED_AT
+    ]
+    before: Mapping[str, str] | None = None
+    history: list[SettingsChange] = []
+    for commit in reversed(list(defining)):
+        metadata, _ = said_in(commit)
+        now = dict(metadata.configuration) if metadata else None
+        if before is not None and now is not None:
+            changes = tuple(_changes(before, now))
+            if changes:
+                history.append(_with_revert(table, commit, changes))
+        before = now
+    return history[::-1][:limit]
+
+
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[PropertyChange]:
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name) and not name.startswith(_KEPT_BY_ENGINES):
+            yield PropertyChange(name, before.get(name), now.get(name))
+
+
+def _with_revert(
+    table: Table, commit: Commit, changes: tuple[PropertyChange, ...]
+) -> SettingsChange:
+    free = [change for change in changes if change.name not in _ONE_WAY]
+    current = [change for change in free if table.properties.get(change.name) != change.old]
+    back = {change.name: change.old for change in current if change.old is not None}
+    gone = [change.name for change in current if change.old is None]
+    commands = []
+    if back:
+        commands.append(Command("set_properties", {"properties": back}))
+    if gone:
+        commands.append(Command("unset_properties", {"keys": gone, "if_exists": True}))
+    obstacles = [_ONE_WAY[change.name] for change in changes if change.name in _ONE_WAY]
+    in_force = all(table.properties.get(change.name) == change.new for change in changes)
+    return SettingsChange(commit, changes, tuple(commands), "; ".join(obstacles), in_force)

@@ -8,7 +8,7 @@ from engine.expressions.parse import parse_condition
 from engine.log.file_table import files_table
 from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.snapshot.data_skipping import may_match
-from engine.snapshot.partition_pruning import prune_partitions
+from engine.snapshot.scan import prune_partitions
 from tests.engine.made_tables import add
 
 COLUMNS = ("a", "b", "c")
