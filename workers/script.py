@@ -6,9 +6,11 @@ committed: a rerun, or a retry that goes on where a job failed, does no step twi
 
 import uuid
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
+from django.utils import timezone
 from pyspark.sql import SparkSession
 
 from engine.commands.command import Command
@@ -85,7 +87,7 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
             return earlier
         _check(command, table, person)
         step = _as_job(job, command, number, table)
-        handle = open_table(table.uri)
+        handle, began = open_table(table.uri), timezone.now()
         observer.at(step, number, handle.store)
         try:
             stop_if_committed(step, handle)
@@ -97,7 +99,7 @@ def run_script(script: Script, job: Job, work: ScriptWork) -> OperationResult:
             version = error.commit.version
             result = OperationResult(version, recognised=True, versions=(version,))
         if not job.dry_run:
-            _note_end(job, number, table.name, result)
+            _note_end(job, number, table.name, result, began)
             refresh_table(table)
         return result
 
@@ -145,7 +147,7 @@ def _ended(job: Job, number: int) -> OperationResult | None:
     return OperationResult(version, recognised=True, versions=versions)
 
 
-def _note_end(job: Job, number: int, name: str, result: OperationResult) -> None:
+def _note_end(job: Job, number: int, name: str, result: OperationResult, began: datetime) -> None:
     done = "changed nothing" if result.version is None else f"committed version {result.version}"
     log_event(
         job.pk,
@@ -153,6 +155,7 @@ def _note_end(job: Job, number: int, name: str, result: OperationResult) -> None
         ended_step=number,
         version=result.version,
         table=name,
+        began_at=began.isoformat(),
     )
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
+from django.utils.dateparse import parse_datetime
 
 from engine.commands.model import Script
 from lakeui.catalog.models import Table
@@ -59,14 +60,10 @@ def scripts_elsewhere(table: Table, scripts: Iterable[UUID]) -> frozenset[UUID]:
 
 
 def _steps(table: Table, first: int, last: int) -> Mapping[int, Maker]:
-    ends = list(_step_ends(table, first, last).order_by("at", "pk"))
-    begins = JobEvent.objects.filter(
-        job__in={end.job_id for end in ends}, data__has_key="base_of_step"
-    )
-    began = {(event.job_id, event.data["base_of_step"]): event.at for event in begins}
+    ends = _step_ends(table, first, last).order_by("at", "pk")
     return {
         end.data["version"]: Maker(
-            end.job_id, began.get((end.job_id, end.data["ended_step"])), end.at, None
+            end.job_id, parse_datetime(end.data.get("began_at", "")), end.at, None
         )
         for end in ends
     }
