@@ -85,10 +85,10 @@ class Outbox:
             if self._thread is None and not self._is_closed:
                 self._start()
             self._flushes += 1
-            wanted = self._flushes
+            target = self._flushes
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._flushed >= wanted, timeout_s)
-            return self._flushed >= wanted and self._is_all_sent
+            self._changed.wait_for(lambda: self._flushed >= target, timeout_s)
+            return self._flushed >= target and self._is_all_sent
 
     def close(self) -> None:
         """Send what is there, for a moment; then what is left goes to disk."""

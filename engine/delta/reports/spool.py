@@ -83,9 +83,9 @@ class Spool:
     def _make_directory(self) -> None:
         """Make it, or check that it is this person's own: a place that others may write is no spool."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = self._directory.lstat()
-        is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-        if not is_own or found.st_mode & 0o022:
+        status = self._directory.lstat()
+        is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+        if not is_own or status.st_mode & 0o022:
             msg = f"{self._directory} can be written by others"
             raise PermissionError(msg)
 
@@ -98,5 +98,5 @@ def _name(event_count: int) -> str:
 
 
 def _event_count(path: Path) -> int:
-    found = _NAME.match(path.name)
-    return int(found[1]) if found else 0
+    match = _NAME.match(path.name)
+    return int(match[1]) if match else 0

@@ -213,10 +213,10 @@ def test_every_code_and_sub_class_is_answered_without_contradiction(
     rule = RULE_OF_CODE.get(code)
     for is_stream, table in product((False, True), (VECTORS_ON, VECTORS_OFF, TableFacts())):
         can_retry = rule is not Rule.APPLICATION_COMMITTED
-        known = Situation(
+        situation = Situation(
             rule=rule, subclass=subclass, is_stream=is_stream, can_retry=can_retry, table=table
         )
-        shown = [remedy.kind for remedy in remedies_of_report(code, known)]
+        shown = [remedy.kind for remedy in remedies_of_report(code, situation)]
         assert shown
         assert len(set(shown)) == len(shown)
         assert (K.RETRY in shown or K.RESTART_STREAM in shown) == can_retry
@@ -260,18 +260,18 @@ def test_who_wrote_to_an_empty_directory_is_told_to_create_the_table_before_anyt
 
 
 def test_only_the_partition_columns_without_a_value_are_asked_for():
-    known = FILES | {"table": PARTITIONED, "pinned_columns": frozenset({"day"})}
-    text = texts(K.PARTITION_PREDICATE, **known)
+    facts = FILES | {"table": PARTITIONED, "pinned_columns": frozenset({"day"})}
+    text = texts(K.PARTITION_PREDICATE, **facts)
     assert "`country = '…'`" in text
     assert "day" not in text
-    with_values = known | {"partitions": ("day=2026-11-02/country=DE",)}
+    with_values = facts | {"partitions": ("day=2026-11-02/country=DE",)}
     assert "`country = 'DE'`" in texts(K.PARTITION_PREDICATE, **with_values)
 
 
 def test_what_stands_in_the_way_of_rows_is_named():
-    known = FILES | {"obstacle": "its condition contains a subquery"}
+    facts = FILES | {"obstacle": "its condition contains a subquery"}
     assert "Files decide because its condition contains a subquery." in texts(
-        K.PLAIN_CONDITION, **known
+        K.PLAIN_CONDITION, **facts
     )
 
 

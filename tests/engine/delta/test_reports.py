@@ -76,7 +76,7 @@ def test_every_phase_of_a_transaction_is_reported(table, spool):
         with pytest.raises(ConflictError):
             loses.txn.commit("DELETE")
         assert box.flush(30)
-    told = [(each["kind"], each["sequence"], each["attempt"]) for each in dashboard.events]
+    told = [(sent["kind"], sent["sequence"], sent["attempt"]) for sent in dashboard.events]
     assert told == [
         ("begun", 0, 1),
         ("resolved", 1, 1),
@@ -101,13 +101,13 @@ def test_what_cannot_be_sent_waits_on_disk_and_is_sent_once(spool):
     assert not box.flush(30)
     box.put(event(2))
     box.close()
-    assert [each["txn_id"] for batch in files_of(spool) for each in batch] == ["1", "2"]
+    assert [sent["txn_id"] for batch in files_of(spool) for sent in batch] == ["1", "2"]
     with desk() as dashboard:
         again = outbox_to(dashboard.url, spool)  # the program's next run
         again.put(event(3))
         assert again.flush(30)
         assert again.flush(30)
-    assert [each["txn_id"] for each in dashboard.events] == ["1", "2", "3"]
+    assert [sent["txn_id"] for sent in dashboard.events] == ["1", "2", "3"]
     assert files_of(spool) == []
 
 
@@ -119,7 +119,7 @@ def test_a_dashboard_that_comes_back_gets_what_waited(spool):
         assert not box.flush(30)
         assert [len(batch) for batch in files_of(spool)] == [1]
         assert box.flush(30)
-    assert [each["txn_id"] for each in dashboard.events] == ["1"]
+    assert [sent["txn_id"] for sent in dashboard.events] == ["1"]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 302])
@@ -130,7 +130,7 @@ def test_who_may_not_report_now_may_later(spool, status):
         box.put(event(1))
         assert not box.flush(30)
         assert box.flush(30)
-    assert [each["txn_id"] for each in dashboard.events] == ["1"]
+    assert [sent["txn_id"] for sent in dashboard.events] == ["1"]
 
 
 def test_a_token_follows_no_redirect(spool):
@@ -161,9 +161,9 @@ def test_a_slow_dashboard_holds_up_no_write_and_no_exit(table, spool):
         assert version == 3
         box.close()
         assert not dashboard.may_answer.is_set()  # it has answered nothing all the while
-        assert {each["kind"] for batch in files_of(spool) for each in batch} >= {"begun"}
-        kept = [each for batch in files_of(spool) for each in batch]
-    kinds = [each["kind"] for each in kept if each["read_version"] == 2]
+        assert {sent["kind"] for batch in files_of(spool) for sent in batch} >= {"begun"}
+        kept = [sent for batch in files_of(spool) for sent in batch]
+    kinds = [sent["kind"] for sent in kept if sent["read_version"] == 2]
     assert kinds == ["begun", "committed"]
 
 
@@ -173,7 +173,7 @@ def test_a_full_spool_drops_the_oldest_counts_and_says_so(spool, caplog):
         for number in range(8):
             box.put(event(number, statement="x" * 200))
             assert not box.flush(30)
-    kept = [each["txn_id"] for batch in files_of(spool) for each in batch]
+    kept = [sent["txn_id"] for batch in files_of(spool) for sent in batch]
     assert 0 < len(kept) < 8
     assert kept == [str(number) for number in range(8 - len(kept), 8)]
     assert box.dropped == 8 - len(kept)
@@ -193,7 +193,7 @@ def test_a_full_queue_drops_the_oldest_and_tells_the_dashboard(spool, caplog):
             box.put(event(number))
         dashboard.may_answer.set()
         assert box.flush(30)
-    assert [each["txn_id"] for each in dashboard.events] == ["0", "5", "6", "7"]
+    assert [sent["txn_id"] for sent in dashboard.events] == ["0", "5", "6", "7"]
     assert [body["dropped"] for body in dashboard.bodies] == [0, 4]
     assert "4 reports of transactions were dropped" in caplog.text
 
@@ -209,7 +209,7 @@ def test_an_event_that_nobody_takes_stops_no_other(spool, caplog):
         dashboard.answers = [(200, {"refused": []}), (422, fault), (422, fault)]
         dashboard.may_answer.set()
         assert box.flush(30)
-    assert [each["txn_id"] for each in dashboard.events] == ["0", "2"]
+    assert [sent["txn_id"] for sent in dashboard.events] == ["0", "2"]
     assert "422 INVALID_REQUEST: no" in caplog.text
     assert files_of(spool) == []
 
@@ -333,11 +333,11 @@ class TestOtherEngines:
 class TestSettings:
     def test_the_environment_is_enough(self, tmp_path):
         told = {"LAKEUI_URL": "https://lake.example/", "LAKEUI_TOKEN": "lake_x"}
-        found = settings_from(told | {"LAKEUI_SPOOL": str(tmp_path), "LAKEUI_APPLICATION": "n"})
-        assert (found.report_to, found.application) == ("https://lake.example/", "n")
-        assert (found.spool_bytes, found.limits.queue_events) == (SPOOL_BYTES, 10_000)
-        assert found.spool_directory.parent == tmp_path
-        assert "lake_x" not in repr(found)
+        settings = settings_from(told | {"LAKEUI_SPOOL": str(tmp_path), "LAKEUI_APPLICATION": "n"})
+        assert (settings.report_to, settings.application) == ("https://lake.example/", "n")
+        assert (settings.spool_bytes, settings.limits.queue_events) == (SPOOL_BYTES, 10_000)
+        assert settings.spool_directory.parent == tmp_path
+        assert "lake_x" not in repr(settings)
 
     @pytest.mark.parametrize(
         ("changed", "field"),
