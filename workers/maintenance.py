@@ -12,6 +12,7 @@ from django.utils import timezone
 from lakeui.api.idempotency import WINDOW
 from lakeui.api.models import IdempotentAnswer
 from lakeui.celery import app
+from lakeui.conflicts.models import Pipeline, PipelineTransaction
 from lakeui.jobs.delivery import send_job, send_overdue
 from lakeui.jobs.leases import requeue_expired
 from lakeui.jobs.schedules import fire_due
@@ -45,13 +46,19 @@ def tidy_uploads() -> None:
 
 
 def forget_spent_rows() -> int:
-    """Remove them, and what the audit trail holds from before `AUDIT_KEEP_DAYS`; how many went.
+    """Remove them, and what the audit trail and pipelines told before the days kept; how many went.
 
-    Jobs and conflicts stay: a loser is written down nowhere else, and the metrics count them.
+    Jobs and conflicts stay, with the transaction that met them: a loser is written down nowhere else,
+    and the metrics count them.
     """
     now, days = timezone.now(), settings.AUDIT_KEEP_DAYS
     gone = _remove(Session.objects.filter(expire_date__lt=now))
     gone += _remove(IdempotentAnswer.objects.filter(created_at__lt=now - WINDOW))
+    before = now - timedelta(days=settings.PIPELINE_KEEP_DAYS)
+    reported = PipelineTransaction.objects.filter(reported_at__lt=before)
+    gone += _remove(reported.filter(conflicts__isnull=True))
+    silent = Pipeline.objects.filter(last_seen_at__lt=before)
+    gone += _remove(silent.filter(transactions__isnull=True))
     if days:
         gone += _remove(LogEntry.objects.filter(timestamp__lt=now - timedelta(days=days)))
     return gone

@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from lakeui.api.models import IdempotentAnswer
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, Pipeline, PipelineTransaction
 from lakeui.jobs.models import Job
 from tests.lakeui.people import make_conflict, make_job, make_table
 from workers import maintenance
@@ -57,3 +57,20 @@ def test_the_audit_trail_is_kept_as_long_as_it_is_said(old, settings):
     settings.AUDIT_KEEP_DAYS = 364
     tidy_uploads()
     assert not LogEntry.objects.exists()
+
+
+def test_what_a_pipeline_reported_long_ago_goes_unless_it_met_a_conflict(old):
+    then, conflict = timezone.now() - timedelta(days=31), Conflict.objects.get()
+    for name, at in (("silent", then), ("nightly", then), ("fresh", timezone.now())):
+        pipeline = Pipeline.objects.create(name=name, first_seen_at=at, last_seen_at=at)
+        told = {"pipeline": pipeline, "table": conflict.table, "reported_at": at}
+        PipelineTransaction.objects.create(txn_id="a", **told)
+        if name == "nightly":
+            conflict.transaction = PipelineTransaction.objects.create(txn_id="b", **told)
+            conflict.save()
+    tidy_uploads()
+    kept = PipelineTransaction.objects.order_by("pk").values_list("pipeline__name", "txn_id")
+    assert list(kept) == [("nightly", "b"), ("fresh", "a")]
+    assert [pipeline.name for pipeline in Pipeline.objects.all()] == ["fresh", "nightly"]
+    conflict.refresh_from_db()
+    assert conflict.transaction is not None

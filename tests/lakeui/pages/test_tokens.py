@@ -2,6 +2,8 @@
 
 import re
 
+from django.utils import timezone
+
 from lakeui.api.models import ApiToken
 from lakeui.catalog.roles import Role
 from tests.lakeui.factories import grant
@@ -61,3 +63,32 @@ def test_a_token_is_told_by_its_start_and_asks_before_it_is_revoked(as_):
         assert "It cannot be undone." not in as_(person).get(address).content.decode()
     listed = as_("operator").get("/api/v1/tokens/").json()["items"][0]
     assert listed["starts_with"] == secret[:12]
+
+
+def test_a_service_account_makes_a_token_that_only_reports(as_, lake, people):
+    grant(people["stranger"], lake.table, Role.REPORTER)
+    client = as_("stranger")
+    offered = client.get("/tokens/").content.decode()
+    assert f'value="{int(Role.REPORTER)}"' in offered
+    assert f'value="{int(Role.VIEWER)}"' not in offered
+    secret = _secret(
+        client.post("/tokens/", WANTED | {"role": int(Role.REPORTER)}).content.decode()
+    )
+    client.logout()
+    bearer = {"Authorization": f"Bearer {secret}"}
+    assert client.get("/api/v1/tables/", headers=bearer).status_code == 403
+    event = {"kind": "begun", "table": lake.table.name, "txn_id": "1", "sequence": 0}
+    batch = {
+        "writer": {"application": "nightly"},
+        "events": [event | {"at": timezone.now().isoformat()}],
+    }
+    told = client.post(
+        "/api/v1/pipelines/events/", batch, content_type="application/json", headers=bearer
+    )
+    assert told.json()["accepted"] == 1
+
+
+def test_a_reporter_sees_no_page_of_a_table(as_, lake, people):
+    grant(people["stranger"], lake.table, Role.REPORTER)
+    assert as_("stranger").get(f"/tables/{lake.table.pk}/").status_code == 404
+    assert lake.table.name not in as_("stranger").get("/tables/").content.decode()
