@@ -221,7 +221,7 @@ def _conflicts(
         yield Conflict(
             table_id=job.table_id,
             job=job,
-            kind=Conflict.Kind.ABSORBED if is_absorbed else Conflict.Kind.ESCAPED,
+            kind=Conflict.Kind.RESOLVED if is_absorbed else Conflict.Kind.ABORTED,
             occurred_at=now - timedelta(days=30) * number / sizes.conflicts,
             exception="" if is_absorbed else "ConcurrentAppendException",
             code="" if is_absorbed else "DELTA_CONCURRENT_APPEND",

@@ -56,7 +56,7 @@ PAGES = {
     "files": ("/tables/{table}/files/", "/tables/{table}/files/?sort=path"),
     "conflicts": ("/conflicts/", "/conflicts/?page={page}"),
     "conflicts, filtered": (
-        "/conflicts/?kind=escaped&pair=UPDATE,DELETE",
+        "/conflicts/?kind=aborted&pair=UPDATE,DELETE",
         "/conflicts/?table={table}",
         "/conflicts/?since={since}&user=etl-nightly",
     ),

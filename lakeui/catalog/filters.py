@@ -101,7 +101,7 @@ class CommitFilter(django_filters.FilterSet):
         lost = Table.objects.filter(
             pk=OuterRef("table_id"),
             conflicts__winning_version=OuterRef("version"),
-            conflicts__kind__in=("escaped", "reported"),
+            conflicts__kind__in=("aborted", "reported"),
         )
         return commits.filter(Exists(lost) if value else ~Exists(lost))
 
@@ -110,7 +110,7 @@ class CommitFilter(django_filters.FilterSet):
     ) -> QuerySet[Commit]:
         resolved = Table.objects.filter(
             pk__in=list(commits.order_by().values_list("table_id", flat=True)[:1]),
-            conflicts__kind="absorbed",
+            conflicts__kind="resolved",
             conflicts__job__committed_version__isnull=False,
         )
         versions = resolved.values_list("conflicts__job__committed_version", flat=True).distinct()

@@ -70,7 +70,7 @@ class TableEligibility:
 
 def eligibility_of(table: Table) -> TableEligibility:
     """A table's eligibility as mirrored; `eligible` is None while its log was never read."""
-    avoided = table.conflicts.filter(kind=Conflict.Kind.ABSORBED).aggregate(
+    avoided = table.conflicts.filter(kind=Conflict.Kind.RESOLVED).aggregate(
         all=Count("id"),
         lately=Count(
             "id", filter=Q(occurred_at__gte=timezone.now() - timedelta(days=AVOIDED_DAYS))

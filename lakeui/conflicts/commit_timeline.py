@@ -88,10 +88,10 @@ def commit_timeline(table: Table, name: str, now: datetime) -> CommitTimeline:
     start = _start(RANGES[name], now)
     commits = table.commits.filter(committed_at__gte=start, committed_at__lte=now).order_by()
     met = table.conflicts.filter(occurred_at__gte=start, occurred_at__lte=now).order_by()
-    escaped = met.filter(kind=Conflict.Kind.ESCAPED).values_list("occurred_at", flat=True)
+    escaped = met.filter(kind=Conflict.Kind.ABORTED).values_list("occurred_at", flat=True)
     sums = met.aggregate(
-        absorbed=Count("pk", Q(kind=Conflict.Kind.ABSORBED)),
-        beaten=Count("winning_version", ~Q(kind=Conflict.Kind.ABSORBED), distinct=True),
+        absorbed=Count("pk", Q(kind=Conflict.Kind.RESOLVED)),
+        beaten=Count("winning_version", ~Q(kind=Conflict.Kind.RESOLVED), distinct=True),
     )
     dated = commits.values_list("committed_at", "operation").iterator()
     return timeline_of(name, now, dated, escaped, **sums)

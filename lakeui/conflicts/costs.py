@@ -14,7 +14,7 @@ DAY = timedelta(hours=24)
 AS_FOUND = (Coalesce("current_operation", Value("")), Coalesce("winner_operation", Value("")))
 """A pair, grouped by made values: SQLite takes what is narrowed from the index that it is narrowed by,
 and not all conflicts ever from the one that has the pairs in order."""
-_COUNTED = ("escaped", "reported", "absorbed", "wasted_ms", "wasted_bytes")
+_COUNTED = ("aborted", "reported", "resolved", "wasted_ms", "wasted_bytes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,16 +23,16 @@ class PairCost:
 
     loser: str
     winner: str
-    escaped: int
+    aborted: int
     reported: int
-    absorbed: int
+    resolved: int
     wasted_ms: int
     wasted_bytes: int
 
     @property
     def met(self) -> int:
         """How often the two met in the same files."""
-        return self.escaped + self.reported + self.absorbed
+        return self.aborted + self.reported + self.resolved
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
             cost["wasted_ms"] += ms
             cost["wasted_bytes"] += size
     pairs = [PairCost(loser, winner, **cost) for (loser, winner), cost in costs.items()]
-    pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.escaped, -pair.absorbed, pair.loser))
+    pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.aborted, -pair.resolved, pair.loser))
     return PairCosts(tuple(pairs))
 
 

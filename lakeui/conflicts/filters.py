@@ -8,7 +8,7 @@ from django.db.models.fields.json import KeyTextTransform
 from lakeui.catalog.access import Person, role_of, visible_tables
 from lakeui.catalog.filters import by_table
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import FORMER_ENDINGS, Conflict, ending_of
 
 
 def visible_conflicts(user: Person) -> QuerySet[Conflict]:
@@ -31,7 +31,14 @@ def to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
 class ConflictFilter(django_filters.FilterSet):
     """Conflicts by how they ended, what was raised, the pair of operations, table, person, time."""
 
-    kind = django_filters.ChoiceFilter(choices=Conflict.Kind.choices, label="How it ended")
+    kind = django_filters.ChoiceFilter(
+        choices=[
+            *Conflict.Kind.choices,
+            *((former, f"{now}, until 0.3") for former, now in FORMER_ENDINGS.items()),
+        ],
+        method="filter_kind",
+        label="How it ended; `escaped` and `absorbed` are deprecated",
+    )
     exception = TextFilter(lookup_expr="iexact", label="Exception")
     code = TextFilter(lookup_expr="iexact", label="Error class")
     subclass = TextFilter(lookup_expr="iexact", label="Sub-class")
@@ -44,6 +51,11 @@ class ConflictFilter(django_filters.FilterSet):
     class Meta:
         model = Conflict
         fields: list[str] = []
+
+    def filter_kind(
+        self, conflicts: QuerySet[Conflict], _name: str, kind: str
+    ) -> QuerySet[Conflict]:
+        return conflicts.filter(kind=ending_of(kind))
 
     def filter_pair(
         self, conflicts: QuerySet[Conflict], _name: str, pair: str

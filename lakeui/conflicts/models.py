@@ -20,15 +20,24 @@ def rule_choices() -> list[tuple[str, str]]:
     return [(rule.value, CHECK_OF[rule].title) for rule in Rule]
 
 
+FORMER_ENDINGS = {"escaped": "aborted", "absorbed": "resolved"}
+"""How conflicts ended, in the words of version 0.1, which filters take until 0.3."""
+
+
+def ending_of(word: str) -> str:
+    """The word for how a conflict ended that stands for a former one."""
+    return FORMER_ENDINGS.get(word, word)
+
+
 class Conflict(models.Model):
     """Two writes that met. `facts` holds the whole `engine.errors.ConflictFacts` as JSON."""
 
     class Kind(models.TextChoices):
-        ESCAPED = "escaped", "lost"
-        ABSORBED = "absorbed"
+        ABORTED = "aborted"
+        RESOLVED = "resolved"
         REPORTED = "reported"
 
-    LOST = (Kind.ESCAPED, Kind.REPORTED)
+    LOST = (Kind.ABORTED, Kind.REPORTED)
 
     table = models.ForeignKey(
         Table, null=True, blank=True, on_delete=models.CASCADE, related_name="conflicts"
@@ -123,7 +132,7 @@ class Conflict(models.Model):
     @property
     def became(self) -> int | None:
         """The version that a write became which resolved this conflict, as far as is recorded."""
-        if self.kind != Conflict.Kind.ABSORBED:
+        if self.kind != Conflict.Kind.RESOLVED:
             return None
         committed = self.job.committed_version if self.job else None
         return self.attempted_version if committed is None else committed

@@ -114,7 +114,7 @@ def recent_writes(table: Table) -> RecentWrites:
 
 def _lost(table: Table, since: datetime) -> list[Asking]:
     """Attempts that lost: each met its winner at least."""
-    lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.ABSORBED)
+    lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
     rows = lost.order_by("-occurred_at").values_list(
         "current_operation", "current_predicate", "current_user_name"
     )

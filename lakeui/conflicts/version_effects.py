@@ -36,9 +36,9 @@ class VersionEffects:
 def effects_of(table: Table, version: int) -> VersionEffects:
     """Of a version, as far as conflicts are on record here."""
     met = table.conflicts.filter(winning_version=version).defer("facts").select_related("job")
-    absorbed = table.conflicts.filter(kind=Conflict.Kind.ABSORBED).defer("facts")
-    lost = met.exclude(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
-    passed = met.filter(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
+    absorbed = table.conflicts.filter(kind=Conflict.Kind.RESOLVED).defer("facts")
+    lost = met.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
+    passed = met.filter(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     became = Q(job__committed_version=version) | Q(attempted_version=version)
     resolved = absorbed.filter(became).order_by("winning_version")
     return VersionEffects(*_some(lost), *_some(passed), *_some(resolved))
@@ -47,12 +47,12 @@ def effects_of(table: Table, version: int) -> VersionEffects:
 def lost_to(table: Table, low: int, high: int) -> dict[int, int]:
     """How many attempts lost to each version of a span."""
     met = table.conflicts.filter(winning_version__range=(low, high))
-    return _counted(met.exclude(kind=Conflict.Kind.ABSORBED).values_list("winning_version"))
+    return _counted(met.exclude(kind=Conflict.Kind.RESOLVED).values_list("winning_version"))
 
 
 def resolved_by(table: Table, low: int, high: int) -> dict[int, int]:
     """How many conflicts each version of a span met on its way in and resolved."""
-    absorbed = table.conflicts.filter(kind=Conflict.Kind.ABSORBED)
+    absorbed = table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
     became = absorbed.annotate(version=Coalesce("job__committed_version", "attempted_version"))
     return _counted(became.filter(version__range=(low, high)).values_list("version"))
 

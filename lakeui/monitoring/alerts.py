@@ -129,7 +129,7 @@ def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
 
 def _of_conflicts(user: Person, now: datetime) -> Iterator[Alert]:
     recent = Conflict.objects.filter(
-        kind=Conflict.Kind.ESCAPED, occurred_at__gte=now - timedelta(hours=1)
+        kind=Conflict.Kind.ABORTED, occurred_at__gte=now - timedelta(hours=1)
     )
     counted = count_by_table(recent.order_by())
     lost = {pk: n for pk, n in counted.items() if n >= MANY_CONFLICTS}

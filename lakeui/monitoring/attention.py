@@ -12,7 +12,7 @@ from lakeui.catalog.access import Person
 from lakeui.monitoring.attention_items import Asked, Found, Matter
 from lakeui.monitoring.checks import ORDER, Check
 from lakeui.monitoring.conflict_attention import (
-    many_escaped,
+    many_aborted,
     metadata_costs,
     passed_over_erasures,
 )
@@ -24,7 +24,7 @@ from lakeui.monitoring.table_attention import quiet_tables, table_matters
 _LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (
     table_matters,
     passed_over_erasures,
-    many_escaped,
+    many_aborted,
     metadata_costs,
     ended_jobs,
     waiting_jobs,

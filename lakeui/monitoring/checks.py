@@ -20,7 +20,7 @@ class Check(TextChoices):
     REORDERED = "reordered", "Rows that outlived an erasure"
     UNREACHABLE = "unreachable", "A log that cannot be read"
     OUTCOME_UNKNOWN = "outcome_unknown", "A commit of unknown outcome"
-    ESCAPED = "escaped", "Conflicts that escaped"
+    ABORTED = "aborted", "Aborted writes"
     METADATA_COST = "metadata_cost", "A change of the metadata that made writers lose"
     FAILED_JOB = "failed_job", "A job that failed"
     FAILING_SCHEDULE = "failing_schedule", "A schedule that fails"
@@ -56,9 +56,9 @@ def thresholds() -> tuple[Threshold, ...]:
         Threshold(Check.UNREACHABLE, "at the first try without success", fixed),
         Threshold(Check.OUTCOME_UNKNOWN, "at once, for 7 days or until it is run again", fixed),
         Threshold(
-            Check.ESCAPED,
-            f"{settings.ATTENTION_ESCAPED} writes lost on one table in 24 h",
-            "ATTENTION_ESCAPED",
+            Check.ABORTED,
+            f"{settings.ATTENTION_ABORTED} writes lost on one table in 24 h",
+            "ATTENTION_ABORTED",
         ),
         Threshold(
             Check.METADATA_COST, f"{COSTLY_CHANGE} writes were aborted by one commit in 24 h", fixed

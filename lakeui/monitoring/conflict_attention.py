@@ -59,15 +59,15 @@ def passed_over_erasures(asked: Asked) -> Iterator[Found]:
     yield Check.REORDERED, count, some
 
 
-def many_escaped(asked: Asked) -> Iterator[Found]:
-    many = settings.ATTENTION_ESCAPED
-    hidden = set(asked.muted.of(Check.ESCAPED))
+def many_aborted(asked: Asked) -> Iterator[Found]:
+    many = settings.ATTENTION_ABORTED
+    hidden = set(asked.muted.of(Check.ABORTED))
     losses = {
         pk: loss
         for pk, loss in asked.day.by_table.items()
         if pk and loss.escaped >= many and pk not in hidden
     }
-    if asked.muted.hides(Check.ESCAPED):
+    if asked.muted.hides(Check.ABORTED):
         losses = {}
     worst = sorted(losses, key=lambda pk: (-losses[pk].escaped, pk))[: asked.most]
     tables = asked.named(worst)
@@ -75,16 +75,16 @@ def many_escaped(asked: Asked) -> Iterator[Found]:
     judged = _by_rows(tables[pk] for pk in worst if pk in tables)
     some = [
         Matter(
-            check=Check.ESCAPED,
+            check=Check.ABORTED,
             table=tables[pk],
-            facts={"escaped": losses[pk].escaped, "wasted_ms": losses[pk].wasted_ms}
+            facts={"aborted": losses[pk].escaped, "wasted_ms": losses[pk].wasted_ms}
             | month.get(pk, {})
             | judged.get(pk, {}),
         )
         for pk in worst
         if pk in tables
     ]
-    yield Check.ESCAPED, len(losses), some
+    yield Check.ABORTED, len(losses), some
 
 
 def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
@@ -111,7 +111,7 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
         .values_list("table_id")
         .annotate(n=Count("pk"), by_files=Count("pk", Q(rule__in=FILE_RULES)))
     )
-    return {pk: {"escaped_30_days": n, "by_files_30_days": by_files} for pk, n, by_files in rows}
+    return {pk: {"aborted_30_days": n, "by_files_30_days": by_files} for pk, n, by_files in rows}
 
 
 def metadata_costs(asked: Asked) -> Iterator[Found]:

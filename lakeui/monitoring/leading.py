@@ -12,7 +12,7 @@ from lakeui.monitoring.attention_items import NONE
 from lakeui.monitoring.losses import Day
 from lakeui.monitoring.overview import Lake
 
-SHOWS = ("attention", "escaped", "no_row_level")
+SHOWS = ("attention", "aborted", "no_row_level")
 _COLUMNS = {
     "name": "name",
     "version": "version",
@@ -21,18 +21,18 @@ _COLUMNS = {
     "files": "file_count",
     "small_files": "small_file_count",
 }
-SORTS = frozenset({*_COLUMNS, *(f"-{name}" for name in _COLUMNS), "-escaped"})
+SORTS = frozenset({*_COLUMNS, *(f"-{name}" for name in _COLUMNS), "-aborted"})
 _FINE = (Health.HEALTHY, Health.PENDING)
 _MOST_NAMED = 1_000  # tables by number, in one question
 
 
 def leading_tables(
-    user: Person, day: Day, count: int, *, show: str = "", sort: str = "-escaped"
+    user: Person, day: Day, count: int, *, show: str = "", sort: str = "-aborted"
 ) -> list[Any]:
     """At first the tables that lost most in the day, then the others by name; with their health."""
     tables = with_health(visible_tables(user)).defer(*HEAVY)
     narrowed = tables.filter(_matches(show, day)) if show else tables
-    if sort == "-escaped":
+    if sort == "-aborted":
         return _worst_first(narrowed, day, count)
     backwards, name = sort.startswith("-"), sort.removeprefix("-")
     column = F(_COLUMNS[name])
@@ -46,20 +46,20 @@ def table_counts(user: Person, day: Day, whole: Lake) -> dict[str, int]:
     fine = with_health(visible_tables(user)).filter(pk__in=lost or NONE, health__in=_FINE)
     return {
         "attention": whole.ill_count + fine.count(),
-        "escaped": len(_lost(day)),
+        "aborted": len(_lost(day)),
         "no_row_level": whole.no_row_level_count,
     }
 
 
 def many_lost(day: Day) -> set[int]:
     """The tables that lost so many writes in the day that somebody should look."""
-    return {pk for pk, lost in _lost(day).items() if lost >= settings.ATTENTION_ESCAPED}
+    return {pk for pk, lost in _lost(day).items() if lost >= settings.ATTENTION_ABORTED}
 
 
 def _matches(show: str, day: Day) -> Q:
     if show == "no_row_level":
         return Q(row_level_eligible=False, version__isnull=False)
-    if show == "escaped":
+    if show == "aborted":
         return Q(pk__in=_worst(day, _MOST_NAMED))
     return ~Q(health__in=_FINE) | Q(pk__in=sorted(many_lost(day))[:_MOST_NAMED])
 

@@ -69,7 +69,7 @@ def conflict_sums(user: Person, since: datetime) -> Sums:
         return replace(lost, absorbed=_absorbed_since(user, since))
     by_pair, absorbed = defaultdict[tuple[str, str], tuple[int, ...]](lambda: (0, 0, 0)), 0
     for met, sums in sums_since(since).items():
-        if met.kind == Conflict.Kind.ABSORBED:
+        if met.kind == Conflict.Kind.RESOLVED:
             absorbed += sums[0]
         elif sums[0]:
             pair = (met.loser, met.winner)
@@ -111,7 +111,7 @@ def lost_since(user: Person, since: datetime) -> QuerySet[Conflict]:
 
 
 def _absorbed_since(user: Person, since: datetime) -> int:
-    met = visible_conflicts(user).filter(occurred_at__gte=since, kind=Conflict.Kind.ABSORBED)
+    met = visible_conflicts(user).filter(occurred_at__gte=since, kind=Conflict.Kind.RESOLVED)
     return met.order_by().count()
 
 
@@ -141,5 +141,5 @@ def met_by(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str
     met = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for pk, kind, n in met.values_list("table_id", "kind").annotate(n=Count("pk")):
-        counts[pk]["absorbed" if kind == Conflict.Kind.ABSORBED else "lost"] += n
+        counts[pk]["absorbed" if kind == Conflict.Kind.RESOLVED else "lost"] += n
     return counts

@@ -45,28 +45,28 @@ class LakeCollector(Collector):
 def _transactions() -> Iterator[Metric]:
     family = CounterMetricFamily(
         "lakeui_transactions",
-        "Attempts to commit by how they ended; absorbed ones are committed too.",
+        "Attempts to commit by how they ended; resolved ones are committed too.",
         labels=["table", "outcome"],
     )
     attempts = JobAttempt.objects.filter(job__dry_run=False).values(name=F("job__table__name"))
     ended = attempts.annotate(
         committed=Count("id", filter=Q(outcome=JobAttempt.Outcome.COMMITTED)),
-        escaped=Count("id", filter=Q(outcome=JobAttempt.Outcome.CONFLICTED)),
+        aborted=Count("id", filter=Q(outcome=JobAttempt.Outcome.CONFLICTED)),
         failed=Count(
             "id", filter=Q(outcome__in=[JobAttempt.Outcome.FAILED, JobAttempt.Outcome.LOST])
         ),
     ).order_by("name")
     for row in ended:
-        for outcome in ("committed", "escaped", "failed"):
+        for outcome in ("committed", "aborted", "failed"):
             family.add_metric([row["name"], outcome], row[outcome])
     absorbed = (
-        Conflict.objects.filter(kind=Conflict.Kind.ABSORBED, table__isnull=False)
+        Conflict.objects.filter(kind=Conflict.Kind.RESOLVED, table__isnull=False)
         .values(name=F("table__name"))
         .annotate(count=Count("job_id", distinct=True))
         .order_by("name")
     )
     for resolved in absorbed:
-        family.add_metric([resolved["name"], "absorbed"], resolved["count"])
+        family.add_metric([resolved["name"], "resolved"], resolved["count"])
     yield family
 
 
@@ -92,7 +92,7 @@ def _cost() -> Iterator[Metric]:
     size = CounterMetricFamily(
         "lakeui_wasted_bytes", "Bytes written by lost writes.", labels=["table"]
     )
-    escaped = Conflict.objects.filter(kind=Conflict.Kind.ESCAPED, table__isnull=False)
+    escaped = Conflict.objects.filter(kind=Conflict.Kind.ABORTED, table__isnull=False)
     sums = escaped.values(name=F("table__name")).annotate(
         ms=Sum("wasted_ms"), bytes=Sum("wasted_bytes")
     )

@@ -299,7 +299,7 @@ def _records(table: Table, operation: str) -> dict[str, PairRecord]:
 def _by_winner(rows: Iterable[tuple[str, str, int, float | None]]) -> dict[str, PairRecord]:
     lost, absorbed, files = Counter[str](), Counter[str](), Counter[str]()
     for winner, kind, n, mean in rows:
-        (absorbed if kind == Conflict.Kind.ABSORBED else lost)[winner] += n
+        (absorbed if kind == Conflict.Kind.RESOLVED else lost)[winner] += n
         files[winner] += round(n * (mean or 0))
     return {
         winner: PairRecord(

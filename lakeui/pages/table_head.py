@@ -67,7 +67,7 @@ def table_head(
     )
     met = _met(table)
     lost_to = table.conflicts.filter(
-        kind=Conflict.Kind.ESCAPED, winning_version__gte=recent[-1][0] if recent else 0
+        kind=Conflict.Kind.ABORTED, winning_version__gte=recent[-1][0] if recent else 0
     ).values_list("winning_version", flat=True)
     commits = [(version, operation) for version, operation, _ in reversed(recent)]
     ruler = draw_ruler(commits, lost_to, table.version if here is None else here)
@@ -88,9 +88,9 @@ def table_head(
 def _met(table: Table) -> dict[str, int]:
     day = Q(occurred_at__gte=timezone.now() - timedelta(hours=24))
     return table.conflicts.aggregate(
-        all=Count("pk", filter=~Q(kind=Conflict.Kind.ABSORBED)),
-        absorbed=Count("pk", filter=day & Q(kind=Conflict.Kind.ABSORBED)),
-        escaped=Count("pk", filter=day & ~Q(kind=Conflict.Kind.ABSORBED)),
+        all=Count("pk", filter=~Q(kind=Conflict.Kind.RESOLVED)),
+        absorbed=Count("pk", filter=day & Q(kind=Conflict.Kind.RESOLVED)),
+        escaped=Count("pk", filter=day & ~Q(kind=Conflict.Kind.RESOLVED)),
     )
 
 

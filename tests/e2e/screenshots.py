@@ -68,10 +68,10 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
     )
     addresses["job"] = _first(page, f"{base}/jobs/?state=running&kind=merge&table={number}")
     addresses["conflict"] = _first(
-        page, f"{base}/conflicts/?kind=escaped&pair=UPDATE,DELETE&table={number}"
+        page, f"{base}/conflicts/?kind=aborted&pair=UPDATE,DELETE&table={number}"
     )
     addresses["conflict-absorbed"] = _first(
-        page, f"{base}/conflicts/?kind=absorbed&pair=DELETE,OPTIMIZE&table={number}"
+        page, f"{base}/conflicts/?kind=resolved&pair=DELETE,OPTIMIZE&table={number}"
     )
     key = "c-" + addresses["conflict"].strip("/").rpartition("/")[2]
     addresses |= {

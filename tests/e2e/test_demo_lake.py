@@ -95,7 +95,7 @@ def test_the_demo_lake_is_filled_and_its_conflicts_are_recorded(demo):
     wait_until(lambda: demo.ask(done) == [len(STEPS)], "the end of the demo", 400)
     failed = "SELECT title || ': ' || message FROM local_stack_demostep WHERE state = 'failed'"
     assert demo.ask(failed) == []
-    assert set(demo.ask("SELECT exception FROM conflicts_conflict WHERE kind = 'escaped'")) >= {
+    assert set(demo.ask("SELECT exception FROM conflicts_conflict WHERE kind = 'aborted'")) >= {
         "ConcurrentAppendException",
         "ConcurrentDeleteReadException",
         "ConcurrentDeleteDeleteException",
@@ -103,7 +103,7 @@ def test_the_demo_lake_is_filled_and_its_conflicts_are_recorded(demo):
         "MetadataChangedException",
         "ProtocolChangedException",
     }
-    assert demo.ask("SELECT COUNT(*) FROM conflicts_conflict WHERE kind = 'absorbed'") >= [2]
+    assert demo.ask("SELECT COUNT(*) FROM conflicts_conflict WHERE kind = 'resolved'") >= [2]
     stopped = "SELECT error_code FROM jobs_job WHERE state = 'failed'"
     assert demo.ask(stopped) == ["DELTA_SCHEMA_CHANGED_WITH_VERSION"]
     assert demo.ask("SELECT name FROM catalog_table WHERE mirror_error <> ''") == []

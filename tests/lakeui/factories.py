@@ -248,7 +248,7 @@ def make_conflict(table: Table | None, **fields: object) -> Conflict:
     return keep(
         **{
             "table": table,
-            "kind": Conflict.Kind.ESCAPED,
+            "kind": Conflict.Kind.ABORTED,
             "occurred_at": timezone.now() - timedelta(hours=1),
             "exception": "ConcurrentDeleteReadException",
             "code": "DELTA_CONCURRENT_DELETE_READ",
@@ -768,7 +768,7 @@ class Story:
             commit = self.orders.commits.get(version=version)
             landed = landed_job(commit, statement=f"{commit.operation} {self.orders.name}")
             make_conflict(
-                self.orders, job=landed, kind=Conflict.Kind.ABSORBED, exception="", code="", subclass="",
+                self.orders, job=landed, kind=Conflict.Kind.RESOLVED, exception="", code="", subclass="",
                 message="", occurred_at=commit.committed_at, rule="read_file_removed", row_count=2377,
                 read_version=winner - 1, winning_version=winner, wasted_ms=0, wasted_bytes=0,
                 attempted_version=None, current_operation=commit.operation, winner_operation="MERGE",
@@ -779,7 +779,7 @@ class Story:
         for i in range(60):
             make_conflict(
                 self.orders if i % 2 else by_name["inventory.stock_levels"],
-                kind=Conflict.Kind.ABSORBED, occurred_at=self.ago(minutes=9 + 23 * i), exception="",
+                kind=Conflict.Kind.RESOLVED, occurred_at=self.ago(minutes=9 + 23 * i), exception="",
                 code="", subclass="", message="", rule="read_file_removed", row_count=1871 + i,
                 attempted_version=4810 - i, winning_version=4807 - i, wasted_ms=0, wasted_bytes=0,
                 current_operation=("OPTIMIZE", "MERGE")[i % 2], winner_operation=("MERGE", "DELETE")[i % 2],
@@ -824,7 +824,7 @@ class Story:
             JobAttempt.objects.create(job=job, number=number, worker="spark-1", outcome=outcome,
                                       started_at=start, finished_at=end, read_version=read)  # fmt: skip
         make_conflict(
-            self.orders, job=erasure, kind=Conflict.Kind.ABSORBED, exception="", code="", subclass="",
+            self.orders, job=erasure, kind=Conflict.Kind.RESOLVED, exception="", code="", subclass="",
             message="", occurred_at=self.ago(hours=1, minutes=25), rule="read_file_removed",
             read_version=4794, winning_version=4795, attempted_version=None, row_count=88, wasted_ms=0,
             wasted_bytes=0, current_operation="DELETE", winner_operation="OPTIMIZE", file_count=1,

@@ -73,7 +73,7 @@ def make_job(table, by=None, **fields):
 
 def make_conflict(table, job=None, **fields):
     values = {
-        "kind": Conflict.Kind.ESCAPED,
+        "kind": Conflict.Kind.ABORTED,
         "occurred_at": NOON,
         "exception": "ConcurrentAppendException",
         "code": "DELTA_CONCURRENT_APPEND",

@@ -127,7 +127,7 @@ def _loss(
         "data_added": ("ConcurrentAppendException", "DELTA_CONCURRENT_APPEND"),
     }[rule]
     return Conflict(
-        table=table, kind=Conflict.Kind.ESCAPED, occurred_at=at, job=job if kind == "compaction" else None, rule=rule, exception=error[0],
+        table=table, kind=Conflict.Kind.ABORTED, occurred_at=at, job=job if kind == "compaction" else None, rule=rule, exception=error[0],
         code=error[1], subclass="WITH_PARTITION_HINT" if kind in {"apart", "unclear"} else "WITHOUT_HINT",
         current_operation=current, current_predicate=predicate, current_user_name="price-fixer",
         winner_operation=winner, winning_version=version, read_version=(version or 2207) - 2,

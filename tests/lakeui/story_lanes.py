@@ -34,7 +34,7 @@ def tell_lanes(table: Table) -> None:
 
 def tell_losses(table: Table, lost: Conflict, running: Job, loader: User) -> None:
     """Those who lost did so when their winner had landed; both that were ours came back."""
-    for conflict in table.conflicts.filter(kind=Conflict.Kind.ESCAPED):
+    for conflict in table.conflicts.filter(kind=Conflict.Kind.ABORTED):
         winner = table.commits.get(version=conflict.winning_version)
         conflict.occurred_at = winner.committed_at + timedelta(seconds=2)
         conflict.winner_at = winner.committed_at

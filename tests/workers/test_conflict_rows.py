@@ -38,7 +38,7 @@ def lost(lake) -> Conflict:
 
 def _conflict(table: Table, compared: list[dict[str, object]], **fields) -> Conflict:
     values = {
-        "kind": Conflict.Kind.ESCAPED,
+        "kind": Conflict.Kind.ABORTED,
         "occurred_at": timezone.now(),
         "rule": "read_file_removed",
         "read_version": 1,

@@ -239,7 +239,7 @@ def test_a_retry_that_succeeds_keeps_the_conflict_it_had(table, start_worker):
     assert (loser.state, loser.committed_version) == (Job.State.SUCCEEDED, 2)
     outcomes = list(loser.attempt_rows.values_list("outcome", flat=True))
     assert outcomes == [JobAttempt.Outcome.CONFLICTED, JobAttempt.Outcome.COMMITTED]
-    assert Conflict.objects.filter(job=loser, kind=Conflict.Kind.ESCAPED).count() == 1
+    assert Conflict.objects.filter(job=loser, kind=Conflict.Kind.ABORTED).count() == 1
 
 
 def test_a_dry_run_of_vacuum_needs_no_spark_and_shows_its_plan(table, start_worker, lake):

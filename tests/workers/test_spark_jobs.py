@@ -176,7 +176,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     succeeded(winner)
     succeeded(other_rows)
     absorbed = Conflict.objects.get(job=other_rows)
-    assert (absorbed.kind, compared(absorbed)) == (Conflict.Kind.ABSORBED, [(1, 1, 0, 0)])
+    assert (absorbed.kind, compared(absorbed)) == (Conflict.Kind.RESOLVED, [(1, 1, 0, 0)])
     assert ids(table) == [3]
 
     compacts_what_a_write_leaves(lake / "lake/small", rows)

@@ -20,6 +20,7 @@ from lakeui.api.serializers.attention import (
     MuteSerializer,
 )
 from lakeui.catalog.access import visible_tables
+from lakeui.conflicts.models import ending_of
 from lakeui.monitoring.attention import attention
 from lakeui.monitoring.checks import Check, thresholds
 from lakeui.monitoring.losses import day_of
@@ -79,7 +80,7 @@ class MuteList(GenericAPIView[Mute]):
             table = get_object_or_404(visible_tables(request.user), pk=pk)
         require(request, "maintain", table)
         row = mute(
-            Check(values["check_name"]),
+            Check(ending_of(values["check_name"])),
             table,
             values["until"],
             by=caller(request),

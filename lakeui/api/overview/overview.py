@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_serializer
 from rest_framework import serializers
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
@@ -40,6 +40,7 @@ class LosingPairSerializer(serializers.Serializer[Any]):
     wasted_ms = Int64Field()
 
 
+@extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class NewsSerializer(serializers.Serializer[Any]):
     """What is new on one table. `first` and `last` are its new versions."""
 
@@ -48,7 +49,9 @@ class NewsSerializer(serializers.Serializer[Any]):
     commits = serializers.IntegerField()
     first = serializers.IntegerField(allow_null=True)
     last = serializers.IntegerField(allow_null=True)
+    aborted = serializers.IntegerField(source="escaped")
     escaped = serializers.IntegerField()
+    resolved = serializers.IntegerField(source="absorbed")
     absorbed = serializers.IntegerField()
     failed_jobs = serializers.IntegerField()
 
@@ -102,14 +105,17 @@ class PartitionCostSerializer(serializers.Serializer[Any]):
     wasted_ms = Int64Field()
 
 
+@extend_schema_serializer(deprecate_fields=["escaped"])
 class TableCountsSerializer(serializers.Serializer[Any]):
     """How many tables need a look, lost a write in 24 hours, or have no row-level concurrency."""
 
     attention = serializers.IntegerField()
-    escaped = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    escaped = serializers.IntegerField(source="aborted")
     no_row_level = serializers.IntegerField()
 
 
+@extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class OverviewSerializer(serializers.Serializer[Any]):
     """Sums over the tables you may see, and what happened on them since."""
 
@@ -126,7 +132,9 @@ class OverviewSerializer(serializers.Serializer[Any]):
     )
     job_count = serializers.IntegerField()
     failed_job_count = serializers.IntegerField()
+    aborted = serializers.IntegerField(source="escaped")
     escaped = serializers.IntegerField()
+    resolved = serializers.IntegerField(source="absorbed")
     absorbed = serializers.IntegerField()
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()

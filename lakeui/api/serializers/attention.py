@@ -57,7 +57,10 @@ class MuteSerializer(serializers.ModelSerializer[Mute]):
 class MuteRequestSerializer(RequestSerializer):
     """What to mute, and until when: 90 days at most."""
 
-    check_name = serializers.ChoiceField(Check.choices)
+    check_name = serializers.ChoiceField(
+        [*Check.choices, ("escaped", "aborted, until 0.3")],
+        help_text="`escaped` is a deprecated word for `aborted`.",
+    )
     table_id = serializers.IntegerField(
         required=False, allow_null=True, default=None, min_value=1, max_value=2**63 - 1
     )

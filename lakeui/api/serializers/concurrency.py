@@ -13,6 +13,7 @@ from lakeui.conflicts.lanes.narrowing import Ending
 from lakeui.conflicts.lanes.path import RESULTS
 
 
+@extend_schema_serializer(deprecate_fields=["absorbed"])
 class BarSerializer(serializers.Serializer[Any]):
     """A transaction, from read version to commit. null: not recorded."""
 
@@ -37,9 +38,12 @@ class BarSerializer(serializers.Serializer[Any]):
     exempt = serializers.IntegerField(
         allow_null=True, help_text="Blind appends among them, which do not count at its level."
     )
-    absorbed = serializers.ListField(
-        child=serializers.IntegerField(), help_text="Versions it was told apart from by rows."
+    resolved = serializers.ListField(
+        child=serializers.IntegerField(),
+        source="absorbed",
+        help_text="Versions with which it had a conflict that was resolved at row level.",
     )
+    absorbed = serializers.ListField(child=serializers.IntegerField())
     did = RecordedField(source="said", allow_null=True)
     ending = RecordedField(allow_null=True, help_text="What was resolved, or why it lost.")
     conflict_id = serializers.IntegerField(allow_null=True)
@@ -53,7 +57,7 @@ class BarSerializer(serializers.Serializer[Any]):
 
 
 class JointSerializer(serializers.Serializer[Any]):
-    """An absorbed conflict."""
+    """A conflict that was resolved at row level."""
 
     conflict_id = serializers.IntegerField()
     version = serializers.IntegerField(allow_null=True)
@@ -69,12 +73,14 @@ class ReorderedSerializer(serializers.Serializer[Any]):
     later = serializers.IntegerField()
 
 
+@extend_schema_serializer(deprecate_fields=["absorbed"])
 class LaneCountsSerializer(serializers.Serializer[Any]):
-    """Transactions of any outcome that fit the rest of the filter; `absorbed` are committed too."""
+    """Transactions of any outcome that fit the rest of the filter; `resolved` are committed too."""
 
     all = serializers.IntegerField()
     committed = serializers.IntegerField()
     lost = serializers.IntegerField()
+    resolved = serializers.IntegerField(source="absorbed")
     absorbed = serializers.IntegerField()
     running = serializers.IntegerField()
     wasted_ms = Int64Field()
@@ -176,7 +182,12 @@ class SwimLaneRequestSerializer(serializers.Serializer[Any]):
 class ConcurrencyRequestSerializer(SwimLaneRequestSerializer):
     """Which transactions of a range, and which of them to follow on its way."""
 
-    outcome = serializers.ChoiceField(choices=list(Ending), required=False, default="")
+    outcome = serializers.ChoiceField(
+        choices=[*Ending, "absorbed"],
+        required=False,
+        default="",
+        help_text="`absorbed` is a deprecated word for `resolved`.",
+    )
     writer = serializers.CharField(required=False, default="", max_length=300)
     operation = serializers.CharField(required=False, default="", max_length=300)
     partition = serializers.CharField(

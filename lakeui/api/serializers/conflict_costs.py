@@ -2,19 +2,23 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field
 
 
+@extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class PairCostSerializer(serializers.Serializer[Any]):
     """Two operations that met, the one that lost or gave way first."""
 
     loser = serializers.CharField(allow_blank=True)
     winner = serializers.CharField(allow_blank=True)
-    escaped = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    escaped = serializers.IntegerField(source="aborted")
     reported = serializers.IntegerField()
-    absorbed = serializers.IntegerField()
+    resolved = serializers.IntegerField()
+    absorbed = serializers.IntegerField(source="resolved")
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
 

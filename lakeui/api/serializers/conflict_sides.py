@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
@@ -38,7 +39,7 @@ class SidePipelineSerializer(serializers.Serializer[Any]):
     attempt = serializers.IntegerField()
 
 
-class AbsorbedSerializer(serializers.Serializer[Any]):
+class ResolvedSerializer(serializers.Serializer[Any]):
     """A conflict that the winner itself had met and passed."""
 
     id = serializers.IntegerField(source="pk")
@@ -48,6 +49,7 @@ class AbsorbedSerializer(serializers.Serializer[Any]):
     how = RecordedField(source="passed_by")
 
 
+@extend_schema_serializer(deprecate_fields=["absorbed", "absorbed_count"])
 class SideSerializer(serializers.Serializer[Any]):
     """One side. `statement_is_whole`: the writer's own, not put together from the log entry."""
 
@@ -65,7 +67,9 @@ class SideSerializer(serializers.Serializer[Any]):
     txn_id = RecordedField()
     job = SideJobSerializer(allow_null=True)
     pipeline = SidePipelineSerializer(allow_null=True)
-    absorbed = AbsorbedSerializer(many=True)
+    resolved = ResolvedSerializer(many=True, source="absorbed")
+    resolved_count = serializers.IntegerField(source="absorbed_count")
+    absorbed = ResolvedSerializer(many=True)
     absorbed_count = serializers.IntegerField()
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import Int64Field, RecordedField
@@ -29,6 +30,7 @@ class TimeBucketSerializer(serializers.Serializer[Any]):
     lost = serializers.IntegerField(help_text="Attempts of this installation's jobs that lost.")
 
 
+@extend_schema_serializer(deprecate_fields=["absorbed"])
 class TimelineSerializer(serializers.Serializer[Any]):
     """Commits, lost attempts and absorbed conflicts of a span, by bucket of time."""
 
@@ -37,6 +39,7 @@ class TimelineSerializer(serializers.Serializer[Any]):
     end = serializers.DateTimeField()
     bucket_seconds = serializers.SerializerMethodField()
     commit_count = serializers.IntegerField()
+    resolved = serializers.IntegerField(source="absorbed")
     absorbed = serializers.IntegerField()
     lost = serializers.IntegerField()
     beaten = serializers.IntegerField(help_text="Versions that made others lose.")

@@ -143,6 +143,7 @@ class SettingsHistorySerializer(serializers.Serializer[Any]):
     revert = RevertSerializer(many=True)
 
 
+@extend_schema_serializer(deprecate_fields=["absorbed", "escaped"])
 class PairCellSerializer(serializers.Serializer[Any]):
     """Two kinds of statement on this table: the verdict, and how often they met in those days."""
 
@@ -154,7 +155,9 @@ class PairCellSerializer(serializers.Serializer[Any]):
     )
     exceptions = serializers.ListField(child=serializers.CharField())
     met = serializers.IntegerField()
+    resolved = serializers.IntegerField(source="absorbed")
     absorbed = serializers.IntegerField()
+    aborted = serializers.IntegerField(source="escaped")
     escaped = serializers.IntegerField()
 
 
@@ -192,12 +195,15 @@ class IsolationSerializer(serializers.Serializer[Any]):
     history = SettingsHistorySerializer(many=True)
 
 
+@extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class PairSerializer(serializers.Serializer[Any]):
     """Two operations that met; the one that lost or gave way first."""
 
     current_operation = RecordedField(allow_null=True)
     winner_operation = RecordedField(allow_null=True)
+    aborted = serializers.IntegerField(source="escaped")
     escaped = serializers.IntegerField()
+    resolved = serializers.IntegerField(source="absorbed")
     absorbed = serializers.IntegerField()
     reported = serializers.IntegerField()
     wasted_ms = Int64Field()

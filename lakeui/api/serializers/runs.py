@@ -74,10 +74,12 @@ class UsualSerializer(serializers.Serializer[Any]):
     runs = serializers.IntegerField()
 
 
+@extend_schema_serializer(deprecate_fields=["absorbed"])
 class PairRecordSerializer(serializers.Serializer[Any]):
     """How recorded overlaps of the two operations ended on this table in 30 days."""
 
     lost = serializers.IntegerField()
+    resolved = serializers.IntegerField(source="absorbed")
     absorbed = serializers.IntegerField()
     files = serializers.IntegerField(allow_null=True, help_text="Shared by the average pair.")
 

@@ -61,7 +61,7 @@ class Advice:
 
 def advice(conflict: Conflict, sides: BothSides, like: Similar) -> tuple[Advice, ...]:
     """Best first; what is not advised last. Nothing for two writes that both landed."""
-    if conflict.kind == Conflict.Kind.ABSORBED:
+    if conflict.kind == Conflict.Kind.RESOLVED:
         return ()
     narrowed = narrowing(conflict, sides.decision)
     entries = [

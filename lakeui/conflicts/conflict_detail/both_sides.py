@@ -210,7 +210,7 @@ def _absorbed_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
     """What the winner itself had met and passed before it landed: the first, and how many."""
     if job is None:
         return (), 0
-    met = job.conflicts.filter(kind=Conflict.Kind.ABSORBED).order_by("winning_version")
+    met = job.conflicts.filter(kind=Conflict.Kind.RESOLVED).order_by("winning_version")
     how = KeyTextTransform("how", "facts")
     first = tuple(met.defer("facts", "message").annotate(passed_by=how)[:ABSORBED_SHOWN])
     return first, len(first) if len(first) < ABSORBED_SHOWN else met.count()

@@ -22,7 +22,7 @@ class Landed:
 def landed_later(conflict: Conflict) -> Landed | None:
     """The first commit of the job, or of the jobs that ran it again. None: not so far, as known here."""
     job = conflict.job
-    if job is None or conflict.kind == Conflict.Kind.ABSORBED:
+    if job is None or conflict.kind == Conflict.Kind.RESOLVED:
         return None
     if job.committed_version is not None:
         return Landed(job.committed_version, job.pk, is_same_job=True)

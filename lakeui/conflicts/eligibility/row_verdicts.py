@@ -57,7 +57,7 @@ class RowVerdicts:
 def row_verdicts(table: Table) -> RowVerdicts:
     """Judge a table's losses at their own level as if rows had decided, in two queries."""
     since = timezone.now() - timedelta(days=DAYS)
-    lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.ABSORBED)
+    lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
     latest = list(to_judge(lost).order_by("-occurred_at", "-pk")[: MAX_LOSSES + 1])
     losses = latest[:MAX_LOSSES]
     records = records_of(table, losses)

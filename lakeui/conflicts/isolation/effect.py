@@ -170,7 +170,7 @@ def _absorbed_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
 
 
 def _absorbed(table: Table) -> QuerySet[Conflict]:
-    return table.conflicts.filter(kind=Conflict.Kind.ABSORBED)
+    return table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
 
 
 def _appends_met(overlaps: Overlaps) -> int:

@@ -95,7 +95,7 @@ def _absorbed(table: Table, met: Sequence[Overlap]) -> Mapping[tuple[int, int], 
     versions = {overlap.version for overlap in met if overlap.version is not None}
     became = Q(job__committed_version__in=versions) | Q(attempted_version__in=versions)
     joints = table.conflicts.filter(
-        became, kind=Conflict.Kind.ABSORBED, winning_version__in=winners
+        became, kind=Conflict.Kind.RESOLVED, winning_version__in=winners
     )
     conflicts: dict[tuple[int, int], Conflict] = {}
     narrow = joints.select_related("job").only(

@@ -34,8 +34,8 @@ def observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[Pair, ...]:
         table.conflicts.filter(occurred_at__gte=since)
         .values("current_operation", "winner_operation")
         .annotate(
-            escaped=Count("id", filter=Q(kind=kinds.ESCAPED)),
-            absorbed=Count("id", filter=Q(kind=kinds.ABSORBED)),
+            escaped=Count("id", filter=Q(kind=kinds.ABORTED)),
+            absorbed=Count("id", filter=Q(kind=kinds.RESOLVED)),
             reported=Count("id", filter=Q(kind=kinds.REPORTED)),
             ms=Sum("wasted_ms"),
             size=Sum("wasted_bytes"),

@@ -179,7 +179,7 @@ def _spanning(landed: Iterable[Landed]) -> Iterator[Write]:
 def _lost(table: Table, since: datetime) -> Iterator[Write]:
     """Attempts that lost to a version that is named; the latest of them."""
     lost = table.conflicts.filter(occurred_at__gte=since, winning_version__isnull=False)
-    rows = lost.exclude(kind=Conflict.Kind.ABSORBED).order_by("-occurred_at")
+    rows = lost.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     for pk, operation, read_version, winner in rows.values_list(
         "pk", "current_operation", "read_version", "winning_version"
     )[:MAX_LOST]:

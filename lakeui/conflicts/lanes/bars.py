@@ -25,12 +25,12 @@ class BarEnd(StrEnum):
     """How a transaction of the swim-lane ended; RUNNING has not."""
 
     COMMITTED = "committed"
-    ESCAPED = "escaped"
+    ABORTED = "aborted"
     REPORTED = "reported"
     RUNNING = "running"
 
 
-_LOST = (BarEnd.ESCAPED, BarEnd.REPORTED)
+_LOST = (BarEnd.ABORTED, BarEnd.REPORTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ class Ending(StrEnum):
     """What the transactions of a swim-lane are narrowed to."""
 
     LOST = "lost"
-    ABSORBED = "absorbed"
+    RESOLVED = "resolved"
     RUNNING = "running"
     COMMITTED = "committed"
 
@@ -115,7 +115,7 @@ def _ended_so(bar: Bar, outcome: str) -> bool:
             return True
         case Ending.LOST:
             return bar.is_lost
-        case Ending.ABSORBED:
+        case Ending.RESOLVED:
             return bool(bar.absorbed)
         case _:
             return bar.outcome == outcome

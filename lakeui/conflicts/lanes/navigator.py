@@ -60,7 +60,7 @@ def navigator(table: Table, began: datetime | None, now: datetime) -> Navigator 
     start = now - DAY if is_day and len(rows) <= MAX_VERSIONS else earliest
     end = now if is_day else max(max(moment for _, moment in moments), start + _SHORTEST)
     lost = table.conflicts.filter(occurred_at__range=(start, end)).exclude(
-        kind=Conflict.Kind.ABSORBED
+        kind=Conflict.Kind.RESOLVED
     )
     lost_at = lost.order_by("-occurred_at").values_list("occurred_at", flat=True)[:MAX_VERSIONS]
     return Navigator(

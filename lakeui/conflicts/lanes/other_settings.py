@@ -58,7 +58,7 @@ def _answer(
 def _weighed(name: str, answer: Answer) -> OtherSetting:
     landed = [commit.verdict for commit in answer.commits]
     lost = [
-        conflict.verdict for conflict in answer.conflicts if conflict.kind != Conflict.Kind.ABSORBED
+        conflict.verdict for conflict in answer.conflicts if conflict.kind != Conflict.Kind.RESOLVED
     ]
     return OtherSetting(
         name=name,

@@ -148,16 +148,16 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
     became = Q(job__committed_version__range=(start, end)) | Q(
         attempted_version__range=(start, end)
     )
-    rows = table.conflicts.filter(to_these | Q(became, kind=Conflict.Kind.ABSORBED))
+    rows = table.conflicts.filter(to_these | Q(became, kind=Conflict.Kind.RESOLVED))
     rows = rows.select_related("job", "transaction__pipeline").defer("facts")
     said = rows.prefetch_related("job__attempt_rows").annotate(
         how=KeyTextTransform("how", "facts"),
         engine=NullIf(KeyTextTransform("engine", KeyTransform("current", "facts")), _JSON_NULL),
     )
     met = list(said.order_by("occurred_at", "id"))
-    absorbed = [conflict for conflict in met if conflict.kind == Conflict.Kind.ABSORBED]
+    absorbed = [conflict for conflict in met if conflict.kind == Conflict.Kind.RESOLVED]
     joints = [_joint(conflict, conflict.how or "") for conflict in absorbed]
-    return [conflict for conflict in met if conflict.kind != Conflict.Kind.ABSORBED], joints
+    return [conflict for conflict in met if conflict.kind != Conflict.Kind.RESOLVED], joints
 
 
 def _joint(conflict: Conflict, how: str) -> Joint:

@@ -146,7 +146,7 @@ def _keep(checked: CheckedEvent, row: PipelineTransaction, by: User) -> bool:
         row.state, row.ended_at = _ENDS[event.kind], event.at
     if event.kind == COMMITTED and row.committed_version is None:
         row.committed_version = event.version
-        resolved = row.conflicts.filter(kind=Conflict.Kind.ABSORBED)
+        resolved = row.conflicts.filter(kind=Conflict.Kind.RESOLVED)
         resolved.update(attempted_version=event.version)
     row.save()
     return is_new

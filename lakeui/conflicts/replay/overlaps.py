@@ -34,7 +34,7 @@ class Was(StrEnum):
     """How a write ended."""
 
     LANDED = "landed"
-    ABSORBED = "absorbed"
+    RESOLVED = "resolved"
     LOST = "lost"
 
 
@@ -137,7 +137,7 @@ def replay(
     return Replay(
         answer=asked,
         overlaps=tuple(sorted(all_of_them[level, row_level], key=_worst_first)),
-        lost_now=sum(conflict.kind != Conflict.Kind.ABSORBED for conflict in met.conflicts),
+        lost_now=sum(conflict.kind != Conflict.Kind.RESOLVED for conflict in met.conflicts),
         totals=tuple(_totals(*setting, overlaps) for setting, overlaps in all_of_them.items()),
     )
 
@@ -164,7 +164,7 @@ class _Sides:
 
     def __init__(self, table: Table, first: int, last: int, met: Sequence[Conflict]) -> None:
         self._lost = {
-            conflict.pk: conflict for conflict in met if conflict.kind != Conflict.Kind.ABSORBED
+            conflict.pk: conflict for conflict in met if conflict.kind != Conflict.Kind.RESOLVED
         }
         self._joints: dict[int, int] = {
             version: conflict.pk for conflict in met if (version := conflict.became) is not None
@@ -200,7 +200,7 @@ class _Sides:
             user_name=user,
             at=at,
             met=len(verdict.met),
-            was=Was.LANDED if joint is None else Was.ABSORBED,
+            was=Was.LANDED if joint is None else Was.RESOLVED,
             verdict=verdict.verdict,
             why=verdict.why,
             winning_version=verdict.winning_version,

@@ -82,7 +82,7 @@ def _winner(conflict: Conflict, winners: Mapping[int, Operation]) -> Operation |
 def _record(conflict: Conflict, winner: Operation | None, target: Target) -> RecordedConflict:
     return RecordedConflict(
         rule=rule_of(conflict),
-        resolved=conflict.kind == Conflict.Kind.ABSORBED,
+        resolved=conflict.kind == Conflict.Kind.RESOLVED,
         level=conflict.isolation_level,
         subclass=conflict.subclass,
         rows_compared=conflict.row_count is not None,

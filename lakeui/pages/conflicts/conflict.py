@@ -185,7 +185,7 @@ class CheckRow:
 
 def headline(conflict: Conflict) -> str:
     """What happened, in a few words."""
-    if conflict.kind == Conflict.Kind.ABSORBED:
+    if conflict.kind == Conflict.Kind.RESOLVED:
         return "Two writes met, and both landed"
     if conflict.row_count:
         rows = f"{conflict.row_count:,} rows" if conflict.row_count > 1 else "row"
@@ -224,7 +224,7 @@ def winners_of(conflict: Conflict, decision: Decision | None) -> Sequence[Winner
 def _guessed(conflict: Conflict) -> Iterator[WinnerVerdicts]:
     """The order of the checks alone tells what came before the one that fired."""
     hit = check_number(conflict)
-    if hit is None or conflict.kind == Conflict.Kind.ABSORBED or conflict.winning_version is None:
+    if hit is None or conflict.kind == Conflict.Kind.RESOLVED or conflict.winning_version is None:
         return
     verdicts = {
         rule: Verdict.PASSES

@@ -75,7 +75,7 @@ def _list_context(request: HttpRequest, listing: Listing) -> dict[str, Any]:
         "table": table,
         "head": table_head(request, table, "conflicts") if table else None,
         "sums": sums,
-        "lost_count": sums.escaped + sums.reported,
+        "lost_count": sums.aborted + sums.reported,
         "pairs": costs.pairs[:_PAIRS],
         "more_pairs": max(0, len(costs.pairs) - _PAIRS),
         "kinds": Conflict.Kind,

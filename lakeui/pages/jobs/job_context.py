@@ -78,7 +78,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "field": field_of(job, steps) if picked and picked is attempts[0] else None,
             "recorded_stages": stages,
             "outlook": outlook_of(job, attempts[0] if attempts else None),
-            "absorbed": [c for c in conflicts if c.kind == Conflict.Kind.ABSORBED],
+            "absorbed": [c for c in conflicts if c.kind == Conflict.Kind.RESOLVED],
             "cost": cost,
             "cost_lines": _lines(cost),
             "left_behind": _left_behind(job, attempts),
@@ -108,7 +108,7 @@ def _picked(request: HttpRequest, attempts: Sequence[JobAttempt]) -> JobAttempt 
 
 
 def _rows(attempts: Sequence[JobAttempt], conflicts: Sequence[Conflict]) -> Iterator[AttemptRow]:
-    lost = {c.attempt: c for c in conflicts if c.kind == Conflict.Kind.ESCAPED}
+    lost = {c.attempt: c for c in conflicts if c.kind == Conflict.Kind.ABORTED}
     for number, attempt in enumerate(attempts):
         before = attempts[number + 1] if number + 1 < len(attempts) else None
         ended = before.finished_at if before else None

@@ -111,16 +111,16 @@ def _outcome_unknown(matter: Matter) -> Said:
     )
 
 
-def _escaped(matter: Matter) -> Said:
+def _aborted(matter: Matter) -> Said:
     table, facts = _table(matter), matter.facts
     cost = f"{format_duration(facts['wasted_ms'])} of work wasted."
     return Said(
         matter=matter,
         mark="warn",
         label="look",
-        before=f"{format_count(facts['escaped'])} conflicts escaped in 24 h",
+        before=f"{format_count(facts['aborted'])} writes aborted in 24 h",
         joint="on",
-        text=f"{cost} {_why_escaped(table, facts)}",
+        text=f"{cost} {_why_aborted(table, facts)}",
         step="Conflicts" if table.row_level_eligible else "Eligibility",
         address=f"{reverse('conflict-list')}?table={table.pk}"
         if table.row_level_eligible
@@ -128,8 +128,8 @@ def _escaped(matter: Matter) -> Said:
     )
 
 
-def _why_escaped(table: Table, facts: Mapping[str, int]) -> str:
-    by_files, month = facts.get("by_files_30_days", 0), facts.get("escaped_30_days", 0)
+def _why_aborted(table: Table, facts: Mapping[str, int]) -> str:
+    by_files, month = facts.get("by_files_30_days", 0), facts.get("aborted_30_days", 0)
     counted = f"{format_count(by_files)} of the {format_count(month)} in 30 days"
     if table.row_level_eligible:
         return f"Row-level concurrency is on; {counted} were lost over files all the same."
@@ -319,7 +319,7 @@ _WORDS: Mapping[Check, Callable[[Matter], Said]] = {
     Check.REORDERED: _reordered,
     Check.UNREACHABLE: _unreachable,
     Check.OUTCOME_UNKNOWN: _outcome_unknown,
-    Check.ESCAPED: _escaped,
+    Check.ABORTED: _aborted,
     Check.METADATA_COST: _metadata_cost,
     Check.FAILED_JOB: _failed,
     Check.FAILING_SCHEDULE: _failing_schedule,

@@ -68,7 +68,7 @@ def _listed(
 ) -> dict[str, Any]:
     """The tables, each with its day."""
     show = _one_of(request, "show", SHOWS, "")
-    sort = _one_of(request, "sort", SORTS, "-escaped")
+    sort = _one_of(request, "sort", SORTS, "-aborted")
     tables = leading_tables(request.user, day, _ROWS, show=show, sort=sort)
     commits, happened = lake.commits_by_hour(tables, now), facts["activity"]
     return {

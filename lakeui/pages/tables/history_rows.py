@@ -81,7 +81,7 @@ def history_rows(
 def lost_attempts(table: Table, low: int, high: int, query: QueryDict) -> list[Conflict]:
     """Those that lost to a version of a span and fit what the list is narrowed by."""
     escaped = table.conflicts.filter(
-        kind=Conflict.Kind.ESCAPED, winning_version__range=(low, high)
+        kind=Conflict.Kind.ABORTED, winning_version__range=(low, high)
     ).defer("facts")
     if operation := query.get("operation"):
         escaped = escaped.filter(current_operation__iexact=operation)

@@ -355,8 +355,8 @@ def picked_pair(
     )
     query = {"table": table.pk} | ({"pair": ",".join(names[0])} if len(names) == 1 else {})
     return PickedPair(
-        _latest(conflicts.exclude(kind=Conflict.Kind.ABSORBED)),
-        _latest(conflicts.filter(kind=Conflict.Kind.ABSORBED)),
+        _latest(conflicts.exclude(kind=Conflict.Kind.RESOLVED)),
+        _latest(conflicts.filter(kind=Conflict.Kind.RESOLVED)),
         f"{reverse('conflict-list')}?{urlencode(query)}",
     )
 

@@ -72,7 +72,7 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
 
 def _conflicts(table: Table) -> list[Conflict]:
     since = timezone.now() - timedelta(days=CONFLICT_DAYS)
-    escaped = table.conflicts.exclude(kind=Conflict.Kind.ABSORBED).filter(occurred_at__gte=since)
+    escaped = table.conflicts.exclude(kind=Conflict.Kind.RESOLVED).filter(occurred_at__gte=since)
     return list(escaped.defer("facts").order_by("-occurred_at")[:_CONFLICTS_SHOWN])
 
 

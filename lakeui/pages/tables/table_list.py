@@ -64,7 +64,7 @@ def table_list(request: HttpRequest) -> HttpResponseBase:
         "to_look_at": {
             table.pk
             for table in listing.page
-            if (table.lost_in_a_day or 0) >= settings.ATTENTION_ESCAPED
+            if (table.lost_in_a_day or 0) >= settings.ATTENTION_ABORTED
         },
         "may_register": may(request.user, "maintain"),
         "twin": listing.twin("/api/v1/tables/"),

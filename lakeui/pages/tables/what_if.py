@@ -14,6 +14,7 @@ from engine.conflicts.isolation import IsolationLevel
 from engine.conflicts.recorded import JUDGED
 from lakeui.catalog.models import Table
 from lakeui.conflicts.isolation.level_impact import PROMISES
+from lakeui.conflicts.models import ending_of
 from lakeui.conflicts.replay.overlaps import Overlap, PairChange, Replay, Was, pair_changes, replay
 from lakeui.conflicts.replay.recorded_history import latest_versions
 from lakeui.conflicts.replay.what_if import MAX_CONFLICTS
@@ -98,7 +99,7 @@ def _context(
 
 def _filtered(request: HttpRequest, overlaps: Sequence[Overlap]) -> list[Overlap]:
     """Those of one verdict, ending or operation; 404 for a filter there is none of."""
-    verdict, was = request.GET.get("verdict", ""), request.GET.get("was", "")
+    verdict, was = request.GET.get("verdict", ""), ending_of(request.GET.get("was", ""))
     if verdict not in ("", CHANGES, *JUDGED) or was not in ("", *Was):
         msg = "There is no such filter."
         raise Http404(msg)

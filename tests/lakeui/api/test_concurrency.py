@@ -56,7 +56,7 @@ def test_the_swim_lane_is_served_by_range(as_, table, conflict):
     path = f"/api/v1/tables/{table.pk}/concurrency/"
     body = as_("viewer").get(path, {"first": 1}).json()
     assert [bar["version"] for bar in body["bars"] if bar["version"] is not None] == [1, 2]
-    assert [bar["conflict_id"] for bar in body["bars"] if bar["outcome"] == "escaped"] == [
+    assert [bar["conflict_id"] for bar in body["bars"] if bar["outcome"] == "aborted"] == [
         conflict.pk
     ]
     problem(as_("viewer").get(path, {"first": -1}), 422)

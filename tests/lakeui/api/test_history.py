@@ -50,7 +50,7 @@ def test_the_layout_counts_every_mirrored_file_once(as_, table, api):
 def test_a_version_tells_whom_it_beat_and_which_job_it_was(as_, table, api):
     job = make_job(table, committed_version=2)
     lost = make_conflict(table)
-    make_conflict(table, job=job, kind=Conflict.Kind.ABSORBED, winning_version=1)
+    make_conflict(table, job=job, kind=Conflict.Kind.RESOLVED, winning_version=1)
     body = as_("viewer").get(f"{api}/versions/2/").json()
     assert [loss["conflict_id"] for loss in body["effects"]["lost"]] == [lost.pk]
     assert body["effects"]["resolved_count"] == 1

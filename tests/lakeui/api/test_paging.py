@@ -118,6 +118,7 @@ def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(as_, table):
         ("jobs/", {"table": "sales.orders", "user": "maintainer"}, 1),
         ("conflicts/", {"pair": "update,delete"}, 1),
         ("conflicts/", {"pair": "UPDATE,WRITE"}, 0),
+        ("conflicts/", {"kind": "aborted", "code": "DELTA_CONCURRENT_APPEND"}, 1),
         ("conflicts/", {"kind": "escaped", "code": "DELTA_CONCURRENT_APPEND"}, 1),
         ("conflicts/", {"exception": "ConcurrentAppendException", "table": "{table}"}, 1),
         ("conflicts/", {"user": "maintainer"}, 1),

@@ -65,7 +65,7 @@ def test_a_resolved_conflict_is_kept_as_a_jobs(program, report):
     answer = report(*events)
     assert answer.json() == {"accepted": 3, "duplicates": 0, "refused": []}
     conflict = Conflict.objects.get()
-    assert (conflict.kind, conflict.table, conflict.job) == ("absorbed", program.table, None)
+    assert (conflict.kind, conflict.table, conflict.job) == ("resolved", program.table, None)
     assert (conflict.read_version, conflict.winning_version) == (1, 2)
     assert conflict.attempted_version == events[2]["version"] == 3
     assert conflict.current_user_name == "pipeline nightly"
@@ -79,7 +79,7 @@ def test_a_resolved_conflict_is_kept_as_a_jobs(program, report):
 def test_an_aborted_write_is_kept_as_a_jobs(program, report):
     report(*program.aborted())
     conflict = Conflict.objects.get()
-    assert (conflict.kind, conflict.exception) == ("escaped", "ConcurrentDeleteReadException")
+    assert (conflict.kind, conflict.exception) == ("aborted", "ConcurrentDeleteReadException")
     assert conflict.subclass == "ROW_LEVEL_CHANGES"
     assert (conflict.row_count, conflict.wasted_bytes) == (1, 12)
     assert 40_000 <= conflict.wasted_ms < 60_000

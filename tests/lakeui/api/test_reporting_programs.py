@@ -74,8 +74,8 @@ def test_a_programs_conflicts_are_there_with_both_sides(live_server, program, to
     box = outbox_to(live_server.url, spool, token=token)
     write_with_conflicts(program, box)
     assert box.flush(60)
-    assert kinds() == ["absorbed", "escaped"]
-    lost = Conflict.objects.get(kind="escaped")
+    assert kinds() == ["aborted", "resolved"]
+    lost = Conflict.objects.get(kind="aborted")
     assert lost.exception == "ConcurrentDeleteReadException"
     assert (lost.current_operation, lost.winner_operation) == ("DELETE", "DELETE")
     assert lost.transaction.statement == "DELETE FROM orders"
@@ -96,13 +96,13 @@ def test_a_program_whose_dashboard_was_away_reports_once_it_is_back(
     assert waiting
     back = outbox_to(live_server.url, spool, token=token)
     assert back.flush(60)
-    assert kinds() == ["absorbed", "escaped"]
+    assert kinds() == ["aborted", "resolved"]
     assert files_of(spool) == []
     dashboard = Dashboard(live_server.url, token, timeout_s=30.0)
     for batch in waiting:  # an answer was lost, so the same comes again
         body = {"writer": WRITER, "events": json.loads(batch)}
         assert dashboard.post(json.dumps(body).encode()).reply is Reply.DELIVERED
-    assert kinds() == ["absorbed", "escaped"]
+    assert kinds() == ["aborted", "resolved"]
     assert sorted(PipelineTransaction.objects.values_list("state", flat=True)) == [
         "aborted",
         "committed",
@@ -118,7 +118,7 @@ def test_a_token_that_was_revoked_loses_no_report(live_server, program, token, s
     assert not box.flush(60)
     _, renewed = ApiToken.objects.create(user=kept_user, name="cron", role=Role.REPORTER)
     assert outbox_to(live_server.url, spool, token=renewed).flush(60)
-    assert kinds() == ["absorbed", "escaped"]
+    assert kinds() == ["aborted", "resolved"]
 
 
 def test_a_table_that_is_not_registered_is_said_and_dropped(

@@ -136,7 +136,7 @@ def test_what_is_on_already_is_not_advised(lost):
 def test_other_writers_other_tables_and_older_losses_are_not_alike(lost):
     _before(lost, 31)
     _before(lost, 1, current_user_name="somebody-else")
-    _before(lost, 1, kind=Conflict.Kind.ABSORBED)
+    _before(lost, 1, kind=Conflict.Kind.RESOLVED)
     make_conflict(make_table("crm.customers"), occurred_at=lost.occurred_at)
     assert [
         conflict.pk for conflict in similar_conflicts(Conflict.objects.all(), lost).conflicts
@@ -144,7 +144,7 @@ def test_other_writers_other_tables_and_older_losses_are_not_alike(lost):
 
 
 def test_the_neighbours_are_of_the_same_kind_and_table(lost):
-    earlier, absorbed = _before(lost, 2), _before(lost, 1, kind=Conflict.Kind.ABSORBED)
+    earlier, absorbed = _before(lost, 2), _before(lost, 1, kind=Conflict.Kind.RESOLVED)
     around = neighbours(Conflict.objects.all(), lost)
     assert (around.previous, around.next) == (earlier.pk, None)
     assert neighbours(Conflict.objects.all(), earlier).next == lost.pk != absorbed.pk

@@ -70,9 +70,9 @@ def test_each_runtime_is_told_as_published(fields, takes_part):
 
 def test_conflicts_that_rows_resolved_are_counted():
     table = make_table(**ELIGIBLE)
-    make_conflict(table, kind="absorbed", occurred_at=timezone.now())
-    make_conflict(table, kind="absorbed", occurred_at=timezone.now() - timedelta(days=99))
-    make_conflict(table, kind="escaped", occurred_at=timezone.now())
+    make_conflict(table, kind="resolved", occurred_at=timezone.now())
+    make_conflict(table, kind="resolved", occurred_at=timezone.now() - timedelta(days=99))
+    make_conflict(table, kind="aborted", occurred_at=timezone.now())
     eligibility = eligibility_of(table)
     assert (eligibility.avoided, eligibility.avoided_lately) == (2, 1)
 

@@ -97,7 +97,7 @@ def test_what_would_pass_is_summed_and_old_losses_are_left_out(table):
         make_conflict(table, **FILES, **common, wasted_ms=1_000, wasted_bytes=2**30)
     make_conflict(table, **(FILES | common | {"rule": "metadata_changed"}))
     make_conflict(table, **FILES, **common, occurred_at=timezone.now() - timedelta(days=31))
-    make_conflict(table, kind="absorbed")
+    make_conflict(table, kind="resolved")
     losses = eligibility_report(table).losses
     assert (losses.lost, losses.passes, losses.still_lost, losses.undecidable) == (3, 2, 1, 0)
     assert (losses.saved_ms, losses.saved_bytes) == (2_000, 2**31)
@@ -208,7 +208,7 @@ def test_writes_that_lost_met_others_too(table):
     writes(table, ("UPDATE", "order_id = 5", 0))
     now = {"occurred_at": timezone.now(), "current_predicate": "order_id IN (SELECT id FROM b)"}
     make_conflict(table, **now)
-    make_conflict(table, **now, kind="absorbed")
+    make_conflict(table, **now, kind="resolved")
     report = eligibility_report(table)
     assert (report.writes, report.met) == (2, 1)
     assert line(report.of_writes, "subquery").state == "some fall back"

@@ -92,9 +92,9 @@ def test_the_filter_narrows_and_still_counts_the_other_outcomes(table):
 
 def test_absorbed_is_what_a_committed_version_met_and_passed(table):
     job = make_job(table, committed_version=2, state=Job.State.SUCCEEDED)
-    make_conflict(table, job, kind="absorbed", winning_version=1, row_count=7,
+    make_conflict(table, job, kind="resolved", winning_version=1, row_count=7,
                   facts={"how": "row map"})  # fmt: skip
-    only, counts = narrowed(table, swim_lane(table), LaneFilter(outcome="absorbed"))
+    only, counts = narrowed(table, swim_lane(table), LaneFilter(outcome="resolved"))
     assert [(bar_.version, bar_.absorbed) for bar_ in only.bars] == [(2, (1,))]
     assert counts.absorbed == 1
     assert only.bars[0].ending == "v1: row map, 7 rows"

@@ -122,7 +122,7 @@ def test_overlaps_cost_two_queries_however_many_there_are(table):
 
 def test_a_overlap_says_how_it_ended(table):
     job = make_job(table, "merge", committed_version=10)
-    make_conflict(table, job=job, kind="absorbed", winning_version=8, current_operation="MERGE",
+    make_conflict(table, job=job, kind="resolved", winning_version=8, current_operation="MERGE",
                   row_count=5)  # fmt: skip
     lost = make_conflict(table, read_version=9, winning_version=10, winner_operation="MERGE")
     met = overlaps_of(table)
@@ -210,7 +210,7 @@ def test_what_a_merge_read_is_not_guessed(table):
 
 
 def test_without_vectors_what_rows_absorbed_would_lose(table):
-    make_conflict(table, kind="absorbed", current_operation="MERGE", winning_version=8)
+    make_conflict(table, kind="resolved", current_operation="MERGE", winning_version=8)
     effect = foretold(table, {VECTORS: "false"})
     assert (effect.more, effect.then) == ({"MERGE": 1}, 1)
 
@@ -225,7 +225,7 @@ def test_a_write_is_counted_once_however_often_it_would_lose():
     job = make_job(table, "delete", committed_version=2)
     for winner in (0, 1):
         make_conflict(
-            table, job=job, kind="absorbed", current_operation="DELETE", winning_version=winner
+            table, job=job, kind="resolved", current_operation="DELETE", winning_version=winner
         )
     effect = foretold(table, {LEVEL: "Serializable", VECTORS: "false"})
     assert (effect.more, effect.open) == ({"DELETE": 1}, 0)

@@ -52,9 +52,9 @@ def test_a_start_that_a_job_of_ours_knows_is_exact(table):
 def test_losers_point_at_their_winner_and_absorbed_ones_are_joints(table):
     job = make_job(table, committed_version=2)
     lost = make_conflict(table, job, occurred_at=NOON + timedelta(hours=3), read_version=1)
-    joint = make_conflict(table, job, kind="absorbed", rule="data_added")
+    joint = make_conflict(table, job, kind="resolved", rule="data_added")
     lane = swim_lane(table)
-    [loser] = [bar for bar in lane.bars if bar.outcome == "escaped"]
+    [loser] = [bar for bar in lane.bars if bar.outcome == "aborted"]
     assert (loser.conflict_id, loser.winning_version, loser.version) == (lost.pk, 2, None)
     assert [(joint_.conflict_id, joint_.version) for joint_ in lane.joints] == [(joint.pk, 2)]
 
@@ -88,7 +88,7 @@ def test_a_lane_costs_the_same_however_long(table, django_assert_num_queries):
 
 
 def test_pairs_are_counted_by_how_they_ended_with_their_cost(table):
-    for kind in ("escaped", "escaped", "absorbed", "reported"):
+    for kind in ("aborted", "aborted", "resolved", "reported"):
         last = make_conflict(table, kind=kind, wasted_ms=10, occurred_at=NOON)
     make_conflict(make_table("other"))
     [pair] = observed_pairs(table, days=36_500)

@@ -95,10 +95,10 @@ def test_versions_that_the_mirror_lacks_are_not_replayed(table):
         ),
         ({"rule": "removed_file_removed"}, RELAXED, False, Verdict.CONFLICT),
         ({"rule": "removed_file_removed"}, RELAXED, True, Verdict.UNDECIDABLE),
-        ({"kind": "absorbed", "rule": "data_added"}, RELAXED, False, Verdict.CONFLICT),
-        ({"kind": "absorbed", "rule": "removed_file_removed"}, RELAXED, True, Verdict.PASSES),
-        ({"kind": "absorbed", "isolation_level": RELAXED}, STRICT, True, Verdict.UNDECIDABLE),
-        ({"kind": "absorbed", "isolation_level": STRICT}, STRICT, True, Verdict.PASSES),
+        ({"kind": "resolved", "rule": "data_added"}, RELAXED, False, Verdict.CONFLICT),
+        ({"kind": "resolved", "rule": "removed_file_removed"}, RELAXED, True, Verdict.PASSES),
+        ({"kind": "resolved", "isolation_level": RELAXED}, STRICT, True, Verdict.UNDECIDABLE),
+        ({"kind": "resolved", "isolation_level": STRICT}, STRICT, True, Verdict.PASSES),
     ],
 )
 def test_recorded_conflicts_are_judged_by_what_is_recorded(
@@ -154,14 +154,14 @@ def test_a_write_that_landed_at_the_level_asked_for_passes_there():
 
 def test_by_files_a_commit_that_rows_kept_apart_loses(table):
     job = make_job(table, committed_version=2)
-    made = make_conflict(table, job=job, kind="absorbed", winning_version=1)
+    made = make_conflict(table, job=job, kind="resolved", winning_version=1)
     answer = what_if(table, RELAXED, row_level=False)
     assert answer.conflicts[0].version == 2
     assert [
         (commit.version, commit.verdict, commit.winning_version) for commit in answer.commits
     ] == [(2, Verdict.CONFLICT, 1)]
     [one] = replay(table, RELAXED, row_level=False, versions=(0, 2)).overlaps
-    assert (one.conflict_id, one.was, one.change) == (made.pk, Was.ABSORBED, 1)
+    assert (one.conflict_id, one.was, one.change) == (made.pk, Was.RESOLVED, 1)
 
 
 def test_the_four_settings_are_summed_with_what_they_would_cost(table):

@@ -37,14 +37,14 @@ def test_transactions_are_counted_by_how_they_ended():
     job = make_job(table)
     JobAttempt.objects.create(job=job, number=2, started_at=NOON, outcome="committed")
     JobAttempt.objects.create(job=make_job(table), number=2, started_at=NOON, outcome="lost")
-    make_conflict(table, job, kind="absorbed")
-    make_conflict(table, job, kind="absorbed")
+    make_conflict(table, job, kind="resolved")
+    make_conflict(table, job, kind="resolved")
     metrics = samples()
     assert metrics["lakeui_transactions_total"] == {
         ("committed", "sales.orders"): 1,
-        ("escaped", "sales.orders"): 2,
+        ("aborted", "sales.orders"): 2,
         ("failed", "sales.orders"): 1,
-        ("absorbed", "sales.orders"): 1,
+        ("resolved", "sales.orders"): 1,
     }
     assert metrics["lakeui_retries_total"] == {("sales.orders",): 2}
 
@@ -63,7 +63,7 @@ def test_conflicts_are_counted_by_class_and_pair():
         "ROW_LEVEL_CHANGES",
         "UPDATE",
         "DELETE",
-        "escaped",
+        "aborted",
     }
     assert metrics["lakeui_wasted_seconds_total"] == {("sales.orders",): 1.5}
     assert metrics["lakeui_wasted_bytes_total"] == {("sales.orders",): 7}

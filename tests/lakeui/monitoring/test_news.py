@@ -27,7 +27,7 @@ def lake(since):
     names = {"sales.orders": recent, "sales.returns": old, "crm.customers": None, "crm.old": old}
     made = {name: make_table(name, last_commit_at=at) for name, at in names.items()}
     for name in ("sales.orders", "sales.returns"):
-        make_conflict(made[name], kind=Conflict.Kind.ESCAPED, occurred_at=recent)
+        make_conflict(made[name], kind=Conflict.Kind.ABORTED, occurred_at=recent)
     failed = make_job(made["crm.customers"], state=Job.State.FAILED)
     Job.objects.filter(pk=failed.pk).update(finished_at=recent)
     return made
@@ -45,7 +45,7 @@ def test_those_that_failed_or_lost_most_come_first_and_all_are_counted(lake, sin
     for _ in range(2):
         make_conflict(
             lake["sales.returns"],
-            kind=Conflict.Kind.ESCAPED,
+            kind=Conflict.Kind.ABORTED,
             occurred_at=since + timedelta(hours=1),
         )
     told = news(make_user("viewer", Role.VIEWER), since, 2)

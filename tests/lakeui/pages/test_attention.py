@@ -56,7 +56,7 @@ def test_many_lost_writes_say_what_thirty_days_were_lost_to(as_):
         make_conflict(table, occurred_at=timezone.now() - timedelta(hours=number))
     make_conflict(table, rule="metadata_changed", occurred_at=timezone.now() - timedelta(days=9))
     body = body_of(as_("viewer"))
-    assert "3 conflicts escaped in 24 h on sales.items" in body
+    assert "3 writes aborted in 24 h on sales.items" in body
     assert "No row-level concurrency: partitioned. 0 of the 4 in 30 days would pass by rows" in body
     assert "Eligibility" in body
 

@@ -28,7 +28,7 @@ def bar(version, read, lane="etl", **fields):
 
 
 def lost(conflict, read, winner, lane="other"):
-    return bar(None, read, lane, outcome="escaped", conflict_id=conflict, winning_version=winner)
+    return bar(None, read, lane, outcome="aborted", conflict_id=conflict, winning_version=winner)
 
 
 def drawn(bars, joints=(), running=(), **how):

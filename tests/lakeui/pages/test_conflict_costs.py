@@ -1,4 +1,4 @@
-"""What conflicts cost, on their list: by pair, by hour or partition; escaped and absorbed apart."""
+"""What conflicts cost, on their list: by pair, by hour or partition; aborted and resolved apart."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ NOW = timezone.now()
 
 @pytest.fixture
 def costs(lake):
-    """Beside the small lake's own loss: one by partition, one absorbed, one reported, one two days ago."""
+    """Beside the small lake's own loss: one by partition, one resolved, one reported, one two days ago."""
     Conflict.objects.all().delete()
     table = make_table("sales.order_items")
     common = {"facts": {}, "current_operation": "MERGE", "winner_operation": "DELETE"}
@@ -26,7 +26,7 @@ def costs(lake):
         wasted_bytes=7,
         **common,
     )
-    make_conflict(table, occurred_at=NOW, kind=Conflict.Kind.ABSORBED, wasted_ms=999_999, **common)
+    make_conflict(table, occurred_at=NOW, kind=Conflict.Kind.RESOLVED, wasted_ms=999_999, **common)
     make_conflict(
         table, occurred_at=NOW, kind=Conflict.Kind.REPORTED, wasted_ms=0, wasted_bytes=0, **common
     )
@@ -34,11 +34,11 @@ def costs(lake):
     return table
 
 
-def test_a_pair_counts_what_escaped_and_what_was_absorbed_apart(costs):
+def test_a_pair_counts_what_was_aborted_and_what_was_resolved_apart(costs):
     (pair,) = cost_by_pair(Conflict.objects.all()).pairs
     assert (pair.loser, pair.winner) == ("MERGE", "DELETE")
-    assert (pair.escaped, pair.reported, pair.absorbed) == (2, 1, 1)
-    assert (pair.wasted_ms, pair.wasted_bytes) == (120_001, 8), "what was absorbed cost nothing"
+    assert (pair.aborted, pair.reported, pair.resolved) == (2, 1, 1)
+    assert (pair.wasted_ms, pair.wasted_bytes) == (120_001, 8), "what was resolved cost nothing"
 
 
 def test_hours_are_of_the_last_day_and_of_what_was_lost(costs):
@@ -58,7 +58,7 @@ def test_the_list_shows_cost_by_hour_or_by_partition_as_its_address_says(as_, co
 
 def test_costs_are_narrowed_as_the_list_is(as_, costs):
     client = as_("viewer")
-    assert client.get("/api/v1/conflicts/costs/").json()["pairs"][0]["escaped"] == 2
+    assert client.get("/api/v1/conflicts/costs/").json()["pairs"][0]["aborted"] == 2
     narrowed = client.get("/api/v1/conflicts/costs/?pair=UPDATE,DELETE").json()
     assert (narrowed["pairs"], narrowed["hours"], narrowed["partitions"]) == ([], [], [])
     assert as_("stranger").get("/api/v1/conflicts/costs/").json()["pairs"] == []

@@ -137,7 +137,7 @@ def test_an_absorbed_conflict_is_drawn_with_joints(as_, lake):
     )
     facts = {"decision": asdict(replace(decision, shared_files=passed)), "files": [FILE]}
     absorbed = make_conflict(
-        lake.table, kind=Conflict.Kind.ABSORBED, winning_version=3, row_count=212, facts=facts
+        lake.table, kind=Conflict.Kind.RESOLVED, winning_version=3, row_count=212, facts=facts
     )
     body = _page(as_("viewer"), absorbed)
     assert "both landed" in body

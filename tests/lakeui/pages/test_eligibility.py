@@ -84,7 +84,7 @@ def test_runtimes_that_wrote_here_are_marked_and_the_state_is_in_the_address(as_
 
 
 def test_an_eligible_table_shows_what_it_absorbed(as_, lake):
-    make_conflict(lake.table, kind="absorbed")
+    make_conflict(lake.table, kind="resolved")
     body = shown(as_("viewer"), f"/tables/{lake.table.pk}/eligibility/")
     assert "Eligible for row-level concurrency" in body
     assert 'aria-label="1 absorbed, 1 lost"' in body

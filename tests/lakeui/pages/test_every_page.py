@@ -222,7 +222,7 @@ LISTS = {
     "table-list": "/tables/?q=sales", "table-history": "/tables/{table}/history/?operation=MERGE",
     "table-files": "/tables/{table}/files/", "table-schema": "/tables/{table}/schema/",
     "table-diff": "/tables/{table}/diff/1...3/", "job-list": "/jobs/?kind=optimize",
-    "conflict-list": "/conflicts/?kind=escaped", "schedule-list": "/schedules/", "audit": "/audit/",
+    "conflict-list": "/conflicts/?kind=aborted", "schedule-list": "/schedules/", "audit": "/audit/",
 }  # fmt: skip
 _GIVEN = {"pk": "table", "older": 1, "newer": 3, "version": 3}
 

@@ -32,7 +32,7 @@ def narrowed(client, address, query):
 def landed(lake, version, **fields):
     job = make_job(lake.table, "merge", committed_version=version)
     return make_conflict(
-        lake.table, job=job, kind=Conflict.Kind.ABSORBED, winning_version=version - 1, **fields
+        lake.table, job=job, kind=Conflict.Kind.RESOLVED, winning_version=version - 1, **fields
     )
 
 

@@ -558,7 +558,7 @@ def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
     Job.objects.filter(pk=lake.job.pk).update(kind="delete", parameters={"where": "order_id = 1"})
     for number in range(17):
         make_conflict(
-            lake.table, kind="absorbed", current_operation="DELETE", winner_operation="DELETE",
+            lake.table, kind="resolved", current_operation="DELETE", winner_operation="DELETE",
             winning_version=number, file_count=9,
         )  # fmt: skip
     make_conflict(lake.table, current_operation="DELETE", winner_operation="DELETE", file_count=9)

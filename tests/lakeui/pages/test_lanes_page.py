@@ -110,10 +110,10 @@ def test_what_is_filtered_can_be_taken_away(as_, lake, path):
     client = as_("viewer")
     answer = client.get(path, {"export": "csv", "outcome": "lost"})
     [row] = csv.DictReader(b"".join(answer.streaming_content).decode().splitlines())
-    assert (row["outcome"], row["winning_version"]) == ("escaped", "3")
+    assert (row["outcome"], row["winning_version"]) == ("aborted", "3")
     answer = client.get(path, {"export": "json"})
     rows = json.loads(b"".join(answer.streaming_content))
-    assert [line["outcome"] for line in rows][:2] == ["running", "escaped"]
+    assert [line["outcome"] for line in rows][:2] == ["running", "aborted"]
 
 
 def test_running_ones_stand_on_top_with_what_they_would_meet(as_, lake, path):

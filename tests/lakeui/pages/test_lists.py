@@ -145,7 +145,7 @@ def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
 
 def test_an_absorbed_conflict_says_that_both_landed(as_, lake):
     facts = {"how": "by row map", "files": ["p", "q"], "rows": {"p": [3, 1204]}}
-    absorbed = make_conflict(lake.table, kind="absorbed", facts=facts)
+    absorbed = make_conflict(lake.table, kind="resolved", facts=facts)
     body = as_("viewer").get(f"/conflicts/{absorbed.pk}/").content.decode()
     assert "both landed" in body
     assert "by row map" in body

@@ -98,12 +98,12 @@ def test_tables_are_narrowed_and_sorted_by_the_address(as_):
     assert rows(client, "/") == ["a.small", "b.large", "c.ill"]
     assert rows(client, "/?sort=-size") == ["b.large", "c.ill", "a.small"]
     assert rows(client, "/?show=attention") == ["c.ill"]
-    assert rows(client, "/?show=escaped") == ["a.small"]
+    assert rows(client, "/?show=aborted") == ["a.small"]
     assert rows(client, "/?show=no_row_level&sort=name") == ["a.small"]
     kept = client.get("/?show=attention&sort=-size").content.decode()
     assert "?show=attention&amp;sort=-size&amp;heat=partition#cost" in kept
     counts = client.get("/api/v1/overview/").json()["table_counts"]
-    assert counts == {"attention": 1, "escaped": 1, "no_row_level": 1}
+    assert counts == {"attention": 1, "aborted": 1, "escaped": 1, "no_row_level": 1}
     body = words(client)
     assert "Attention 1" in body
     assert "Aborted writes 1" in body
@@ -111,7 +111,7 @@ def test_tables_are_narrowed_and_sorted_by_the_address(as_):
 
 
 def test_a_table_that_lost_many_writes_is_to_be_looked_at_in_every_list(as_, settings):
-    settings.ATTENTION_ESCAPED = 2
+    settings.ATTENTION_ABORTED = 2
     many, few = make_table("a.many"), make_table("b.few")
     for table in (many, many, few):
         make_conflict(table)

@@ -75,7 +75,7 @@ def test_the_winning_side_is_a_pipeline_too(reader, program):
     take(program.resolved())
     landed = Conflict.objects.get()
     take(program.aborted())
-    later = Conflict.objects.get(kind="escaped")
+    later = Conflict.objects.get(kind="aborted")
     later.winning_version = landed.attempted_version
     later.facts["winner"]["txn_id"] = landed.transaction.txn_id
     later.save()
