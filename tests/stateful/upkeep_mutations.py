@@ -139,8 +139,9 @@ UPKEEP_RULES = (
     Mutation(
         "only a younger commit under its name is another log",
         "storage/base.py",
-        "if self.size_bytes != earlier.size_bytes or self.modified_ms not in times:",
-        "if self.modified_ms > earlier.modified_ms:",
+        "            return False\n"
+        "        return None in (self.etag, earlier.etag) or self.etag == earlier.etag\n",
+        "            return self.modified_ms < earlier.modified_ms\n        return True\n",
     ),
     Mutation(
         "an earlier snapshot is handed out without a look at its log",

@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -11,6 +12,7 @@ from engine.actions.codec import encode
 from engine.actions.files import AddCDCFile, RemoveFile
 from engine.clock import CLOCK_SLACK_MS
 from engine.commands.model import Vacuum
+from engine.deletion_vectors.files import locate, write_deletion_vector
 from engine.errors import MalformedLogError, TableReplacedError
 from engine.log.paths import commit_path
 from engine.operations.execution import removal
@@ -26,6 +28,7 @@ from tests.engine.transaction.tables import FakeClock
 HOUR_MS, DAY_MS = 3_600_000, 24 * 3_600_000
 NOW = Vacuum(retention_hours=0, override_retention=True)
 WEEK_MS = 7 * DAY_MS
+_MANY_ROWS = '{"numRecords":6000}'
 
 
 @pytest.fixture
@@ -256,3 +259,28 @@ def test_a_file_that_a_commit_brings_back_while_others_are_deleted_stays(do_ligh
 
     do_lightly(NOW, progress=bring_back)
     assert sorted(_ids(table, None)) == [1, 2]
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_deletion_vectors_in_files_stay_as_long_as_a_retained_version_has_them(
+    do_lightly, table, clock, is_removed
+):
+    """Of a live file, or of one that was removed within the retention: its rows need both."""
+    _retain(do_lightly, table, "30 days")
+    (add,) = table.snapshot().add_files()
+    vector = write_deletion_vector(table.store, range(5_000), inline_below_bytes=0)
+    txn = table.start_transaction()
+    txn.stage(removal(add), msgspec.structs.replace(add, deletion_vector=vector, stats=_MANY_ROWS))
+    with_vector = txn.commit("DELETE")
+    if is_removed:
+        _write(table, 3)
+    place = locate(table.uri, vector).path
+    _date(table, place, clock.ms - 60 * DAY_MS)
+    clock.ms += 20 * DAY_MS
+    do_lightly(Vacuum(), table=table)
+    assert table.store.stat(place) is not None
+    assert table.snapshot(with_vector).file_count == 1
+    if is_removed:
+        clock.ms += 20 * DAY_MS
+        do_lightly(Vacuum(), table=table)
+        assert table.store.stat(place) is None
