@@ -18,6 +18,6 @@ def sweep() -> Iterator[Sweep]:
         peer = fetch_delta_spark()
     except OutOfReachError as reason:
         pytest.skip(str(reason))
-    sweep_ = run_sweep(peer)
-    write_report(sweep_, PAGE)
-    return sweep_
+    result = run_sweep(peer)
+    write_report(result, PAGE)
+    return result

@@ -52,21 +52,21 @@ def build_session(jars: Path, scratch: Path) -> SparkSession:
 def answer(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     """Read, do the statements, read again, ask the questions; errors are part of the answer."""
     place = request["table"]
-    answer_: dict[str, Any] = {"case": request["case"]}
+    said: dict[str, Any] = {"case": request["case"]}
     if request["read_before"]:
-        answer_["before"] = _attempt(lambda: _read(spark, place))
-    answer_["steps"] = []
+        said["before"] = _attempt(lambda: _read(spark, place))
+    said["steps"] = []
     for statement in request["statements"]:
         outcome = _attempt(lambda sql=statement: _do(spark, sql, place))
-        answer_["steps"].append({"statement": str(statement), **outcome})
+        said["steps"].append({"statement": str(statement), **outcome})
         if "error" in outcome:
             break
-    answer_["after"] = _attempt(lambda: _read(spark, place))
-    answer_["answers"] = {
+    said["after"] = _attempt(lambda: _read(spark, place))
+    said["answers"] = {
         name: _attempt(lambda sql=query: _ask(spark, sql, place))
         for name, query in request["queries"].items()
     }
-    return answer_
+    return said
 
 
 def _do(spark: SparkSession, statement: str | dict[str, Any], place: str) -> None:

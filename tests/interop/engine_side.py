@@ -47,19 +47,19 @@ class Engine:
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Read, do the statements, read again, let others read; errors are part of the answer."""
         place = request["table"]
-        answer_: dict[str, Any] = {"case": request["case"]}
+        said: dict[str, Any] = {"case": request["case"]}
         if request["read_before"]:
-            answer_["before"] = _attempt(lambda: _read(place))
-        answer_["steps"] = []
+            said["before"] = _attempt(lambda: _read(place))
+        said["steps"] = []
         for statement in request["statements"]:
             outcome = _attempt(lambda sql=statement: self._do(sql, place))
-            answer_["steps"].append({"statement": str(statement), **outcome})
-        answer_["after"] = _attempt(lambda: _read(place))
-        if "ok" in answer_["after"]:
-            answer_["readers"] = {
+            said["steps"].append({"statement": str(statement), **outcome})
+        said["after"] = _attempt(lambda: _read(place))
+        if "ok" in said["after"]:
+            said["readers"] = {
                 name: _attempt(lambda reader=read: reader(place)) for name, read in _READERS.items()
             }
-        return answer_
+        return said
 
     def _do(self, statement: str | dict[str, Any], place: str) -> str:
         if isinstance(statement, dict):

@@ -57,8 +57,8 @@ class DeltaSparkEngine:
         if isinstance(command, c.Truncate):  # which delta-spark has for tables of a catalog alone
             statement = f"DELETE FROM delta.`{place}`"  # noqa: S608 - a table of this test
         else:
-            statement_ = as_statement(command, DeltaTable.open(place).snapshot())
-            statement = replace(statement_, table=place).statement()
+            written = as_statement(command, DeltaTable.open(place).snapshot())
+            statement = replace(written, table=place).statement()
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(statement) + "\n")
         self._process.stdin.flush()

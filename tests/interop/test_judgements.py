@@ -15,9 +15,9 @@ BOTH = pytest.mark.parametrize("maker", ["engine", "delta"])
 def _answers(sweep: Sweep, case: str, query: str) -> list[list[Any]]:
     """The rows of each turn's answer."""
     answers = sweep.stories[case].answers(query)
-    errors = [answer_["error"] for answer_ in answers if "error" in answer_]
+    errors = [said["error"] for said in answers if "error" in said]
     assert errors == []
-    return [[json.loads(row) for row in answer_["ok"]] for answer_ in answers]
+    return [[json.loads(row) for row in said["ok"]] for said in answers]
 
 
 @BOTH

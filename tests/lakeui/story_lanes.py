@@ -121,5 +121,5 @@ def _raw(commit: Commit) -> str:
         "isBlindAppend": commit.is_blind_append,
         "operationParameters": commit.operation_parameters,
     }
-    said_ = {name: value for name, value in said.items() if value is not None}
-    return "\n".join([json.dumps({"commitInfo": said_}), *rest]) + "\n"
+    recorded = {name: value for name, value in said.items() if value is not None}
+    return "\n".join([json.dumps({"commitInfo": recorded}), *rest]) + "\n"

@@ -73,13 +73,13 @@ def rows_of(snapshot: Snapshot) -> c.Rows:
 
 def row_ids_of(snapshot: Snapshot) -> dict[tuple[str, int], int]:
     """The stable id of every live row, by its identity and the command that last changed it."""
-    files, ids_ = Files(snapshot, stats=True), {}
+    files, row_ids = Files(snapshot, stats=True), {}
     for add in snapshot.add_files():
         rows = read_file(snapshot, add, with_positions=True)
         ids = files.row_ids(add)[rows[ROW_INDEX].to_numpy()].tolist()
         names = zip(rows["u"].to_pylist(), rows["n"].to_pylist(), strict=True)
-        ids_ |= dict(zip(names, ids, strict=True))
-    return ids_
+        row_ids |= dict(zip(names, ids, strict=True))
+    return row_ids
 
 
 def state_of(snapshot: Snapshot) -> c.State:
@@ -181,10 +181,10 @@ class _Work(Files):
 
     def select(self, where: c.Range) -> c.Rows:
         paths = self.txn.read_where(where.sql)["path"].to_pylist()
-        rows_: c.Rows = {}
+        matched: c.Rows = {}
         for add in self.snapshot.add_files(paths=paths):
-            rows_ |= self.rows(add)
-        return {key: row for key, row in rows_.items() if where.holds(row)}
+            matched |= self.rows(add)
+        return {key: row for key, row in matched.items() if where.holds(row)}
 
     def rewrite(self, where: c.Range, to: c.Update | None, command: c.Delete | c.Update) -> None:
         """Rows that a condition selects go, and come back changed if they are updated."""

@@ -108,7 +108,7 @@ def _tested(copy: Path) -> str | None:
 
 
 def _first_failure(output: str) -> str:
-    line = next((line_ for line_ in output.splitlines() if line_.startswith("FAILED")), "FAILED ?")
+    line = next((text for text in output.splitlines() if text.startswith("FAILED")), "FAILED ?")
     return line.split(" - ")[0].rpartition("::")[2]
 
 

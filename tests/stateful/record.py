@@ -139,7 +139,7 @@ def check_state(state: TableState, said: Version, *, tombstones_since_ms: int) -
 
 def _compare(what: str, engine: Files, said: Files) -> None:
     ours, theirs = (
-        {key: _state_of(state_) for key, state_ in side.items()} for side in (engine, said)
+        {key: _state_of(content) for key, content in side.items()} for side in (engine, said)
     )
     missing = [key for key in theirs if key not in ours]
     surplus = [key for key in ours if key not in theirs]

@@ -452,7 +452,7 @@ def test_checks_stand_in_deltas_order():
     ids=["another append", "a reader", "one that read before", "a compaction"],
 )
 def test_an_append_is_tested_once_however_many_writers_come_after_it(met, left):
-    assert [winner_.version for winner_ in exempt_after(READS_A_WS, met, (APPEND,))] == left
+    assert [commit.version for commit in exempt_after(READS_A_WS, met, (APPEND,))] == left
 
 
 def test_an_append_that_reads_an_exempt_one_is_named_in_the_message():

@@ -111,6 +111,6 @@ def test_a_remove_names_the_row_ids_that_a_winner_filled_in():
     staged = current(remove("f"), remove("g"), remove("h", deletion_vector=vector("v")))
     filled = {"data_change": False, "base_row_id": 5, "default_row_commit_version": 6}
     staged_again = refreshed(staged, winner(add("f", **filled), add("h", **filled)))
-    removes = {remove_.path: remove_ for remove_ in staged_again.removes}
+    removes = {removed.path: removed for removed in staged_again.removes}
     assert (removes["f"].base_row_id, removes["f"].default_row_commit_version) == (5, 6)
     assert (removes["g"], removes["h"]) == staged.removes[1:], "another file, another vector"

@@ -54,7 +54,7 @@ def test_hostile_conditions_are_refused(text):
 
 @pytest.mark.timeout(5)
 @pytest.mark.parametrize(
-    "text", _WRITTEN, ids=[f"{n}-{text_[:40]!r}" for n, text_ in enumerate(_WRITTEN)]
+    "text", _WRITTEN, ids=[f"{n}-{words[:40]!r}" for n, words in enumerate(_WRITTEN)]
 )
 def test_hostile_conditions_are_refused_inside_commands(text):
     for command in (Delete(text), Optimize(where=text), Update({"ok": "TRUE"}, text)):

@@ -276,8 +276,8 @@ def test_the_lowest_protocol_is_asked_for(do_lightly, empty_table, properties, v
     made = empty_table.snapshot()
     do_lightly(f"CREATE OR REPLACE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ({plain})")
     do_lightly(f"ALTER TABLE t SET TBLPROPERTIES ({listed})")
-    for protocol_ in (made.protocol, empty_table.snapshot().protocol):
-        assert (protocol_.min_reader_version, protocol_.min_writer_version) == versions
+    for declared in (made.protocol, empty_table.snapshot().protocol):
+        assert (declared.min_reader_version, declared.min_writer_version) == versions
     kept = {*made.metadata.configuration, *empty_table.snapshot().metadata.configuration}
     assert not {"delta.minReaderVersion", "delta.minWriterVersion"} & kept
 

@@ -88,7 +88,7 @@ def test_rows_that_are_there_get_ids_before_row_tracking_is_enabled(
     stated = [
         action for action in read_commit(table.store, 6).actions if isinstance(action, AddFile)
     ]
-    assert [commit_.data_change for commit_ in stated] == [False] * 4
+    assert [restated.data_change for restated in stated] == [False] * 4
     assert table.history(2)[1].isolation_level == "SnapshotIsolation"
     properties = table.snapshot().properties
     assert properties.row_tracking

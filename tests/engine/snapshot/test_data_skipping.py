@@ -34,9 +34,7 @@ from tests.engine.expressions.generated import SCHEMA, rows, skippable_condition
 
 PHYSICAL = "delta.columnMapping.physicalName"
 MAPPED = StructType(
-    tuple(
-        replace(field_, metadata={PHYSICAL: f"col-{n}"}) for n, field_ in enumerate(SCHEMA.fields)
-    )
+    tuple(replace(plain, metadata={PHYSICAL: f"col-{n}"}) for n, plain in enumerate(SCHEMA.fields))
 )
 
 

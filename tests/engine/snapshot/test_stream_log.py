@@ -143,7 +143,7 @@ def test_any_way_of_batching_gives_every_file_once(sizes, limits, initial_versio
         else:
             old, live = live[:1], [*live[1:], f"{number}-moved"]
             moved = add(live[-1], data_change=False)
-            commit(table, *[remove(add_, data_change=False) for add_ in old], moved)
+            commit(table, *[remove(file, data_change=False) for file in old], moved)
         added.append(names)
     expected = [
         *(str(p) for p in table.snapshot(first).files().column("path").to_pylist()),

@@ -97,14 +97,14 @@ def test_collections_that_may_hold_anything_have_no_rule(kind):
 
 
 def test_columns_and_fields_that_cannot_be_null_are_found_at_any_depth():
-    found_rules = rules()
-    always = {name: rule.not_null for name, rule in found_rules.items() if rule.condition is None}
+    by_name = rules()
+    always = {name: rule.not_null for name, rule in by_name.items() if rule.condition is None}
     assert always == {
         "NOT NULL of id": ("id",),
         "NOT NULL of must": ("must",),
         "NOT NULL of must.e": ("must", "e"),
     }
-    assert set(found_rules) - set(always) == {
+    assert set(by_name) - set(always) == {
         "NOT NULL of s.k k",
         "NOT NULL of s.d.e",
         "the length of v (varchar(3))",

@@ -124,14 +124,14 @@ def test_the_answer_is_what_the_role_may_get(
     places = {"table": table.pk, "job": job.pk, "conflict": conflict.pk, "token": job.pk} | {
         "schedule": schedule.pk
     }
-    path, statuses_ = f"/api/v1/{address.format(**places)}", []
+    path, answered = f"/api/v1/{address.format(**places)}", []
     for who in WHO:
         with undone():
             response = getattr(as_(who), method)(path, body, format="json")
-        statuses_.append(response.status_code)
+        answered.append(response.status_code)
         if response.status_code >= 400:
             problem(response, response.status_code)
-    assert dict(zip(WHO, statuses_, strict=True)) == dict(zip(WHO, statuses, strict=True))
+    assert dict(zip(WHO, answered, strict=True)) == dict(zip(WHO, statuses, strict=True))
 
 
 @contextmanager

@@ -38,8 +38,8 @@ def verdict(table, winner="DELETE", theirs="order_date = '2026-11-18'", **loss):
     )
     fields = FILES | {"current_predicate": DAY_19, "current_operation": "UPDATE"} | loss
     make_conflict(table, winning_version=5, winner_operation=winner, **fields)
-    [verdict_] = row_verdicts(table).losses
-    return str(verdict_.verdict)
+    [judged] = row_verdicts(table).losses
+    return str(judged.verdict)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def commit(table, version, **fields):
 
 
 def bar(lane, key):
-    return next(bar_ for bar_ in lane.all if bar_.key == key)
+    return next(shown for shown in lane.all if shown.key == key)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_loser_has_met_its_winner_too(table):
 
 def test_an_engine_that_is_not_recorded_is_none(table):
     make_conflict(table, read_version=0, winning_version=2, facts={"current": {"engine": None}})
-    assert "null" not in {bar_.engine for bar_ in swim_lane(table).all}
+    assert "null" not in {shown.engine for shown in swim_lane(table).all}
 
 
 def test_what_it_met_is_not_guessed_where_it_is_not_mirrored(table):
@@ -83,10 +83,10 @@ def test_the_filter_narrows_and_still_counts_the_other_outcomes(table):
     make_conflict(table, current_user_name="fixer", read_version=0)
     whole = swim_lane(table)
     only, counts = narrowed(table, whole, LaneFilter(outcome="lost"))
-    assert [bar_.lane for bar_ in only.all] == ["fixer"]
+    assert [shown.lane for shown in only.all] == ["fixer"]
     assert (counts.all, counts.committed, counts.lost) == (4, 3, 1)
     only, counts = narrowed(table, whole, LaneFilter(writer="etl", operation="WRITE"))
-    assert [bar_.version for bar_ in only.bars] == [1]
+    assert [shown.version for shown in only.bars] == [1]
     assert (counts.all, counts.lost) == (1, 0)
 
 
@@ -95,7 +95,7 @@ def test_absorbed_is_what_a_committed_version_met_and_passed(table):
     make_conflict(table, job, kind="resolved", winning_version=1, row_count=7,
                   facts={"how": "row map"})  # fmt: skip
     only, counts = narrowed(table, swim_lane(table), LaneFilter(outcome="resolved"))
-    assert [(bar_.version, bar_.absorbed) for bar_ in only.bars] == [(2, (1,))]
+    assert [(shown.version, shown.absorbed) for shown in only.bars] == [(2, (1,))]
     assert counts.absorbed == 1
     assert only.bars[0].ending == "v1: row map, 7 rows"
     [step] = [s for s in lane_path(table, swim_lane(table), "v2").steps if s.version == 1] or [None]
@@ -114,7 +114,9 @@ def test_a_partition_holds_versions_by_their_files_and_losers_by_their_conflict(
     whole = swim_lane(table)
 
     def keys(partition):
-        return {bar_.key for bar_ in narrowed(table, whole, LaneFilter(partition=partition))[0].all}
+        return {
+            shown.key for shown in narrowed(table, whole, LaneFilter(partition=partition))[0].all
+        }
 
     assert keys("day=2026-11-02") == {"v1", f"c-{lost.pk}"}
     assert keys("day=null") == {"v2"}

@@ -56,7 +56,7 @@ def test_losers_point_at_their_winner_and_absorbed_ones_are_joints(table):
     lane = swim_lane(table)
     [loser] = [bar for bar in lane.bars if bar.outcome == "aborted"]
     assert (loser.conflict_id, loser.winning_version, loser.version) == (lost.pk, 2, None)
-    assert [(joint_.conflict_id, joint_.version) for joint_ in lane.joints] == [(joint.pk, 2)]
+    assert [(drawn.conflict_id, drawn.version) for drawn in lane.joints] == [(joint.pk, 2)]
 
 
 def test_bars_come_in_the_order_in_which_they_ended(table):

@@ -116,8 +116,8 @@ def test_a_schedule_that_cannot_be_asked_for_says_why_and_stops_no_other(
         table=table, name="z", cron="0 4 * * *", owner=owner, sql="OPTIMIZE sales.orders"
     )
     Schedule.objects.filter(pk=nightly.pk).update(**broken)
-    for schedule_ in (nightly, later):
-        make_due(schedule_)
+    for other_schedule in (nightly, later):
+        make_due(other_schedule)
     fire_due()
     nightly.refresh_from_db()
     assert told in nightly.note
@@ -258,5 +258,5 @@ def test_schedules_of_one_table_meet_within_the_hour(nightly, table, owner):
         schedule.next_due_at = midnight + timedelta(hours=hours)
         schedule.save()
     met = neighbours([nightly, near, far])
-    assert [schedule_.name for schedule_ in met[nightly.pk]] == ["near"]
+    assert [other_schedule.name for other_schedule in met[nightly.pk]] == ["near"]
     assert met[far.pk] == []

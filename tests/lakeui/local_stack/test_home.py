@@ -49,10 +49,10 @@ def test_whatever_is_in_it_is_for_its_owner_alone_under_any_umask(place, umask):
     home.remember_roots(place, {"TABLE_ROOTS": "/data/lake"})
     home.remember_url(place, "http://127.0.0.1:8000")
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    modes_ = modes(place)
-    assert {"lakeui.sqlite3", "secret_key", "run/url", "run/roots.json", "uploads"} < modes_.keys()
-    assert {mode for is_directory, mode in modes_.values() if is_directory} == {0o700}
-    assert {mode for is_directory, mode in modes_.values() if not is_directory} == {0o600}
+    by_name = modes(place)
+    assert {"lakeui.sqlite3", "secret_key", "run/url", "run/roots.json", "uploads"} < by_name.keys()
+    assert {mode for is_directory, mode in by_name.values() if is_directory} == {0o700}
+    assert {mode for is_directory, mode in by_name.values() if not is_directory} == {0o600}
 
 
 def test_what_an_earlier_start_left_open_to_others_is_closed(place):
@@ -71,9 +71,9 @@ def test_files_beside_the_database_are_for_its_owner_alone_too(place, umask):
     connection = sqlite3.connect(place / "lakeui.sqlite3")
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("CREATE TABLE t (x)")
-    modes_ = {name: mode for name, (_, mode) in modes(place).items() if "sqlite3" in name}
+    by_name = {name: mode for name, (_, mode) in modes(place).items() if "sqlite3" in name}
     connection.close()
-    assert modes_ == dict.fromkeys(
+    assert by_name == dict.fromkeys(
         ["lakeui.sqlite3", "lakeui.sqlite3-wal", "lakeui.sqlite3-shm"], 0o600
     )
 

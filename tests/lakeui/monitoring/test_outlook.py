@@ -33,9 +33,9 @@ def outlook(table, kind, parameters=None, *, landed=None, **commit):
     attempt = JobAttempt.objects.create(
         job=job, number=1, started_at=timezone.now(), read_version=4
     )
-    outlook_ = outlook_of(job, attempt)
-    assert outlook_ is not None
-    return outlook_
+    expected = outlook_of(job, attempt)
+    assert expected is not None
+    return expected
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -569,11 +569,11 @@ def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
 
 def test_metrics_are_named_in_words_with_units():
     metrics = {"numTargetRowsUpdated": "694502", "numAddedBytes": 3 * 1024**2, "scanTimeMs": 61000}
-    metrics_ = {
+    readable = {
         readable_metric.label: readable_metric.value
         for readable_metric in readable_metrics(metrics | {"numCopiedRows": 0})
     }
-    assert metrics_ == {
+    assert readable == {
         "Matched, updated": "694,502",
         "Added bytes": "3 MiB",
         "Finding rows took": "1 min 1 s",

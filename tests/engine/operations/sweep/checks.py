@@ -83,7 +83,7 @@ def check_identities(model: Model, rows: Iterable[Found], seen: dict[int, Found]
 
     `seen` holds what each row had, by its birth, and is brought up to date.
     """
-    by_key = {row_.key: row_ for row_ in rows}
+    by_key = {marked.key: marked for marked in rows}
     for row in model.rows:
         here = by_key[row.values["u"]]
         before = seen.get(row.birth)
@@ -95,7 +95,7 @@ def check_identities(model: Model, rows: Iterable[Found], seen: dict[int, Found]
             assert here.commit_version == model.committed[row.changed], row
         seen[row.birth] = here
     for name in ("row_id", "identity"):
-        values = [getattr(row_, name) for row_ in by_key.values()]
+        values = [getattr(marked, name) for marked in by_key.values()]
         assert len(set(values) - {None}) == len(values) - values.count(None)
 
 

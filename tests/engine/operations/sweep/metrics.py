@@ -96,16 +96,16 @@ def _counted(actions: Iterable[Action], *, as_pairs: bool) -> dict[str, int]:
     listed = list(actions)
     adds = {action.path: action for action in listed if isinstance(action, AddFile)}
     removes = {action.path: action for action in listed if isinstance(action, RemoveFile)}
-    new = [add_ for path, add_ in adds.items() if not as_pairs or path not in removes]
-    gone = [remove_ for path, remove_ in removes.items() if not as_pairs or path not in adds]
+    new = [added for path, added in adds.items() if not as_pairs or path not in removes]
+    gone = [removed for path, removed in removes.items() if not as_pairs or path not in adds]
     return {
         "files added": len(new),
         "files removed": len(gone),
-        "bytes added": sum(add_.size for add_ in new),
-        "bytes removed": sum(remove_.size or 0 for remove_ in gone),
+        "bytes added": sum(added.size for added in new),
+        "bytes removed": sum(removed.size or 0 for removed in gone),
         "change files": sum(isinstance(action, AddCDCFile) for action in listed),
         "vectors added": sum(add.deletion_vector is not None for add in adds.values()),
         "vectors removed": sum(remove.deletion_vector is not None for remove in removes.values()),
-        "smallest": min((add_.size for add_ in new), default=0),
-        "largest": max((add_.size for add_ in new), default=0),
+        "smallest": min((added.size for added in new), default=0),
+        "largest": max((added.size for added in new), default=0),
     }
