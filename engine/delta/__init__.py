@@ -1,6 +1,6 @@
 """The engine for PySpark programs: `delta.tables`' API, and what lies beyond it.
 
-from engine.delta import DeltaTable
+from engine.delta import DeltaTable, enable
 """
 
 from importlib import import_module
@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from engine.delta.reports.other_engines import reporting as reporting
     from engine.delta.reports.settings import configure as configure
     from engine.delta.reports.settings import flush_reports as flush_reports
+    from engine.delta.session_hooks import enable as enable
     from engine.delta.tables import DeltaTable as DeltaTable
 
 _HOMES = {
     "DeltaTable": ("engine.delta.tables", "DeltaTable"),
     "configure": ("engine.delta.reports.settings", "configure"),
+    "enable": ("engine.delta.session_hooks", "enable"),
     "flush_reports": ("engine.delta.reports.settings", "flush_reports"),
     "reporting": ("engine.delta.reports.other_engines", "reporting"),
 }

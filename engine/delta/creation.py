@@ -10,22 +10,28 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from engine.commands.model import Create
+from engine.commands.model import Clone, Create
+from engine.commands.sources import Source
 from engine.delta.handle import Handle
 from engine.delta.names import (
+    PROVIDERS,
     NameTakenError,
     NameUnknownError,
+    NotADeltaTableError,
     default_location,
     path_in,
     uses_delta_spark,
 )
+from engine.delta.opening import open_table
 from engine.errors import RequestError, TableExistsError
 from engine.expressions.render import quote_string
 from engine.log.segment import list_log_files
+from engine.operations.result import OperationResult
 from engine.schema.types import StructField, StructType
 from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import quoted, to_spark_type
 from engine.spark.data_source import register_for_names
+from engine.spark.plain_sql import plain_sql
 from engine.storage.uri import open_store
 from engine.table import DeltaTable
 
@@ -56,6 +62,13 @@ class Wanted:
     if_not_exists: bool = False
     replace: bool = False
     must_exist: bool = False
+    source: Source | None = None
+    clone: Clone | None = None
+
+    @property
+    def rows(self) -> bool:
+        """Whether it begins with rows of its own."""
+        return self.source is not None or self.clone is not None
 
 
 def create_table(spark: SparkSession, definition: Wanted) -> Handle:
@@ -65,6 +78,11 @@ def create_table(spark: SparkSession, definition: Wanted) -> Handle:
         NothingNamedError: it has neither name nor place.
         NameTakenError, NameUnknownError: there is one, or there is none to replace.
     """
+    return make_table(spark, definition)[0]
+
+
+def make_table(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationResult]:
+    """As `create_table`, with what the engine says of it."""
     path = path_in(definition.name) or ("" if definition.name else definition.location)
     if path:
         return _at(spark, definition, path)
@@ -76,25 +94,46 @@ def create_table(spark: SparkSession, definition: Wanted) -> Handle:
         return _named(spark, definition)
     if existing.is_view or not (definition.if_not_exists or definition.replace):
         raise NameTakenError(definition.name)
+    if definition.if_not_exists and existing.provider.lower() not in PROVIDERS:
+        return Handle(spark, DeltaTable(open_store(existing.location))), OperationResult()
+    if existing.provider.lower() not in PROVIDERS:
+        raise NotADeltaTableError(definition.name)
     return _at(spark, definition, existing.location, existing)
 
 
-def _named(spark: SparkSession, definition: Wanted) -> Handle:
+def _named(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationResult]:
     if definition.must_exist:
         raise NameUnknownError(definition.name)
-    if uses_delta_spark(spark) and not definition.location:
-        spark.sql(_command(spark, definition).statement())
+    if uses_delta_spark(spark) and not (definition.location or definition.rows):
+        plain_sql(spark, _command(spark, definition).statement())
         existing = find_table(spark, definition.name)
         place = existing.location if existing else default_location(spark, definition.name)
         return _at(spark, definition, place, existing, exists=True)
+    if definition.location and _adopts(definition):
+        return _adopted(spark, definition)
     register_name(spark, definition.name, definition.location, StructType(definition.columns))
     place = definition.location or default_location(spark, definition.name)
     try:
-        handle = _at(spark, definition, place, find_table(spark, definition.name))
+        handle, result = _at(spark, definition, place, find_table(spark, definition.name))
     except Exception:
-        spark.sql(f"DROP TABLE IF EXISTS {definition.name}")
+        plain_sql(spark, f"DROP TABLE IF EXISTS {definition.name}")
         raise
-    return handle
+    return handle, result
+
+
+def _adopts(definition: Wanted) -> bool:
+    """Whether only a name is asked for, of a table that is there."""
+    made = (
+        definition.columns or definition.rows or definition.partition_columns or definition.replace
+    )
+    return not made and bool(list_log_files(open_store(definition.location)))
+
+
+def _adopted(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationResult]:
+    table = open_table(spark, definition.location)
+    register_name(spark, definition.name, definition.location, table.snapshot().schema)
+    existing = find_table(spark, definition.name)
+    return Handle(spark, table, name=existing.name if existing else ""), OperationResult()
 
 
 def register_name(
@@ -110,7 +149,7 @@ def register_name(
         shown = [f"{quoted(f.name)} {to_spark_type(f.type).simpleString()}" for f in schema or ()]
         columns = f" ({', '.join(shown)})" if shown else ""
     place = f" LOCATION {quote_string(location)}" if location else ""
-    spark.sql(f"CREATE TABLE {name}{columns} USING delta{place}")
+    plain_sql(spark, f"CREATE TABLE {name}{columns} USING delta{place}")
 
 
 def _at(
@@ -120,25 +159,27 @@ def _at(
     existing: CataloguedTable | None = None,
     *,
     exists: bool = False,
-) -> Handle:
+) -> tuple[Handle, OperationResult]:
     store = open_store(place)
     table, shown = DeltaTable(store), definition.name or f"`delta`.`{place}`"
     handle = Handle(spark, table, name=existing.name if existing else "")
     if exists:
-        return handle
+        return handle, OperationResult()
     if definition.must_exist and not list_log_files(store):
         raise NameUnknownError(shown)
     try:
-        handle.run(_command(spark, definition))
+        return handle, handle.run(definition.clone or _command(spark, definition))
     except TableExistsError as error:
         raise NameTakenError(shown) from error
-    return handle
 
 
 def _command(spark: SparkSession, definition: Wanted) -> Create:
     return Create(
         table=definition.name if not path_in(definition.name) else "",
-        schema=StructType(definition.columns),
+        schema=StructType(definition.columns)
+        if definition.columns or not definition.source
+        else None,
+        source=definition.source,
         partition_columns=definition.partition_columns,
         clustering_columns=definition.clustering_columns,
         properties={**session_defaults(spark), **definition.properties},

@@ -15,6 +15,7 @@ from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
 from engine.spark.column_trees import CallerFrames
+from engine.spark.plain_sql import as_spark_does
 from engine.spark.session import has_engine_terms, send_engine
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
@@ -74,8 +75,8 @@ class Handle:
         """A setting of the session, None where it has none."""
         return self.spark.conf.get(key, None)
 
-    def run(self, command: Command) -> OperationResult:
-        """Do a command at the table.
+    def run(self, command: Command, *, dry_run: bool = False) -> OperationResult:
+        """Do a command at the table, or find out what it would do.
 
         Raises:
             EngineError: as `engine.operations.run.run`, under the names of `engine.delta.exceptions`.
@@ -89,8 +90,10 @@ class Handle:
                 observer=reporting_observer(self.observer, self.table.uri, command),
                 application=self._application(),
                 user_metadata=metadata,
+                dry_run=dry_run,
             )
-            return run(command, self.table, self.spark, options)
+            with as_spark_does():
+                return run(command, self.table, self.spark, options)
 
     def _application(self) -> tuple[str, int] | None:
         app_id, version = self.options.get(APP_ID), self.options.get(APP_VERSION)

@@ -1,11 +1,14 @@
 """Where the table of a name is: in the session's catalogue, or at the path that the name holds."""
 
 import re
+from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
 from engine.errors import RequestError, TableExistsError, TableNotFoundError
 from engine.spark.catalogue import CataloguedTable, find_table
+from engine.spark.columns import quoted
+from engine.spark.plain_sql import plain_sql
 
 PROVIDERS = frozenset({"delta", "lake"})
 _PATH = re.compile(r"\s*(delta|lake|parquet)\s*\.\s*`((?:[^`]|``)+)`\s*\Z", re.IGNORECASE)
@@ -71,6 +74,23 @@ def locate(spark: SparkSession, name: str) -> CataloguedTable:
     return table
 
 
+def name_sql(parts: Sequence[str]) -> str:
+    """A name's parts as SQL: of a path, the format stands plain before it."""
+    if len(parts) == 2 and "/" in parts[1]:
+        return f"{parts[0]}.{quoted(parts[1])}"
+    return ".".join(map(quoted, parts))
+
+
+def find_delta(spark: SparkSession, parts: Sequence[str]) -> CataloguedTable | None:
+    """The Delta table that a name's parts lead to; None where they lead to something else, or nowhere."""
+    if len(parts) == 2 and parts[0].lower() in PROVIDERS and "/" in parts[1]:
+        return CataloguedTable("", "PATH", parts[1], "delta")
+    found = find_table(spark, ".".join(map(quoted, parts)))
+    if found is None or found.is_view or found.provider.lower() not in PROVIDERS:
+        return None
+    return found
+
+
 def default_location(spark: SparkSession, name: str) -> str:
     """Where the catalogue puts a table of that name that says no place of its own.
 
@@ -78,7 +98,8 @@ def default_location(spark: SparkSession, name: str) -> str:
         RequestError: the catalogue does not say it.
     """
     database, _, table = name.replace("`", "").rpartition(".")
-    rows = spark.sql(f"DESCRIBE DATABASE {database or spark.catalog.currentDatabase()}").collect()
+    described = f"DESCRIBE DATABASE {database or spark.catalog.currentDatabase()}"
+    rows = plain_sql(spark, described).collect()
     places = [str(row[1]) for row in rows if str(row[0]).lower().startswith("location")]
     if not places:
         what = f"The catalogue does not say where tables of {database} are."

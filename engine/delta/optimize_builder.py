@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from engine.actions.files import AddFile, RemoveFile
+from engine.commands.command import Command
 from engine.commands.model import Optimize
 from engine.delta.arguments import names
 from engine.delta.exceptions import delta_errors
@@ -62,18 +63,10 @@ class DeltaOptimizeBuilder:
         return self._execute(names(cols, "Z-order column must be str. "))
 
     def _execute(self, columns: tuple[str, ...]) -> DataFrame:
-        handle = self._handle
-        started = handle.table.clock.now_ms()
         with delta_errors():
-            before = handle.table.snapshot()
-            condition = self._condition(before, columns)
-            considered = chosen_files(before, condition)
-        result = handle.run(Optimize(where=self._where or None, zorder_by=columns))
-        metrics = _metrics(handle, considered, result, ordered=bool(columns))
-        metrics |= {"startTimeMs": started, "endTimeMs": handle.table.clock.now_ms()}
-        count = len(before.schema)
-        metrics |= {"numTableColumns": count, "numTableColumnsWithStats": min(count, 32)}
-        return optimize_frame(handle.spark, before.table_uri, metrics, result)
+            condition = self._condition(self._handle.table.snapshot(), columns)
+        command = Optimize(where=self._where or None, zorder_by=columns)
+        return optimized(self._handle, command, condition)
 
     def _condition(self, snapshot: Snapshot, columns: Sequence[str]) -> Expression | None:
         partitions = [column.lower() for column in snapshot.partition_columns]
@@ -94,6 +87,21 @@ class DeltaOptimizeBuilder:
                 remedy = f"Only the partition columns may be referenced: [{shown}]"
                 raise NotAPartitionColumnError(what, remedy)
         return condition
+
+
+def optimized(handle: Handle, command: Command, condition: Expression | None = None) -> DataFrame:
+    """Do a command that rewrites files and say what it did, as `executeCompaction` does."""
+    started = handle.table.clock.now_ms()
+    with delta_errors():
+        before = handle.table.snapshot()
+        considered = chosen_files(before, condition)
+    result = handle.run(command)
+    ordered = isinstance(command, Optimize) and bool(command.zorder_by)
+    metrics = _metrics(handle, considered, result, ordered=ordered)
+    metrics |= {"startTimeMs": started, "endTimeMs": handle.table.clock.now_ms()}
+    count = len(before.schema)
+    metrics |= {"numTableColumns": count, "numTableColumnsWithStats": min(count, 32)}
+    return optimize_frame(handle.spark, before.table_uri, metrics, result)
 
 
 def _metrics(

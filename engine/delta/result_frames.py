@@ -1,6 +1,6 @@
 """Results of commands as the DataFrames of delta-spark: the same columns, in the same order."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,14 @@ _RESTORE = {
     "num_restored_files": "numRestoredFiles",
     "removed_files_size": "removedFilesSize",
     "restored_files_size": "restoredFilesSize",
+}
+_CLONE = {
+    "source_table_size": "sourceTableSize",
+    "source_num_of_files": "sourceNumOfFiles",
+    "num_removed_files": "numRemovedFiles",
+    "num_copied_files": "numCopiedFiles",
+    "removed_files_size": "removedFilesSize",
+    "copied_files_size": "copiedFilesSize",
 }
 _SIZES = "struct<min:long,max:long,avg:double,totalFiles:long,totalSize:long>"
 _COUNTED, _NUMBERED = "struct<num:long,size:long>", "struct<numFiles:long,size:long>"
@@ -114,6 +122,28 @@ def merge_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
     counts = {name: _count(result, key) for name, key in _MERGE.items() if key}
     counts = {"num_affected_rows": sum(counts.values()), **counts}
     return _numbers(spark, counts, result)
+
+
+def counted_frame(spark: SparkSession, result: OperationResult, metric: str) -> DataFrame:
+    """One row: how many rows a DELETE or UPDATE changed, -1 where the log does not say."""
+    unknown = 0 if result.version is None else -1
+    count = int(result.metrics.get(metric, unknown))
+    return _numbers(spark, {"num_affected_rows": count}, result)
+
+
+def clone_frame(spark: SparkSession, result: OperationResult) -> DataFrame:
+    """One row: what a CLONE shared or copied."""
+    return _numbers(spark, {name: _count(result, key) for name, key in _CLONE.items()}, result)
+
+
+def pairs_frame(spark: SparkSession, properties: Mapping[str, str]) -> DataFrame:
+    """A row for each property: key and value."""
+    return spark.createDataFrame(sorted(properties.items()), "key string, value string")
+
+
+def paths_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """A row for each path."""
+    return spark.createDataFrame([(path,) for path in paths], "path string")
 
 
 def restore_frame(spark: SparkSession, result: OperationResult) -> DataFrame:

@@ -19,6 +19,12 @@ from engine.storage.uri import real_place
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
 
+class OutdatedFrameError(RequestError):
+    """A DataFrame reads an older version of the table than the transaction does."""
+
+    code = "LAKE_DATAFRAME_OUTDATED"
+
+
 def version_read_by(command: Command, uri: str) -> int | None:
     """The version of the command's own table that its source saw; None where it saw none."""
     source = getattr(command, "source", None)
@@ -61,7 +67,7 @@ def register_reads(execution: Execution, frame: DataFrame, txn: OptimisticTransa
     older = [r.version for r in reads if r.version is not None and r.version < txn.read_version]
     if older:
         msg = f"A DataFrame reads version {older[0]} of {execution.table.uri}, which has moved on."
-        raise RequestError(msg, "Make the DataFrame anew.", field="source")
+        raise OutdatedFrameError(msg, "Make the DataFrame anew.", field="source")
     if reads:
         txn.read_whole_table()
 

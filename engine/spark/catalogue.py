@@ -1,6 +1,7 @@
 """What a session's own catalogue says of tables: asked in SQL, which every catalogue answers."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import sqlglot
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
@@ -10,7 +11,11 @@ from sqlglot import expressions as sql
 from sqlglot.errors import SqlglotError
 
 from engine.expressions.render import quote_string
+from engine.spark.jvm import iter_seq
+from engine.spark.plain_sql import plain_sql
+from engine.spark.session import is_remote
 
+SESSION_CATALOGUE = "spark_catalog"
 _DETAILS = "# Detailed Table Information"
 _PATHS = frozenset({"delta", "lake", "parquet", "csv", "json", "orc", "text", "avro"})
 """Formats before a path in backticks that stands where a table's name would."""
@@ -35,10 +40,55 @@ class CataloguedTable:
 
 def find_table(session: SparkSession, name: str) -> CataloguedTable | None:
     """The table of a name as SQL writes it; None where there is none."""
+    parts = None if is_remote(session) else _parts_in_session_catalogue(session, name)
+    if parts is not None:
+        return _in_session_catalogue(session, name, parts)
+    return _described(session, name)
+
+
+def _parts_in_session_catalogue(session: SparkSession, name: str) -> list[str] | None:
+    """The parts of a name that the session's own catalogue knows; None where another has to."""
+    inside: Any = session
+    state = inside._jsparkSession.sessionState()
+    try:
+        parsed = state.sqlParser().parseMultipartIdentifier(name)
+    except AnalysisException:
+        return None
+    parts = [str(part) for part in iter_seq(parsed)]
+    if len(parts) == 3:
+        return parts if parts[0] == SESSION_CATALOGUE else None
+    current = str(state.catalogManager().currentCatalog().name())
+    return parts if len(parts) < 3 and current == SESSION_CATALOGUE else None
+
+
+def _in_session_catalogue(
+    session: SparkSession, name: str, parts: list[str]
+) -> CataloguedTable | None:
+    """What Spark's own catalogue says, asked for directly: SQL takes seconds for Python sources."""
+    inside: Any = session
+    state = inside._jsparkSession.sessionState()
+    own = ".".join(f"`{part.replace('`', '``')}`" for part in parts[-2:])
+    identifier = state.sqlParser().parseTableIdentifier(own)
+    if state.catalog().isTempView(identifier):
+        return CataloguedTable(name, "VIEW")
+    try:
+        table = state.catalog().getTableMetadata(identifier)
+    except AnalysisException:
+        return None
+    provider, place = table.provider(), table.storage().locationUri()
+    return CataloguedTable(
+        str(table.qualifiedName()),
+        str(table.tableType().name()),
+        str(place.get().toString()) if place.isDefined() else "",
+        str(provider.get()) if provider.isDefined() else "",
+    )
+
+
+def _described(session: SparkSession, name: str) -> CataloguedTable | None:
     try:
         if not session.catalog.tableExists(name):
             return None
-        rows = session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()
+        rows = plain_sql(session, f"DESCRIBE TABLE EXTENDED {name}").collect()
     except (PySparkException, Py4JJavaError) as error:
         if "DATA_SOURCE_NOT_FOUND" in str(error):
             return _of_unknown_format(session, name)
@@ -76,7 +126,9 @@ def _listed(session: SparkSession, catalog: str, database: str, table: str) -> d
     DESCRIBE asks the source of a table for them, and sources written in Python know neither.
     """
     within = ".".join(f"`{part.replace('`', '``')}`" for part in (catalog, database))
-    rows = session.sql(f"SHOW TABLE EXTENDED IN {within} LIKE {quote_string(table)}").collect()
+    rows = plain_sql(
+        session, f"SHOW TABLE EXTENDED IN {within} LIKE {quote_string(table)}"
+    ).collect()
     texts = [str(row["information"]) for row in rows if row["tableName"].lower() == table.lower()]
     details: dict[str, str] = {}
     for line in "\n".join(texts).partition("\nSchema: ")[0].splitlines():

@@ -26,6 +26,7 @@ from engine.spark.columns import column, to_spark_type
 from engine.spark.declared_types import with_declared_types
 from engine.spark.failures import in_engine_words
 from engine.spark.live_rows import live_rows
+from engine.spark.partitioned_files import PartitionedFiles, partitioned_rows
 from engine.spark.session import is_remote
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import ResolvedPath, resolve_log_path
@@ -126,9 +127,10 @@ def _located(
 ) -> DataFrame:
     """Data columns from the files, the others from a small table that is joined by the files' URLs."""
     paths = _paths(table, [add for _, add in files])
-    raw = _native(spark, table, request, paths)
+    partitioned = _partitioned(spark, table, request, files, paths)
+    raw = _native(spark, table, request, paths) if partitioned is None else partitioned
     fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
-    partitions = [f for f in fields if f.name in table.partition_columns]
+    partitions = [f for f in fields if f.name in table.partition_columns and partitioned is None]
     if not partitions and not request.positions and not request.row_ids:
         return raw.select(*[_data_column(table, field) for field in fields])
     urls = [
@@ -153,15 +155,40 @@ def _located(
     ).drop(*(() if request.positions else (FILE, ROW)))
 
 
+def _partitioned(
+    spark: SparkSession,
+    table: TableFiles,
+    request: ScanRequest,
+    files: Sequence[tuple[int, AddFile]],
+    paths: Sequence[str],
+) -> DataFrame | None:
+    """What programs filter by partitions is read by Spark's own partitions, where they can be told."""
+    if request.marks is None or request.row_ids or not table.partition_columns:
+        return None
+    check_file_system(spark, table.uri)
+    schema = _spark_schema(table)
+    given = PartitionedFiles(table, [add for _, add in files], paths, schema, request.marks)
+    with in_engine_words(table.uri):
+        rows = partitioned_rows(spark, given)
+    return None if rows is None else with_declared_types(rows, table.data_schema)
+
+
+def _spark_schema(table: TableFiles) -> spark_types.StructType:
+    """The data columns under their physical names."""
+    return spark_types.StructType(
+        [
+            spark_types.StructField(
+                field.name, to_spark_type(field.type), True, _field_id(table, field)
+            )
+            for field in table.data_schema
+        ]
+    )
+
+
 def _native(
     spark: SparkSession, table: TableFiles, request: ScanRequest, paths: Sequence[str]
 ) -> DataFrame:
-    fields = [
-        spark_types.StructField(
-            field.name, to_spark_type(field.type), True, _field_id(table, field)
-        )
-        for field in table.data_schema
-    ]
+    fields = list(_spark_schema(table))
     if request.row_ids:
         names = [n for n in (table.row_id_column, table.row_commit_version_column) if n]
         fields += [spark_types.StructField(name, spark_types.LongType()) for name in names]

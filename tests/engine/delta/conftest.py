@@ -1,6 +1,6 @@
 """Tables for tests of the PySpark API: made by it, in fresh directories."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import _parse_datatype_string
 
+from engine.delta import enable
 from engine.delta.tables import DeltaTable
 
 Rows = list[tuple[Any, ...]]
@@ -35,6 +36,17 @@ def make(spark: SparkSession, tmp_path: Path) -> Make:
         return merged
 
     return table
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession) -> Iterator[SparkSession]:
+    """An enabled session of its own, beside the one of other tests, in a database of its own."""
+    session = spark.newSession()
+    session.sql("CREATE DATABASE shop")
+    session.sql("USE shop")
+    yield enable(session)
+    session.sql("USE default")
+    session.sql("DROP DATABASE shop CASCADE")
 
 
 def rows_of(frame: DataFrame) -> Rows:

@@ -1,0 +1,143 @@
+"""CREATE TABLE, with and without rows, and REPLACE TABLE: from Spark's plan to the engine's table."""
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.commands.column_sql import (
+    COMMENT,
+    DEFAULT,
+    GENERATION,
+    IDENTITY_EXPLICIT,
+    IDENTITY_START,
+    IDENTITY_STEP,
+)
+from engine.commands.model import DataFrameSource
+from engine.commands.sql_columns import type_definition
+from engine.commands.statement_cursor import StatementCursor
+from engine.delta.creation import Wanted, create_table
+from engine.delta.names import PROVIDERS, name_sql
+from engine.delta.result_frames import nothing
+from engine.delta.statement_views import StatementNotRoutedError
+from engine.protocol.properties import CONSTRAINT_PREFIX
+from engine.schema.text_lengths import with_declared
+from engine.schema.types import StructField
+from engine.spark.jvm import column_of, frame_over, iter_seq
+from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
+
+CREATE_STATEMENTS = frozenset(
+    {"CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect"}
+)
+_DEFAULT_PROVIDER = "spark.sql.sources.default"
+
+
+def makes_delta(spark: SparkSession, plan: Java) -> bool:
+    """Whether the table that a statement makes is one of Delta's."""
+    if kind_of(plan.name()) != "UnresolvedIdentifier":
+        return False
+    parts = texts_of(plan.name().nameParts())
+    given = optional(plan.tableSpec().provider())
+    provider = str(given) if given is not None else spark.conf.get(_DEFAULT_PROVIDER, "") or ""
+    on_path = len(parts) == 2 and parts[0].lower() in PROVIDERS and "/" in parts[1]
+    hive = given is None and optional(plan.tableSpec().serde()) is not None
+    return (provider.lower() in PROVIDERS and not hive) or on_path
+
+
+def create(spark: SparkSession, plan: Java) -> DataFrame:
+    """Make the table, and its name in the session's catalogue."""
+    kind = kind_of(plan)
+    spec = plan.tableSpec()
+    replaces = kind.startswith("Replace")
+    with_rows = kind.endswith("AsSelect")
+    partitions, clusters = _layout(plan)
+    options = _options(spark, spec)
+    location = optional(spec.location()) or options.get("path", "")
+    properties = {
+        **{key: value for key, value in options.items() if key.startswith("delta.")},
+        **{str(key): str(value) for key, value in map_of(spark, spec.properties()).items()},
+        **_checks(spec),
+    }
+    comment = optional(spec.comment())
+    wanted = Wanted(
+        name=name_sql(texts_of(plan.name().nameParts())),
+        location=str(location),
+        columns=() if with_rows else tuple(map(_field, iter_seq(plan.columns()))),
+        partition_columns=partitions,
+        clustering_columns=clusters,
+        properties=properties,
+        description="" if comment is None else str(comment),
+        if_not_exists=False if replaces else bool(plan.ignoreIfExists()),
+        replace=replaces,
+        must_exist=replaces and not plan.orCreate(),
+        source=DataFrameSource(frame_over(plan.query(), spark)) if with_rows else None,
+    )
+    create_table(spark, wanted)
+    return nothing(spark)
+
+
+def _layout(plan: Java) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The partition columns and the clustering columns.
+
+    Raises:
+        StatementNotRoutedError: a table of buckets, or partitioned by a function.
+    """
+    partitions: list[str] = []
+    clusters: list[str] = []
+    for transform in iter_seq(plan.partitioning()):
+        name = str(transform.name())
+        references = [".".join(reference.fieldNames()) for reference in transform.references()]
+        if name == "identity":
+            partitions += references
+        elif name in {"cluster_by", "clusterBy"}:
+            clusters += references
+        else:
+            what = f"A Delta table cannot be partitioned by {name}."
+            raise StatementNotRoutedError(
+                what, "Use a column, such as a generated one.", field="sql"
+            )
+    return tuple(partitions), tuple(clusters)
+
+
+def _options(spark: SparkSession, spec: Java) -> dict[str, str]:
+    found = {}
+    for pair in iter_seq(spec.optionExpression().options()):
+        row = spark.range(1).select(column_of(pair._2(), spark).cast("string")).first()
+        found[str(pair._1())] = "" if row is None or row[0] is None else str(row[0])
+    return {"path" if key.lower() == "path" else key: value for key, value in found.items()}
+
+
+def _checks(spec: Java) -> dict[str, str]:
+    """CHECK constraints as the properties that hold them.
+
+    Raises:
+        StatementNotRoutedError: a key, which a Delta table does not keep.
+    """
+    found = {}
+    for constraint in iter_seq(spec.constraints()):
+        if kind_of(constraint) != "CheckConstraint":
+            what = "PRIMARY, FOREIGN and UNIQUE keys are not part of a Delta table's log."
+            raise StatementNotRoutedError(what, "Leave them out.", field="sql")
+        name = str(constraint.name()).lower()
+        found[f"{CONSTRAINT_PREFIX}{name}"] = str(constraint.condition())
+    return found
+
+
+def _field(definition: Java) -> StructField:
+    """A column as the statement defines it."""
+    metadata: dict[str, Any] = {}
+    for key, text in (
+        (COMMENT, definition.comment()),
+        (DEFAULT, definition.defaultValue()),
+        (GENERATION, definition.generationExpression()),
+    ):
+        found = optional(text)
+        if found is not None:
+            metadata[key] = str(found if key == COMMENT else found.originalSQL())
+    identity = optional(definition.identityColumnSpec())
+    if identity is not None:
+        metadata[IDENTITY_START] = int(identity.getStart())
+        metadata[IDENTITY_STEP] = int(identity.getStep())
+        metadata[IDENTITY_EXPLICIT] = bool(identity.isAllowExplicitInsert())
+    declared = type_definition(StatementCursor.over(str(definition.dataType().sql())))
+    plain = StructField(str(definition.name()), declared, bool(definition.nullable()), metadata)
+    return with_declared(plain, declared)

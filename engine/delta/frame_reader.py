@@ -1,0 +1,168 @@
+"""`spark.read` and `spark.readStream` of an enabled session: Delta tables are read by the engine.
+
+A batch read is a native scan of the files of one version; a stream is the engine's data source.
+"""
+
+from typing import Any
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from engine.delta.exceptions import delta_errors
+from engine.delta.names import PROVIDERS, find_delta
+from engine.delta.opening import open_table
+from engine.delta.table_reads import lowered, read_frame, table_at
+from engine.errors import RequestError
+from engine.spark.plain_sql import as_spark_does
+from engine.spark.statement_plan import name_parts
+
+DEFAULT_SOURCE = "spark.sql.sources.default"
+STREAM_SOURCE = "lake"
+
+
+def is_delta(spark: SparkSession, source: str) -> bool:
+    """Whether a format is Delta's; "" is the session's own."""
+    return (source or spark.conf.get(DEFAULT_SOURCE, "") or "").lower() in PROVIDERS
+
+
+def one_path(path: object, options: dict[str, Any]) -> str:
+    """The one path that is given, as an argument or as an option.
+
+    Raises:
+        RequestError: there is none, or there are several.
+    """
+    paths = list(path) if isinstance(path, list | tuple) else [path]
+    found = [str(given) for given in paths if given is not None]
+    if not found:
+        found = [str(value) for key, value in options.items() if key.lower() == "path"]
+    if len(found) != 1:
+        what = f"{len(found)} paths are given, and a Delta table has one."
+        raise RequestError(what, "Give one.", field="path")
+    return found[0]
+
+
+class DeltaFrameReader(DataFrameReader):
+    """A reader that leaves every other format to Spark."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """As `spark.read` does."""
+        super().__init__(spark)
+        self._source, self._own_options = "", dict[str, Any]()
+        self._own_schema: Any = None
+
+    def format(self, source: str) -> "DeltaFrameReader":
+        """As Spark's."""
+        super().format(source)
+        self._source = source
+        return self
+
+    def schema(self, schema: T.StructType | str) -> "DeltaFrameReader":
+        """As Spark's."""
+        super().schema(schema)
+        self._own_schema = schema
+        return self
+
+    def option(self, key: str, value: Any) -> "DeltaFrameReader":  # noqa: ANN401 - Spark's
+        """As Spark's."""
+        super().option(key, value)
+        self._own_options[key] = value
+        return self
+
+    def options(self, **options: Any) -> "DeltaFrameReader":  # noqa: ANN401
+        """As Spark's."""
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def load(
+        self,
+        path: Any = None,  # noqa: ANN401
+        format: str | None = None,
+        schema: T.StructType | str | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> DataFrame:
+        """The rows of a table at a path.
+
+        Raises:
+            AnalysisException: there is no Delta table, or no such version.
+        """
+        if format is not None:
+            self.format(format)
+        if schema is not None:
+            self.schema(schema)
+        self.options(**options)
+        if not is_delta(self._spark, self._source):
+            return super().load(path)
+        with as_spark_does(), delta_errors():
+            where = one_path(path, self._own_options)
+            table = table_at(self._spark, where, self._own_options)
+            return self._checked(read_frame(self._spark, table, lowered(self._own_options)))
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+        """The rows of a table of a name."""
+        with as_spark_does(), delta_errors():
+            place = find_delta(self._spark, name_parts(self._spark, tableName))
+            if place is None:
+                return super().table(tableName)
+            table = table_at(self._spark, place.location, self._own_options, tableName)
+            frame = read_frame(self._spark, table, lowered(self._own_options))
+            return self._checked(frame).alias(place.name.rpartition(".")[2] or tableName)
+
+    def _checked(self, frame: DataFrame) -> DataFrame:
+        """The frame, where no schema was given or this one.
+
+        Raises:
+            RequestError: another schema was given.
+        """
+        given = self._own_schema
+        if given is None:
+            return frame
+        wanted = T._parse_datatype_string(given) if isinstance(given, str) else given
+        if wanted.simpleString() != frame.schema.simpleString():
+            what = (
+                f"The table has {frame.schema.simpleString()[:500]}, and another schema is given."
+            )
+            raise RequestError(
+                what, "Leave it out: a Delta table knows its schema.", field="schema"
+            )
+        return frame
+
+
+class DeltaStreamReader(DataStreamReader):
+    """A reader of streams that leaves every other format to Spark."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        """As `spark.readStream` does."""
+        super().__init__(spark)
+        self._source = ""
+
+    def format(self, source: str) -> "DeltaStreamReader":
+        """As Spark's; Delta's streams are the engine's data source."""
+        super().format(STREAM_SOURCE if source.lower() in PROVIDERS else source)
+        self._source = source
+        return self
+
+    def load(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        schema: T.StructType | str | None = None,
+        **options: Any,  # noqa: ANN401
+    ) -> DataFrame:
+        """The stream of a table at a path."""
+        if format is not None:
+            self.format(format)
+        if is_delta(self._spark, self._source):
+            super().format(STREAM_SOURCE)
+        return super().load(path, None, schema, **options)
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+        """The stream of a table of a name."""
+        with as_spark_does(), delta_errors():
+            place = find_delta(self._spark, name_parts(self._spark, tableName))
+            if place is None:
+                return super().table(tableName)
+            open_table(self._spark, place.location, name=tableName)
+        super().format(STREAM_SOURCE)
+        return super().load(place.location)

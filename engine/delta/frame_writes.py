@@ -1,0 +1,228 @@
+"""What writers of DataFrames ask of a Delta table, as commands of the engine."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from engine.commands.model import Append, Create, DataFrameSource, Overwrite
+from engine.delta.creation import Wanted, create_table, session_defaults
+from engine.delta.handle import APP_ID, APP_VERSION, Handle
+from engine.delta.names import NameTakenError, NotADeltaTableError
+from engine.delta.opening import open_table
+from engine.delta.row_statements import AUTO_MERGE, InsertArityError
+from engine.errors import RequestError
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.catalogue import CataloguedTable
+from engine.spark.column_trees import GivenColumn
+
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+_FOR_HANDLE = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
+APPEND, OVERWRITE, ERROR, IGNORE = "append", "overwrite", "error", "ignore"
+
+
+class PartitioningError(RequestError):
+    """A write asks for another layout than the table has."""
+
+    code = "DELTA_PARTITIONING_MISMATCH"
+
+
+@dataclass(frozen=True)
+class FrameWrite:
+    """A DataFrame on its way into a table.
+
+    Attributes:
+        mode: append, overwrite, error or ignore, where the table is there.
+        options: under names in small letters.
+        properties: of a table that is made.
+        partition_columns: None where the writer says nothing of them.
+    """
+
+    frame: DataFrame
+    mode: str = ERROR
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    partition_columns: tuple[str, ...] | None = None
+    clustering_columns: tuple[str, ...] = ()
+    replace_where: str | Column | None = None
+    description: str = ""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session."""
+        return self.frame.sparkSession
+
+    def flag(self, name: str) -> bool:
+        """Whether an option is true.
+
+        Raises:
+            RequestError: it is neither true nor false.
+        """
+        text = self.options.get(name, "false").lower()
+        if text not in {"true", "false"}:
+            what = f"{name} is {text[:60]!r}."
+            raise RequestError(what, "Use true or false.", field=name)
+        return text == "true"
+
+
+def new_table(write: FrameWrite, name: str = "", location: str = "") -> None:
+    """Make a table with the frame's rows."""
+    create_table(write.spark, _wanted(write, name, location))
+
+
+def replaced_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:
+    """Put a table with the frame's rows in the place of another one."""
+    location = write.options.get("path", "")
+    wanted = _wanted(write, name, location)
+    create_table(write.spark, replace(wanted, replace=True, must_exist=must_exist))
+
+
+def to_path(write: FrameWrite, path: str) -> None:
+    """`save`: into the table at a path, which is made where there is none."""
+    try:
+        table = open_table(write.spark, path)
+    except NotADeltaTableError:
+        new_table(write, location=path)
+        return
+    _into(write, Handle(write.spark, table), f"`delta`.`{path}`")
+
+
+def to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None:
+    """`saveAsTable`: into the table of a name, which is made where there is none."""
+    if place is None:
+        new_table(write, name, write.options.get("path", ""))
+        return
+    _into(write, existing(write, name, place), name)
+
+
+def existing(write: FrameWrite, name: str, place: CataloguedTable) -> Handle:
+    """The table of a name that is there."""
+    shown = name if place.name else place.location
+    return Handle(write.spark, open_table(write.spark, place.location, name=shown), name=place.name)
+
+
+def by_position(write: FrameWrite, handle: Handle) -> FrameWrite:
+    """The write with the frame's columns under the table's names, in their order.
+
+    Raises:
+        InsertArityError: they are not as many.
+    """
+    names = handle.table.snapshot().schema.names
+    if len(names) != len(write.frame.columns):
+        what = f"The frame has {len(write.frame.columns)} columns, and the table {len(names)}."
+        raise InsertArityError(what, f"Give {', '.join(names)}.", field="source")
+    return replace(write, frame=write.frame.toDF(*names))
+
+
+def _into(write: FrameWrite, handle: Handle, shown: str) -> None:
+    if write.mode == IGNORE:
+        return
+    if write.mode == ERROR:
+        raise NameTakenError(shown)
+    append(write, handle) if write.mode == APPEND else overwrite(write, handle)
+
+
+def append(write: FrameWrite, handle: Handle) -> None:
+    """Add the frame's rows, columns by name."""
+    _check_layout(write, handle.table.snapshot())
+    handle = _with_options(write, handle)
+    evolves = write.flag("mergeschema") or _is_set(handle, AUTO_MERGE)
+    handle.run(Append(DataFrameSource(write.frame), merge_schema=evolves))
+
+
+def overwrite(write: FrameWrite, handle: Handle) -> None:
+    """Put the frame's rows in the place of all rows, of a condition's, or of whole partitions."""
+    source, snapshot = DataFrameSource(write.frame), handle.table.snapshot()
+    handle = _with_options(write, handle)
+    where = write.options.get("replacewhere")
+    replaces_schema = write.flag("overwriteschema")
+    if replaces_schema and _is_other_layout(write, snapshot):
+        handle.run(_replacement(write, snapshot))
+        return
+    _check_layout(write, snapshot)
+    given = where if write.replace_where is None else write.replace_where
+    if given is not None:
+        condition = GivenColumn(given, handle.caller())
+        handle.run(Overwrite(source, replace_where=condition, overwrite_schema=replaces_schema))
+        return
+    mode = write.options.get("partitionoverwritemode") or handle.setting(_OVERWRITE_MODE) or ""
+    dynamic = mode.lower() == "dynamic" and bool(snapshot.partition_columns)
+    handle.run(
+        Overwrite(
+            source,
+            overwrite_schema=replaces_schema,
+            dynamic_partitions=dynamic and not replaces_schema,
+        )
+    )
+
+
+def overwrite_partitions(write: FrameWrite, handle: Handle) -> None:
+    """Replace the partitions that the frame's rows are of."""
+    overwrite(
+        replace(write, options={**write.options, "partitionoverwritemode": "dynamic"}), handle
+    )
+
+
+def _wanted(write: FrameWrite, name: str, location: str) -> Wanted:
+    own = {key: value for key, value in write.options.items() if key.startswith("delta.")}
+    return Wanted(
+        name=name,
+        location=location,
+        partition_columns=write.partition_columns or (),
+        clustering_columns=write.clustering_columns,
+        properties={**own, **write.properties},
+        description=write.description,
+        source=DataFrameSource(write.frame),
+    )
+
+
+def _replacement(write: FrameWrite, snapshot: Snapshot) -> Create:
+    """Another schema and other partitions; what the table's properties say stays."""
+    return Create(
+        source=DataFrameSource(write.frame),
+        partition_columns=write.partition_columns or (),
+        clustering_columns=write.clustering_columns,
+        properties={**session_defaults(write.spark), **snapshot.metadata.configuration},
+        replace=True,
+        description=snapshot.metadata.description or "",
+    )
+
+
+def _is_other_layout(write: FrameWrite, snapshot: Snapshot) -> bool:
+    partitions = write.partition_columns
+    other = partitions is not None and _lower(partitions) != _lower(snapshot.partition_columns)
+    clusters = write.clustering_columns
+    return other or bool(clusters and _lower(clusters) != _lower(snapshot.clustering_columns))
+
+
+def _check_layout(write: FrameWrite, snapshot: Snapshot) -> None:
+    """Refuse what a write cannot change.
+
+    Raises:
+        PartitioningError: other partition or clustering columns than the table's.
+        RequestError: an option that is not understood.
+    """
+    if _is_other_layout(write, snapshot):
+        has = ", ".join(snapshot.partition_columns or snapshot.clustering_columns) or "none"
+        what = f"The write names other partition or clustering columns than the table has: {has}."
+        raise PartitioningError(
+            what, "Leave them out, or overwrite the schema.", field="partitionBy"
+        )
+    if write.options.get("datachange", "true").lower() == "false":
+        what = "dataChange = false is not understood."
+        raise RequestError(what, "Use OPTIMIZE to rewrite files.", field="dataChange")
+
+
+def _with_options(write: FrameWrite, handle: Handle) -> Handle:
+    for key, name in _FOR_HANDLE.items():
+        if key in write.options:
+            handle = handle.with_option(name, write.options[key])
+    return handle
+
+
+def _lower(names: object) -> list[str]:
+    return [str(name).lower() for name in names] if isinstance(names, list | tuple) else []
+
+
+def _is_set(handle: Handle, key: str) -> bool:
+    return (handle.setting(key) or "").lower() == "true"

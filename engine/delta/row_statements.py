@@ -1,0 +1,208 @@
+"""DELETE, UPDATE, MERGE and INSERT of `spark.sql`: from Spark's plan to the engine's commands.
+
+Conditions and values are Catalyst's expressions. They go the way of `DeltaTable`'s Columns: what has a
+tree in the engine decides conflicts by rows, what Spark alone knows counts as reading whole files.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.commands.command import Command
+from engine.commands.model import Append, DataFrameSource, Delete, Overwrite, Update
+from engine.delta.handle import Handle
+from engine.delta.merge_builder import DeltaMergeBuilder
+from engine.delta.result_frames import counted_frame, nothing
+from engine.delta.statement_views import StatementNotRoutedError
+from engine.errors import RequestError
+from engine.schema.types import StructType
+from engine.spark.column_trees import GivenColumn
+from engine.spark.columns import column, quoted, to_spark_type
+from engine.spark.jvm import column_of, frame_over, iter_seq, scala_seq
+from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_of
+
+AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+ROW_STATEMENTS = frozenset(
+    {"DeleteFromTable", "UpdateTable", "MergeIntoTable", "InsertIntoStatement"}
+)
+
+
+class InsertArityError(RequestError):
+    """A query gives another number of columns than the table takes."""
+
+    code = "DELTA_INSERT_COLUMN_ARITY_MISMATCH"
+
+
+def target_of(plan: Java) -> tuple[tuple[str, ...], str]:
+    """The parts of the name of the table that a statement changes, and its alias."""
+    table = plan.targetTable() if kind_of(plan) == "MergeIntoTable" else plan.table()
+    alias = ""
+    if kind_of(table) == "SubqueryAlias":
+        alias, table = str(table.alias()), table.child()
+    if kind_of(table) != "UnresolvedRelation":
+        return (), alias
+    return texts_of(table.multipartIdentifier()), alias
+
+
+def delete(handle: Handle, plan: Java) -> DataFrame:
+    """DELETE FROM t [WHERE c]: num_affected_rows."""
+    result = handle.run(Delete(where=_condition(handle, plan.condition()), alias=handle.qualifier))
+    return counted_frame(handle.spark, result, "numDeletedRows")
+
+
+def update(handle: Handle, plan: Java) -> DataFrame:
+    """UPDATE t SET … [WHERE c]: num_affected_rows."""
+    caller = handle.caller()
+    values = {
+        name: GivenColumn(value, caller)
+        for name, value in _assignments(handle.spark, plan.assignments()).items()
+    }
+    where = _condition(handle, optional(plan.condition()))
+    result = handle.run(Update(assignments=values, where=where, alias=handle.qualifier))
+    return counted_frame(handle.spark, result, "numUpdatedRows")
+
+
+def merge(handle: Handle, plan: Java) -> DataFrame:
+    """MERGE INTO t USING s ON c WHEN …: the four counts of delta-spark."""
+    spark = handle.spark
+    source = frame_over(plan.sourceTable(), spark)
+    builder = DeltaMergeBuilder(handle, source, column_of(plan.mergeCondition(), spark))
+    for clauses, when in (
+        (plan.matchedActions(), "whenMatched"),
+        (plan.notMatchedActions(), "whenNotMatched"),
+        (plan.notMatchedBySourceActions(), "whenNotMatchedBySource"),
+    ):
+        for clause in iter_seq(clauses):
+            builder = _with_clause(spark, builder, when, clause)
+    if plan.withSchemaEvolution():
+        builder = builder.withSchemaEvolution()
+    return builder.execute()
+
+
+def _with_clause(
+    spark: SparkSession,
+    builder: DeltaMergeBuilder,
+    when: str,
+    clause: Java,
+) -> DeltaMergeBuilder:
+    kind = kind_of(clause)
+    found = optional(clause.condition())
+    condition = None if found is None else column_of(found, spark)
+    action = kind.removesuffix("Action").removesuffix("Star")
+    call: Callable[..., DeltaMergeBuilder]
+    call = getattr(builder, f"{when}{action}{'All' if 'Star' in kind else ''}")
+    if kind in {"UpdateAction", "InsertAction"}:
+        return call(condition, _assignments(spark, clause.assignments()))
+    return call(condition)
+
+
+def insert(handle: Handle, plan: Java, query: Java) -> DataFrame:
+    """INSERT INTO, OVERWRITE and REPLACE WHERE. `query` has the statement's WITH about it."""
+    spark = handle.spark
+    with_schema = plan.withSchemaEvolution() or _is_set(handle, AUTO_MERGE)
+    fixed = {
+        str(name): None if value is None else str(value)
+        for name, value in (
+            (name, optional(each)) for name, each in map_of(spark, plan.partitionSpec()).items()
+        )
+    }
+    handle.run(_insert_command(handle, plan, frame_over(query, spark), fixed, bool(with_schema)))
+    return nothing(spark)
+
+
+def query_in(session: SparkSession, plan: Java, outer: Java) -> Java:
+    """The query of an INSERT, with the WITH that stands before the statement about it."""
+    query = plan.query()
+    if outer is None:
+        return query
+    return outer.withNewChildren(scala_seq([query], session))
+
+
+def _insert_command(
+    handle: Handle,
+    plan: Java,
+    frame: DataFrame,
+    fixed: Mapping[str, str | None],
+    evolves: bool,
+) -> Command:
+    schema = handle.table.snapshot().schema
+    names = _names(plan, frame, schema, fixed)
+    frame = frame.toDF(*names)
+    for name, value in fixed.items():
+        field = schema.get(name)
+        if value is not None and field is not None:
+            frame = frame.withColumn(field.name, F.lit(value).cast(to_spark_type(field.type)))
+    source = DataFrameSource(frame)
+    criteria = optional(plan.replaceCriteriaOpt())
+    if criteria is not None:
+        if kind_of(criteria) != "InsertReplaceWhere":
+            what = "INSERT … REPLACE USING and REPLACE ON are not understood."
+            raise StatementNotRoutedError(what, "Use REPLACE WHERE, or MERGE.", field="sql")
+        condition = _condition(handle, criteria.productElement(0))
+        return Overwrite(source, replace_where=condition)
+    if not plan.overwrite():
+        return Append(source, merge_schema=evolves)
+    chosen = _chosen_partitions(schema, fixed)
+    if chosen is not None:
+        return Overwrite(source, replace_where=GivenColumn(chosen, handle.caller()))
+    mode = (handle.setting(_OVERWRITE_MODE) or "").lower()
+    return Overwrite(source, dynamic_partitions=mode == "dynamic")
+
+
+def _names(
+    plan: Java,
+    frame: DataFrame,
+    schema: StructType,
+    fixed: Mapping[str, str | None],
+) -> Sequence[str]:
+    """The table's columns that the query's are for, in order.
+
+    Raises:
+        InsertArityError: they are not as many.
+    """
+    if plan.byName():
+        return frame.columns
+    given = texts_of(plan.userSpecifiedCols())
+    constants = {name.lower() for name, value in fixed.items() if value is not None}
+    names = given or tuple(name for name in schema.names if name.lower() not in constants)
+    if len(names) != len(frame.columns):
+        what = f"The query gives {len(frame.columns)} columns, and the table takes {len(names)}."
+        raise InsertArityError(what, f"Give {', '.join(names)}.", field="source")
+    return names
+
+
+def _chosen_partitions(schema: StructType, fixed: Mapping[str, str | None]) -> Column | None:
+    """The rows of INSERT OVERWRITE … PARTITION (column = value)."""
+    found: Column | None = None
+    for name, value in fixed.items():
+        field = schema.get(name)
+        if value is None or field is None:
+            continue
+        same = column(field.name).eqNullSafe(F.lit(value).cast(to_spark_type(field.type)))
+        found = same if found is None else found & same
+    return found
+
+
+def _condition(handle: Handle, expression: Java) -> GivenColumn | None:
+    if expression is None or (kind_of(expression) == "Literal" and str(expression) == "true"):
+        return None
+    return GivenColumn(column_of(expression, handle.spark), handle.caller())
+
+
+def _assignments(spark: SparkSession, sequence: Java) -> dict[str, str | Column]:
+    return {
+        ".".join(map(quoted, texts_of(each.key().nameParts()))): column_of(each.value(), spark)
+        for each in iter_seq(sequence)
+    }
+
+
+def _is_set(handle: Handle, key: str) -> bool:
+    return (handle.setting(key) or "").lower() == "true"
+
+
+def with_alias(handle: Handle, alias: str) -> Handle:
+    """The table under the alias that a statement gives it."""
+    return replace(handle, alias=alias) if alias else handle

@@ -1,0 +1,148 @@
+"""`enable(spark)`: Delta tables of a session go through the engine, by the names that programs use.
+
+PySpark has no place to hook in without a class of one's own in the JVM. So its classes are told once to
+ask each session whether it is enabled, which a setting of the session says: sessions that Spark copies
+for streams have it too, and every other session does what PySpark does.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.sql_formatter import SQLStringFormatter
+
+from engine.delta.frame_reader import STREAM_SOURCE, DeltaFrameReader, DeltaStreamReader
+from engine.delta.frame_writer import DeltaFrameWriter, DeltaFrameWriterV2, DeltaStreamWriter
+from engine.delta.names import uses_delta_spark
+from engine.delta.statements import run_statement
+from engine.errors import RequestError
+from engine.spark.data_source import register, register_for_names
+from engine.spark.data_source_options import Place
+from engine.spark.jvm import source_exists
+from engine.spark.plain_sql import as_spark_does, is_plain
+from engine.spark.session import is_remote
+
+SETTING = "spark.lakeui.enabled"
+_installed: list[bool] = []
+
+
+class NotEnabledError(RequestError):
+    """A session that the engine cannot or must not take over."""
+
+    code = "LAKE_SESSION_NOT_ENABLED"
+
+
+def enable(spark: SparkSession, *, take_over: bool = False) -> SparkSession:
+    """Have `spark.sql` and `format("delta")` of a session go through the engine for Delta tables.
+
+    Args:
+        spark: the session; sessions that it makes with `newSession` are enabled too.
+        take_over: also where delta-spark is on the class path.
+
+    Raises:
+        NotEnabledError: delta-spark is there already, or it is a session of Spark Connect.
+    """
+    if is_remote(spark):
+        what = "spark.sql of a Spark Connect session is parsed by its server, not by the client."
+        raise NotEnabledError(what, "Use engine.delta.DeltaTable there.", field="spark")
+    if not take_over and has_delta_spark(spark):
+        what = "delta-spark is on the class path of this session and serves Delta tables already."
+        raise NotEnabledError(what, "Call enable(spark, take_over=True).", field="spark")
+    _install()
+    _switch_on(spark)
+    return spark
+
+
+def is_enabled(spark: SparkSession) -> bool:
+    """Whether the engine has Delta tables of a session now."""
+    return not is_plain() and spark.conf.get(SETTING, None) == "true"
+
+
+def has_delta_spark(spark: SparkSession) -> bool:
+    """Whether delta-spark's classes are there for the session."""
+    inside: Any = spark
+    loader = inside._jvm.org.apache.spark.util.Utils
+    return uses_delta_spark(spark) or bool(
+        loader.classIsLoadable("org.apache.spark.sql.delta.DeltaLog")
+    )
+
+
+def _switch_on(spark: SparkSession) -> None:
+    if not source_exists(spark, STREAM_SOURCE):
+        register(spark, Place(allowed_roots=("/",)))
+    if not has_delta_spark(spark):
+        register_for_names(spark)
+    spark.conf.set(SETTING, "true")
+
+
+def _install() -> None:
+    """Tell PySpark's classes to ask; once in a process."""
+    if _installed:
+        return
+    _installed.append(True)
+    session: Any = SparkSession
+    session.sql = _sql(session.sql)
+    session.newSession = _new_session(session.newSession)
+    session.read = _property(session.read, DeltaFrameReader)
+    session.readStream = _property(session.readStream, DeltaStreamReader)
+    session.table = _table(session.table)
+    frame: Any = ClassicDataFrame
+    frame.write = _property(frame.write, DeltaFrameWriter)
+    frame.writeStream = _property(frame.writeStream, DeltaStreamWriter)
+    frame.writeTo = _write_to(frame.writeTo)
+
+
+def _sql(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: ANN401, N803
+        if not is_enabled(self):
+            return original(self, sqlQuery, args, **kwargs)
+        formatter = SQLStringFormatter(self)
+        text = formatter.format(sqlQuery, **kwargs) if kwargs else sqlQuery
+        try:
+            return run_statement(self, text, args, lambda plain: original(self, plain, args))
+        finally:
+            formatter.clear()
+
+    sql.__doc__ = original.__doc__
+    return sql
+
+
+def _property(original: property, ours: Callable[[Any], Any]) -> property:
+    """A property of sessions or frames that gives our reader or writer where the session is enabled."""
+
+    def value(self: Any) -> Any:  # noqa: ANN401
+        session = self if isinstance(self, SparkSession) else self.sparkSession
+        return ours(self) if is_enabled(session) else original.__get__(self)
+
+    return property(value, doc=original.__doc__)
+
+
+def _table(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    def table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803
+        return self.read.table(tableName) if is_enabled(self) else original(self, tableName)
+
+    table.__doc__ = original.__doc__
+    return table
+
+
+def _write_to(original: Callable[..., Any]) -> Callable[..., Any]:
+    def write_to(self: DataFrame, table: str) -> Any:  # noqa: ANN401
+        enabled = is_enabled(self.sparkSession)
+        return DeltaFrameWriterV2(self, table) if enabled else original(self, table)
+
+    write_to.__doc__ = original.__doc__
+    return write_to
+
+
+def _new_session(original: Callable[..., SparkSession]) -> Callable[..., SparkSession]:
+    def new_session(self: SparkSession) -> SparkSession:
+        enabled = is_enabled(self)
+        with as_spark_does():
+            found = original(self)
+            if enabled:
+                _switch_on(found)
+        return found
+
+    new_session.__doc__ = original.__doc__
+    return new_session

@@ -1,0 +1,161 @@
+"""Delta tables that a statement reads, as temporary views over native scans in the statement's text.
+
+Spark's parser says where each relation stands. What it says is checked against the text before a
+character is replaced.
+"""
+
+import re
+import uuid
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.delta.names import NotADeltaTableError, find_delta, path_in
+from engine.delta.table_reads import TIMESTAMP, VERSION, lowered, read_frame, table_at
+from engine.errors import RequestError
+from engine.expressions.lexer import tokenize
+from engine.spark.columns import quoted
+from engine.spark.jvm import column_of
+from engine.spark.statement_plan import Java, NamedRelation, kind_of
+
+PREFIX = "__lake_"
+_CHANGE_FUNCTIONS = frozenset({"table_changes", "table_changes_by_path"})
+_BY_NAME_ALONE = re.compile(r"\bTABLE\s*\Z", re.IGNORECASE)
+_BEFORE_ALIAS = re.compile(r"\s*(TABLESAMPLE|WATERMARK)\b", re.IGNORECASE)
+_IDENTIFIER = re.compile(r"\s*IDENTIFIER\s*\(", re.IGNORECASE)
+
+
+class StatementNotRoutedError(RequestError):
+    """A statement that names a Delta table in a way that cannot be done right."""
+
+    code = "LAKE_STATEMENT_NOT_ROUTED"
+
+
+class StatementViews:
+    """The views of one statement. They are dropped when it has been analysed."""
+
+    def __init__(self, session: SparkSession, text: str) -> None:
+        """No view is made yet."""
+        self._session, self._text = session, text
+        self._names: list[str] = []
+
+    def rewritten(self, relations: list[NamedRelation]) -> str:
+        """The text with views in the place of the Delta tables among relations, in their order.
+
+        Raises:
+            StatementNotRoutedError: where one stands cannot be told.
+        """
+        parts, at = [], 0
+        for relation in relations:
+            frame = self._frame(relation)
+            if frame is None:
+                continue
+            end = self._end(relation)
+            parts += [self._text[at : relation.start], self._view(relation, frame, end)]
+            at = end
+        return "".join([*parts, self._text[at:]])
+
+    def keep(self) -> None:
+        """Leave the views to the session: a view of its own reads them from now on."""
+        self._names.clear()
+
+    def drop(self) -> None:
+        """Drop the views; plans that were made with them keep their rows."""
+        for name in self._names:
+            self._session.catalog.dropTempView(name)
+        self._names.clear()
+
+    def _frame(self, relation: NamedRelation) -> DataFrame | None:
+        session = self._session
+        if relation.function:
+            return self._changes(relation) if relation.function in _CHANGE_FUNCTIONS else None
+        place = find_delta(session, relation.parts)
+        if place is None:
+            return None
+        self._check_name(relation)
+        options = lowered(dict(relation.options))
+        if relation.version is not None:
+            options[VERSION] = relation.version
+        if relation.timestamp is not None:
+            options[TIMESTAMP] = self._moment(relation.timestamp)
+        name = ".".join(relation.parts) if place.name else place.location
+        table = table_at(session, place.location, relation.options, name)
+        return read_frame(session, table, options)
+
+    def _changes(self, relation: NamedRelation) -> DataFrame:
+        """table_changes('table', start [, end]); numbers are versions, other values times."""
+        values = [_constant(self._session, each) for each in relation.arguments]
+        if len(values) not in {2, 3}:
+            what = f"{relation.function} takes a table, a start and maybe an end."
+            raise StatementNotRoutedError(what, "Give two or three arguments.", field="sql")
+        name = str(values[0])
+        by_path = relation.function.endswith("_by_path")
+        path = name if by_path else path_in(name)
+        if path is None:
+            parts = [each.strip("`") for each in re.findall(r"`[^`]+`|[^.]+", name)]
+            place = find_delta(self._session, parts)
+            if place is None:
+                raise NotADeltaTableError(name)
+            path = place.location
+        options = {"readchangefeed": "true"}
+        for which, value in zip(("starting", "ending"), values[1:], strict=False):
+            kind = "version" if isinstance(value, int) else "timestamp"
+            options[f"{which}{kind}"] = str(value)
+        return read_frame(self._session, table_at(self._session, path, {}, name), options)
+
+    def _moment(self, expression: Java) -> str:
+        """The time of TIMESTAMP AS OF, in the session's time zone."""
+        column = column_of(expression, self._session).cast("timestamp").cast("string")
+        found = self._session.range(1).select(column).first()
+        if found is None or found[0] is None:
+            what = "TIMESTAMP AS OF is followed by no time."
+            raise StatementNotRoutedError(what, "Write a time.", field="sql")
+        return str(found[0])
+
+    def _check_name(self, relation: NamedRelation) -> None:
+        """Make sure that the text has the relation where the parser says.
+
+        Raises:
+            StatementNotRoutedError: it has something else there.
+        """
+        text = self._text[relation.start : relation.name_end]
+        if _IDENTIFIER.match(text):
+            return
+        names = [
+            token.value if token.kind == "name" else token.text
+            for token in tokenize(text)
+            if token.value != "."
+        ]
+        if names != list(relation.parts):
+            what = f"Where the statement names {'.'.join(relation.parts)} cannot be told."
+            remedy = "Read the table with spark.read.table and give it a view's name."
+            raise StatementNotRoutedError(what, remedy, field="sql")
+
+    def _end(self, relation: NamedRelation) -> int:
+        """The offset after the relation and its `WITH (…)`."""
+        if not relation.options:
+            return relation.end
+        depth = 0
+        for token in tokenize(self._text[relation.end :]):
+            depth += (token.value == "(") - (token.value == ")")
+            if token.value == ")" and depth == 0:
+                return relation.end + token.end
+        return relation.end
+
+    def _view(self, relation: NamedRelation, frame: DataFrame, end: int) -> str:
+        name = f"{PREFIX}{uuid.uuid4().hex}"
+        frame.createOrReplaceTempView(name)
+        self._names.append(name)
+        before, after = self._text[: relation.start], self._text[end:]
+        nameless = relation.alias or not relation.parts or "/" in relation.parts[-1]
+        if nameless or _BY_NAME_ALONE.search(before) or _BEFORE_ALIAS.match(after):
+            return quoted(name)
+        return f"{quoted(name)} AS {quoted(relation.parts[-1])}"
+
+
+def _constant(session: SparkSession, expression: Java) -> object:
+    """The value of an argument that names no column."""
+    if kind_of(expression) == "NamedArgumentExpression":
+        expression = expression.value()
+    found = session.range(1).select(F.lit(column_of(expression, session)).alias("value")).first()
+    return None if found is None else found[0]

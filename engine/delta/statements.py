@@ -1,0 +1,256 @@
+"""`spark.sql` of an enabled session: what is about Delta tables goes to the engine, the rest to Spark.
+
+Spark's parser reads what it knows, the engine's grammar the upkeep of tables that it does not. A
+statement that names a Delta table in a way that neither can do is refused by name: nothing of Spark's
+own ever reads or writes the directory of a Delta table as plain files.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.commands.statement_cursor import StatementCursor
+from engine.delta.create_statements import CREATE_STATEMENTS, create, makes_delta
+from engine.delta.exceptions import delta_errors
+from engine.delta.handle import Handle
+from engine.delta.names import find_delta
+from engine.delta.opening import open_table
+from engine.delta.row_statements import (
+    ROW_STATEMENTS,
+    delete,
+    insert,
+    merge,
+    query_in,
+    target_of,
+    update,
+    with_alias,
+)
+from engine.delta.statement_views import StatementNotRoutedError, StatementViews
+from engine.delta.table_statements import TABLE_STATEMENTS, clone, is_clone
+from engine.errors import StatementError
+from engine.operations.frame_sources import OutdatedFrameError
+from engine.spark.plain_sql import as_spark_does
+from engine.spark.statement_plan import (
+    Arguments,
+    Java,
+    bound,
+    kind_of,
+    literal_sql,
+    parse,
+    relations_read,
+    substituted,
+)
+
+_ATTEMPTS = 20
+_KEPT_VIEWS = frozenset({"CreateViewCommand", "CreateView"})
+_REFUSED = frozenset({"CacheTable", "UncacheTable", "CommentOnTable", "AnalyzeTable"})
+_READS = frozenset(
+    [
+        "SELECT",
+        "WITH",
+        "FROM",
+        "VALUES",
+        "TABLE",
+        "EXPLAIN",
+        "INSERT",
+        "DELETE",
+        "UPDATE",
+        "MERGE",
+        "CREATE",
+        "REPLACE",
+        "CACHE",
+        "COMMENT",
+        "MAP",
+        "REDUCE",
+        "BEGIN",
+        "DECLARE",
+        "EXECUTE",
+        "(",
+    ]
+)
+"""What statements begin with that may name a Delta table and that Spark's parser knows."""
+_CHANGES: dict[str, Callable[[Handle, Java], DataFrame]] = {
+    "DeleteFromTable": delete,
+    "UpdateTable": update,
+    "MergeIntoTable": merge,
+}
+
+Plain = Callable[[str], DataFrame]
+"""Does a statement as Spark does it."""
+
+
+def run_statement(spark: SparkSession, text: str, arguments: Arguments, plain: Plain) -> DataFrame:
+    """The result of a statement, with the parameters that it names.
+
+    Args:
+        spark: an enabled session.
+        text: the statement.
+        arguments: the values of its parameters, by name or in order.
+        plain: does a statement as Spark does it, with the parameters as they were given.
+
+    Raises:
+        StatementNotRoutedError: it cannot be told what it would do to a Delta table.
+        AnalysisException: (`ParseException`) as Spark.
+        EngineError: as the engine, under the names of `engine.delta.exceptions`.
+    """
+    with as_spark_does(), delta_errors():
+        statement = _of_engine(spark, text, arguments)
+        if statement is not None:
+            return statement
+        if _first_word(text) not in _READS:
+            return plain(text)
+        return _of_spark(spark, text, arguments, plain)
+
+
+# --- the engine's grammar ---
+
+
+def _of_engine(spark: SparkSession, text: str, arguments: Arguments) -> DataFrame | None:
+    """The result of a statement that Spark's parser does not know; None of any other."""
+    try:
+        cursor = StatementCursor.over(text)
+    except StatementError:
+        return None
+    while cursor.tokens and cursor.tokens[-1].value == ";":
+        cursor = StatementCursor.over(text[: cursor.tokens[-1].position])
+        text = cursor.text
+    reads = next((read for words, read in TABLE_STATEMENTS if cursor.take(*words)), None)
+    if reads is None and is_clone(cursor):
+        reads = clone
+    if reads is None:
+        return None
+    if arguments:
+        index = cursor.index
+        cursor = StatementCursor.over(_with_values(spark, cursor, arguments))
+        cursor.index = index
+    return reads(spark, cursor)
+
+
+def _with_values(spark: SparkSession, cursor: StatementCursor, arguments: Arguments) -> str:
+    """The text with literals in the place of parameters, each rendered by Spark.
+
+    Raises:
+        StatementNotRoutedError: a parameter has no value.
+    """
+    parts, at, tokens, count = [], 0, cursor.tokens, 0
+    for index, token in enumerate(tokens):
+        if token.kind != "symbol" or token.value not in {":", "?"}:
+            continue
+        key: Any = count
+        end = token.end
+        if token.value == ":":
+            key, end = tokens[index + 1].text, tokens[index + 1].end
+        count += 1
+        try:
+            value = arguments[key] if arguments is not None else None
+        except (KeyError, IndexError, TypeError) as error:
+            what = f"The parameter {key} has no value."
+            raise StatementNotRoutedError(what, "Give it in args.", field="args") from error
+        parts += [cursor.text[at : token.position], literal_sql(spark, value)]
+        at = end
+    return "".join([*parts, cursor.text[at:]])
+
+
+def _first_word(text: str) -> str:
+    """The word that a statement begins with; "(" before a bracket."""
+    try:
+        cursor = StatementCursor.over(text)
+    except StatementError:
+        return "SELECT"  # Spark's parser will say
+    return cursor.peek()
+
+
+# --- Spark's parser ---
+
+
+def _of_spark(spark: SparkSession, text: str, arguments: Arguments, plain: Plain) -> DataFrame:
+    given = substituted(spark, text)
+    try:
+        statement = bound(spark, given, arguments)
+        plan = parse(spark, statement)
+    except PySparkException:
+        return plain(text)  # it says what is wrong
+    for attempt in range(_ATTEMPTS):
+        try:
+            found = _routed(spark, statement, plan)
+        except OutdatedFrameError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            continue
+        return plain(text) if found is None else found
+    return plain(text)
+
+
+def _routed(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None:
+    """The result of a statement that names Delta tables; None of any other."""
+    kind = kind_of(plan)
+    views = StatementViews(spark, statement)
+    try:
+        relations = relations_read(spark, plan)
+        rewritten = views.rewritten(relations)
+        if rewritten != statement:
+            if kind in _REFUSED or kind == "CompoundBody":
+                raise _not_routed(statement)
+            plan = parse(spark, rewritten)
+        result = _written(spark, plan)
+        if result is not None or rewritten == statement:
+            return result
+        found = spark.sql(rewritten)
+        if kind in _KEPT_VIEWS:
+            views.keep()
+        return found
+    finally:
+        views.drop()
+
+
+def _written(spark: SparkSession, plan: Java) -> DataFrame | None:
+    """The result of a statement that changes or makes a Delta table; None of any other."""
+    kind, outer = kind_of(plan), None
+    if kind == "UnresolvedWith":
+        outer, plan = plan, plan.child()
+        kind = kind_of(plan)
+    if kind in CREATE_STATEMENTS:
+        return create(spark, plan) if makes_delta(spark, plan) else None
+    if kind not in ROW_STATEMENTS:
+        _refuse_inner(spark, plan)
+        return None
+    parts, alias = target_of(plan)
+    place = find_delta(spark, parts) if parts else None
+    if place is None:
+        return None
+    shown = ".".join(parts) if place.name else place.location
+    handle = Handle(spark, open_table(spark, place.location, name=shown), name=place.name)
+    handle = with_alias(handle, alias)
+    if kind == "InsertIntoStatement":
+        return insert(handle, plan, query_in(spark, plan, outer))
+    if outer is not None:
+        what = "WITH before DELETE, UPDATE or MERGE is not understood."
+        raise StatementNotRoutedError(what, "Move the query into the statement.", field="sql")
+    return _CHANGES[kind](handle, plan)
+
+
+def _refuse_inner(spark: SparkSession, plan: Java) -> None:
+    """Refuse a script, or an INSERT into several tables, that changes a Delta table on its way.
+
+    Raises:
+        StatementNotRoutedError: it does.
+    """
+    pending = [plan]
+    while pending:
+        node = pending.pop()
+        if kind_of(node) == "SingleStatement":
+            node = node.parsedPlan()
+        if kind_of(node) in ROW_STATEMENTS:
+            parts, _ = target_of(node)
+            if parts and find_delta(spark, parts) is not None:
+                raise _not_routed(".".join(parts))
+        children = node.children()
+        pending.extend(children.apply(index) for index in range(children.size()))
+
+
+def _not_routed(shown: str) -> StatementNotRoutedError:
+    what = f"This statement cannot be done with a Delta table: {shown[:200]}"
+    remedy = "Send one statement for each table, or use engine.delta.DeltaTable."
+    return StatementNotRoutedError(what, remedy, field="sql")

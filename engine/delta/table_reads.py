@@ -1,0 +1,102 @@
+"""A table's rows as `format("delta")` reads them: a version, a point in time, or the changes between two."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.delta.frames import frame_of
+from engine.delta.opening import open_table, timestamp_text
+from engine.errors import RequestError, TimestampOutOfRangeError
+from engine.log.history import version_at
+from engine.snapshot.change_feed import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    read_changes,
+)
+from engine.snapshot.timestamps import timestamp_to_ms
+from engine.spark.columns import to_spark_schema
+from engine.table import DeltaTable
+
+_FILE_SYSTEM = ("fs.", "dfs.")
+VERSION, TIMESTAMP = "versionasof", "timestampasof"
+_CHANGES = ("readchangefeed", "readchangedata")
+"""delta-spark's names of options, in small letters."""
+
+
+def lowered(options: Mapping[str, object]) -> dict[str, str]:
+    """Options under names in small letters, values as text."""
+    return {str(key).lower(): _text(value) for key, value in options.items() if value is not None}
+
+
+def table_at(
+    spark: SparkSession, path: str, options: Mapping[str, object], name: str = ""
+) -> DeltaTable:
+    """The table at a path, with the options of its store among others."""
+    stores = {key: _text(v) for key, v in options.items() if key.startswith(_FILE_SYSTEM)}
+    return open_table(spark, path, stores, name)
+
+
+def read_frame(spark: SparkSession, table: DeltaTable, options: Mapping[str, str]) -> DataFrame:
+    """What options in small letters ask of a table.
+
+    Raises:
+        RequestError: they contradict each other, or ask for what is not there.
+    """
+    if any(options.get(name, "false").lower() == "true" for name in _CHANGES):
+        return _changes(spark, table, options)
+    version, timestamp = options.get(VERSION), options.get(TIMESTAMP)
+    if version is not None and timestamp is not None:
+        what = "versionAsOf and timestampAsOf cannot both be given."
+        raise RequestError(what, "Give one of them.", field="timestampAsOf")
+    if timestamp is not None:
+        moment = timestamp_text(spark, timestamp)
+        return frame_of(spark, table, table.snapshot(timestamp=moment))
+    if version is not None:
+        return frame_of(spark, table, table.snapshot(_version(version, "versionAsOf")))
+    return frame_of(spark, table)
+
+
+def _changes(spark: SparkSession, table: DeltaTable, options: Mapping[str, str]) -> DataFrame:
+    start = _bound(spark, table, options, "starting")
+    if start is None:
+        what = "A change feed needs startingVersion or startingTimestamp."
+        raise RequestError(what, "Give one of them.", field="startingVersion")
+    end = _bound(spark, table, options, "ending")
+    schema = to_spark_schema(table.snapshot(end).schema)
+    schema = schema.add(CHANGE_TYPE, "string").add(COMMIT_VERSION, "long")
+    rows = read_changes(table, start, end).combine_chunks()  # Spark stops at an empty chunk
+    return spark.createDataFrame(rows, schema.add(COMMIT_TIMESTAMP, "timestamp"))
+
+
+def _bound(
+    spark: SparkSession, table: DeltaTable, options: Mapping[str, str], which: str
+) -> int | None:
+    """The first or last version of a change feed."""
+    version, timestamp = options.get(f"{which}version"), options.get(f"{which}timestamp")
+    if version is not None:
+        return _version(version, f"{which}Version")
+    if timestamp is None:
+        return None
+    wanted = timestamp_to_ms(timestamp_text(spark, timestamp))
+    metadata = table.snapshot().metadata
+    until = version_at(table.store, metadata, wanted)
+    if which == "ending":
+        return until
+    try:
+        return version_at(table.store, metadata, wanted - 1) + 1
+    except TimestampOutOfRangeError:  # committed at that very millisecond, and the first
+        return until
+
+
+def _version(text: str, option: str) -> int:
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 19):
+        what = f"{option} is {text[:60]!r}, not a whole number."
+        raise RequestError(what, "Give 0 or more.", field=option)
+    return int(digits)
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - what callers give to option()
+    return str(value).lower() if isinstance(value, bool) else str(value)

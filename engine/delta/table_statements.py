@@ -1,0 +1,278 @@
+"""Statements that Spark's parser does not know: upkeep, history and clones of Delta tables.
+
+The engine's grammar reads them. The table's name is looked up in the session's catalogue, and a plain
+name stands for it while the rest is read.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from engine.commands.command import Command
+from engine.commands.model import Clone, Optimize, Reorg, Restore, SetProperties, Vacuum
+from engine.commands.sql import parse_request
+from engine.commands.statement_cursor import StatementCursor
+from engine.delta.conversion import convert_files
+from engine.delta.creation import Wanted, make_table
+from engine.delta.handle import Handle
+from engine.delta.names import PROVIDERS, NotADeltaTableError, find_delta, name_sql
+from engine.delta.opening import open_table, timestamp_text
+from engine.delta.optimize_builder import DeltaOptimizeBuilder, optimized
+from engine.delta.result_frames import (
+    clone_frame,
+    detail_frame,
+    history_frame,
+    nothing,
+    pairs_frame,
+    paths_frame,
+    restore_frame,
+    shown_place,
+)
+from engine.delta.statement_views import StatementNotRoutedError
+from engine.operations.execution import Execution
+from engine.operations.manifest import generate
+
+_RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table as a statement names it: the parts of its name, or a path alone."""
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+
+    @property
+    def sql(self) -> str:
+        """The name as SQL."""
+        return name_sql(self.parts)
+
+
+def table_name(cursor: StatementCursor) -> TableName:
+    """The name ahead: names with dots between, or a path in quotes.
+
+    Raises:
+        StatementError: something else is ahead.
+    """
+    token = cursor.token()
+    if token is not None and token.kind == "string":
+        cursor.index += 1
+        return TableName(("delta", token.value), token.position, token.end)
+    start = cursor.position
+    parts = [cursor.name()]
+    while cursor.take("."):
+        parts.append(cursor.name())
+    return TableName(tuple(parts), start, cursor.tokens[cursor.index - 1].end)
+
+
+def handle_of(spark: SparkSession, name: TableName) -> Handle:
+    """The Delta table of a name.
+
+    Raises:
+        NotADeltaTableError: there is none.
+    """
+    place = find_delta(spark, name.parts)
+    shown = name.parts[-1] if name.parts[0].lower() in PROVIDERS else ".".join(name.parts)
+    if place is None:
+        raise NotADeltaTableError(shown)
+    return Handle(spark, open_table(spark, place.location, name=shown), name=place.name)
+
+
+Statement = Callable[[SparkSession, StatementCursor], DataFrame | None]
+
+
+def _of_engine(spark: SparkSession, cursor: StatementCursor) -> tuple[Handle, Command, bool]:
+    """A statement of the engine's grammar whose table's name is ahead."""
+    name = table_name(cursor)
+    handle = handle_of(spark, name)
+    text = cursor.text[: name.start] + "t".ljust(name.end - name.start) + cursor.text[name.end :]
+    command, dry_run = parse_request(text)
+    return handle, replace(command, table=""), dry_run
+
+
+def _refuse_dry_run(dry_run: bool) -> None:
+    if dry_run:
+        what = "Only VACUUM has a DRY RUN in spark.sql."
+        raise StatementNotRoutedError(what, "Leave it out.", field="sql")
+
+
+def _optimize(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    handle, command, dry_run = _of_engine(spark, cursor)
+    _refuse_dry_run(dry_run)
+    if isinstance(command, Optimize) and command == Optimize(command.where, command.zorder_by):
+        builder = DeltaOptimizeBuilder(handle)
+        if command.where:
+            builder.where(command.where)
+        columns = list(command.zorder_by)
+        return builder.executeZOrderBy(columns) if columns else builder.executeCompaction()
+    return optimized(handle, command)
+
+
+def _reorg(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    handle, command, dry_run = _of_engine(spark, cursor)
+    _refuse_dry_run(dry_run)
+    if not isinstance(command, Reorg) or command.upgrade_uniform is not None:
+        handle.run(command)
+        return nothing(spark)
+    return optimized(handle, command)
+
+
+def _vacuum(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    handle, command, dry_run = _of_engine(spark, cursor)
+    unchecked = (handle.setting(_RETENTION_CHECK) or "").lower() == "false"
+    if isinstance(command, Vacuum) and unchecked:
+        command = replace(command, override_retention=True)
+    result = handle.run(command, dry_run=dry_run)
+    uri = handle.table.uri
+    if result.plan is None:
+        return paths_frame(spark, [shown_place(uri)])
+    return paths_frame(spark, [f"{shown_place(uri)}/{each.path}" for each in result.plan.files])
+
+
+def _restore(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    handle, command, dry_run = _of_engine(spark, cursor)
+    _refuse_dry_run(dry_run)
+    if isinstance(command, Restore) and command.timestamp is not None:
+        command = replace(command, timestamp=timestamp_text(spark, command.timestamp))
+    return restore_frame(spark, handle.run(command))
+
+
+def _change(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
+    """ALTER TABLE and TRUNCATE TABLE; None where the table is none of Delta's, or Spark's to rename."""
+    start = cursor.index
+    name = table_name(cursor)
+    place = find_delta(spark, name.parts)
+    if place is None:
+        return None
+    renames = cursor.peek() == "RENAME" and cursor.peek(1) == "TO"
+    moves = cursor.peek() == "SET" and cursor.peek(1) == "LOCATION"
+    if place.name and (renames or moves):
+        return None
+    cursor.index = start
+    handle, command, dry_run = _of_engine(spark, cursor)
+    _refuse_dry_run(dry_run)
+    handle.run(command)
+    return nothing(spark)
+
+
+def _history(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    handle = handle_of(spark, table_name(cursor))
+    limit = cursor.integer() if cursor.take("LIMIT") else None
+    cursor.end()
+    return history_frame(spark, handle.table, limit)
+
+
+def _detail(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    handle = handle_of(spark, table_name(cursor))
+    cursor.end()
+    return detail_frame(spark, handle.table.snapshot(), handle.name)
+
+
+def _convert(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    """CONVERT TO DELTA parquet.`/path` [NO STATISTICS] [PARTITIONED BY (columns)]."""
+    name = table_name(cursor)
+    cursor.take("NO", "STATISTICS")
+    columns = None
+    if cursor.take("PARTITIONED", "BY"):
+        cursor.need("(")
+        columns = cursor.until(")")
+        cursor.need(")")
+    cursor.end()
+    convert_files(spark, name.sql, columns)
+    return nothing(spark)
+
+
+def _generate(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    """GENERATE mode FOR TABLE t."""
+    mode = cursor.name()
+    cursor.need("FOR", "TABLE")
+    handle = handle_of(spark, table_name(cursor))
+    cursor.end()
+    generate(mode, Execution(handle.table, spark))
+    return nothing(spark)
+
+
+def _properties(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
+    """SHOW TBLPROPERTIES t [('key')]."""
+    name = table_name(cursor)
+    if find_delta(spark, name.parts) is None:
+        return None
+    snapshot = handle_of(spark, name).table.snapshot()
+    shown: Mapping[str, str] = {
+        **snapshot.metadata.configuration,
+        "delta.minReaderVersion": str(snapshot.protocol.min_reader_version),
+        "delta.minWriterVersion": str(snapshot.protocol.min_writer_version),
+    }
+    if cursor.take("("):
+        key = cursor.property_key()
+        cursor.need(")")
+        absent = f"Table {name.sql} does not have property: {key}"
+        shown = {key: shown.get(key, absent)}
+    cursor.end()
+    return pairs_frame(spark, shown)
+
+
+def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [SHALLOW | DEEP] CLONE s [… AS OF …] [LOCATION '…']."""
+    replaces = cursor.take("REPLACE") or cursor.take("CREATE", "OR", "REPLACE")
+    if not replaces:
+        cursor.need("CREATE")
+    cursor.need("TABLE")
+    guard = cursor.take("IF", "NOT", "EXISTS")
+    target = table_name(cursor)
+    shallow = cursor.take("SHALLOW")
+    if not shallow:
+        cursor.take("DEEP")
+    cursor.need("CLONE")
+    source = handle_of(spark, table_name(cursor))
+    version, timestamp = cursor.point()
+    if timestamp is not None:
+        timestamp = timestamp_text(spark, timestamp)
+    properties = cursor.properties() if cursor.take("TBLPROPERTIES") else {}
+    location = cursor.string("a location") if cursor.take("LOCATION") else ""
+    cursor.end()
+    command = Clone(
+        source.table.uri,
+        version,
+        timestamp,
+        if_not_exists=guard,
+        replace=replaces,
+        deep=not shallow,
+    )
+    wanted = Wanted(target.sql, location, replace=replaces, if_not_exists=guard, clone=command)
+    place, result = make_table(spark, wanted)
+    if properties:
+        place.run(SetProperties(properties=properties))
+    return clone_frame(spark, result)
+
+
+TABLE_STATEMENTS: tuple[tuple[tuple[str, ...], Statement], ...] = (
+    (("OPTIMIZE", "TABLE"), _optimize),
+    (("OPTIMIZE",), _optimize),
+    (("VACUUM", "TABLE"), _vacuum),
+    (("VACUUM",), _vacuum),
+    (("REORG", "TABLE"), _reorg),
+    (("RESTORE", "TABLE"), _restore),
+    (("RESTORE",), _restore),
+    (("ALTER", "TABLE"), _change),
+    (("TRUNCATE", "TABLE"), _change),
+    (("DESCRIBE", "HISTORY"), _history),
+    (("DESC", "HISTORY"), _history),
+    (("DESCRIBE", "DETAIL"), _detail),
+    (("DESC", "DETAIL"), _detail),
+    (("CONVERT", "TO", "DELTA"), _convert),
+    (("GENERATE",), _generate),
+    (("SHOW", "TBLPROPERTIES"), _properties),
+)
+"""The words that each begins with, before the name of its table."""
+
+
+def is_clone(cursor: StatementCursor) -> bool:
+    """Whether a CREATE or REPLACE is of a clone."""
+    words = [token.value for token in cursor.tokens[:20] if token.kind == "word"]
+    if words[:1] not in (["CREATE"], ["REPLACE"]) or "CLONE" not in words:
+        return False
+    before = words[: words.index("CLONE")]
+    return "TABLE" in before and not {"AS", "USING", "SELECT"} & set(before)

@@ -1,0 +1,207 @@
+"""A statement as Spark's own parser understands it: its plan, its parameters, the relations it names.
+
+Classic PySpark alone: the parser is in the JVM.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.spark.jvm import expression_of, iter_seq, scala_seq
+
+Java: TypeAlias = Any
+"""An object of the JVM's."""
+Arguments = Mapping[str, object] | Sequence[object] | None
+_PRIVILEGES = "__required_write_privileges__"
+TABLE_VALUED = "UnresolvedTableValuedFunction"
+
+
+@dataclass(frozen=True)
+class NamedRelation:
+    """A relation that a statement reads, not yet looked up.
+
+    Attributes:
+        parts: of its name; empty where the text does not say it plainly.
+        start: the offset of its first character in the statement.
+        end: the offset after the last, its point in time included.
+        name_end: the offset after its name.
+        alias: whether the statement gives it one.
+        options: those of `WITH (…)` behind it.
+        version: after VERSION AS OF.
+        timestamp: Catalyst's expression after TIMESTAMP AS OF.
+        function: the function that it is a call of, such as table_changes.
+        arguments: Catalyst's expressions of that call.
+    """
+
+    parts: tuple[str, ...]
+    start: int
+    end: int
+    name_end: int
+    alias: bool
+    options: Mapping[str, str]
+    version: str | None = None
+    timestamp: Java = None
+    function: str = ""
+    arguments: tuple[Java, ...] = ()
+
+
+def parse(session: SparkSession, text: str) -> Java:
+    """The plan of a statement.
+
+    Raises:
+        ParseException: Spark does not understand it.
+    """
+    inside: Any = session
+    return inside._jsparkSession.sessionState().sqlParser().parsePlan(text)
+
+
+def kind_of(node: Java) -> str:
+    """The name of a node's class."""
+    return str(node.getClass().getSimpleName())
+
+
+def optional(found: Java) -> Java:
+    """What an Option holds, or None."""
+    return found.get() if found.isDefined() else None
+
+
+def texts_of(sequence: Java) -> tuple[str, ...]:
+    """A Seq of texts."""
+    return tuple(str(each) for each in iter_seq(sequence))
+
+
+def map_of(session: SparkSession, found: Java) -> dict[str, Any]:
+    """A Map of Scala's."""
+    inside: Any = session
+    return dict(inside._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found))
+
+
+# --- parameters ---
+
+
+def bound(session: SparkSession, text: str, arguments: Arguments) -> str:
+    """A statement with its parameters as literals, put there by Spark.
+
+    Raises:
+        AnalysisException: (`ParseException`) a parameter without a value, or no statement of Spark's.
+    """
+    if not arguments:
+        return text
+    inside: Any = session
+    handler = inside._jvm.org.apache.spark.sql.catalyst.parser.ParameterHandler
+    if isinstance(arguments, Mapping):
+        values = {str(name): _literal(value, session) for name, value in arguments.items()}
+        named = inside._jvm.PythonUtils.toScalaMap(values)
+        return str(handler.substituteNamedParameters(text, named)._1())
+    listed = scala_seq([_literal(value, session) for value in arguments], session)
+    return str(handler.substitutePositionalParameters(text, listed)._1())
+
+
+def literal_sql(session: SparkSession, value: object) -> str:
+    """A value as SQL text that Spark reads back as it."""
+    return bound(session, "SELECT ?", [value]).removeprefix("SELECT ")
+
+
+def _literal(value: object, session: SparkSession) -> Java:
+    column: Column = F.lit(value)
+    found = expression_of(column, session)
+    if kind_of(found) == "Literal":
+        return found
+    inside: Any = session.range(1).select(column.alias("value"))  # an array, a map or a struct
+    return inside._jdf.queryExecution().optimizedPlan().expressions().apply(0).child()
+
+
+def substituted(session: SparkSession, text: str) -> str:
+    """A statement with `${variable}` put in, as the session's parser does before it reads it."""
+    if "${" not in text:
+        return text
+    inside: Any = session
+    return str(inside._jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(text))
+
+
+# --- relations ---
+
+
+def relations_read(session: SparkSession, plan: Java) -> list[NamedRelation]:
+    """The relations that a plan reads, in subqueries too; names of its own WITH left out."""
+    found: dict[tuple[int, int], NamedRelation] = {}
+    pending: list[tuple[Java, frozenset[str], bool]] = [(plan, frozenset(), False)]
+    while pending:
+        node, own, alias = pending.pop()
+        kind = kind_of(node)
+        if kind == "UnresolvedWith":
+            pending.extend(_with_query(node, own))
+            continue
+        relation = _relation(session, node, kind, alias=alias)
+        if relation is not None and not _is_own(relation, own):
+            found[relation.start, relation.end] = relation
+        pending.extend((each, own, kind == "SubqueryAlias") for each in _inside(node, kind))
+    return sorted(found.values(), key=lambda each: each.start)
+
+
+def _is_own(relation: NamedRelation, own: frozenset[str]) -> bool:
+    return len(relation.parts) == 1 and relation.parts[0].lower() in own
+
+
+def _with_query(node: Java, own: frozenset[str]) -> Iterator[tuple[Java, frozenset[str], bool]]:
+    """Each query of a WITH sees the names before it; the query after it sees all."""
+    recursive = bool(node.allowRecursion())
+    for each in iter_seq(node.cteRelations()):
+        name = str(each._1()).lower()
+        yield each._2(), own | {name} if recursive else own, False
+        own = own | {name}
+    yield node.child(), own, False
+
+
+def _inside(node: Java, kind: str) -> Iterator[Java]:
+    if kind == "ExplainCommand":
+        yield node.logicalPlan()
+        return
+    yield from iter_seq(node.children())
+    yield from iter_seq(node.subqueries())
+
+
+def _relation(session: SparkSession, node: Java, kind: str, *, alias: bool) -> NamedRelation | None:
+    if kind == "RelationTimeTravel":
+        return _at_a_time(session, node, alias=alias)
+    span = _span(node) if kind in {"UnresolvedRelation", TABLE_VALUED} else None
+    if span is None:
+        return None
+    start, end = span
+    if kind == TABLE_VALUED:
+        name = ".".join(texts_of(node.name())).lower()
+        arguments = tuple(iter_seq(node.functionArgs()))
+        return NamedRelation((), start, end, end, alias, {}, function=name, arguments=arguments)
+    options = {str(k): str(v) for k, v in dict(node.options().asCaseSensitiveMap()).items()}
+    if _PRIVILEGES in options:  # it is written
+        return None
+    return NamedRelation(texts_of(node.multipartIdentifier()), start, end, end, alias, options)
+
+
+def _at_a_time(session: SparkSession, node: Java, *, alias: bool) -> NamedRelation | None:
+    relation = node.relation()
+    inner, span = _relation(session, relation, kind_of(relation), alias=alias), _span(node)
+    if inner is None or span is None:
+        return None
+    version, timestamp = optional(node.version()), optional(node.timestamp())
+    shown = None if version is None else str(version)
+    return replace(inner, end=span[1], version=shown, timestamp=timestamp)
+
+
+def _span(node: Java) -> tuple[int, int] | None:
+    """The offsets of a node's text; None where the parser does not say."""
+    start, stop = optional(node.origin().startIndex()), optional(node.origin().stopIndex())
+    return None if start is None or stop is None else (int(start), int(stop) + 1)
+
+
+def name_parts(session: SparkSession, name: str) -> tuple[str, ...]:
+    """The parts of a table's name as SQL writes it.
+
+    Raises:
+        ParseException: it is none.
+    """
+    inside: Any = session
+    return texts_of(inside._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name))

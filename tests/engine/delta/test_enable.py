@@ -1,0 +1,177 @@
+"""`spark.sql` of an enabled session: statements about Delta tables are the engine's."""
+
+# ruff: noqa: S608 - statements with paths of this test
+import pytest
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.delta import enable
+from engine.delta.session_hooks import NotEnabledError, has_delta_spark
+from engine.delta.statement_views import StatementNotRoutedError
+from tests.engine.delta.conftest import rows_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+MERGE_COLUMNS = [
+    "num_affected_rows",
+    "num_updated_rows",
+    "num_deleted_rows",
+    "num_inserted_rows",
+]
+
+
+@pytest.fixture
+def orders(lake):
+    lake.sql("CREATE TABLE orders (id BIGINT, item STRING DEFAULT 'none') USING delta")
+    lake.sql("INSERT INTO orders VALUES (1, 'pen'), (2, 'ink'), (3, 'nib')")
+    yield "orders"
+    lake.sql("DROP TABLE IF EXISTS orders")
+
+
+def rows(session, text, *arguments, **named):
+    return rows_of(session.sql(text, *arguments, **named))
+
+
+def test_rows_are_changed_with_values_bound_and_counted(lake, orders):
+    assert rows(
+        lake, "DELETE FROM orders WHERE id = :id AND item = :item", {"id": 1, "item": "x"}
+    ) == [(0,)]
+    hostile = "' OR 'a' = 'a"
+    assert rows(lake, "DELETE FROM orders o WHERE o.item = ?", [hostile]) == [(0,)]
+    assert rows(
+        lake, "UPDATE orders SET item = :item WHERE reverse(item) = 'nep'", {"item": hostile}
+    ) == [(1,)]
+    assert rows(lake, "SELECT * FROM orders WHERE id < ?", [3]) == [(1, hostile), (2, "ink")]
+    changed = lake.sql("DELETE FROM orders")
+    assert changed.columns == ["num_affected_rows"]
+    assert rows(lake, "SELECT count(*) FROM orders") == [(0,)]
+    assert lake.sql("DESCRIBE HISTORY orders LIMIT 1").first().operation == "DELETE"
+
+
+def test_merge_takes_views_queries_and_the_table_itself(lake, orders):
+    updates = lake.createDataFrame([(3, "NIB"), (4, "gum")], "id bigint, item string")
+    updates.createOrReplaceTempView("updates")
+    result = lake.sql(
+        "MERGE INTO orders t USING updates ON t.id = updates.id WHEN MATCHED THEN UPDATE SET * "
+        "WHEN NOT MATCHED THEN INSERT (id, item) VALUES (updates.id, lower(updates.item))"
+    )
+    assert result.columns == MERGE_COLUMNS
+    assert rows_of(result) == [(2, 1, 0, 1)]
+    assert rows(
+        lake,
+        "MERGE INTO orders USING (SELECT id FROM orders WHERE id > 3) s ON orders.id = s.id "
+        "WHEN MATCHED THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE AND orders.id = 1 THEN UPDATE SET item = sentences(item)[0][0]",
+    ) == [(2, 1, 1, 0)]
+    assert rows(lake, "DELETE FROM orders WHERE id IN (SELECT max(id) FROM orders)") == [(1,)]
+    assert rows(lake, "SELECT * FROM orders") == [(1, "pen"), (2, "ink")]
+    assert rows(lake, "MERGE INTO orders t USING {new} n ON t.id = n.id WHEN NOT MATCHED THEN INSERT *", new=updates) == [(2, 0, 0, 2)]  # fmt: skip
+
+
+def test_queries_read_versions_natively_and_common_names_are_their_own(lake, orders):
+    lake.sql("DELETE FROM orders WHERE id = 2")
+    assert rows(lake, "SELECT id FROM orders VERSION AS OF 1") == [(1,), (2,), (3,)]
+    assert rows(lake, "SELECT o.id FROM orders o JOIN orders USING (id)") == [(1,), (3,)]
+    assert rows(lake, "WITH orders AS (SELECT id FROM orders) SELECT * FROM orders") == [(1,), (3,)]
+    assert rows(lake, "WITH orders AS (SELECT 7 AS id) SELECT * FROM orders") == [(7,)]
+    assert rows(lake, "SELECT 'orders' FROM shop.orders WHERE orders.id = 3") == [("orders",)]
+    moment = lake.sql("DESCRIBE HISTORY orders").filter("version = 1").first().timestamp
+    text = f"SELECT count(*) FROM orders TIMESTAMP AS OF '{moment.isoformat()}'"
+    assert rows(lake, text) == [(3,)]
+    plan = lake.sql("SELECT id FROM orders WHERE id = 3")._jdf.queryExecution().toString()
+    assert "FileScan parquet" in plan
+    assert "PushedFilters: [IsNotNull(id), EqualTo(id,3)]" in plan
+    assert not [v for v in lake.catalog.listTables() if v.name.startswith("__lake")]
+
+
+def test_inserts_of_all_forms(lake, orders):
+    lake.sql("CREATE TABLE days (n INT, day STRING) USING lake PARTITIONED BY (day)")
+    lake.sql("INSERT INTO days VALUES (1, 'mon'), (2, 'tue')")
+    lake.sql("INSERT INTO days BY NAME SELECT 'tue' AS day, 3 AS n")
+    lake.sql("INSERT INTO days (day, n) SELECT 'wed', 4")
+    lake.sql("INSERT OVERWRITE days PARTITION (day = 'tue') SELECT 5")
+    lake.sql(
+        "WITH s AS (SELECT 6 AS n, 'mon' AS day) INSERT INTO days REPLACE WHERE day = 'mon' SELECT * FROM s"
+    )
+    assert rows(lake, "TABLE days") == [(4, "wed"), (5, "tue"), (6, "mon")]
+    lake.sql("CREATE TABLE plain USING parquet AS SELECT id FROM orders")
+    lake.sql("INSERT INTO plain SELECT n FROM days")
+    assert rows(lake, "SELECT count(*) FROM plain") == [(6,)]
+    with pytest.raises(AnalysisException, match="gives 1 columns, and the table takes 2"):
+        lake.sql("INSERT INTO days SELECT 1")
+    lake.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    lake.sql("INSERT OVERWRITE days SELECT 7, 'wed'")
+    lake.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert rows(lake, "TABLE days") == [(5, "tue"), (6, "mon"), (7, "wed")]
+    lake.sql("INSERT OVERWRITE days SELECT 8, 'sun'")
+    assert rows(lake, "TABLE days") == [(8, "sun")]
+
+
+def test_upkeep_and_definition(lake, orders, tmp_path):
+    assert lake.sql("OPTIMIZE orders WHERE 1 = 1").columns == ["path", "metrics"]
+    assert rows(lake, "OPTIMIZE orders ZORDER BY (id)")[0][1].numFilesAdded == 1
+    assert lake.sql("REORG TABLE orders APPLY (PURGE)").columns == ["path", "metrics"]
+    assert rows(lake, "VACUUM orders DRY RUN") == []
+    lake.sql("ALTER TABLE orders SET TBLPROPERTIES ('team' = :team)", {"team": "it's"})
+    assert rows(lake, "SHOW TBLPROPERTIES orders ('team')") == [("team", "it's")]
+    lake.sql("ALTER TABLE orders ADD COLUMNS (extra INT COMMENT 'more')")
+    assert lake.sql("SELECT * FROM orders").columns == ["id", "item", "extra"]
+    restored = lake.sql("RESTORE TABLE orders TO VERSION AS OF ?", [1])
+    assert restored.columns[0] == "table_size_after_restore"
+    place = tmp_path / "copy of it"
+    cloned = lake.sql(f"CREATE TABLE delta.`{place}` SHALLOW CLONE orders")
+    assert cloned.columns[:2] == ["source_table_size", "source_num_of_files"]
+    lake.sql(f"TRUNCATE TABLE delta.`{place}`")
+    assert rows(lake, f"SELECT * FROM delta.`{place}`") == []
+    assert lake.sql(f"DESCRIBE DETAIL '{place}'").first().numFiles == 0
+    lake.sql(
+        "CREATE OR REPLACE TABLE orders USING delta CLUSTER BY (n) COMMENT 'new' AS SELECT 1 AS n"
+    )
+    detail = lake.sql("DESCRIBE DETAIL orders").first()
+    assert (detail.clusteringColumns, detail.description) == (["n"], "new")
+    lake.range(3).write.parquet(str(tmp_path / "files"))
+    lake.sql(f"CONVERT TO DELTA parquet.`{tmp_path / 'files'}`")
+    assert rows(lake, f"SELECT count(*) FROM delta.`{tmp_path / 'files'}`") == [(3,)]
+    lake.sql(f"CREATE TABLE known USING delta LOCATION '{place}'")
+    assert lake.sql("SELECT * FROM known").columns == ["id", "item"]
+
+
+def test_what_cannot_be_told_is_refused_by_name(lake, orders, tmp_path):
+    for text in (
+        "CACHE TABLE orders",
+        "FROM orders INSERT INTO orders SELECT 1, 'a' INSERT INTO orders SELECT 2, 'b'",
+        "BEGIN DELETE FROM orders; END",
+        "BEGIN SELECT * FROM orders; END",
+        "OPTIMIZE orders DRY RUN",
+    ):
+        with pytest.raises(StatementNotRoutedError):
+            lake.sql(text)
+    with pytest.raises(AnalysisException, match="nowhere` is not a Delta table"):
+        lake.sql(f"DELETE FROM delta.`{tmp_path}/nowhere`")
+    with pytest.raises(AnalysisException, match="is not a Delta table"):
+        lake.sql("VACUUM nothing")
+    with pytest.raises(AnalysisException, match="persistent"):
+        lake.sql("CREATE VIEW lasting AS SELECT * FROM orders")
+    assert rows(lake, "SELECT count(*) FROM orders") == [(3,)]
+
+
+def test_everything_else_is_sparks(lake, spark, orders):
+    assert rows(lake, "SELECT :m['a'] + 1", {"m": F.create_map(F.lit("a"), F.lit(1))}) == [(2,)]
+    assert rows(lake, "SELECT * FROM {numbers}", numbers=lake.range(2)) == [(0,), (1,)]
+    assert rows(lake, "SHOW TABLES IN shop LIKE 'nothing'") == []
+    with pytest.raises(ParseException, match="SELEC"):
+        lake.sql("SELEC 1")
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER"):
+        lake.sql("SELECT :missing", {"other": 1})
+    with pytest.raises(ParseException):
+        spark.sql("OPTIMIZE orders")  # a session that is not enabled
+    assert rows(lake.newSession(), "SHOW TBLPROPERTIES shop.orders ('team')")[0][0] == "team"
+
+
+def test_delta_spark_is_not_taken_over_unasked(spark):
+    assert not has_delta_spark(spark)
+    session = spark.newSession()
+    session.conf.set(
+        "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    )
+    with pytest.raises(NotEnabledError, match="take_over=True"):
+        enable(session)

@@ -1,0 +1,153 @@
+"""DataFrames of an enabled session: `format("delta")` is read and written by the engine."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.delta import DeltaTable
+from engine.errors import InvariantViolationError, SchemaMismatchError
+from tests.engine.delta.conftest import rows_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+DAYS = [(1, "mon"), (2, "tue"), (3, "tue")]
+
+
+@pytest.fixture
+def days(lake):
+    """Three rows of two days."""
+    return lake.createDataFrame(DAYS, "n int, day string").coalesce(1)
+
+
+def read(lake, place, **options):
+    return rows_of(lake.read.format("delta").options(**options).load(str(place)))
+
+
+def test_a_path_is_made_added_to_and_overwritten(lake, days, tmp_path):
+    place = str(tmp_path / "a table")
+    days.write.format("delta").partitionBy("day").option("delta.appendOnly", "false").save(place)
+    days.limit(1).write.format("lake").mode("append").save(place)
+    assert read(lake, place) == sorted([*DAYS, (1, "mon")])
+    with pytest.raises(AnalysisException, match="already exists"):
+        days.write.format("delta").save(place)
+    days.write.format("delta").mode("ignore").save(place)
+    one = lake.createDataFrame([(9, "tue")], "n int, day string")
+    one.write.format("delta").mode("overwrite").option("replaceWhere", "day = 'tue'").save(place)
+    assert read(lake, place) == [(1, "mon"), (1, "mon"), (9, "tue")]
+    with pytest.raises(InvariantViolationError):
+        one.write.format("delta").mode("overwrite").option("replaceWhere", "day = 'mon'").save(
+            place
+        )
+    dynamic = one.write.format("delta").option("partitionOverwriteMode", "dynamic")
+    dynamic.mode("overwrite").save(place)
+    wider = one.withColumn("more", F.lit(1.5))
+    with pytest.raises(SchemaMismatchError):
+        wider.write.format("delta").mode("append").save(place)
+    wider.write.format("delta").mode("append").option("mergeSchema", True).save(place)
+    assert read(lake, place) == [
+        (1, "mon", None),
+        (1, "mon", None),
+        (9, "tue", 1.5),
+        (9, "tue", None),
+    ]
+    assert read(lake, place, versionAsOf=0) == sorted(DAYS)
+    with pytest.raises(AnalysisException, match="partition"):
+        one.write.format("delta").mode("append").partitionBy("n").save(place)
+    other = one.selectExpr("n", "n + 1 AS m").write.format("delta").mode("overwrite")
+    other.option("overwriteSchema", "true").partitionBy("n").save(place)
+    assert DeltaTable.forPath(lake, place).detail().first().partitionColumns == ["n"]
+    assert read(lake, place) == [(9, 10)]
+
+
+def test_partitions_are_pruned_and_filters_pushed(lake, days, tmp_path):
+    place = str(tmp_path / "pruned")
+    days.write.format("delta").partitionBy("day").save(place)
+    frame = lake.read.format("delta").load(place).filter("day = 'tue' and n > 2")
+    assert rows_of(frame) == [(3, "tue")]
+    plan = frame._jdf.queryExecution().toString()
+    assert "PartitionFilters: [isnotnull(day" in plan
+    assert "GreaterThan(n,2)" in plan
+    assert "Join" not in plan
+    DeltaTable.forPath(lake, place).delete("n = 2")
+    assert read(lake, place) == [(1, "mon"), (3, "tue")]
+    assert rows_of(lake.read.format("delta").load(place).filter("day = 'tue'")) == [(3, "tue")]
+
+
+def test_names_are_saved_inserted_and_written_to(lake, days):
+    days.write.format("delta").saveAsTable("days")
+    days.write.mode("append").saveAsTable("days")
+    days.select(F.col("n").alias("other"), "day").write.insertInto("days")
+    assert lake.table("days").count() == 9
+    assert lake.read.table("shop.days").filter("days.n = 1").count() == 3
+    days.filter("n = 2").write.insertInto("days", overwrite=True)
+    assert rows_of(lake.table("days")) == [(2, "tue")]
+    days.writeTo("days").append()
+    days.filter("n = 1").writeTo("days").overwrite(F.col("n") == 1)
+    days.filter("n = 3").writeTo("days").overwrite(F.reverse("day") == "eut")
+    assert rows_of(lake.table("days")) == [(1, "mon"), (3, "tue")]
+    days.writeTo("other").using("delta").partitionedBy("day").tableProperty("team", "a").create()
+    days.filter("n = 2").writeTo("other").overwritePartitions()
+    assert rows_of(lake.table("other")) == [(1, "mon"), (2, "tue")]
+    days.select("n").writeTo("other").using("delta").createOrReplace()
+    assert rows_of(lake.table("other")) == [(1,), (2,), (3,)]
+    days.write.format("parquet").saveAsTable("files")
+    assert lake.table("files").count() == 3
+
+
+def test_the_pipeline_of_the_documentation_runs(lake, tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parents[3] / "docs" / "pyspark.md").read_text("utf-8")
+    code = next(part for part in text.split("```python\n") if part.startswith("import sys"))
+    makes = 'enable(SparkSession.builder.appName("orders").getOrCreate())'
+    assert makes in code
+    monkeypatch.setattr(sys, "argv", ["pipeline.py", str(tmp_path)])
+    code = code.partition("```")[0].replace(makes, "lake")
+    exec(compile(code, "docs/pyspark.md", "exec"), {"lake": lake})  # noqa: S102 - our own text
+    assert capsys.readouterr().out == "2 [(2, 'paid')]\n"
+    lake.sql("DROP TABLE orders")
+
+
+def test_changes_are_read_by_version(lake, days, tmp_path):
+    place = str(tmp_path / "changes")
+    days.write.format("delta").option("delta.enableChangeDataFeed", "true").save(place)
+    DeltaTable.forPath(lake, place).delete("n = 1")
+    feed = lake.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1)
+    assert rows_of(feed.load(place).drop("_commit_timestamp")) == [(1, "mon", "delete", 1)]
+    text = "SELECT n, _change_type FROM table_changes_by_path(:path, 0) ORDER BY _commit_version, n"
+    assert [tuple(row) for row in lake.sql(text, {"path": place}).collect()] == [
+        *((n, "insert") for n, _ in DAYS),
+        (1, "delete"),
+    ]
+
+
+def test_a_write_of_an_application_is_done_once(lake, days, tmp_path):
+    place = str(tmp_path / "once")
+    for _ in range(2):
+        writer = days.write.format("delta").option("txnAppId", "job").option("txnVersion", 1)
+        writer.mode("append").save(place)
+    days.write.format("delta").mode("append").option("txnAppId", "job").option(
+        "txnVersion", 1
+    ).save(place)
+    assert lake.read.format("delta").load(place).count() == 6
+
+
+def test_streams_run_both_ways_and_batches_merge(lake, days, tmp_path):
+    days.write.format("delta").saveAsTable("events")
+    copy, merged = str(tmp_path / "copy"), "merged"
+    lake.sql("CREATE TABLE merged (n INT, day STRING) USING delta")
+    source = lake.readStream.table("events")
+    query = source.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "one"))
+    query.trigger(availableNow=True).start(copy).awaitTermination()
+    assert read(lake, copy) == sorted(DAYS)
+
+    def upsert(batch, number):
+        batch.createOrReplaceTempView("batch")
+        batch.sparkSession.sql(
+            f"MERGE INTO {merged} t USING batch s ON t.n = s.n WHEN NOT MATCHED THEN INSERT *"
+        )
+
+    stream = lake.readStream.format("delta").load(copy).writeStream.foreachBatch(upsert)
+    stream = stream.option("checkpointLocation", str(tmp_path / "two"))
+    stream.trigger(availableNow=True).start().awaitTermination()
+    assert rows_of(lake.table(merged)) == sorted(DAYS)
