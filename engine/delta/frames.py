@@ -13,7 +13,11 @@ from engine.table import DeltaTable
 
 
 def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None = None) -> DataFrame:
-    """The rows of a version, the latest where none is given; its plan says which version it is.
+    """The rows of a version, the latest where none is given.
+
+    Its plan says which table it reads, and the latest version by its number: a write of these rows
+    into the table is checked against every later one. A version that was asked for is not: whoever
+    brings rows of an earlier version back means to.
 
     Raises:
         RequestError: the files are where Spark cannot read.
@@ -21,7 +25,9 @@ def frame_of(spark: SparkSession, table: DeltaTable, snapshot: Snapshot | None =
     seen = table.snapshot() if snapshot is None else snapshot
     session = in_our_terms(spark) or spark
     files = Execution(table, session).files_of(seen)
-    marks = {TABLE_MARK: seen.table_uri, VERSION_MARK: str(seen.version)}
+    marks = {TABLE_MARK: seen.table_uri}
+    if snapshot is None:
+        marks[VERSION_MARK] = str(seen.version)
     rows = scan(session, files, ScanRequest(seen.add_files(), marks=marks))
     partitions = set(files.partition_columns)
     columns = [

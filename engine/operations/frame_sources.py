@@ -12,7 +12,7 @@ from engine.errors import EngineError, RequestError
 from engine.operations.execution import Execution
 from engine.spark.catalogue import places_in
 from engine.spark.columns import from_spark_schema
-from engine.spark.frame_reads import TableRead, reads_of
+from engine.spark.frame_reads import TableRead, files_of, live_reads_of, reads_of
 from engine.spark.own_columns import in_session
 from engine.spark.sources import SourceRows
 from engine.storage.uri import real_place
@@ -59,7 +59,7 @@ def register_reads(execution: Execution, frame: DataFrame, txn: OptimisticTransa
     """Count what a frame scans of the command's own table as read.
 
     Raises:
-        RequestError: it scans an older version than the transaction reads.
+        RequestError: it scans an older version than the transaction reads, or nobody knows which.
     """
     if txn.snapshot is None:
         return
@@ -68,8 +68,41 @@ def register_reads(execution: Execution, frame: DataFrame, txn: OptimisticTransa
     if older:
         msg = f"A DataFrame reads version {older[0]} of {execution.table.uri}, which has moved on."
         raise OutdatedFrameError(msg, "Make the DataFrame anew.", field="source")
+    if any(not read.is_pinned for read in reads):
+        _check_moment(frame, execution.table.uri)
     if reads:
         txn.read_whole_table()
+
+
+def _check_moment(frame: DataFrame, uri: str) -> None:
+    """Refuse a frame that may hold rows of an older version: an update since would be lost.
+
+    What is read while the command runs is at least as new as the version that the transaction reads.
+
+    Raises:
+        RequestError: its rows were cached, its files were chosen, or a view hides which they are.
+    """
+    own = real_place(uri)
+    unpinned, live = (
+        [read for read in scans if not read.is_pinned and _may_be(read, own, frame)]
+        for scans in (reads_of(frame), live_reads_of(frame))
+    )
+    is_sure = len(live) == len(unpinned) and not any(read.is_fixed for read in unpinned)
+    if not is_sure or any(_is_hidden(read, own, frame) for read in unpinned):
+        msg = f"The DataFrame reads {uri}, and Spark does not say at which version."
+        remedy = (
+            "Make it from DeltaTable.toDF() and not from spark.read, a cached DataFrame of it or, in"
+            " Spark Connect, a temporary view."
+        )
+        raise RequestError(msg, remedy, field="source")
+
+
+def _is_hidden(read: TableRead, own: str, frame: DataFrame) -> bool:
+    """Whether only the server of Spark Connect knows what is read, and it may be an older version."""
+    if not read.text or places_in(frame.sparkSession, read.text) is not None:
+        return False
+    files = files_of(frame)
+    return files is None or any(_is_inside(file, own) for file in files)
 
 
 def own_reads(frame: DataFrame, uri: str) -> list[TableRead]:

@@ -13,6 +13,7 @@ from engine.spark.session import is_remote
 
 TABLE_MARK, VERSION_MARK = "lake.table", "lake.version"
 """Options that a scan carries in the plan; Spark's Parquet reader does not know them."""
+_TIME_TRAVEL = ("versionasof", "timestampasof")
 _SHOWN_PATHS = 100
 
 
@@ -20,13 +21,19 @@ _SHOWN_PATHS = 100
 class TableRead:
     """A scan of files.
 
-    `place` is a table's, or of files or a directory that may be inside one. `version` is None where
-    the plan does not say it. `text` is SQL that only the server of Spark Connect will understand.
+    Attributes:
+        place: a table's, or of files or a directory that may be inside one.
+        version: the one that is read, None where the plan does not say it.
+        text: SQL that only the server of Spark Connect will understand.
+        is_pinned: the plan fixes the version: `version`, or one that the caller asked for by name.
+        is_fixed: it reads what was there when the frame was made, and the plan does not say when.
     """
 
     place: str = ""
     version: int | None = None
     text: str = ""
+    is_pinned: bool = False
+    is_fixed: bool = False
 
 
 def reads_of(frame: DataFrame) -> list[TableRead]:
@@ -39,6 +46,25 @@ def reads_of(frame: DataFrame) -> list[TableRead]:
     return list(_classic_reads(analysed_plan(frame)))
 
 
+def live_reads_of(frame: DataFrame) -> list[TableRead]:
+    """As `reads_of`, without the scans that Spark takes from its cache.
+
+    Spark Connect says only that there is something from the cache: then none is sure to be live.
+    """
+    if not is_remote(frame.sparkSession):
+        return list(_classic_reads(_inside(frame)._jdf.queryExecution().withCachedData()))
+    cached = "InMemoryTableScan" in str(_inside(frame)._explain_string())
+    return [] if cached else reads_of(frame)
+
+
+def files_of(frame: DataFrame) -> list[str] | None:
+    """The files that a frame of Spark Connect scans, by its views too; None where none can say it."""
+    plan = str(_inside(frame)._explain_string()).lower()
+    if "subquery" in plan or "batchscan" in plan:
+        return None
+    return list(frame.inputFiles())
+
+
 def has_subqueries(frame: DataFrame) -> bool:
     """Whether an expression in it asks another query."""
     if is_remote(frame.sparkSession):
@@ -48,15 +74,18 @@ def has_subqueries(frame: DataFrame) -> bool:
 
 
 def _classic_reads(plan: Any) -> Iterator[TableRead]:  # noqa: ANN401 - the JVM's
-    leaves = list(iter_seq(plan.collectLeaves()))
-    for subquery in iter_seq(plan.subqueriesAll()):
-        leaves.extend(iter_seq(subquery.collectLeaves()))
-    for leaf in leaves:
+    for leaf in _leaves(plan):
         kind = str(leaf.nodeName())
         if kind == "LogicalRelation":
             yield from _of_files(leaf.relation())
         elif kind.startswith(("RelationV2", "DataSourceV2Relation")):
             yield from _of_source(leaf)
+
+
+def _leaves(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - the JVM's
+    yield from iter_seq(plan.collectLeaves())
+    for subquery in iter_seq(plan.subqueriesAll()):
+        yield from iter_seq(subquery.collectLeaves())
 
 
 def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
@@ -65,7 +94,7 @@ def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
     mark = _option(relation.options(), TABLE_MARK)
     if mark is not None:
         version = _option(relation.options(), VERSION_MARK)
-        yield TableRead(mark, int(version) if version else None)
+        yield TableRead(mark, int(version) if version else None, is_pinned=True)
         return
     location = relation.location()
     if "sql.delta" in str(location.getClass().getName()):  # of delta-spark
@@ -73,7 +102,7 @@ def _of_files(relation: Any) -> Iterator[TableRead]:  # noqa: ANN401
         return
     roots = location.rootPaths()
     for index in range(min(roots.size(), _SHOWN_PATHS)):
-        yield TableRead(str(roots.apply(index).toString()))
+        yield TableRead(str(roots.apply(index).toString()), is_fixed=True)
 
 
 def _version_of(location: Any) -> int | None:  # noqa: ANN401 - a file index of delta-spark
@@ -86,7 +115,8 @@ def _version_of(location: Any) -> int | None:  # noqa: ANN401 - a file index of 
 def _of_source(leaf: Any) -> Iterator[TableRead]:  # noqa: ANN401
     path = leaf.options().get("path")
     if path is not None:
-        yield TableRead(str(path))
+        chosen = any(leaf.options().get(name) is not None for name in _TIME_TRAVEL)
+        yield TableRead(str(path), is_pinned=chosen, is_fixed=not chosen)
 
 
 def _option(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of Scala's
@@ -99,8 +129,12 @@ def _option(options: Any, name: str) -> str | None:  # noqa: ANN401 - a map of S
 
 def _message(frame: DataFrame) -> Any:  # noqa: ANN401 - protocol buffers
     """The plan as it is sent to the server."""
-    inside: Any = frame
+    inside = _inside(frame)
     return inside._plan.to_proto(inside.sparkSession.client)
+
+
+def _inside(frame: DataFrame) -> Any:  # noqa: ANN401 - what its class does not show
+    return frame
 
 
 def _remote_reads(message: Any) -> Iterator[TableRead]:  # noqa: ANN401 - protocol buffers
@@ -133,7 +167,8 @@ def _of_remote_source(source: Any) -> Iterator[TableRead]:  # noqa: ANN401
     options = {str(key).lower(): str(value) for key, value in source.options.items()}
     if TABLE_MARK in options:
         version = options.get(VERSION_MARK)
-        yield TableRead(options[TABLE_MARK], int(version) if version else None)
+        yield TableRead(options[TABLE_MARK], int(version) if version else None, is_pinned=True)
         return
     for path in [*source.paths, *([options["path"]] if "path" in options else [])]:
-        yield TableRead(str(path))
+        chosen = any(name in options for name in _TIME_TRAVEL)
+        yield TableRead(str(path), is_pinned=chosen, is_fixed=not chosen)

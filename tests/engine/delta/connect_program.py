@@ -50,7 +50,7 @@ def main(place: Path) -> dict[str, object]:
     merging = table.merge(by_identity, table.toDF()["key"] == by_identity["key"])
     merging.whenMatchedUpdate(set={"value": by_identity["value"]}).execute()
     seen["by identity"] = _rows(table.toDF())
-    seen["conflicts"] = _overlap(spark, table)
+    seen["conflicts"] = _overlap(spark, _made(spark, place / "overlap"))
     seen["own source"] = _own_source(spark, table)
     seen["errors"] = _errors(spark, table, place)
     seen["upkeep"] = _upkeep(spark, table, place)

@@ -1,0 +1,64 @@
+"""A DataFrame made from the table that a write changes: no update is lost between the two."""
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from engine.delta.exceptions import DeltaConcurrentModificationException
+from engine.spark.data_source import register
+from tests.engine.delta.conftest import rows_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+
+def _upsert(table, frame):
+    merging = table.alias("t").merge(frame.alias("s"), "t.key = s.key")
+    return merging.whenMatchedUpdate(set={"value": "s.value + 1"}).execute()
+
+
+def _place(table):
+    return table.detail().first().location
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_the_version_is_kept_through_caches_and_views(spark, make, cached):
+    table = make()
+    frame = table.toDF().where("key = 'a'")
+    frame = frame.cache() if cached else frame
+    assert frame.count() == 1
+    frame.createOrReplaceTempView("own_rows")
+    table.update("key = 'a'", {"value": "100"})
+    for source in (frame, spark.sql("SELECT key, max(value) AS value FROM own_rows GROUP BY key")):
+        with pytest.raises(DeltaConcurrentModificationException):
+            _upsert(table, source)
+    frame.unpersist()
+    assert rows_of(table.toDF())[0] == ("a", 100)
+
+
+def test_a_read_of_the_data_source_does_not_say_its_version(spark, make):
+    table = make()
+    register(spark)
+    reader = spark.read.format("lake")
+    latest = reader.load(_place(table)).where("key = 'a'")
+    table.update("key = 'a'", {"value": "100"})
+    for frame in (latest, reader.load(_place(table)).cache()):
+        with pytest.raises(AnalysisException, match="does not say at which version"):
+            _upsert(table, frame)
+    assert rows_of(table.toDF())[0] == ("a", 100)
+
+
+def test_rows_of_a_version_that_was_asked_for_can_be_brought_back(spark, make):
+    table = make()
+    register(spark)
+    table.update("key = 'a'", {"value": "100"})
+    earlier = spark.read.format("lake").option("versionAsOf", 1).load(_place(table))
+    _upsert(table, earlier.where("key = 'a'"))
+    assert rows_of(table.toDF())[0] == ("a", 2)
+
+
+def test_the_files_of_the_table_are_no_source_for_it(spark, make):
+    table = make()
+    files = spark.read.parquet(_place(table))
+    table.update("key = 'a'", {"value": "100"})
+    with pytest.raises(AnalysisException, match=r"DeltaTable\.toDF\(\)"):
+        _upsert(table, files)
+    assert rows_of(table.toDF())[0] == ("a", 100)
