@@ -10,10 +10,22 @@ from pyspark.sql.types import _parse_datatype_string
 
 from engine.delta import enable
 from engine.delta.tables import DeltaTable
+from engine.transaction.observer import ObservedTransaction, TransactionObserver
 
 Rows = list[tuple[Any, ...]]
 Make = Callable[..., DeltaTable]
 LETTERS: Rows = [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+
+
+class Meanwhile(TransactionObserver):
+    """Runs something once, when everything is staged."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+
+    def staged(self, txn: ObservedTransaction) -> None:  # noqa: ARG002
+        act, self._act = self._act, lambda: None
+        act()
 
 
 @pytest.fixture

@@ -10,21 +10,9 @@ from engine.delta.exceptions import (
     ConcurrentTransactionException,
     DeltaConcurrentModificationException,
 )
-from engine.transaction.observer import TransactionObserver
-from tests.engine.delta.conftest import rows_of
+from tests.engine.delta.conftest import Meanwhile, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
-
-
-class Meanwhile(TransactionObserver):
-    """Runs something once, when everything is staged."""
-
-    def __init__(self, act):
-        self._act = act
-
-    def staged(self, txn):  # noqa: ARG002
-        act, self._act = self._act, lambda: None
-        act()
 
 
 def _source(spark, rows):

@@ -1,0 +1,215 @@
+"""Three pipelines that people run, written with DataFrames alone: overlapping writes of each land.
+
+Every overlap fails a check of Delta's file-level rules, so delta-spark aborts one of its two writes.
+`.conflicts` names the rule, and here rows resolve it.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.sql import Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from engine.conflict_facts import Rule
+from engine.delta.exceptions import DeltaConcurrentModificationException
+from engine.transaction.observer import TransactionObserver
+from tests.engine.delta.conftest import Meanwhile, rows_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def resolved(conflicts):
+    """The operations that were first, and the rule that files alone would have failed."""
+    return [(conflict.winner.operation, Rule(conflict.rule)) for conflict in conflicts]
+
+
+# --- CDC: upserts of a stream beside OPTIMIZE ---
+
+CHANGES = "key string, value bigint, op string, at bigint"
+
+
+class Feed:
+    """A stream of change files, merged batch by batch; what was resolved is kept."""
+
+    def __init__(self, spark, place):
+        self.spark, self.place, self.resolved = spark, place, []
+
+    def add(self, *rows):
+        frame = self.spark.createDataFrame(rows, CHANGES).coalesce(1)
+        frame.write.mode("append").json(str(self.place / "changes"))
+
+    def run(self, table):
+        """Merge what has come since the last run; the checkpoint knows where that was."""
+        reader = self.spark.readStream.schema(CHANGES).json(str(self.place / "changes"))
+        query = (
+            reader.writeStream.foreachBatch(lambda rows, batch: self.upsert(table, rows, batch))
+            .option("checkpointLocation", str(self.place / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+        assert query.exception() is None
+
+    def upsert(self, table, rows, batch):
+        latest = Window.partitionBy("key").orderBy(F.col("at").desc())
+        changes = rows.withColumn("n", F.row_number().over(latest)).where("n = 1").alias("s")
+        done = (
+            table.option("txnAppId", "cdc")
+            .option("txnVersion", batch)
+            .alias("t")
+            .merge(changes, F.col("t.key") == F.col("s.key"))
+            .whenMatchedDelete(F.col("s.op") == "D")
+            .whenMatchedUpdate(set={"value": "s.value"})
+            .whenNotMatchedInsert("s.op <> 'D'", {"key": "s.key", "value": "s.value"})
+            .execute()
+        )
+        self.resolved += resolved(done.conflicts)
+
+
+def small_files(spark, table):
+    for rows in ([("e", 5), ("f", 6)], [("g", 7), ("h", 8)]):
+        frame = spark.createDataFrame(rows, "key string, value bigint").coalesce(1)
+        table.merge(frame, "false").whenNotMatchedInsertAll().execute()
+
+
+def test_a_cdc_stream_upserts_beside_optimize(spark, make, tmp_path):
+    table, feed = make(), Feed(spark, tmp_path)
+    small_files(spark, table)
+    feed.add(("a", 10, "U", 1), ("a", 11, "U", 2), ("e", 0, "D", 1), ("z", 26, "I", 1))
+    compacted = []
+    meanwhile = Meanwhile(lambda: compacted.append(table.optimize().executeCompaction()))
+    feed.run(table.observed(meanwhile))
+    assert feed.resolved == [("OPTIMIZE", Rule.DATA_ADDED)]
+    assert compacted[0].first().metrics.numFilesRemoved == 3
+    expected = [("a", 11), ("b", 2), ("c", 3), ("d", 4), ("f", 6), ("g", 7), ("h", 8), ("z", 26)]
+    assert rows_of(table.toDF()) == expected
+
+    feed.add(("b", 20, "U", 3), ("z", 0, "D", 4))  # and an OPTIMIZE that comes second
+    optimizing = table.observed(Meanwhile(lambda: feed.run(table))).optimize()
+    done = optimizing.executeCompaction()
+    assert resolved(done.conflicts) == [("MERGE", Rule.REMOVED_FILE_REMOVED)]
+    assert rows_of(table.toDF()) == [("a", 11), ("b", 20), *expected[2:-1]]
+
+    version = table.history(1).first().version
+    feed.upsert(table, spark.createDataFrame([("b", 20, "U", 3)], CHANGES), 1)  # the batch again
+    assert table.history(1).first().version == version
+
+
+# --- SCD type 2: two writers close the rows of their customers and add new ones ---
+
+DIMENSION = "id bigint, city string, since bigint, until bigint, current boolean"
+
+
+class Together(TransactionObserver):
+    """Holds every writer until all have staged what they write."""
+
+    def __init__(self, writers):
+        self._barrier = threading.Barrier(writers, timeout=120)
+
+    def staged(self, txn):  # noqa: ARG002
+        self._barrier.wait()
+
+
+def moved(spark, table, *customers):
+    """SCD type 2: a row for each customer that closes the current one, and one that is new."""
+    changes = spark.createDataFrame(customers, "id bigint, city string, at bigint")
+    source = changes.withColumn("closes", F.col("id")).unionByName(
+        changes.withColumn("closes", F.lit(None).cast("bigint"))
+    )
+    new = {"id": "s.id", "city": "s.city", "since": "s.at", "current": F.lit(True)}
+    return (
+        table.alias("t")
+        .merge(source.alias("s"), (F.col("t.id") == F.col("s.closes")) & F.col("t.current"))
+        .whenMatchedUpdate("t.city <> s.city", {"current": F.lit(False), "until": "s.at"})
+        .whenNotMatchedInsert(F.col("s.closes").isNull(), new)
+        .execute()
+    )
+
+
+@pytest.fixture
+def customers(make):
+    first = [(n, city, 0, None, True) for n, city in enumerate(["Rome", "Oslo", "Bonn", "Lima"])]
+    return make(first, DIMENSION)
+
+
+def test_two_writers_keep_a_dimension_of_type_2(spark, customers):
+    table = customers.observed(Together(2))
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(moved, spark, table, (0, "Turin", 5), (9, "Kiel", 5))
+        two = pool.submit(moved, spark, table, (2, "Mainz", 6))
+    outcomes = sorted(resolved(done.result().conflicts) for done in (one, two))
+    assert outcomes == [[], [("MERGE", Rule.DATA_ADDED)]]
+    assert rows_of(customers.toDF()) == [
+        (0, "Rome", 0, 5, False),
+        (0, "Turin", 5, None, True),
+        (1, "Oslo", 0, None, True),
+        (2, "Bonn", 0, 6, False),
+        (2, "Mainz", 6, None, True),
+        (3, "Lima", 0, None, True),
+        (9, "Kiel", 5, None, True),
+    ]
+
+
+def test_two_writers_of_one_customer_do_not_both_close_its_row(spark, customers):
+    meanwhile = Meanwhile(lambda: moved(spark, customers, (0, "Turin", 5)))
+    with pytest.raises(DeltaConcurrentModificationException):
+        moved(spark, customers.observed(meanwhile), (0, "Milan", 6))
+    again = Meanwhile(lambda: moved(spark, customers, (0, "Parma", 7)))
+    moved(spark, customers.observed(again).retries(1), (0, "Milan", 8))
+    assert rows_of(customers.toDF().where("id = 0")) == [
+        (0, "Milan", 8, None, True),
+        (0, "Parma", 7, 8, False),
+        (0, "Rome", 0, 5, False),
+        (0, "Turin", 5, 7, False),
+    ]
+
+
+# --- GDPR: a person's rows are deleted while events stream in ---
+
+EVENTS = "event string, person bigint"
+
+
+def stream_in(spark, place, table, *rows):
+    """Append events once each, however often they are sent; what was resolved."""
+    frame = spark.createDataFrame(rows, EVENTS).coalesce(1)
+    frame.write.mode("append").json(str(place / "events"))
+    told = []
+
+    def append(batch, number):
+        merging = table.alias("t").merge(batch.alias("s"), "t.event = s.event")
+        done = merging.option("txnAppId", "events").option("txnVersion", number)
+        told.extend(resolved(done.whenNotMatchedInsertAll().execute().conflicts))
+
+    query = (
+        spark.readStream.schema(EVENTS)
+        .json(str(place / "events"))
+        .writeStream.foreachBatch(append)
+        .option("checkpointLocation", str(place / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    assert query.exception() is None
+    return told
+
+
+def test_a_person_is_forgotten_while_events_stream_in(spark, make, tmp_path):
+    table = make([("e1", 7), ("e2", 8), ("e3", 7)], EVENTS)
+    forget = F.col("person").isin(7, 70)
+    meanwhile = Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e0", 6), ("e4", 9)))
+    first = table.observed(meanwhile)
+    assert resolved(first.delete(forget).conflicts) == [("MERGE", Rule.DATA_ADDED)]
+    assert rows_of(table.toDF()) == [("e0", 6), ("e2", 8), ("e4", 9)]
+
+    second = table.observed(Meanwhile(lambda: table.delete(F.col("person") == 8)))
+    told = stream_in(spark, tmp_path, second, ("e0", 6), ("e5", 7), ("e6", 9))
+    assert told == [("DELETE", Rule.READ_FILE_REMOVED)]
+    assert rows_of(table.toDF()) == [("e0", 6), ("e4", 9), ("e5", 7), ("e6", 9)]
+
+    late = table.observed(Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e7", 70))))
+    with pytest.raises(DeltaConcurrentModificationException):  # an event of that very person
+        late.delete(forget)
+    again = Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e8", 7)))
+    table.observed(again).retries(1).delete(forget)
+    assert rows_of(table.toDF()) == [("e0", 6), ("e4", 9), ("e6", 9)]
