@@ -14,7 +14,7 @@ from engine.errors import RequestError
 from engine.operations.convert import Conversion, convert
 from engine.operations.execution import Execution
 from engine.schema.types import StructType, type_from_json
-from engine.spark.session import in_our_terms
+from engine.spark.session import check_is_spark, in_our_terms
 from engine.storage.uri import normalise_uri, open_store
 from engine.table import DeltaTable
 
@@ -38,6 +38,7 @@ def convert_files(
     table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))
     conversion = Conversion(_schema(partitions), session_defaults(spark))
     with delta_errors():
+        check_is_spark(spark)
         execution = Execution(table, in_our_terms(spark))
         with execution.in_engine_words():
             convert(conversion, execution)

@@ -22,6 +22,7 @@ from engine.delta.handle import Handle
 from engine.delta.result_frames import merge_frame
 from engine.errors import RequestError
 from engine.spark.frame_names import aliases_of
+from engine.spark.session import check_is_spark
 
 TARGET, SOURCE = "target", "source"
 _AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
@@ -114,6 +115,7 @@ class DeltaMergeBuilder:
         """
         handle = self._handle
         with delta_errors():
+            check_is_spark(handle.spark)
             names = self._names()
         evolves = self._evolves or (handle.setting(_AUTO_MERGE) or "").lower() == "true"
         on = condition(self._on, self._caller)

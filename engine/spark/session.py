@@ -13,10 +13,11 @@ import tempfile
 import weakref
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped] # it has no types
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 
 from engine.errors import EngineError, RequestError
@@ -147,6 +148,20 @@ def is_remote(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def check_is_spark(session: SparkSession) -> None:
+    """Make sure that a server of Spark Connect is Apache Spark, which says where each row lies.
+
+    Raises:
+        RequestError: it is another engine, such as Sail.
+    """
+    if is_remote(session) and session.conf.get("spark.master", None) is None:
+        msg = "This server of Spark Connect is not Apache Spark: it does not say where rows lie."
+        remedy = (
+            "Run this with a server of Apache Spark. DeltaTable.toDF() reads the table here too."
+        )
+        raise RequestError(msg, remedy, field="session")
+
+
 def default_parallelism(session: SparkSession) -> int:
     """How many tasks the cores take at once; a server of Spark Connect does not say it of itself."""
     if not is_remote(session):
@@ -156,9 +171,13 @@ def default_parallelism(session: SparkSession) -> int:
 
 
 def send_engine(session: SparkSession) -> None:
-    """Let the Python workers of a server of Spark Connect import the engine; once a session."""
+    """Let the Python workers of a server of Spark Connect import the engine; once a session.
+
+    A server that takes no files has the engine installed, or fails where it needs it.
+    """
     if is_remote(session) and session not in _with_engine:
-        session.addArtifacts(_packed_engine(), pyfile=True)
+        with suppress(UnsupportedOperationException):
+            session.addArtifacts(_packed_engine(), pyfile=True)
         _with_engine.add(session)
 
 

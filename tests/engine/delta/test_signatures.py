@@ -1,0 +1,147 @@
+"""Every name of delta-spark 4.4's `delta.tables` and `delta.exceptions`, with its arguments."""
+
+import inspect
+
+import pytest
+from pyspark.errors import PySparkException
+
+from engine.delta import exceptions, tables
+from engine.delta.connect import tables as connect_tables
+
+SIGNATURES = {
+    "DeltaTable": """
+        toDF()
+        alias(aliasName)
+        generate(mode)
+        delete(condition=None)
+        update(condition=None, set=None)
+        merge(source, condition)
+        vacuum(retentionHours=None)
+        history(limit=None)
+        detail()
+        classmethod convertToDelta(sparkSession, identifier, partitionSchema=None)
+        classmethod forPath(sparkSession, path, hadoopConf={})
+        classmethod forName(sparkSession, tableOrViewName)
+        classmethod create(sparkSession=None)
+        classmethod createIfNotExists(sparkSession=None)
+        classmethod replace(sparkSession=None)
+        classmethod createOrReplace(sparkSession=None)
+        classmethod isDeltaTable(sparkSession, identifier)
+        upgradeTableProtocol(readerVersion, writerVersion)
+        addFeatureSupport(featureName)
+        dropFeatureSupport(featureName, truncateHistory=None)
+        restoreToVersion(version)
+        restoreToTimestamp(timestamp)
+        optimize()
+        clone(target, isShallow=False, replace=False, properties=None)
+        cloneAtVersion(version, target, isShallow=False, replace=False, properties=None)
+        cloneAtTimestamp(timestamp, target, isShallow=False, replace=False, properties=None)
+    """,
+    "DeltaMergeBuilder": """
+        whenMatchedUpdate(condition=None, set=None)
+        whenMatchedUpdateAll(condition=None)
+        whenMatchedDelete(condition=None)
+        whenNotMatchedInsert(condition=None, values=None)
+        whenNotMatchedInsertAll(condition=None)
+        whenNotMatchedBySourceUpdate(condition=None, set=None)
+        whenNotMatchedBySourceDelete(condition=None)
+        withSchemaEvolution()
+        execute()
+    """,
+    "DeltaTableBuilder": """
+        tableName(identifier)
+        location(location)
+        comment(comment)
+        addColumn(colName, dataType, nullable=True, generatedAlwaysAs=None, \
+generatedByDefaultAs=None, comment=None)
+        addColumns(cols)
+        partitionedBy(*cols)
+        clusterBy(*cols)
+        property(key, value)
+        execute()
+    """,
+    "DeltaOptimizeBuilder": """
+        where(partitionFilter)
+        executeCompaction()
+        executeZOrderBy(*cols)
+    """,
+}
+BEYOND = {
+    "DeltaTable": {"option", "retries", "commitInfo", "observed"},
+    "DeltaMergeBuilder": {"option", "retries", "commitInfo"},
+    "DeltaTableBuilder": set(),
+    "DeltaOptimizeBuilder": set(),
+}
+RETURNS = {
+    "DeltaTable": {
+        "DataFrame": "toDF vacuum history detail restoreToVersion restoreToTimestamp",
+        "DeltaTable": "alias convertToDelta forPath forName clone cloneAtVersion cloneAtTimestamp",
+        "DeltaMergeBuilder": "merge",
+        "DeltaOptimizeBuilder": "optimize",
+        "DeltaTableBuilder[DeltaTable]": "create createIfNotExists replace createOrReplace",
+        "bool": "isDeltaTable",
+        "None": "generate upgradeTableProtocol addFeatureSupport dropFeatureSupport",
+        "WriteResult": "delete update",  # delta-spark returns nothing
+    },
+    "DeltaMergeBuilder": {"DataFrame": "execute"},
+    "DeltaOptimizeBuilder": {
+        "DataFrame": "executeCompaction executeZOrderBy",
+        "DeltaOptimizeBuilder": "where",
+    },
+}
+EXCEPTIONS = [
+    "DeltaConcurrentModificationException",
+    "ConcurrentWriteException",
+    "MetadataChangedException",
+    "ProtocolChangedException",
+    "ConcurrentAppendException",
+    "ConcurrentDeleteReadException",
+    "ConcurrentDeleteDeleteException",
+    "ConcurrentTransactionException",
+]
+
+
+def _shown(owner, name):
+    bound = "classmethod " if inspect.ismethod(getattr(owner, name)) else ""
+    signature = inspect.signature(getattr(owner, name))
+    parameters = [
+        each.replace(annotation=inspect.Parameter.empty)
+        for each in signature.parameters.values()
+        if each.name != "self"
+    ]
+    bare = signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+    return f"{bound}{name}{bare}"
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_every_method_has_delta_sparks_arguments_and_defaults(name):
+    owner = getattr(tables, name)
+    public = {each for each in vars(owner) if not each.startswith("_")}
+    expected = {line.strip() for line in SIGNATURES[name].strip().splitlines()}
+    assert {_shown(owner, each) for each in public - BEYOND[name]} == expected
+    assert public >= BEYOND[name]
+
+
+@pytest.mark.parametrize("name", RETURNS)
+def test_every_method_returns_what_delta_sparks_does(name):
+    for kind, methods in RETURNS[name].items():
+        for method in methods.split():
+            found = inspect.signature(getattr(getattr(tables, name), method)).return_annotation
+            assert getattr(found, "__name__", str(found)) == kind, method
+
+
+def test_an_identity_column_begins_at_1_and_goes_up_by_1():
+    assert vars(tables.IdentityGenerator()) == {"start": 1, "step": 1}
+    assert vars(tables.IdentityGenerator(5, -2)) == {"start": 5, "step": -2}
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_every_exception_is_one_of_pysparks(name):
+    kind = getattr(exceptions, name)
+    assert issubclass(kind, PySparkException)
+    assert issubclass(kind, exceptions.DeltaConcurrentModificationException)
+
+
+def test_programs_of_spark_connect_find_the_same_classes():
+    assert sorted(connect_tables.__all__) == sorted(tables.__all__)
+    assert all(getattr(connect_tables, each) is getattr(tables, each) for each in tables.__all__)
