@@ -45,7 +45,7 @@ def _look_at(table: Table) -> None:
 
 def _passed_over(table: Table) -> list[Told]:
     """The pairs of an append and a DELETE that is known to match some of its rows."""
-    pairs = reordered_versions(table, overlaps_of(table)).found
+    pairs = reordered_versions(table, overlaps_of(table)).pairs
     erased = [pair for pair in pairs if pair.kind == DELETE and pair.is_known]
     return [
         erasure

@@ -76,7 +76,7 @@ def _writes(story: Story, side: str) -> str:
         return "**fails**"
     if story.errors(side):
         return "refuses some by name"
-    return "yes" if any(turn.side == side and turn.found["steps"] for turn in story.turns) else "-"
+    return "yes" if any(turn.side == side and turn.answer["steps"] for turn in story.turns) else "-"
 
 
 def _reads(gaps: list[str] | None) -> str:

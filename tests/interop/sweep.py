@@ -27,23 +27,23 @@ _PHASE_TIMEOUT_S = 1500
 
 @dataclass(frozen=True)
 class Turn:
-    """What one side read, did and read in one phase of a case; `found` is its answer."""
+    """What one side read, did and read in one phase of a case; `answer` is what it sent back."""
 
     phase: int
     side: str
-    found: dict[str, Any]
+    answer: dict[str, Any]
 
     @property
     def rows(self) -> list[str] | None:
         """What it read in the end; None if it could not."""
-        return self.found["after"].get("ok")
+        return self.answer["after"].get("ok")
 
     @property
     def errors(self) -> list[str]:
         """Every statement that failed, with its error."""
         return [
             f"{step['statement'][:80]} → {step['error']}"
-            for step in self.found["steps"]
+            for step in self.answer["steps"]
             if "error" in step
         ]
 
@@ -59,15 +59,15 @@ class Story:
         """Where a side could not read, or did not read what the side before it had read."""
         gaps = []
         for earlier, later in zip(self.turns, self.turns[1:], strict=False):
-            before = later.found["before"]
+            before = later.answer["before"]
             if "error" in before:
                 gaps.append(f"{later.side} cannot read: {before['error']}")
             elif earlier.rows is not None and (gap := first_difference(earlier.rows, before["ok"])):
                 gaps.append(f"{earlier.side} and {later.side} read differently: {gap}")
         return gaps + [
-            f"{turn.side} cannot read: {turn.found['after']['error']}"
+            f"{turn.side} cannot read: {turn.answer['after']['error']}"
             for turn in self.turns
-            if "error" in turn.found["after"]
+            if "error" in turn.answer["after"]
         ]
 
     def errors(self, side: str) -> list[str]:
@@ -92,7 +92,7 @@ class Story:
         """What other readers found: empty if they read what this engine read, else the difference."""
         gaps: dict[str, list[str]] = {}
         for turn in self.turns:
-            for name, outcome in turn.found.get("readers", {}).items():
+            for name, outcome in turn.answer.get("readers", {}).items():
                 gap = outcome.get("error") or first_difference(
                     turn.rows or [], outcome.get("ok", [])
                 )
@@ -101,7 +101,7 @@ class Story:
 
     def answers(self, query: str) -> list[Any]:
         """What delta-spark answered to a question, turn by turn."""
-        return [turn.found["answers"][query] for turn in self.turns if turn.side == DELTA]
+        return [turn.answer["answers"][query] for turn in self.turns if turn.side == DELTA]
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ class ReorderedList(OfTable):
     @extend_schema(parameters=[ReorderedRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
         asked(request, ReorderedRequestSerializer)
-        reordered = reordered_versions(self.table, overlaps_of(self.table)).found
+        reordered = reordered_versions(self.table, overlaps_of(self.table)).pairs
         page: Sequence[Reordered] = self.paginate_queryset(reordered) or []
         return self.get_paginated_response(
             ReorderedPairSerializer(told(self.table, page), many=True).data

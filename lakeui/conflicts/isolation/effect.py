@@ -101,7 +101,7 @@ def effect_of(
         undecided=tuple(undecided),
         unread=reordered.unread if stricter else 0,
         appends_met=_appends_met(overlaps) if stricter else None,
-        reordered=len(reordered.found) if stricter else None,
+        reordered=len(reordered.pairs) if stricter else None,
     )
 
 

@@ -50,13 +50,13 @@ class ReorderedVersions:
     `unread` pairs were not looked at: their commits are beyond the budget, or not kept whole.
     """
 
-    found: tuple[Reordered, ...]
+    pairs: tuple[Reordered, ...]
     passed: Mapping[int, tuple[str, bool]]
     unread: int
 
     @property
     def known(self) -> int:
-        return sum(version.is_known for version in self.found)
+        return sum(version.is_known for version in self.pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class TaskField:
     done: int
     running: int
     waiting: int
-    each: int
+    per_cell: int
     width: float
     height: int
     cells: tuple[Cell, ...]

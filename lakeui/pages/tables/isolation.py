@@ -198,7 +198,7 @@ def _export(request: HttpRequest, table: Table, overlaps: Overlaps) -> HttpRespo
     """All reordered versions where they are shown, else all overlaps of the picked pair."""
     file_format = request.GET["export"]
     if request.GET.get("show") == REORDERED:
-        pairs = told(table, reordered_versions(table, overlaps).found)
+        pairs = told(table, reordered_versions(table, overlaps).pairs)
         return export(pairs, _REORDERED_EXPORTED, file_format, f"{table.name}-reordered")
     current, _, winner = request.GET.get("cell", "").partition("|")
     rows = _all_met(table, overlaps, current, winner)
@@ -288,9 +288,9 @@ def _told_met(table: Table, page: Any) -> list[MetRow]:  # noqa: ANN401 - a page
 
 def _reordered(request: HttpRequest, table: Table, reordered: ReorderedVersions) -> dict[str, Any]:
     if request.GET.get("show") != REORDERED:
-        shown = reordered.found[:_REORDERED_SHOWN]
+        shown = reordered.pairs[:_REORDERED_SHOWN]
         return {"reordered": reordered, "reordered_rows": told(table, shown)}
-    page = _page(request, reordered.found)
+    page = _page(request, reordered.pairs)
     rows = told(table, list(page.object_list))
     return {"reordered": reordered, "reordered_rows": rows, "reordered_page": page}
 

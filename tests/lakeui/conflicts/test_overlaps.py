@@ -152,7 +152,7 @@ def test_the_matrix_of_a_clustered_table_asks_for_row_tracking(tracking, verdict
 
 
 def test_a_merge_may_have_passed_an_append_over_that_it_did_not_see(table):
-    [pair] = reordered_versions(table, overlaps_of(table)).found
+    [pair] = reordered_versions(table, overlaps_of(table)).pairs
     assert (pair.version, pair.later, pair.last, pair.is_known) == (7, 10, 9, False)
     [row] = told(table, [pair])
     assert (row.append.operation, row.later.operation) == ("STREAMING UPDATE", "MERGE")
@@ -170,22 +170,22 @@ def in_window(table):
 def test_a_delete_of_another_partition_passed_nothing_over():
     near = in_window(replayable(small_table()))
     far = in_window(replayable(small_table("other"), part="b"))
-    assert [version.is_known for version in reordered_versions(near, overlaps_of(near)).found] == [
+    assert [version.is_known for version in reordered_versions(near, overlaps_of(near)).pairs] == [
         True
     ]
-    assert reordered_versions(far, overlaps_of(far)).found == ()
+    assert reordered_versions(far, overlaps_of(far)).pairs == ()
 
 
 def test_a_commit_that_is_not_kept_whole_is_said_not_to_be_looked_at():
     table = in_window(replayable(small_table()))
     table.commits.filter(version=1).update(raw_bytes=10**6)
     reordered = reordered_versions(table, overlaps_of(table))
-    assert (reordered.found, reordered.unread) == ((), 1)
+    assert (reordered.pairs, reordered.unread) == ((), 1)
 
 
 def test_at_serializable_nothing_was_reordered(table):
     table.commits.filter(version=10).update(isolation_level="Serializable")
-    assert reordered_versions(table, overlaps_of(table)).found == ()
+    assert reordered_versions(table, overlaps_of(table)).pairs == ()
 
 
 def foretold(table, properties):
@@ -316,5 +316,5 @@ def test_a_real_log_is_counted_from_what_its_writers_recorded(tmp_path, settings
     delete.commit(operation="DELETE", parameters={"predicate": '["id = 5"]'})
     met = overlaps_of(mirrored := register_table(log.uri, "a.t"))
     assert met.counts == {("DELETE", "INSERT"): 1}
-    [pair] = reordered_versions(mirrored, met).found
+    [pair] = reordered_versions(mirrored, met).pairs
     assert (pair.version, pair.later, pair.is_known) == (2, 3, True)

@@ -493,7 +493,7 @@ def test_the_steps_of_a_run_say_what_they_took_and_found(as_, lake):
 
 def test_thousands_of_tasks_are_drawn_as_hundreds():
     field = task_field(done=1000, running=16, total=4001)
-    assert (field.each, len(field.cells)) == (11, 364)
+    assert (field.per_cell, len(field.cells)) == (11, 364)
     assert [box.state for box in field.cells].count("done") == 91
     assert max(cell.x for cell in field.cells) + field.width <= 100
 

@@ -87,8 +87,8 @@ def test_the_winning_side_is_a_pipeline_too(reader, program):
 def test_lists_show_it_and_are_narrowed_by_its_name(reader, lost):
     for address in ("/conflicts/", "/conflicts/?user=nightly", "/conflicts/?user=pipeline+nightly"):
         assert "pipeline nightly" in reader.get(address).text
-    found = reader.get("/api/v1/conflicts/?user=nightly").json()["items"]
-    assert [(row["id"], row["pipeline"]) for row in found] == [(lost.pk, "nightly")]
+    items = reader.get("/api/v1/conflicts/?user=nightly").json()["items"]
+    assert [(row["id"], row["pipeline"]) for row in items] == [(lost.pk, "nightly")]
     assert reader.get("/api/v1/conflicts/?user=hourly").json()["items"] == []
 
 

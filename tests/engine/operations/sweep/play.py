@@ -35,7 +35,7 @@ class Played:
     spark: SparkSession
     scratch: Path
     elsewhere: Elsewhere
-    known: dict[int, checks.Found] = field(default_factory=dict)
+    seen: dict[int, checks.Found] = field(default_factory=dict)
     commands: int = 0
 
     def do(self, command: Command | str) -> OperationResult:
@@ -80,7 +80,7 @@ class Played:
         snapshot = table.snapshot()
         checks.check_rows(model, snapshot)
         checks.check_files(model, snapshot)
-        checks.check_identities(model, checks.find_rows(snapshot), self.known)
+        checks.check_identities(model, checks.find_rows(snapshot), self.seen)
         if model.layout.change_feed and before is not None and first <= snapshot.version:
             checks.check_changes(model, list(before), table, first)
         if model.layout.in_commit_timestamps:
