@@ -15,16 +15,17 @@ from tests.stateful.generator import generate
 from tests.stateful.happenings import Checkpoint, Compact, Look, VacuumElsewhere, Wait
 from tests.stateful.history import History, Played, forget, play
 from tests.stateful.judge import is_sound, shrink
-from tests.stateful.properties import is_looked_into
+from tests.stateful.properties import EVERYTHING, is_looked_into
 from tests.stateful.surroundings import history_of
 from tests.stateful.typed_values import TYPES
 
 COUNT = int(os.environ.get("HISTORIES", "1000"))
 FIRST = int(os.environ.get("FIRST_HISTORY", "0"))
 CHUNK, LONG_CHUNK = 100, 40
+PATIENCE_S = 3600 if EVERYTHING else 300  # a long hunt gives way to everything else
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("chunk", range(COUNT // CHUNK))
 def test_every_history_has_an_order_that_its_level_allows(
     chunk: int, record_property: Callable[[str, object], None]
@@ -34,7 +35,7 @@ def test_every_history_has_an_order_that_its_level_allows(
         _check(seed, history_of(seed))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("chunk", range(max(2, COUNT // 1000)))
 def test_long_histories_do_too(chunk: int, record_property: Callable[[str, object], None]):
     """A compaction may meet three winners, and each may take more of what it moves."""
