@@ -10,9 +10,11 @@ from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
 from engine.delta.names import path_in
 from engine.delta.opening import reachable_roots, storage_options
+from engine.delta.reports.transactions import reported
 from engine.errors import RequestError
 from engine.operations.convert import Conversion, convert
 from engine.operations.execution import Execution
+from engine.operations.options import RunOptions
 from engine.schema.types import StructType, type_from_json
 from engine.spark.session import check_is_spark, in_our_terms
 from engine.storage.uri import normalise_uri, open_store
@@ -37,9 +39,9 @@ def convert_files(
     store = open_store(uri, options)
     table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))
     conversion = Conversion(_schema(partitions), session_defaults(spark))
-    with delta_errors():
+    with delta_errors(), reported(None, uri) as observer:
         check_is_spark(spark)
-        execution = Execution(table, in_our_terms(spark))
+        execution = Execution(table, in_our_terms(spark), RunOptions(observer=observer))
         with execution.in_engine_words():
             convert(conversion, execution)
     return Handle(spark, table)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from engine.commands.command import Command
 from engine.delta.exceptions import delta_errors
 from engine.delta.reports.settings import name_application
-from engine.delta.reports.transactions import reporting_observer
+from engine.delta.reports.transactions import reported
 from engine.errors import RequestError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
@@ -84,10 +84,10 @@ class Handle:
         metadata = self.options.get("userMetadata") or self.setting(_USER_METADATA)
         send_engine(self.spark)
         name_application(self.setting("spark.app.name"))
-        with delta_errors():
+        with delta_errors(), reported(self.observer, self.table.uri, command) as observer:
             options = RunOptions(
                 retries=self.retries,
-                observer=reporting_observer(self.observer, self.table.uri, command),
+                observer=observer,
                 application=self._application(),
                 user_metadata=metadata,
                 dry_run=dry_run,

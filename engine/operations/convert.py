@@ -84,7 +84,12 @@ def convert(conversion: Conversion, execution: Execution) -> OperationResult:
     )
     with ThreadPoolExecutor(_THREADS) as pool:
         adds = list(pool.map(lambda file: _add(store, table, file, conversion.partitions), files))
-    txn = OptimisticTransaction(execution.table, None, clock=execution.table.clock)
+    txn = OptimisticTransaction(
+        execution.table,
+        None,
+        observer=execution.options.observer,
+        clock=execution.table.clock,
+    )
     txn.stage(*(action for action in actions if not isinstance(action, CommitInfo)), *adds)
     parameters = {
         "numFiles": len(adds),

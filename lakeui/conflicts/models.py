@@ -267,10 +267,12 @@ class PipelineTransaction(models.Model):
         COMMITTED = "committed"
         ABORTED = "aborted"
         FAILED = "failed"
+        ENDED = "ended"  # nothing had to be committed
 
     pipeline = models.ForeignKey(Pipeline, on_delete=models.CASCADE, related_name="transactions")
     table = models.ForeignKey(Table, on_delete=models.CASCADE, related_name="pipeline_transactions")
     txn_id = models.CharField(max_length=100)
+    run_id = models.CharField(max_length=100, blank=True)  # one for all attempts at a command
     host = models.CharField(max_length=255, blank=True)
     user_name = models.CharField(max_length=255, blank=True)
     engine = models.CharField(max_length=100, blank=True)

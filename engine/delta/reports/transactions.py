@@ -1,6 +1,9 @@
 """What an observer reports of each transaction: begun, resolved, aborted, committed, failed."""
 
 import logging
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,18 +23,26 @@ from engine.transaction.outcome import AbsorbedConflict
 logger = logging.getLogger(__name__)
 
 
-def reporting_observer(
+@contextmanager
+def reported(
     given: TransactionObserver | None, table: str, command: Command | None = None
-) -> TransactionObserver | None:
+) -> Iterator[TransactionObserver | None]:
     """The caller's observer with one that reports; the caller's alone where nothing is reported.
 
-    `table` is the location of the table, `command` what is done to it.
+    `table` is the location of the table, `command` what is done to it. At the end of the block what
+    neither committed nor was aborted is reported as ended, or as failed by what leaves the block.
     """
     box = outbox()
     if box is None:
-        return given
+        yield given
+        return
     reports = ReportingObserver(box, table, *_words_of(command))
-    return reports if given is None else Observers([given, reports])
+    kind = "failed"
+    try:
+        yield reports if given is None else Observers([given, reports])
+        kind = "ended"
+    finally:
+        reports.end(kind)
 
 
 @dataclass
@@ -40,8 +51,8 @@ class _Told:
 
     started_ms: int
     attempt: int
+    read_version: int
     events: int = 0
-    operation: str = ""
 
 
 class ReportingObserver(TransactionObserver):
@@ -58,6 +69,7 @@ class ReportingObserver(TransactionObserver):
         self._box, self._table = box, table
         self._operation, self._statement = operation, statement
         self._clock = clock or SystemClock()
+        self._run_id = str(uuid.uuid4())
         self._running: dict[str, _Told] = {}
         self._aborted = 0
 
@@ -85,35 +97,44 @@ class ReportingObserver(TransactionObserver):
         else:
             self._report(txn, "failed")
 
+    def end(self, kind: str) -> None:
+        """Report that nothing more comes of what is running."""
+        for txn_id, told in list(self._running.items()):
+            self._put(txn_id, told, kind, {})
+
     def _report(self, txn: ObservedTransaction, kind: str, **more: Any) -> None:  # noqa: ANN401 - JSON
+        fresh = _Told(self._clock.now_ms(), self._aborted + 1, txn.read_version)
+        self._put(txn.txn_id, self._running.setdefault(txn.txn_id, fresh), kind, more)
+
+    def _put(self, txn_id: str, told: _Told, kind: str, more: dict[str, Any]) -> None:
         try:
-            self._box.put(self._event(txn, kind, more))
+            self._box.put(self._event(txn_id, told, kind, more))
         except Exception:  # whatever is wrong with a report, the write goes on
             logger.exception("A transaction could not be reported")
 
-    def _event(self, txn: ObservedTransaction, kind: str, more: dict[str, Any]) -> dict[str, Any]:
+    def _event(self, txn_id: str, told: _Told, kind: str, more: dict[str, Any]) -> dict[str, Any]:
         now_ms = self._clock.now_ms()
-        told = self._running.setdefault(txn.txn_id, _Told(now_ms, self._aborted + 1))
         event = {
             "kind": kind,
             "table": self._table,
-            "txn_id": txn.txn_id[:100],
+            "txn_id": txn_id[:100],
+            "run_id": self._run_id,
             "sequence": told.events,
             "at": utc_from_ms(max(now_ms, told.started_ms)).isoformat(),
             "started_at": utc_from_ms(told.started_ms).isoformat(),
             "attempt": min(told.attempt, 1000),
             "operation": self._operation,
             "statement": self._statement,
-            "read_version": txn.read_version,
+            "read_version": told.read_version,
             **more,
         }
         told.events += 1
         if kind in _ENDS:
-            del self._running[txn.txn_id]
+            del self._running[txn_id]
         return event
 
 
-_ENDS = ("committed", "aborted", "failed")
+_ENDS = ("committed", "aborted", "failed", "ended")
 
 
 def _words_of(command: Command | None) -> tuple[str, str]:

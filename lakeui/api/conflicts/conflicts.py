@@ -99,10 +99,13 @@ class ConflictSerializer(serializers.ModelSerializer[Conflict]):
 
 
 class LandedLaterSerializer(serializers.Serializer[Landed]):
-    """What the write that lost became after all: by its own job, or by one that ran it again."""
+    """What the write that lost became after all: by its own job, or by one that ran it again.
+
+    `job_id` is null where a pipeline's own attempt did it.
+    """
 
     version = serializers.IntegerField()
-    job_id = serializers.UUIDField()
+    job_id = serializers.UUIDField(allow_null=True)
     is_same_job = serializers.BooleanField()
 
 

@@ -45,6 +45,9 @@ class PipelineEventSerializer(RequestSerializer):
     kind = serializers.ChoiceField(choices=KINDS)
     table = serializers.CharField(max_length=2000, help_text="Its location, or its name here.")
     txn_id = serializers.CharField(max_length=100)
+    run_id = serializers.CharField(
+        max_length=100, required=False, allow_blank=True, help_text="One for all attempts."
+    )
     sequence = serializers.IntegerField(min_value=0, max_value=2**31 - 1)
     at = serializers.DateTimeField(help_text="When it happened.")
     started_at = serializers.DateTimeField(

@@ -1,29 +1,34 @@
-"""Whether the write that lost landed after all: by another attempt of its job, or by a job run again."""
+"""Whether the write that lost landed after all: by another attempt of its own, or by a job run again."""
 
 from dataclasses import dataclass
 from uuid import UUID
 
 from django.db.models import Q
 
-from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.models import Conflict, PipelineTransaction
 
 _RERUNS_FOLLOWED = 4  # of one another
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """The version that it became, and the job that committed it."""
+    """The version that it became, and the job that committed it; None where a pipeline did."""
 
     version: int
-    job_id: UUID
+    job_id: UUID | None
     is_same_job: bool
 
 
 def landed_later(conflict: Conflict) -> Landed | None:
-    """The first commit of the job, or of the jobs that ran it again. None: not so far, as known here."""
+    """The first commit of the job, of the jobs that ran it again, or of the pipeline's own attempts.
+
+    None: not so far, as known here.
+    """
     job = conflict.job
-    if job is None or conflict.kind == Conflict.Kind.RESOLVED:
+    if conflict.kind == Conflict.Kind.RESOLVED:
         return None
+    if job is None:
+        return _of_pipeline(conflict.transaction)
     if job.committed_version is not None:
         return Landed(job.committed_version, job.pk, is_same_job=True)
     of_it = Q()
@@ -34,3 +39,16 @@ def landed_later(conflict: Conflict) -> Landed | None:
     if row is None or row[0] is None:
         return None
     return Landed(row[0], row[1], is_same_job=False)
+
+
+def _of_pipeline(lost: PipelineTransaction | None) -> Landed | None:
+    """What a later attempt of the same run committed."""
+    if lost is None or not lost.run_id:
+        return None
+    run = PipelineTransaction.objects.filter(pipeline=lost.pipeline_id, run_id=lost.run_id)
+    later = run.filter(
+        table=lost.table_id, attempt__gt=lost.attempt, committed_version__isnull=False
+    )
+    versions = later.order_by("attempt", "committed_version")
+    version = versions.values_list("committed_version", flat=True).first()
+    return None if version is None else Landed(version, None, is_same_job=True)

@@ -1,11 +1,12 @@
 """What an event of a program must hold to be kept. Checks read; nothing is written here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
 
+from engine.conflicts.transaction_info import WinningCommit
 from engine.errors import ConflictError, ConflictSide, RequestError
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.pipelines.facts import (
@@ -16,18 +17,22 @@ from lakeui.conflicts.pipelines.facts import (
 from lakeui.conflicts.reports.links import LinkedReport, explain_report, table_named
 
 BEGUN, RESOLVED, ABORTED = "begun", "resolved", "aborted"
-COMMITTED, FAILED, REPORTED = "committed", "failed", "reported"
-KINDS = (BEGUN, RESOLVED, ABORTED, COMMITTED, FAILED, REPORTED)
+COMMITTED, FAILED, ENDED, REPORTED = "committed", "failed", "ended", "reported"
+KINDS = (BEGUN, RESOLVED, ABORTED, COMMITTED, FAILED, ENDED, REPORTED)
 MAX_AGE, MAX_AHEAD = timedelta(days=90), timedelta(minutes=5)
 MAX_UNSEEN_VERSIONS = 1_000
 """How far past the latest version that is mirrored a commit may be."""
+
+
+_UNNAMED = {"operation": WinningCommit(version=0, actions=()).operation}
+"""What the engine says where the log names nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """What happened to a transaction. `table` is its location, or its name here.
 
-    `begun` and `failed` add nothing to the transaction; `resolved` has its `conflict`, `aborted`
+    `begun`, `failed` and `ended` (there was nothing to commit) add nothing to it; `resolved` has its `conflict`, `aborted`
     its `conflict` and `exception`, `committed` its `version`, `reported` the `text` of an error.
     """
 
@@ -36,6 +41,7 @@ class Event:
     txn_id: str
     sequence: int
     at: datetime
+    run_id: str = ""
     started_at: datetime | None = None
     attempt: int = 1
     operation: str = ""
@@ -93,12 +99,11 @@ class Checks:
         match event.kind:
             case "resolved":
                 resolved = read_resolved(_needed(event, "conflict"))
-                self._check_winner(resolved.winner, table)
-                return resolved
+                return replace(resolved, winner=self._winner(resolved.winner, table))
             case "aborted":
                 error = read_lost(_needed(event, "exception"), _needed(event, "conflict"))
-                self._check_winner(error.conflict.winner, table)
-                return error
+                winner = self._winner(error.conflict.winner, table)
+                return type(error)(replace(error.conflict, winner=winner))
             case "committed":
                 self._check_own_commit(event, _needed(event, "version"), table)
             case "reported":
@@ -111,19 +116,23 @@ class Checks:
                 pass
         return None
 
-    def _check_winner(self, winner: ConflictSide, table: Table) -> None:
+    def _winner(self, winner: ConflictSide, table: Table) -> ConflictSide:
+        """The winning side, which must be that of the log as far as the mirror holds it."""
         commit = self._commit(table, winner.version or 0, "conflict.winner.version")
         if commit is None:
-            return
+            return winner
         for name, said, logged in (
             ("txn_id", winner.txn_id, commit.txn_id),
             ("operation", winner.operation, commit.operation),
             ("user", winner.user, commit.user_name),
         ):
-            if said and logged and said != logged:
+            if said and said != (logged or _UNNAMED.get(name)):
                 what = f"Version {commit.version} of {table.name} has another {name} in the log."
                 remedy = "Report the conflicts of the table that is registered here."
                 raise RequestError(what, remedy, field=f"conflict.winner.{name}")
+        if commit.committed_at is None:
+            return winner
+        return replace(winner, timestamp_ms=round(commit.committed_at.timestamp() * 1000))
 
     def _check_own_commit(self, event: Event, version: int, table: Table) -> None:
         commit = self._commit(table, version, "version")
@@ -139,7 +148,9 @@ class Checks:
             raise RequestError(what, "Sync the table, then send the event again.", field=field)
         key = (table.pk, version)
         if key not in self._commits:
-            narrow = Commit.objects.only("table", "version", "txn_id", "operation", "user_name")
+            narrow = Commit.objects.only(
+                "table", "version", "txn_id", "operation", "user_name", "committed_at"
+            )
             self._commits[key] = narrow.filter(table=table, version=version).first()
         return self._commits[key]
 

@@ -21,6 +21,7 @@ from lakeui.conflicts.pipelines.checks import (
     ABORTED,
     BEGUN,
     COMMITTED,
+    ENDED,
     FAILED,
     REPORTED,
     CheckedEvent,
@@ -124,6 +125,7 @@ def _transaction(
             "reported_at": now,
         },
     )
+    row.run_id = row.run_id or event.run_id
     row.operation = row.operation or event.operation
     row.statement = row.statement or event.statement
     row.read_version = event.read_version if row.read_version is None else row.read_version
@@ -166,11 +168,12 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
         case None:
             return
         case ConflictError():
+            facts = content.conflict
+            current = replace(facts.current, user=writer)  # whatever it calls itself
             record_escaped(
-                content,
+                type(content)(replace(facts, current=current)),
                 table=row.table,
                 origin=origin,
-                user_name=writer,
                 wasted_ms=wasted_ms,
                 wasted_bytes=event.wasted_bytes,
             )
@@ -200,4 +203,5 @@ _ENDS: Mapping[str, State] = {
     REPORTED: State.ABORTED,
     COMMITTED: State.COMMITTED,
     FAILED: State.FAILED,
+    ENDED: State.ENDED,
 }

@@ -117,7 +117,7 @@ def _act(piece: Advice, conflict: Conflict, landed: Landed | None, *, may_write:
     table, job = conflict.table_id, conflict.job
     address, label = "", ""
     if piece.act == "job" and job is not None:
-        address = reverse("job", args=[landed.job_id if landed else job.pk])
+        address = reverse("job", args=[(landed and landed.job_id) or job.pk])
         label = f"Done as v{landed.version}" if landed else "Run again…"
     elif piece.act == "schedule" and job is not None and job.schedule_id:
         where = f"?table={job.table_id}#schedule-{job.schedule_id}"

@@ -12,9 +12,10 @@ import engine.delta
 from engine.delta.reports.other_engines import ConflictReports
 from engine.delta.reports.settings import SPOOL_BYTES, outbox, settings_from, stop_reports
 from engine.delta.reports.spool import Spool
-from engine.delta.reports.transactions import ReportingObserver
+from engine.delta.reports.transactions import ReportingObserver, reported
 from engine.errors import ConflictError, RequestError
 from engine.table import DeltaTable
+from engine.transaction.observer import TransactionObserver
 from tests.engine.delta.dashboards import desk, event, files_of, outbox_to
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run
@@ -93,6 +94,79 @@ def test_every_phase_of_a_transaction_is_reported(table, spool):
     assert aborted["wasted_bytes"] == 0
     assert set(dashboard.tokens) == {"Bearer lake_secret"}
     assert files_of(spool) == []
+
+
+@pytest.fixture
+def reports(spool):
+    """A dashboard that the process reports to, as `configure` has it."""
+    with desk() as dashboard:
+        engine.delta.configure(report_to=dashboard.url, token="lake_x", spool=spool)
+        try:
+            yield dashboard
+        finally:
+            stop_reports()
+
+
+def test_attempts_at_one_command_are_told_as_one_run(table, reports):
+    with reported(None, table.uri) as observer:
+        loses = begin(table, c.Delete(4, c.Range(3, 4)), observer)
+        write(table, c.Delete(5, c.Range(3, 4)))
+        with pytest.raises(ConflictError):
+            loses.txn.commit("DELETE")
+        write(table, c.Delete(6, c.Range(0, 1)), observer)
+    with reported(None, table.uri) as observer:
+        write(table, c.Delete(7, c.Range(2, 3)), observer)
+    assert engine.delta.flush_reports(30)
+    told = [(each["kind"], each["attempt"], each["run_id"]) for each in reports.events]
+    one, other = told[0][2], told[-1][2]
+    assert told == [
+        ("begun", 1, one),
+        ("aborted", 1, one),
+        ("begun", 2, one),
+        ("committed", 2, one),
+        ("begun", 1, other),
+        ("committed", 1, other),
+    ]
+    assert one != other
+
+
+def begin_and_fail(table):
+    with reported(None, table.uri) as observer:
+        begin(table, c.Delete(2, c.Range(0, 1)), observer)
+        msg = "bad row"
+        raise ValueError(msg)
+
+
+def test_what_comes_to_no_commit_is_told(table, reports):
+    with reported(None, table.uri) as observer:
+        begin(table, c.Delete(2, c.Range(0, 1)), observer)
+    with pytest.raises(ValueError, match="bad row"):
+        begin_and_fail(table)
+    assert engine.delta.flush_reports(30)
+    assert [each["kind"] for each in reports.events] == ["begun", "ended", "begun", "failed"]
+
+
+def test_the_callers_observer_is_told_too(table, reports):
+    seen = []
+
+    class Own(TransactionObserver):
+        def committed(self, _txn, committed_version):
+            seen.append(committed_version)
+
+    with reported(Own(), table.uri) as observer:
+        version = write(table, c.Delete(2, c.Range(0, 1)), observer)
+    assert engine.delta.flush_reports(30)
+    assert seen == [version]
+    assert [each["kind"] for each in reports.events] == ["begun", "committed"]
+
+
+def test_without_a_dashboard_the_callers_observer_is_alone(table):
+    stop_reports()
+    own = TransactionObserver()
+    with reported(own, table.uri) as observer:
+        assert observer is own
+    with reported(None, table.uri) as observer:
+        assert observer is None
 
 
 def test_what_cannot_be_sent_waits_on_disk_and_is_sent_once(spool):

@@ -3,28 +3,55 @@
 import pytest
 
 import engine.delta
-from engine.delta.reports.settings import outbox, stop_reports
+from engine.delta.reports.settings import stop_reports
 from engine.delta.tables import DeltaTable
 from tests.engine.delta.dashboards import desk
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-def test_writes_of_a_delta_table_are_reported(make, tmp_path):
-    table = make()
+@pytest.fixture
+def reports(tmp_path):
     with desk() as dashboard:
         engine.delta.configure(report_to=dashboard.url, token="lake_x", spool=tmp_path / "spool")
         try:
-            assert isinstance(table, DeltaTable)
-            table.delete("key = 'a'")
-            assert outbox() is not None
-            assert engine.delta.flush_reports(60)
+            yield dashboard
         finally:
             stop_reports()
-    begun, committed = dashboard.events
+
+
+def test_writes_of_a_delta_table_are_reported(make, reports):
+    table = make()
+    assert engine.delta.flush_reports(60)
+    del reports.bodies[:]
+    table.delete("key = 'a'")
+    assert engine.delta.flush_reports(60)
+    begun, committed = reports.events
     assert (begun["kind"], committed["kind"]) == ("begun", "committed")
     assert begun["operation"] == "DELETE"
     assert "key = 'a'" in begun["statement"]
     assert committed["version"] == begun["read_version"] + 1
-    (application,) = {body["writer"]["application"] for body in dashboard.bodies}
+    (application,) = {body["writer"]["application"] for body in reports.bodies}
     assert application == "tests"
+
+
+def test_a_merge_of_a_dataframe_that_changes_nothing_ends(spark, make, reports):
+    table = make()
+    assert engine.delta.flush_reports(60)
+    del reports.bodies[:]
+    source = spark.createDataFrame([("z", 1)], "key string, value bigint")
+    table.alias("t").merge(source.alias("s"), "t.key = s.key").whenMatchedUpdateAll().execute()
+    assert engine.delta.flush_reports(60)
+    kinds = [event["kind"] for event in reports.events]
+    assert kinds[0] == "begun"
+    assert kinds[1:] in (["ended"], ["committed"])
+
+
+def test_a_conversion_is_reported(spark, tmp_path, reports):
+    place = str(tmp_path / "plain")
+    spark.range(3).write.parquet(place)
+    DeltaTable.convertToDelta(spark, f"parquet.`{place}`")
+    assert engine.delta.flush_reports(60)
+    begun, committed = reports.events
+    assert (begun["read_version"], committed["version"]) == (-1, 0)
+    assert begun["table"] == place

@@ -87,6 +87,29 @@ def test_an_aborted_write_is_kept_as_a_jobs(program, report):
     assert conflict.transaction.state == "aborted"
 
 
+def test_nobody_calls_themselves_another_writer(program, report):
+    _, aborted = program.aborted()
+    *_, resolved, _ = program.resolved()
+    for event in (aborted, resolved):
+        report(changed(event, ("conflict", "current", "user"), "ann"))
+    names = Conflict.objects.values_list("current_user_name", "facts__current__user")
+    assert set(names) == {("pipeline nightly", "pipeline nightly")}
+
+
+def test_the_time_of_the_winning_commit_is_the_logs(program, report):
+    _, aborted = program.aborted()
+    report(changed(aborted, ("conflict", "winner", "timestamp_ms"), 1))
+    conflict = Conflict.objects.get()
+    winner = program.table.commits.get(version=conflict.winning_version)
+    assert conflict.winner_at == winner.committed_at
+
+
+def test_what_had_nothing_to_commit_has_ended(program, report):
+    begun, _ = program.aborted()
+    report(begun, begun | {"kind": "ended", "sequence": 1})
+    assert PipelineTransaction.objects.get().state == "ended"
+
+
 def test_a_batch_that_comes_again_is_kept_once(program, report):
     events = [*program.resolved(), *program.aborted()]
     report(*events, dropped=7)
@@ -148,6 +171,7 @@ def changed(event, path, value):
 HOSTILE = [
     (("conflict", "winner", "txn_id"), "forged", "conflict.winner.txn_id"),
     (("conflict", "winner", "operation"), "MERGE", "conflict.winner.operation"),
+    (("conflict", "winner", "user"), "ada", "conflict.winner.user"),
     (("conflict", "winner", "version"), 2**40, "version"),
     (("conflict", "winner", "version"), 0, "conflict.read_version"),
     (("conflict", "winner", "version"), None, "conflict.winner.version"),

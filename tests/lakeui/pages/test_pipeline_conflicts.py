@@ -84,6 +84,19 @@ def test_the_winning_side_is_a_pipeline_too(reader, program):
     assert side["statement"] == "DELETE FROM sales.orders WHERE x < 3"
 
 
+def test_its_page_leads_to_the_version_that_a_later_attempt_committed(reader, program):
+    run = {"run_id": "one"}
+    take([event | run for event in program.aborted()])
+    lost = Conflict.objects.get()
+    assert reader.get(f"/api/v1/conflicts/{lost.pk}/").json()["landed"] is None
+    take([event | run | {"attempt": 2} for event in program.resolved()])
+    landed = reader.get(f"/api/v1/conflicts/{lost.pk}/").json()["landed"]
+    version = program.lake.version()
+    assert landed == {"version": version, "job_id": None, "is_same_job": True}
+    body = " ".join(reader.get(f"/conflicts/{lost.pk}/").text.split())
+    assert f"retried as v{version}" in body
+
+
 def test_lists_show_it_and_are_narrowed_by_its_name(reader, lost):
     for address in ("/conflicts/", "/conflicts/?user=nightly", "/conflicts/?user=pipeline+nightly"):
         assert "pipeline nightly" in reader.get(address).text
