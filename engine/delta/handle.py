@@ -84,7 +84,8 @@ class Handle:
         metadata = self.options.get("userMetadata") or self.setting(_USER_METADATA)
         send_engine(self.spark)
         name_application(self.setting("spark.app.name"))
-        with delta_errors(), reported(self.observer, self.table.uri, command) as observer:
+        told = reported(self.observer, self.table.uri, command, is_told=not dry_run)
+        with delta_errors(), told as observer:
             options = RunOptions(
                 retries=self.retries,
                 observer=observer,

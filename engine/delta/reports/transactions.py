@@ -25,14 +25,19 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def reported(
-    given: TransactionObserver | None, table: str, command: Command | None = None
+    given: TransactionObserver | None,
+    table: str,
+    command: Command | None = None,
+    *,
+    is_told: bool = True,
 ) -> Iterator[TransactionObserver | None]:
     """The caller's observer with one that reports; the caller's alone where nothing is reported.
 
     `table` is the location of the table, `command` what is done to it. At the end of the block what
     neither committed nor was aborted is reported as ended, or as failed by what leaves the block.
+    Nothing is reported of what is not to be told: a dry run.
     """
-    box = outbox()
+    box = outbox() if is_told else None
     if box is None:
         yield given
         return
