@@ -29,6 +29,12 @@ LAYOUTS = {
     "partitioned": {"vectors": False, "partitioned": True},
     "partitioned with vectors": {"vectors": True, "partitioned": True},
     "clustered without vectors": {"vectors": False, "clustered": True},
+    "partitioned, row tracking": {"vectors": True, "partitioned": True, "row_tracking": True},
+    "clustered, row tracking without vectors": {
+        "vectors": False,
+        "clustered": True,
+        "row_tracking": True,
+    },
     "clustered": {"vectors": True, "clustered": True},
     "clustered, row tracking": {"vectors": True, "clustered": True, "row_tracking": True},
 }

@@ -71,9 +71,8 @@ def test_the_matrix_is_what_real_transactions_do(layout: str, level: IsolationLe
     assert raised == listed
 
 
-@pytest.mark.parametrize(
-    ("level", "layout"), [(RELAXED, "deletion vectors"), (STRICT, "plain"), (RELAXED, "clustered")]
-)
+@pytest.mark.parametrize("level", [RELAXED, STRICT])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: IsolationLevel):
     setting = Setting(level=level, **LAYOUTS[layout])
     for current, winner in _pairs(KINDS):
@@ -87,6 +86,19 @@ def test_other_statements_are_forecast_as_they_turn_out(layout: str, level: Isol
             seen = {place: error for place, error in seen.items() if place != OTHER_FILE}
             seen |= {OTHER_FILE: elsewhere} if elsewhere else {}
         _check(told, seen, f"{current} after {winner}")
+
+
+@pytest.mark.parametrize("kind", [StatementKind.DELETE, StatementKind.UPDATE, StatementKind.MERGE])
+def test_two_changes_by_files_raise_either_of_two_exceptions(kind: StatementKind):
+    """A rewrite of the same rows or of others adds a file that may match; one of the whole file may not."""
+    setting = Setting(level=RELAXED, vectors=False)
+    cells = {(cell.current, cell.winner): cell.exceptions for cell in conflict_matrix(setting)}
+    [changes] = [name for name, kinds in GROUPS.items() if kind in kinds]
+    both = ("ConcurrentAppendException", "ConcurrentDeleteReadException")
+    assert cells[changes, changes] == both
+    told = forecast(setting, Operation(kind=kind), Operation(kind=StatementKind.DELETE))
+    seen = observed(setting, kind, StatementKind.DELETE, (OTHER_ROW, WHOLE))
+    assert {error.__name__ for error in seen.values()} == set(told.exceptions) == set(both)
 
 
 def test_every_kind_of_statement_is_played_or_named_here():
