@@ -22,7 +22,7 @@ from engine.delta.names import (
     path_in,
     uses_delta_spark,
 )
-from engine.delta.opening import open_table
+from engine.delta.opening import open_table, reachable_roots, storage_options
 from engine.errors import RequestError, TableExistsError
 from engine.expressions.render import quote_string
 from engine.log.segment import list_log_files
@@ -32,7 +32,7 @@ from engine.spark.catalogue import CataloguedTable, find_table
 from engine.spark.columns import quoted, to_spark_type
 from engine.spark.data_source import register_for_names
 from engine.spark.plain_sql import plain_sql
-from engine.storage.uri import open_store
+from engine.storage.uri import normalise_uri, open_store
 from engine.table import DeltaTable
 
 _DEFAULTS = "spark.databricks.delta.properties.defaults."
@@ -160,8 +160,11 @@ def _at(
     *,
     exists: bool = False,
 ) -> tuple[Handle, OperationResult]:
-    store = open_store(place)
-    table, shown = DeltaTable(store), definition.name or f"`delta`.`{place}`"
+    uri = normalise_uri(place)
+    options = storage_options(spark, uri, {})
+    store = open_store(uri, options)
+    table = DeltaTable(store, storage_options=options, allowed_roots=reachable_roots(uri))
+    shown = definition.name or f"`delta`.`{place}`"
     handle = Handle(spark, table, name=existing.name if existing else "")
     if exists:
         return handle, OperationResult()

@@ -11,6 +11,7 @@ from engine.spark.columns import quoted
 from engine.spark.plain_sql import plain_sql
 
 PROVIDERS = frozenset({"delta", "lake"})
+_PART = re.compile(r"`(?:[^`]|``)+`|[^.`\s]+")
 _PATH = re.compile(r"\s*(delta|lake|parquet)\s*\.\s*`((?:[^`]|``)+)`\s*\Z", re.IGNORECASE)
 
 
@@ -72,6 +73,11 @@ def locate(spark: SparkSession, name: str) -> CataloguedTable:
     if table is None or table.is_view or table.provider.lower() not in PROVIDERS:
         raise NotADeltaTableError(name)
     return table
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The parts of a name as SQL writes it, without their backticks."""
+    return tuple(part.strip("`").replace("``", "`") for part in _PART.findall(name))
 
 
 def name_sql(parts: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from engine.clock import utc_from_ms
 from engine.operations.result import OperationResult
 from engine.protocol.features import supported_features
 from engine.snapshot.snapshot import Snapshot
+from engine.spark.columns import to_spark_type
 from engine.table import DeltaTable
 
 _MAP = "map<string,string>"
@@ -115,6 +116,33 @@ def detail_frame(spark: SparkSession, snapshot: Snapshot, name: str) -> DataFram
         sorted(supported_features(protocol)),
     )
     return spark.createDataFrame([row], _DETAIL)
+
+
+def description_frame(
+    spark: SparkSession, snapshot: Snapshot, name: str, *, extended: bool
+) -> DataFrame:
+    """A row for each column, then for each partition column, then what else there is to say."""
+    rows: list[tuple[str, str, str | None]] = [
+        (column.name, to_spark_type(column.type).simpleString(), column.metadata.get("comment"))
+        for column in snapshot.schema
+    ]
+    types = {column_name: kind for column_name, kind, _ in rows}
+    if snapshot.partition_columns:
+        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        rows += [(column, types[column], None) for column in snapshot.partition_columns]
+    if extended:
+        metadata = snapshot.metadata
+        properties = ",".join(f"{k}={v}" for k, v in sorted(metadata.configuration.items()))
+        rows += [
+            ("", "", ""),
+            ("# Detailed Table Information", "", ""),
+            ("Name", name or metadata.name or "", ""),
+            ("Comment", metadata.description or "", ""),
+            ("Location", shown_place(snapshot.table_uri), ""),
+            ("Provider", "delta", ""),
+            ("Table Properties", f"[{properties}]", ""),
+        ]
+    return spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
 
 def merge_frame(spark: SparkSession, result: OperationResult) -> DataFrame:

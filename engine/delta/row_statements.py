@@ -128,7 +128,9 @@ def _insert_command(
     fixed: Mapping[str, str | None],
     evolves: bool,
 ) -> Command:
-    schema = handle.table.snapshot().schema
+    snapshot = handle.table.snapshot()
+    schema = snapshot.schema
+    _check_partitions(plan, fixed, snapshot.partition_columns)
     names = _names(plan, frame, schema, fixed)
     frame = frame.toDF(*names)
     for name, value in fixed.items():
@@ -150,6 +152,24 @@ def _insert_command(
         return Overwrite(source, replace_where=GivenColumn(chosen, handle.caller()))
     mode = (handle.setting(_OVERWRITE_MODE) or "").lower()
     return Overwrite(source, dynamic_partitions=mode == "dynamic")
+
+
+def _check_partitions(
+    plan: Java, fixed: Mapping[str, str | None], partition_columns: Sequence[str]
+) -> None:
+    """Refuse a PARTITION clause that cannot be done as it is written.
+
+    Raises:
+        StatementNotRoutedError: it names another column, or has IF NOT EXISTS.
+    """
+    if plan.ifPartitionNotExists():
+        what = "PARTITION … IF NOT EXISTS is not understood."
+        raise StatementNotRoutedError(what, "Use INSERT INTO, or MERGE.", field="sql")
+    known = {name.lower() for name in partition_columns}
+    other = [name for name in fixed if name.lower() not in known]
+    if other:
+        what = f"{other[0]} is no partition column of the table."
+        raise StatementNotRoutedError(what, "Name a partition column.", field="sql")
 
 
 def _names(

@@ -10,7 +10,7 @@ import uuid
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from engine.delta.names import NotADeltaTableError, find_delta, path_in
+from engine.delta.names import NotADeltaTableError, find_delta, parts_of, path_in
 from engine.delta.table_reads import TIMESTAMP, VERSION, lowered, read_frame, table_at
 from engine.errors import RequestError
 from engine.expressions.lexer import tokenize
@@ -92,8 +92,7 @@ class StatementViews:
         by_path = relation.function.endswith("_by_path")
         path = name if by_path else path_in(name)
         if path is None:
-            parts = [each.strip("`") for each in re.findall(r"`[^`]+`|[^.]+", name)]
-            place = find_delta(self._session, parts)
+            place = find_delta(self._session, parts_of(name))
             if place is None:
                 raise NotADeltaTableError(name)
             path = place.location

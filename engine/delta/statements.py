@@ -44,7 +44,7 @@ from engine.spark.statement_plan import (
 )
 
 _ATTEMPTS = 20
-_KEPT_VIEWS = frozenset({"CreateViewCommand", "CreateView"})
+_KEPT_VIEWS = frozenset({"CreateViewCommand", "CreateView", "CacheTableAsSelect"})
 _REFUSED = frozenset({"CacheTable", "UncacheTable", "CommentOnTable", "AnalyzeTable"})
 _READS = frozenset(
     [

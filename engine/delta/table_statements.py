@@ -16,11 +16,12 @@ from engine.commands.statement_cursor import StatementCursor
 from engine.delta.conversion import convert_files
 from engine.delta.creation import Wanted, make_table
 from engine.delta.handle import Handle
-from engine.delta.names import PROVIDERS, NotADeltaTableError, find_delta, name_sql
+from engine.delta.names import PROVIDERS, NotADeltaTableError, find_delta, name_sql, parts_of
 from engine.delta.opening import open_table, timestamp_text
 from engine.delta.optimize_builder import DeltaOptimizeBuilder, optimized
 from engine.delta.result_frames import (
     clone_frame,
+    description_frame,
     detail_frame,
     history_frame,
     nothing,
@@ -61,6 +62,11 @@ def table_name(cursor: StatementCursor) -> TableName:
         cursor.index += 1
         return TableName(("delta", token.value), token.position, token.end)
     start = cursor.position
+    if cursor.peek() == "IDENTIFIER" and cursor.peek(1) == "(":
+        cursor.need("IDENTIFIER", "(")
+        text = cursor.string("a name")
+        cursor.need(")")
+        return TableName(parts_of(text), start, cursor.tokens[cursor.index - 1].end)
     parts = [cursor.name()]
     while cursor.take("."):
         parts.append(cursor.name())
@@ -214,6 +220,20 @@ def _properties(spark: SparkSession, cursor: StatementCursor) -> DataFrame | Non
     return pairs_frame(spark, shown)
 
 
+def _describe(spark: SparkSession, cursor: StatementCursor) -> DataFrame | None:
+    """DESCRIBE [TABLE] [EXTENDED | FORMATTED] t: its columns, and where it is."""
+    cursor.take("TABLE")
+    extended = cursor.take("EXTENDED") or cursor.take("FORMATTED")
+    token = cursor.token()
+    if token is None or token.kind not in {"word", "name", "string"}:
+        return None
+    name = table_name(cursor)
+    if not cursor.at_end or find_delta(spark, name.parts) is None:
+        return None
+    handle = handle_of(spark, name)
+    return description_frame(spark, handle.table.snapshot(), handle.name, extended=extended)
+
+
 def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
     """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] t [SHALLOW | DEEP] CLONE s [… AS OF …] [LOCATION '…']."""
     replaces = cursor.take("REPLACE") or cursor.take("CREATE", "OR", "REPLACE")
@@ -262,6 +282,8 @@ TABLE_STATEMENTS: tuple[tuple[tuple[str, ...], Statement], ...] = (
     (("DESC", "HISTORY"), _history),
     (("DESCRIBE", "DETAIL"), _detail),
     (("DESC", "DETAIL"), _detail),
+    (("DESCRIBE",), _describe),
+    (("DESC",), _describe),
     (("CONVERT", "TO", "DELTA"), _convert),
     (("GENERATE",), _generate),
     (("SHOW", "TBLPROPERTIES"), _properties),

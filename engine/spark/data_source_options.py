@@ -96,8 +96,8 @@ def _table_uri(path: str, roots: Iterable[str]) -> str:
             " when a table of its catalog is read by name."
         )
         remedy = (
-            "Give the path to load(…) or start(…), or read the table with"
-            " engine.delta.tables.DeltaTable.forName(spark, name).toDF()."
+            "Call engine.delta.enable(spark) once in the session, or give the path to load(…) or"
+            " start(…), or use engine.delta.DeltaTable.forName(spark, name).toDF()."
         )
         raise RequestError(msg, remedy, field="path")
     uri = normalise_uri(path)

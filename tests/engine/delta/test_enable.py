@@ -1,6 +1,8 @@
 """`spark.sql` of an enabled session: statements about Delta tables are the engine's."""
 
 # ruff: noqa: S608 - statements with paths of this test
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812
@@ -8,6 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from engine.delta import enable
 from engine.delta.session_hooks import NotEnabledError, has_delta_spark
 from engine.delta.statement_views import StatementNotRoutedError
+from engine.spark.data_source import register
+from engine.spark.jvm import source_exists
 from tests.engine.delta.conftest import rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -64,7 +68,6 @@ def test_merge_takes_views_queries_and_the_table_itself(lake, orders):
     ) == [(2, 1, 1, 0)]
     assert rows(lake, "DELETE FROM orders WHERE id IN (SELECT max(id) FROM orders)") == [(1,)]
     assert rows(lake, "SELECT * FROM orders") == [(1, "pen"), (2, "ink")]
-    assert rows(lake, "MERGE INTO orders t USING {new} n ON t.id = n.id WHEN NOT MATCHED THEN INSERT *", new=updates) == [(2, 0, 0, 2)]  # fmt: skip
 
 
 def test_queries_read_versions_natively_and_common_names_are_their_own(lake, orders):
@@ -135,6 +138,32 @@ def test_upkeep_and_definition(lake, orders, tmp_path):
     assert lake.sql("SELECT * FROM known").columns == ["id", "item"]
 
 
+def test_updates_of_other_rows_of_one_file_all_commit(lake, orders):
+    def double(number):
+        return lake.sql(
+            "UPDATE orders SET item = item || item WHERE id = :id", {"id": number}
+        ).first()[0]
+
+    with ThreadPoolExecutor(3) as threads:
+        assert list(threads.map(double, [1, 2, 3])) == [1, 1, 1]
+    assert rows(lake, "SELECT item FROM orders") == [("inkink",), ("nibnib",), ("penpen",)]
+
+
+def test_a_name_of_a_python_source_is_read_once_the_session_is_enabled(spark, make, orders):
+    session = spark.newSession()
+    place = make().detail().first().location
+    source_exists(session, "lake")  # the session is the thread's active one from here on
+    register(session)
+    session.sql(f"CREATE TABLE shop.letters USING lake OPTIONS (path '{place}')")
+    with pytest.raises(AnalysisException, match=r"engine\.delta\.enable\(spark\)"):
+        session.sql("SELECT * FROM shop.letters").collect()
+    enable(session).sql("INSERT INTO shop.letters VALUES ('e', 5)")
+    assert session.table("shop.letters").count() == 5
+    described = session.sql("DESCRIBE shop.letters").collect()
+    assert [tuple(row) for row in described] == [("key", "string", None), ("value", "bigint", None)]
+    assert ("Provider", "delta", "") in rows(session, "DESC EXTENDED shop.letters")
+
+
 def test_what_cannot_be_told_is_refused_by_name(lake, orders, tmp_path):
     for text in (
         "CACHE TABLE orders",
@@ -142,6 +171,8 @@ def test_what_cannot_be_told_is_refused_by_name(lake, orders, tmp_path):
         "BEGIN DELETE FROM orders; END",
         "BEGIN SELECT * FROM orders; END",
         "OPTIMIZE orders DRY RUN",
+        "INSERT OVERWRITE orders PARTITION (item = 'pen') SELECT 1",
+        "INSERT OVERWRITE orders PARTITION (item = 'pen') IF NOT EXISTS SELECT 1",
     ):
         with pytest.raises(StatementNotRoutedError):
             lake.sql(text)

@@ -1,6 +1,7 @@
 """DataFrames of an enabled session: `format("delta")` is read and written by the engine."""
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -61,18 +62,41 @@ def test_a_path_is_made_added_to_and_overwritten(lake, days, tmp_path):
     assert read(lake, place) == [(9, 10)]
 
 
-def test_partitions_are_pruned_and_filters_pushed(lake, days, tmp_path):
+TIMES = [
+    (1, "a b/%", datetime(2020, 1, 1, 12, 30, 0, 5, UTC)),
+    (2, "a b/%", datetime(2020, 1, 1, 12, 30, 0, 5, UTC)),
+    (3, "", datetime(1900, 1, 1, tzinfo=UTC)),
+    (4, None, None),
+]
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_partitions_are_pruned_and_deleted_rows_left_out(lake, tmp_path, mapping):
     place = str(tmp_path / "pruned")
-    days.write.format("delta").partitionBy("day").save(place)
-    frame = lake.read.format("delta").load(place).filter("day = 'tue' and n > 2")
-    assert rows_of(frame) == [(3, "tue")]
-    plan = frame._jdf.queryExecution().toString()
-    assert "PartitionFilters: [isnotnull(day" in plan
-    assert "GreaterThan(n,2)" in plan
+    writer = lake.createDataFrame(TIMES, "n int, name string, at timestamp").coalesce(1).write
+    writer = writer.option("delta.enableDeletionVectors", "true").partitionBy("name", "at")
+    writer.format("delta").option("delta.columnMapping.mode", mapping).save(place)
+    frame = lake.read.format("delta").load(place)
+    kept = [(n, name or None) for n, name, _ in TIMES]
+    assert rows_of(frame.select("n", "name")) == kept
+    assert rows_of(frame.filter("at = timestamp '2020-01-01 12:30:00.000005Z'").select("n")) == [
+        (1,),
+        (2,),
+    ]
+    chosen = frame.filter("name = 'a b/%' and n > 1")
+    plan = chosen._jdf.queryExecution().toString()
+    assert "PartitionFilters: [isnotnull(" in plan
+    assert "GreaterThan(" in plan
     assert "Join" not in plan
+    assert rows_of(chosen.select("n")) == [(2,)]
     DeltaTable.forPath(lake, place).delete("n = 2")
-    assert read(lake, place) == [(1, "mon"), (3, "tue")]
-    assert rows_of(lake.read.format("delta").load(place).filter("day = 'tue'")) == [(3, "tue")]
+    assert DeltaTable.forPath(lake, place).detail().first().numFiles == 3
+    masked = lake.read.format("delta").load(place)
+    assert rows_of(masked.select("n", "name")) == [row for row in kept if row[0] != 2]
+    pruned = masked.filter("name = 'a b/%'")
+    assert pruned._jdf.queryExecution().toString().count("PartitionFilters: [isnotnull(") > 0
+    assert rows_of(pruned.select("n")) == [(1,)]
+    assert rows_of(masked.filter("name is null").select("n")) == [(3,), (4,)]
 
 
 def test_names_are_saved_inserted_and_written_to(lake, days):
@@ -132,22 +156,10 @@ def test_a_write_of_an_application_is_done_once(lake, days, tmp_path):
     assert lake.read.format("delta").load(place).count() == 6
 
 
-def test_streams_run_both_ways_and_batches_merge(lake, days, tmp_path):
+def test_a_stream_reads_a_name_and_makes_the_table_that_it_writes(lake, days, tmp_path):
     days.write.format("delta").saveAsTable("events")
-    copy, merged = str(tmp_path / "copy"), "merged"
-    lake.sql("CREATE TABLE merged (n INT, day STRING) USING delta")
-    source = lake.readStream.table("events")
-    query = source.writeStream.format("delta").option("checkpointLocation", str(tmp_path / "one"))
-    query.trigger(availableNow=True).start(copy).awaitTermination()
+    copy = str(tmp_path / "copy")
+    stream = lake.readStream.table("events").writeStream.format("delta").trigger(availableNow=True)
+    stream = stream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    stream.start(copy).awaitTermination()
     assert read(lake, copy) == sorted(DAYS)
-
-    def upsert(batch, number):
-        batch.createOrReplaceTempView("batch")
-        batch.sparkSession.sql(
-            f"MERGE INTO {merged} t USING batch s ON t.n = s.n WHEN NOT MATCHED THEN INSERT *"
-        )
-
-    stream = lake.readStream.format("delta").load(copy).writeStream.foreachBatch(upsert)
-    stream = stream.option("checkpointLocation", str(tmp_path / "two"))
-    stream.trigger(availableNow=True).start().awaitTermination()
-    assert rows_of(lake.table(merged)) == sorted(DAYS)
