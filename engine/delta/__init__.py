@@ -7,18 +7,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine.delta.reports.other_engines import reporting as reporting
-    from engine.delta.reports.settings import configure as configure
-    from engine.delta.reports.settings import flush_reports as flush_reports
     from engine.delta.session_hooks import enable as enable
     from engine.delta.tables import DeltaTable as DeltaTable
+    from engine.reports.other_engines import reporting as reporting
+    from engine.reports.settings import configure as configure
+    from engine.reports.settings import flush_reports as flush_reports
 
 _HOMES = {
     "DeltaTable": ("engine.delta.tables", "DeltaTable"),
-    "configure": ("engine.delta.reports.settings", "configure"),
+    "configure": ("engine.reports.settings", "configure"),
     "enable": ("engine.delta.session_hooks", "enable"),
-    "flush_reports": ("engine.delta.reports.settings", "flush_reports"),
-    "reporting": ("engine.delta.reports.other_engines", "reporting"),
+    "flush_reports": ("engine.reports.settings", "flush_reports"),
+    "reporting": ("engine.reports.other_engines", "reporting"),
 }
 
 

@@ -10,11 +10,11 @@ from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
 from engine.delta.names import path_in
 from engine.delta.opening import reachable_roots, storage_options
-from engine.delta.reports.transactions import reported
 from engine.errors import RequestError
 from engine.operations.convert import Conversion, convert
 from engine.operations.execution import Execution
 from engine.operations.options import RunOptions
+from engine.reports.transactions import reported
 from engine.schema.types import StructType, type_from_json
 from engine.spark.session import check_is_spark, in_our_terms
 from engine.storage.uri import normalise_uri, open_store

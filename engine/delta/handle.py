@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from engine.commands.command import Command
 from engine.delta.exceptions import delta_errors
-from engine.delta.reports.settings import name_application
-from engine.delta.reports.transactions import reported
 from engine.errors import RequestError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
+from engine.reports.settings import name_application
+from engine.reports.transactions import reported, words_of
 from engine.spark.column_trees import CallerFrames
 from engine.spark.plain_sql import as_spark_does
 from engine.spark.session import has_engine_terms, send_engine
@@ -84,7 +84,7 @@ class Handle:
         metadata = self.options.get("userMetadata") or self.setting(_USER_METADATA)
         send_engine(self.spark)
         name_application(self.setting("spark.app.name"))
-        told = reported(self.observer, self.table.uri, command, is_told=not dry_run)
+        told = reported(self.observer, self.table.uri, words_of(command), is_told=not dry_run)
         with delta_errors(), told as observer:
             options = RunOptions(
                 retries=self.retries,

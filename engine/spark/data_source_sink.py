@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from engine.actions.files import tombstone
 from engine.actions.table import SetTransaction
 from engine.errors import RequestError
+from engine.reports.transactions import reported
 from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.data_source_writer import open_table
 from engine.spark.staged_files import (
@@ -131,33 +132,34 @@ def commit_batch(
         raise RequestError(msg, "Give it as the option queryId.", field="queryId")
     snapshot = table.snapshot(base)
     check_same_table(snapshot, stages)
-    txn = OptimisticTransaction(table, snapshot, clock=table.clock)
-    last = txn.read_application(query_id)
-    if last is not None and last >= batch_id:
-        discard(table.store, stages)
-        return None
-    adds = [add for stage in stages for add in stage.adds]
-    removed = []
-    if replace_all:
-        txn.read_whole_table()
-        removed = snapshot.add_files()
-    if not adds and not removed:
-        return None
-    now_ms = table.clock.now_ms()
-    txn.stage(SetTransaction(app_id=query_id, version=batch_id, last_updated=now_ms))
-    txn.stage(*map(tombstone, removed), *adds)
-    parameters = {
-        "outputMode": "Complete" if replace_all else "Append",
-        "queryId": query_id,
-        "epochId": str(batch_id),
-    }
-    metrics = {
-        "numAddedFiles": len(adds),
-        "numRemovedFiles": len(removed),
-        "numOutputRows": sum(staged.rows for staged in stages),
-        "numOutputBytes": sum(add.size for add in adds),
-    }
-    return txn.commit("STREAMING UPDATE", parameters, metrics)
+    with reported(None, table.uri, ("STREAMING UPDATE", ""), is_last=True) as observer:
+        txn = OptimisticTransaction(table, snapshot, observer=observer, clock=table.clock)
+        last = txn.read_application(query_id)
+        if last is not None and last >= batch_id:
+            discard(table.store, stages)
+            return None
+        adds = [add for stage in stages for add in stage.adds]
+        removed = []
+        if replace_all:
+            txn.read_whole_table()
+            removed = snapshot.add_files()
+        if not adds and not removed:
+            return None
+        now_ms = table.clock.now_ms()
+        txn.stage(SetTransaction(app_id=query_id, version=batch_id, last_updated=now_ms))
+        txn.stage(*map(tombstone, removed), *adds)
+        parameters = {
+            "outputMode": "Complete" if replace_all else "Append",
+            "queryId": query_id,
+            "epochId": str(batch_id),
+        }
+        metrics = {
+            "numAddedFiles": len(adds),
+            "numRemovedFiles": len(removed),
+            "numOutputRows": sum(staged.rows for staged in stages),
+            "numOutputBytes": sum(add.size for add in adds),
+        }
+        return txn.commit("STREAMING UPDATE", parameters, metrics)
 
 
 def _local(name: str) -> str:

@@ -8,6 +8,8 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from engine.actions.files import tombstone
+from engine.reports.transactions import reported
+from engine.snapshot.snapshot import Snapshot
 from engine.spark.data_source_options import LakeOptions, Place
 from engine.spark.staged_files import (
     StagedFiles,
@@ -73,7 +75,15 @@ class LakeWriter(DataSourceArrowWriter):
     def _commit(self, table: DeltaTable, stages: Sequence[StagedFiles]) -> None:
         snapshot = table.snapshot(self._staging.base_version)
         check_same_table(snapshot, stages)
-        txn = OptimisticTransaction(table, snapshot, txn_id=self._txn_id, clock=table.clock)
+        with reported(None, table.uri, ("WRITE", ""), is_last=True) as observer:
+            txn = OptimisticTransaction(
+                table, snapshot, txn_id=self._txn_id, observer=observer, clock=table.clock
+            )
+            self._commit_staged(txn, snapshot, stages)
+
+    def _commit_staged(
+        self, txn: OptimisticTransaction, snapshot: Snapshot, stages: Sequence[StagedFiles]
+    ) -> None:
         adds = [add for stage in stages for add in stage.adds]
         metrics = {
             "numFiles": len(adds),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from engine.delta.reports.dashboard import ADDRESS, Dashboard
-from engine.delta.reports.outbox import Limits, Outbox
-from engine.delta.reports.spool import Spool
+from engine.reports.dashboard import ADDRESS, Dashboard
+from engine.reports.outbox import Limits, Outbox
+from engine.reports.spool import Spool
 
 TAKEN = {"accepted": 1, "duplicates": 0, "refused": []}
 WRITER = {"application": "nightly", "host": "etl-3", "user": "ada", "engine": "lakeui/0.1"}

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 import engine.delta
-from engine.delta.reports.other_engines import ConflictReports
-from engine.delta.reports.settings import SPOOL_BYTES, outbox, settings_from, stop_reports
-from engine.delta.reports.spool import Spool
-from engine.delta.reports.transactions import ReportingObserver, reported
 from engine.errors import ConflictError, RequestError
+from engine.reports.other_engines import ConflictReports
+from engine.reports.settings import SPOOL_BYTES, outbox, settings_from, stop_reports
+from engine.reports.spool import Spool
+from engine.reports.transactions import ReportingObserver, reported
+from engine.schema.types import LONG, STRING, StructField, StructType
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
 from tests.engine.delta.dashboards import desk, event, files_of, outbox_to
+from tests.engine.lake_writes import append
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run
 from tests.stateful.history import SCHEMA
@@ -144,6 +146,28 @@ def test_what_comes_to_no_commit_is_told(table, reports):
         begin_and_fail(table)
     assert engine.delta.flush_reports(30)
     assert [each["kind"] for each in reports.events] == ["begun", "ended", "begun", "failed"]
+
+
+def test_a_write_of_the_data_source_is_on_disk_before_its_process_may_end(tmp_path, spool):
+    schema = StructType((StructField("id", LONG), StructField("p", STRING)))
+    table = DeltaTable.create(str(tmp_path / "lake"), schema)
+    engine.delta.configure(report_to=NOBODY, token="lake_x", spool=spool)
+    try:
+        append(table, (1, "a"), (2, "b"))
+        kept = [[each["kind"] for each in batch] for batch in files_of(next(spool.iterdir()))]
+    finally:
+        stop_reports()
+    assert kept == [["begun", "committed"]]
+
+
+def test_what_is_saved_on_disk_is_sent_in_the_background(spool):
+    with desk() as dashboard:
+        box = outbox_to(dashboard.url, spool)
+        box.put(event(1))
+        box.save()
+        assert box.flush(30)
+    assert [each["txn_id"] for each in dashboard.events] == ["1"]
+    assert files_of(spool) == []
 
 
 def test_the_callers_observer_is_told_too(table, reports):

@@ -3,8 +3,8 @@
 import pytest
 
 import engine.delta
-from engine.delta.reports.settings import stop_reports
 from engine.delta.tables import DeltaTable
+from engine.reports.settings import stop_reports
 from tests.engine.delta.dashboards import desk
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

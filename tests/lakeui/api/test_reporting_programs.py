@@ -8,10 +8,10 @@ from deltalake import DeltaTable as RustTable
 from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from engine.delta.reports.dashboard import Dashboard, Reply
-from engine.delta.reports.other_engines import ConflictReports
-from engine.delta.reports.transactions import ReportingObserver
 from engine.errors import ConflictError
+from engine.reports.dashboard import Dashboard, Reply
+from engine.reports.other_engines import ConflictReports
+from engine.reports.transactions import ReportingObserver
 from lakeui.api.models import ApiToken
 from lakeui.catalog.mirror import refresh_table
 from lakeui.catalog.registration import register_table

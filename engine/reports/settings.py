@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from engine.delta.reports.dashboard import Dashboard
-from engine.delta.reports.outbox import Limits, Outbox
-from engine.delta.reports.spool import Spool
 from engine.errors import EngineError, RequestError
+from engine.reports.dashboard import Dashboard
+from engine.reports.outbox import Limits, Outbox
+from engine.reports.spool import Spool
 from engine.transaction.provenance import ENGINE_INFO
 
 logger = logging.getLogger(__name__)

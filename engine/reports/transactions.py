@@ -9,9 +9,9 @@ from typing import Any
 
 from engine.clock import Clock, SystemClock, utc_from_ms
 from engine.commands.command import Command
-from engine.delta.reports.outbox import Outbox
-from engine.delta.reports.settings import outbox
 from engine.errors import ConflictError, EngineError
+from engine.reports.outbox import Outbox
+from engine.reports.settings import outbox
 from engine.transaction.observer import (
     ObservedTransaction,
     Observers,
@@ -27,27 +27,31 @@ logger = logging.getLogger(__name__)
 def reported(
     given: TransactionObserver | None,
     table: str,
-    command: Command | None = None,
+    words: tuple[str, str] = ("", ""),
     *,
     is_told: bool = True,
+    is_last: bool = False,
 ) -> Iterator[TransactionObserver | None]:
     """The caller's observer with one that reports; the caller's alone where nothing is reported.
 
-    `table` is the location of the table, `command` what is done to it. At the end of the block what
+    `table` is the location of the table, `words` the operation and its statement. At the end of the block what
     neither committed nor was aborted is reported as ended, or as failed by what leaves the block.
-    Nothing is reported of what is not to be told: a dry run.
+    Nothing is reported of what is not to be told: a dry run. Where the process may end without a word
+    after its last transaction, as Spark's Python workers do, its events are put on disk at once.
     """
     box = outbox() if is_told else None
     if box is None:
         yield given
         return
-    reports = ReportingObserver(box, table, *_words_of(command))
+    reports = ReportingObserver(box, table, *words)
     kind = "failed"
     try:
         yield reports if given is None else Observers([given, reports])
         kind = "ended"
     finally:
         reports.end(kind)
+        if is_last:
+            box.save()
 
 
 @dataclass
@@ -142,10 +146,8 @@ class ReportingObserver(TransactionObserver):
 _ENDS = ("committed", "aborted", "failed", "ended")
 
 
-def _words_of(command: Command | None) -> tuple[str, str]:
-    """What a command is called in the log, and as SQL; "" where it cannot be said so."""
-    if command is None:
-        return "", ""
+def words_of(command: Command) -> tuple[str, str]:
+    """What a command is called, and as SQL; "" where it cannot be said so."""
     operation = command.kind.removeprefix("alter_").replace("_", " ").upper()
     try:
         return operation, command.statement()

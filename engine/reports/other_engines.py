@@ -13,8 +13,8 @@ from types import TracebackType
 
 from engine.clock import Clock, SystemClock, utc_from_ms
 from engine.conflicts.checker import CHECKS
-from engine.delta.reports.outbox import Outbox
-from engine.delta.reports.settings import outbox
+from engine.reports.outbox import Outbox
+from engine.reports.settings import outbox
 
 logger = logging.getLogger(__name__)
 

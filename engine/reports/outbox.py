@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from engine.clock import Clock, SystemClock
-from engine.delta.reports.batches import (
+from engine.reports.batches import (
     Event,
     batches_of,
     body_of,
     encoded_events,
     halves_of,
 )
-from engine.delta.reports.dashboard import Answer, Reply
-from engine.delta.reports.spool import Spool
+from engine.reports.dashboard import Answer, Reply
+from engine.reports.spool import Spool
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +90,16 @@ class Outbox:
             self._changed.wait_for(lambda: self._flushed >= target, timeout_s)
             return self._flushed >= target and self._is_all_sent
 
+    def save(self) -> None:
+        """Put what is queued on disk, from where it is sent: it outlives this process."""
+        with self._changed:
+            left = list(self._queue)
+            self._queue.clear()
+        self._keep(left)
+        with self._changed:
+            self._has_saved = bool(left)
+            self._changed.notify_all()
+
     def close(self) -> None:
         """Send what is there, for a moment; then what is left goes to disk."""
         with self._changed:
@@ -107,7 +117,7 @@ class Outbox:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_closed = False
-        self._is_all_sent = True
+        self._is_all_sent, self._has_saved = True, False
         self._flushes = self._flushed = 0
 
     def _start(self) -> None:
@@ -146,7 +156,7 @@ class Outbox:
                     return
 
     def _has_work(self) -> bool:
-        return bool(self._queue) or self._is_urgent()
+        return bool(self._queue) or self._has_saved or self._is_urgent()
 
     def _is_urgent(self) -> bool:
         return self._is_closed or self._flushes > self._flushed
@@ -159,6 +169,7 @@ class Outbox:
 
     def _work(self, *, at_once: bool) -> None:
         """Send what is on disk, which came first, then what is queued."""
+        self._has_saved = False
         may_try = at_once or self._clock.monotonic_s() >= self._quiet_until_s
         self._is_all_sent = self._send_spooled() if may_try else False
         with self._changed:
