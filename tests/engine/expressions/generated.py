@@ -201,7 +201,9 @@ _NUMBERS = st.one_of(
         _pick("f", "d"),
         _pick("d", "1.5D", "f"),
     ),
-    _join("{}({})", _pick("length", "octet_length", "ascii"), _TEXT),
+    _join("{}({})", _pick("length", "octet_length", "ascii", "crc32"), _TEXT),
+    _join("nvl2({}, {}, {})", _pick("i", "s", "day"), _WHOLE, _WHOLE),
+    _join("round({})", _pick("b", "i", "l")),
     _join("instr({}, {})", _TEXT, _TEXT),
     _join("{}({})", _pick("ceil", "floor"), _pick("d", "f", "i")),
     _join(
@@ -274,7 +276,8 @@ _MOMENTS_TEXT = st.one_of(
         _pick("ts", "day"),
     ),
     _join("last_day({})", _DAY),
-    _join("to_date({})", _MOMENT),
+    _join("{}({})", _pick("to_date", "to_timestamp"), _MOMENT),
+    _join("{}({})", _pick("timestamp_seconds", "timestamp_millis"), _pick("b", "i")),
 )
 
 
