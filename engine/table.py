@@ -146,7 +146,7 @@ class DeltaTable:
             TimestampOutOfRangeError: the time is not within the log's.
         """
         if version is not None and timestamp is not None:
-            msg = "A snapshot is asked for by version or by timestamp, not by both."
+            msg = "A snapshot has a version or a timestamp, not both."
             raise RequestError(msg, "Give one of them.", field="timestamp")
         if version is not None and type(version) is not int:
             msg = f"{version!r} is not a version."

@@ -1,6 +1,7 @@
 """Documentation for people is held to what it promises about itself."""
 
 import re
+import tomllib
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -60,3 +61,27 @@ def test_a_recipe_has_at_most_ten_lines_and_names_files_that_are_there(title):
         ways, _, after = rest.partition("}")
         for way in ways.split(","):
             assert (ROOT / f"{before}{way}{after}").exists(), name
+
+
+FLOORS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+TRACKED = {
+    path.name
+    for house in ("engine", "lakeui", "workers", "tests", "benchmarks", "templates")
+    for path in (ROOT / house).rglob("*.*")
+}
+GUIDES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+def test_the_map_has_every_floor_of_the_engine_in_the_order_of_imports():
+    layers = next(c["layers"] for c in FLOORS["contracts"] if c["name"] == "Engine floors")
+    floors = [name for layer in layers for name in layer.split(" | ")]
+    told = re.findall(
+        r"^\| (`\w+`(?:, `\w+`)*) \|", (ROOT / "docs/architecture.md").read_text("utf-8"), re.M
+    )
+    assert [name for row in told for name in re.findall(r"\w+", row)] == floors
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
+def test_a_guide_names_no_module_that_is_gone(guide):
+    named = re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|html))`", guide.read_text("utf-8"))
+    assert {name for name in named if "NAME" not in name} <= TRACKED

@@ -22,7 +22,7 @@ class Clone(Command):
     )
     source_table: str = parameter("Clone of", "text", help="The name or location of a Delta table.")
     version: int | None = parameter(
-        "At version", "integer", default=None, minimum=0, help="Left out, the newest."
+        "At version", "integer", default=None, minimum=0, help="Left out, the latest."
     )
     timestamp: str | None = parameter(
         "At time", "timestamp", default=None, help="The version that was current then; UTC."

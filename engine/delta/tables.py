@@ -198,7 +198,7 @@ class DeltaTable:
         given_condition(condition, self._handle.caller(source))
         return DeltaMergeBuilder(self._handle, source, condition)
 
-    # --- upkeep ---
+    # --- maintenance ---
 
     def vacuum(self, retentionHours: float | None = None) -> DataFrame:  # noqa: N803
         """Delete files that no version inside the retention needs."""

@@ -69,7 +69,7 @@ class CommitFilter(django_filters.FilterSet):
     until = MomentFilter(field_name="committed_at", lookup_expr="lt", label="Committed before")
     q = TextFilter(method="filter_q", label="Condition, parameters, reason or transaction id holds")
     conflict = django_filters.BooleanFilter(
-        method="filter_conflict", label="Met another write that is on record"
+        method="filter_conflict", label="Overlapped with another write that is on record"
     )
     beat = django_filters.BooleanFilter(method="filter_beat", label="Aborted others")
     absorbed = django_filters.BooleanFilter(

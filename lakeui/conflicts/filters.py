@@ -42,7 +42,9 @@ class ConflictFilter(django_filters.FilterSet):
     exception = TextFilter(lookup_expr="iexact", label="Exception")
     code = TextFilter(lookup_expr="iexact", label="Error class")
     subclass = TextFilter(lookup_expr="iexact", label="Sub-class")
-    pair = TextFilter(method="filter_pair", label="Operations, the loser's first: UPDATE,DELETE")
+    pair = TextFilter(
+        method="filter_pair", label="Operations, that of the aborted write first: UPDATE,DELETE"
+    )
     table = TextFilter(method="filter_table", label="Table, by id or name")
     user = TextFilter(method="filter_user", label="Either writer, a pipeline by its name too")
     since = MomentFilter(field_name="occurred_at", lookup_expr="gte", label="At or after")

@@ -28,7 +28,7 @@ ITEMS_STEPS = (
     ),
     Step(
         "items-erase",
-        "Delete other rows of the same day: loses, the partition's files were rewritten",
+        "Delete other rows of the same day: aborted, the partition's files were rewritten",
         "gdpr-eraser",
         ITEMS_TABLE,
         "delete",
@@ -49,7 +49,7 @@ ITEMS_STEPS = (
     append("items-4", ITEMS_TABLE, "items-4.parquet", "items-serializable"),
     Step(
         "items-cheap",
-        "Delete cheap items of the day that is being loaded: loses at Serializable",
+        "Delete cheap items of the day that is being loaded: aborted at Serializable",
         "price-fixer",
         ITEMS_TABLE,
         "delete",
@@ -70,7 +70,7 @@ ITEMS_STEPS = (
     ),
     Step(
         "items-fix-day",
-        "Delete some rows of the day that is being dropped: loses, its files are gone",
+        "Delete some rows of the day that is being dropped: aborted, its files are gone",
         "price-fixer",
         ITEMS_TABLE,
         "delete",
@@ -89,7 +89,7 @@ ITEMS_STEPS = (
     ),
     Step(
         "items-optimize-twice",
-        "Compact sales.order_items at the same time: loses, both remove the same files",
+        "Compact sales.order_items at the same time: aborted, both remove the same files",
         "etl-compactor",
         ITEMS_TABLE,
         "optimize",

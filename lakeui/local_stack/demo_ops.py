@@ -35,7 +35,7 @@ EVENTS_STEPS = (
     ),
     Step(
         "events-errors",
-        "Delete error events: loses to the property, then succeeds by its retry",
+        "Delete error events: aborted by the property, then succeeds by its retry",
         "price-fixer",
         EVENTS_TABLE,
         "delete",
@@ -63,7 +63,7 @@ EVENTS_STEPS = (
     ),
     Step(
         "events-searches",
-        "Delete searches: loses to the upgrade of the protocol",
+        "Delete searches: aborted by the upgrade of the protocol",
         "gdpr-eraser",
         EVENTS_TABLE,
         "delete",

@@ -47,7 +47,7 @@ ORDERS_STEPS = (
     ),
     Step(
         "orders-open",
-        "Delete open orders of Italy while another delete meets them",
+        "Delete open orders of Italy while another delete overlaps",
         "price-fixer",
         ORDERS_TABLE,
         "delete",
@@ -56,7 +56,7 @@ ORDERS_STEPS = (
     ),
     Step(
         "orders-erase-same",
-        "Erase a customer some of whose rows are being deleted: loses, row against row",
+        "Erase a customer some of whose rows are being deleted: aborted, both delete one row",
         "gdpr-eraser",
         ORDERS_TABLE,
         "delete",

@@ -39,7 +39,7 @@ RETURNS_STEPS = (
     ),
     Step(
         "returns-erase",
-        "Erase a customer from the same files: loses, for rows cannot be told apart here",
+        "Erase a customer from the same files: aborted, conflicts here are decided at file level",
         "gdpr-eraser",
         RETURNS_TABLE,
         "delete",
@@ -52,7 +52,10 @@ RETURNS_STEPS = (
     _stream("feed-1", "Carry new returns into ops.returns_feed", "returns-2", "feed"),
     replace(
         _stream(
-            "feed-twice", "The same stream, started twice: one of them loses", "returns-2", "feed"
+            "feed-twice",
+            "The same stream, started twice: one of them is aborted",
+            "returns-2",
+            "feed",
         ),
         account="etl-nightly",
         commit_after="feed-1",

@@ -138,7 +138,7 @@ def _of_conflicts(user: Person, now: datetime) -> Iterator[Alert]:
             code="MANY_CONFLICTS",
             severity=Severity.WARNING,
             title=f"{lost[table.pk]} writes to {table.name} lost in the last hour.",
-            remedy="Open its conflicts: the pair of operations that meets most names the remedy.",
+            remedy="Open its conflicts: the pair of operations that overlaps most names the suggested fix.",
             table_id=table.pk,
         )
 

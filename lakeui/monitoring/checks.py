@@ -21,7 +21,7 @@ class Check(TextChoices):
     UNREACHABLE = "unreachable", "A log that cannot be read"
     OUTCOME_UNKNOWN = "outcome_unknown", "A commit of unknown outcome"
     ABORTED = "aborted", "Aborted writes"
-    METADATA_COST = "metadata_cost", "A change of the metadata that made writers lose"
+    METADATA_COST = "metadata_cost", "A change of the metadata that aborted writers"
     FAILED_JOB = "failed_job", "A job that failed"
     FAILING_SCHEDULE = "failing_schedule", "A schedule that fails"
     JOBS_WAIT = "jobs_wait", "Jobs that wait"

@@ -96,7 +96,7 @@ def test_a_lost_write_leads_to_both_sides_and_what_would_have_helped(signed_in, 
     page.get_by_role("link", name="Conflicts", exact=False).first.click()
     page.get_by_role("link", name="Aborted", exact=True).click()
     page.get_by_role("link", name=f"c-{story.conflict.pk}", exact=True).click()
-    for said in ("price-fixer lost", "gdpr-eraser won", "Check 6 of 7", "How to avoid it"):
+    for said in ("price-fixer was aborted", "gdpr-eraser won", "Check 6 of 7", "How to avoid it"):
         expect(page.get_by_role("heading", name=said)).to_be_visible()
     page.get_by_role("button", name="Copy message").click()
     expect(page.locator("#toast")).to_be_visible()

@@ -20,6 +20,7 @@ COMPARED = re.compile(
 )
 STATE = re.compile(r"(?:^|_)(?:state|outcome)(?:__in)?$")
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+GUIDES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 
 
 def _sources():
@@ -94,3 +95,32 @@ def test_no_line_of_a_template_is_longer_than_120_characters():
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
         if len(line) > 120
     ]
+
+
+GONE = re.compile(
+    r"\b(thrown away|told apart|tells? apart|writes? met|two met|asked for (?:by|after|,)|needs? a look"
+    r"|in vain|by rows|by files|newest version|losers?|lost to|loses? to|would lose|alike|carried over"
+    r"|upkeep|readded|settlement|contender|interventions|withheld|a sketch|does not answer)\b",
+    re.IGNORECASE,
+)
+"""Words of former versions: docs/glossary.md has what is said instead."""
+SHOWN = re.compile(r'\b(?:title|aria-label|data-label|placeholder|alt)="([^"]*)"')
+
+
+def _read_by_people(template: str) -> str:
+    """The text of a template, and of attributes that are shown or read out."""
+    text = re.sub(
+        r"{% comment %}.*?{% endcomment %}|{#.*?#}|{%.*?%}|{{.*?}}", " ", template, flags=re.S
+    )
+    return " ".join([re.sub(r"<[^>]*>", " ", text), *SHOWN.findall(text)])
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_says_none_of_the_words_that_are_gone(path: Path):
+    assert not GONE.findall(" ".join(_read_by_people(path.read_text("utf-8")).split()))
+
+
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.name)
+def test_a_guide_says_none_of_the_words_that_are_gone(path: Path):
+    prose = re.sub(r"```.*?```|`[^`]*`", " ", path.read_text("utf-8"), flags=re.S)
+    assert not GONE.findall(" ".join(prose.split()))

@@ -123,7 +123,7 @@ LOG_RULES = (
         "if times[whole.version] is not None)",
     ),
     Mutation(
-        "the log is cleaned from the newest version on",
+        "the log is cleaned from the latest version on",
         CLEANUP,
         "        key=lambda log_file: (log_file.version, log_file.path),\n",
         "        key=lambda log_file: (-log_file.version, log_file.path),\n",

@@ -170,20 +170,20 @@ CONFLICT_RULES = (
         "if spent < 0:",
     ),
     Mutation(
-        "rows are told apart by conditions that differ each time",
+        "row-level resolution uses conditions that differ each time",
         "conflicts/reads.py",
         "    if not is_deterministic(condition):\n"
         '        return "its condition is not deterministic"\n',
         "",
     ),
     Mutation(
-        "rows are told apart by subqueries",
+        "row-level resolution uses subqueries",
         "conflicts/reads.py",
         '    if has_subquery(condition):\n        return "its condition contains a subquery"\n',
         "",
     ),
     Mutation(
-        "rows are told apart by structs, arrays and maps",
+        "row-level resolution uses structs, arrays and maps",
         "conflicts/reads.py",
         "    if uses_complex_types(condition):\n"
         '        return "its condition uses struct, array or map values"\n',

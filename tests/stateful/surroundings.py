@@ -1,4 +1,4 @@
-"""What goes on around a generated history: the table's upkeep, its other columns, and other processes.
+"""What goes on around a generated history: the maintenance of the table, its other columns, and other processes.
 
 Drawn apart from the commands, so that a seed's commands are the same with and without.
 """

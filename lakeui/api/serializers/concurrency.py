@@ -17,7 +17,9 @@ from lakeui.conflicts.lanes.path import RESULTS
 class BarSerializer(serializers.Serializer[Any]):
     """A transaction, from read version to commit. null: not recorded."""
 
-    key = serializers.CharField(help_text="Give it as `pick` to see the versions it met.")
+    key = serializers.CharField(
+        help_text="Give it as `pick` to see the versions it overlapped with."
+    )
     lane = serializers.CharField(help_text="Who wrote.")
     engine = RecordedField(allow_null=True)
     operation = serializers.CharField()
@@ -93,7 +95,7 @@ class OtherSettingSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     level = serializers.CharField()
     row_level = serializers.BooleanField()
-    lost = serializers.IntegerField(help_text="Landed, and would lose.")
+    lost = serializers.IntegerField(help_text="Committed, and would be aborted.")
     spared = serializers.IntegerField(help_text="Lost, and would pass.")
     undecidable = serializers.IntegerField(help_text="What is recorded does not decide.")
     not_replayed = serializers.IntegerField(help_text="Versions whose commit is not kept whole.")

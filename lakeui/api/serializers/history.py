@@ -42,7 +42,7 @@ class TimelineSerializer(serializers.Serializer[Any]):
     resolved = serializers.IntegerField(source="absorbed")
     absorbed = serializers.IntegerField()
     lost = serializers.IntegerField()
-    beaten = serializers.IntegerField(help_text="Versions that made others lose.")
+    beaten = serializers.IntegerField(help_text="Versions that aborted others.")
     operations = OperationCommitsSerializer(many=True)
     buckets = TimeBucketSerializer(many=True)
 
@@ -98,6 +98,8 @@ class VersionEffectsSerializer(serializers.Serializer[Any]):
     lost_count = serializers.IntegerField()
     lost = MetWriteSerializer(many=True, help_text="Attempts aborted by it.")
     passed_count = serializers.IntegerField()
-    passed = MetWriteSerializer(many=True, help_text="Writes that met it and got past.")
+    passed = MetWriteSerializer(
+        many=True, help_text="Writes that overlapped with it and committed."
+    )
     resolved_count = serializers.IntegerField()
-    resolved = MetWriteSerializer(many=True, help_text="What it met itself and resolved.")
+    resolved = MetWriteSerializer(many=True, help_text="Conflicts that it resolved itself.")

@@ -38,7 +38,7 @@ class VersionSerializer(serializers.ModelSerializer[Commit]):
         default=0, help_text="Attempts on record that this version aborted."
     )
     resolved = serializers.IntegerField(
-        default=0, help_text="Conflicts it met on its way in and resolved."
+        default=0, help_text="Conflicts that it resolved while it committed."
     )
 
     @extend_schema_field(RowCountsSerializer)

@@ -115,7 +115,9 @@ class EvidenceSerializer(serializers.Serializer[Any]):
     runtimes = RuntimeColumnSerializer(many=True, help_text="As the table is.")
     mended = RuntimeColumnSerializer(many=True, help_text="Once the fixes are made.")
     writes = serializers.IntegerField(help_text="Commits that were checked.")
-    met = serializers.IntegerField(help_text="Of them, those with a condition that met others.")
+    met = serializers.IntegerField(
+        help_text="Of them, those with a condition that overlapped with others."
+    )
     unplaced = serializers.IntegerField(help_text="Commits by none of the runtimes.")
     is_capped = serializers.BooleanField(help_text="Only the latest commits were checked.")
     locked_out_writers = serializers.ListField(

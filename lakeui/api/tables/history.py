@@ -16,9 +16,9 @@ from lakeui.api.serializers.history import (
     TimelineRequestSerializer,
     TimelineSerializer,
 )
+from lakeui.catalog.chores import chores
 from lakeui.catalog.file_layout import file_layout, size_bins, unclustered
 from lakeui.catalog.growth import growth
-from lakeui.catalog.upkeep import chores
 from lakeui.conflicts.commit_timeline import commit_timeline
 
 

@@ -151,7 +151,7 @@ def _enabled(table: Table, impact: Impact) -> ConditionLine:
         name=name,
         state=FAILS,
         raw=raw,
-        evidence="rows of one file cannot be told apart without a vector",
+        evidence="rows of one file cannot be distinguished without a vector",
         fix="Set the property.",
         job=_setting(VECTORS_PROPERTY),
         cost=_setting_cost(impact),

@@ -39,7 +39,7 @@ def _about(name: str, obstacle: str, uses: Sequence[ConditionUse]) -> ConditionL
     hit = [use for use in uses if use.condition.obstacle == obstacle]
     unclear = sum(use.times for use in uses if not use.condition.is_whole) if not hit else 0
     if not hit:
-        text = f"{asked - unclear:,} of {asked:,}" if asked else "no write met another"
+        text = f"{asked - unclear:,} of {asked:,}" if asked else "no two writes overlapped"
         rest = f"; {unclear:,} name what is not a column here" if unclear else ""
         return ConditionLine(
             name=name, state=HOLDS if asked else UNKNOWN, evidence=text + rest, asked=asked

@@ -33,10 +33,10 @@ MAX_STREAMS = 10
 PROMISES: Mapping[str, str] = {
     IsolationLevel.WRITE_SERIALIZABLE: (
         "Writes are serializable. A blind append may be ordered after a write that did not see it,"
-        " so appends never make others lose."
+        " so appends never abort others."
     ),
     IsolationLevel.SERIALIZABLE: (
-        "The history is the order. An append that a write should have read makes that write lose."
+        "The history is the order. An append that a write should have read aborts that write."
     ),
 }
 _UNSET = {LEVEL: str(IsolationLevel.WRITE_SERIALIZABLE), VECTORS: "false", ROW_TRACKING: "false"}
@@ -188,7 +188,7 @@ def _warnings(table: Table, proposal: Proposal) -> Iterator[str]:
         yield "It changes the metadata: writes that began before it fail, streaming readers stop."
     if changes.get(LEVEL) == IsolationLevel.SERIALIZABLE:
         yield (
-            "More writes will lose: blind appends then count for UPDATE, DELETE and MERGE. It adds"
+            "More writes will be aborted: blind appends then count for UPDATE, DELETE and MERGE. It adds"
             " conflicts and cures none."
         )
     if changes.get(LEVEL) == IsolationLevel.WRITE_SERIALIZABLE:
@@ -198,7 +198,7 @@ def _warnings(table: Table, proposal: Proposal) -> Iterator[str]:
     if changes.get(ROW_TRACKING, "").lower() == "true":
         yield "Rows that are there get their ids first, in commits of their own that state files anew."
     if changes.get(ROW_TRACKING, "").lower() == "false":
-        yield "Row ids are not kept any more: what OPTIMIZE moves by ZORDER is then told by files."
+        yield "Row ids are no longer kept: rows that OPTIMIZE moves by ZORDER are then decided at file level."
     if proposal.clustering is not None:
         yield from _of_clustering(table, proposal.clustering)
 

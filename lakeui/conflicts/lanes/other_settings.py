@@ -38,7 +38,7 @@ def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
     by_rows = _answer(table, lane, level, not rows, met)
     return (
         _weighed(str(other), by_level),
-        _weighed("No row-level" if rows else "By rows", by_rows),
+        _weighed("No row-level" if rows else "Row level", by_rows),
     )
 
 

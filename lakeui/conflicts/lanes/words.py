@@ -71,14 +71,14 @@ def resolved(conflict: Conflict, how: str) -> str:
     """v4807: row map, 2,377 rows."""
     rows = conflict.row_count
     counted = _counted(rows, "row") if rows and f"{rows:,}" not in how else ""
-    words = ", ".join(part for part in (how or "told apart by rows", counted) if part)
+    words = ", ".join(part for part in (how or "resolved at row level", counted) if part)
     return f"v{conflict.winning_version}: {words}"
 
 
 def would_meet(latest: int, met: int | None, exempt: int | None) -> str:
     """What a running transaction would come to if it committed now."""
     if not met:
-        return f"if it committed now: v{latest + 1}, it has met nothing"
+        return f"if it committed now: v{latest + 1}, no overlap so far"
     if exempt == met:
         return f"if it committed now: v{latest + 1}, nothing to resolve"
     open_ones = met - (exempt or 0)

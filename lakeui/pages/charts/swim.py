@@ -209,7 +209,7 @@ def _text(bar: Bar) -> str:
 def _title(bar: Bar) -> str:
     """What a bar says when it is pointed at."""
     ended = {BarEnd.RUNNING: "running", BarEnd.COMMITTED: f"became v{bar.version}"}
-    end = ended.get(bar.outcome, f"lost to v{bar.winning_version}")
+    end = ended.get(bar.outcome, f"aborted by v{bar.winning_version}")
     read = f"v{bar.read_version}" if bar.read_version is not None else NOT_RECORDED
     words = f"{bar.operation} by {bar.lane}, read {read}, {end}"
     return f"{words}: {bar.said}" if bar.said else words

@@ -186,12 +186,12 @@ class CheckRow:
 def headline(conflict: Conflict) -> str:
     """What happened, in a few words."""
     if conflict.kind == Conflict.Kind.RESOLVED:
-        return "Two writes met, and both landed"
+        return "Two writes overlapped, and both committed"
     if conflict.row_count:
         rows = f"{conflict.row_count:,} rows" if conflict.row_count > 1 else "row"
         return f"Two writes of the same {rows}"
     rule = conflict.decided_by
-    return CHECK_OF[rule].headline if rule else "Two writes met, and one lost"
+    return CHECK_OF[rule].headline if rule else "Two writes overlapped, and one was aborted"
 
 
 def check_number(conflict: Conflict) -> int | None:

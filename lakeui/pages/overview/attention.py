@@ -136,13 +136,15 @@ def _why_aborted(table: Table, facts: Mapping[str, int]) -> str:
     reason = (table.row_level_reason or "not eligible").rstrip(".")
     if "judged_30_days" in facts:
         return f"No row-level concurrency: {reason}. {_would_pass(facts)}"
-    return f"No row-level concurrency: {reason}. {counted} were lost over files, where rows may tell two writers apart."
+    return f"No row-level concurrency: {reason}. {counted} were aborted at file level, where rows may resolve the conflict."
 
 
 def _would_pass(facts: Mapping[str, int]) -> str:
     judged, passing = facts["judged_30_days"], facts["would_pass_30_days"]
     open_ones = facts["undecidable_30_days"]
-    told = f"{format_count(passing)} of the {format_count(judged)} in 30 days would pass by rows"
+    told = (
+        f"{format_count(passing)} of the {format_count(judged)} in 30 days would pass at row level"
+    )
     return f"{told}; of {format_count(open_ones)} it cannot be told." if open_ones else f"{told}."
 
 
@@ -284,7 +286,7 @@ def _mirror_quiet(matter: Matter) -> Said:
         label="not read lately",
         before="The mirror has not looked lately",
         joint="at",
-        text=f"{_shown(table)} Newer versions may have landed: check that a light worker and the "
+        text=f"{_shown(table)} Later versions may have been committed: check that a light worker and the "
         "beat run.",
         step="Try now",
         address=reverse("table-refresh", args=[table.pk]),

@@ -91,7 +91,7 @@ def _row(
 
 
 def _writes_title(report: EligibilityReport) -> str:
-    return f"The writes that met others, 30 days: {report.met:,} of {report.writes:,}"
+    return f"Overlapping writes, 30 days: {report.met:,} of {report.writes:,}"
 
 
 def _fix_line(line: ConditionLine, table: Table) -> FixLine:
@@ -118,7 +118,7 @@ def _counts(report: EligibilityReport) -> list[tuple[str, str, str, int]]:
             ("lost", "x", "seg-lost", losses.lost),
         ]
     return [
-        ("would pass by rows", "joint", "seg-pass", losses.passes),
+        ("would pass at row level", "joint", "seg-pass", losses.passes),
         ("would still be lost", "x", "seg-lost", losses.still_lost),
         ("undecidable", "what", "seg-what", losses.undecidable),
     ]

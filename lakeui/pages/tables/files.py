@@ -9,10 +9,10 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from lakeui.catalog.chores import chores
 from lakeui.catalog.file_layout import file_layout, unclustered
 from lakeui.catalog.filters import LiveFileFilter
 from lakeui.catalog.models import Table
-from lakeui.catalog.upkeep import chores
 from lakeui.pages.charts.histogram import draw_histogram
 from lakeui.pages.exports import export
 from lakeui.pages.listing import Listing

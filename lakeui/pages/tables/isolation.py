@@ -114,11 +114,11 @@ def _columns(request: HttpRequest, table: Table) -> tuple[tuple[str, ...] | None
 
 RULE_TEXTS = {
     Verdict.NEVER: "No check finds the two overlap, whatever rows they touch: both commit, in either order.",
-    Verdict.SAME_ROW: "Each file that both touch is compared by rows: the positions that the later write "
+    Verdict.SAME_ROW: "Each file that both touch is compared row by row: the positions that the later write "
     "stages, those that the earlier one removed, less what was gone before both. Nothing in common: "
     "the deletion vectors are merged and the later commit goes on. One row in common: it loses.",
-    Verdict.SAME_FILES: "Files decide here: if the later write read or removed a file that the earlier one "
-    "added to or rewrote, it loses, whichever rows they touched.",
+    Verdict.SAME_FILES: "Conflicts are decided at file level here: if the later write read or removed a file that the earlier one "
+    "added to or rewrote, it is aborted, whichever rows they touched.",
     Verdict.ALWAYS: "A change of metadata fails every write that began before it, whatever it touches.",
 }
 REORDERED, OVERLAPS = "reordered", "overlaps"

@@ -13,12 +13,12 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from lakeui.catalog.access import may
+from lakeui.catalog.chores import chores
 from lakeui.catalog.constraints import check_constraints
 from lakeui.catalog.file_layout import unclustered
 from lakeui.catalog.growth import GROWTH_VERSIONS, Growth, GrowthPoint, growth
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import SchemaRows
-from lakeui.catalog.upkeep import chores
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job, Schedule

@@ -1,6 +1,6 @@
 """What follows a commit fails at every call, in every way: the commit stands, and so does the log.
 
-Checksums, checkpoints of both kinds, log compactions and the cleaning of the log are all upkeep.
+Checksums, checkpoints of both kinds, log compactions and the cleaning of the log are all done after the commit.
 """
 
 import logging
@@ -42,7 +42,7 @@ def _commit(store: Store, clock: Clock, txn_id: str, number: int) -> None:
 
 
 def _made(store: Store, kind: str) -> Store:
-    """Four versions; the next commit has all the upkeep of its kind to do."""
+    """Four versions; the next commit has everything of its kind to do afterwards."""
     DeltaTable.create(store.root, SCHEMA, properties=KINDS[kind])
     for number in range(1, 4):
         _commit(store, FakeClock(), "made", number)
@@ -56,8 +56,8 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("kind", KINDS)
-def test_upkeep_that_fails_never_fails_the_commit(kind: str):
-    made = _made(MemoryStore(f"memory://upkeep/{uuid.uuid4()}"), kind)
+def test_what_follows_a_commit_never_fails_it(kind: str):
+    made = _made(MemoryStore(f"memory://after/{uuid.uuid4()}"), kind)
     store = FaultyStore(copied(made, f"{made.root}-whole"))
     _commit(store, FakeClock(ms=NOW), "mine", 4)
     landed = next(n for n, what in enumerate(store.calls) if what == COMMIT) + 1
@@ -87,8 +87,8 @@ def _compacted(store: Store) -> None:
     ("kind", "act"),
     [("classic", _checkpointed), ("v2", _checkpointed), ("compaction", _compacted)],
 )
-def test_upkeep_asked_for_is_done_wholly_or_not_at_all(kind: str, act):
-    made = _made(MemoryStore(f"memory://upkeep/{uuid.uuid4()}"), kind)
+def test_what_is_requested_after_a_commit_is_done_wholly_or_not_at_all(kind: str, act):
+    made = _made(MemoryStore(f"memory://after/{uuid.uuid4()}"), kind)
     expected = state_of(DeltaTable.open(made.root).snapshot())
     store = FaultyStore(copied(made, f"{made.root}-whole"))
     act(store)

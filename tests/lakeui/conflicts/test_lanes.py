@@ -150,7 +150,7 @@ def test_other_settings_count_what_would_lose(table):
     replayable(table)
     level, rows = other_settings(table, swim_lane(table))
     assert (level.name, level.lost, level.spared) == ("Serializable", 1, 0)
-    assert (rows.name, rows.row_level, rows.lost) == ("By rows", True, 0)
+    assert (rows.name, rows.row_level, rows.lost) == ("Row level", True, 0)
     Commit.objects.filter(version=1).update(raw_bytes=10**6)
     level, _ = other_settings(table, swim_lane(table))
     assert (level.lost, level.undecidable, level.not_replayed) == (0, 1, 1)

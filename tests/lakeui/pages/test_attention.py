@@ -57,7 +57,10 @@ def test_many_lost_writes_say_what_thirty_days_were_lost_to(as_):
     make_conflict(table, rule="metadata_changed", occurred_at=timezone.now() - timedelta(days=9))
     body = body_of(as_("viewer"))
     assert "3 writes aborted in 24 h on sales.items" in body
-    assert "No row-level concurrency: partitioned. 0 of the 4 in 30 days would pass by rows" in body
+    assert (
+        "No row-level concurrency: partitioned. 0 of the 4 in 30 days would pass at row level"
+        in body
+    )
     assert "Eligibility" in body
 
 
@@ -69,7 +72,7 @@ def test_what_rows_would_have_let_pass_is_counted_from_what_is_recorded(as_):
             table, current_operation="UPDATE", winner_operation="DELETE", row_count=None, subclass="",
             current_predicate="order_id = 1", winning_version=version,
         )  # fmt: skip
-    assert "3 of the 3 in 30 days would pass by rows." in body_of(as_("viewer"))
+    assert "3 of the 3 in 30 days would pass at row level." in body_of(as_("viewer"))
 
 
 def test_one_metadata_change_that_cost_two_writes_is_told_once(as_):

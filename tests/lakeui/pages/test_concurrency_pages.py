@@ -124,7 +124,8 @@ def test_a_picked_transaction_shows_what_it_met(as_, lake):
     body = as_("viewer").get(path, {"pick": "v3"}).content.decode()
     assert "became v3" in body
     assert (
-        "lost to v3" in as_("viewer").get(path, {"pick": f"c-{lake.conflict.pk}"}).content.decode()
+        "aborted by v3"
+        in as_("viewer").get(path, {"pick": f"c-{lake.conflict.pk}"}).content.decode()
     )
 
 
@@ -301,7 +302,7 @@ def test_thousands_of_versions_are_summed_and_each_cell_opens_its_own(as_, lake)
     client = as_("viewer")
     body = client.get(f"/tables/{table.pk}/concurrency/?span=3000").content.decode()
     assert "v0 to v2999" in body
-    assert "3,000 versions, by 75; 1 attempt lost" in body
+    assert "3,000 versions, by 75; 1 attempt aborted" in body
     assert "others" in body
     assert 'href="?span=120&amp;last=1499"' in body
     assert "writer=writer-7" in body

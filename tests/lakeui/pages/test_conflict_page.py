@@ -29,7 +29,7 @@ SAID = {
         "= 3 rows",
     ),
     "what either side changed": ("812,406 rows in 46 files, as deletion vectors",),
-    "what this write read": ("1 condition, deterministic, no subquery: by rows",),
+    "what this write read": ("1 condition, deterministic, no subquery: at row level",),
     "each check against each winner": ("row map", "exempt", "no new rows", "not reached"),
     "what resolution took": ("812 ms", "of its 10 s", "2 files were opened"),
     "the other shared file": ("612 and 88 rows with none in common",),
@@ -140,7 +140,7 @@ def test_an_absorbed_conflict_is_drawn_with_joints(as_, lake):
         lake.table, kind=Conflict.Kind.RESOLVED, winning_version=3, row_count=212, facts=facts
     )
     body = _page(as_("viewer"), absorbed)
-    assert "both landed" in body
+    assert "both committed" in body
     assert "= 0 rows" in body
     chart = draw_overlap(replace(decision, shared_files=passed), ())
     assert chart is not None

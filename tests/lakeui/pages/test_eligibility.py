@@ -38,7 +38,7 @@ def shown(client, path):
 def test_what_was_lost_and_what_rows_would_have_saved_head_the_page(as_, partitioned):
     body = shown(as_("viewer"), partitioned)
     assert "Not eligible for row-level concurrency" in body
-    assert 'aria-label="1 would pass by rows, 1 would still be lost, 0 undecidable"' in body
+    assert 'aria-label="1 would pass at row level, 1 would still be lost, 0 undecidable"' in body
     assert "1 min 30 s" in body
     assert re.search(r'class="seg-pass" x="0%" y="0" width="50%"', body)
 
@@ -77,8 +77,8 @@ def test_runtimes_that_wrote_here_are_marked_and_the_state_is_in_the_address(as_
     as_is = shown(as_("viewer"), partitioned)
     fixed = shown(as_("viewer"), f"{partitioned}?state=fixed")
     table = re.compile(r'<table class="data runtimes">(.*?)</table>', re.DOTALL)
-    assert "by rows</span>" not in table.search(as_is)[1].partition("<tfoot>")[0]
-    assert table.search(fixed)[1].partition("<tfoot>")[0].count("by rows</span>") == 5
+    assert "row level</span>" not in table.search(as_is)[1].partition("<tfoot>")[0]
+    assert table.search(fixed)[1].partition("<tfoot>")[0].count("row level</span>") == 5
     heads = re.findall(r'<th scope="col"( class="is-used")?>(\w[^<]*)<span', as_is)
     assert [name for used, name in heads if used] == ["This engine", "delta-spark, delta-rs"]
 

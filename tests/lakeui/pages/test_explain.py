@@ -84,7 +84,8 @@ def test_the_latest_loss_of_the_lake_is_a_sample_with_its_winner_found(as_, lake
     assert "found by its transaction id" in body
     Conflict.objects.all().delete()
     assert (
-        "Nothing was lost here yet" in as_("viewer").get(PATH, {"sample": "here"}).content.decode()
+        "No write was aborted here yet"
+        in as_("viewer").get(PATH, {"sample": "here"}).content.decode()
     )
 
 

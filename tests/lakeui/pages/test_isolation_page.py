@@ -28,8 +28,8 @@ def page(lake):
 
 def test_a_cell_counts_overlaps_and_not_conflicts_alone(as_, page):
     body = as_("viewer").get(page).content.decode()
-    assert "2 met" in body
-    assert "In all: 3 met, 0 resolved, 1 aborted" in body
+    assert "2 overlaps" in body
+    assert "In all: 3 overlaps, 0 resolved, 1 aborted" in body
 
 
 def test_a_picked_cell_tells_its_conflicts_and_lists_its_overlaps(as_, page, lake):
@@ -66,7 +66,7 @@ def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page
     body = as_("viewer").get(page, query).content.decode()
     assert "delta.isolationLevel = Serializable" in body
     assert "clusteringColumns = customer_id" in body
-    assert "1 running job would lose" in body
+    assert "1 running job would be aborted" in body
     assert "<code>orders-to-search</code> reads this table" in body
     assert "SET TBLPROPERTIES, then CLUSTER BY" in body
     assert "Of 2 overlaps with appends" in body
@@ -74,8 +74,8 @@ def test_the_preview_says_what_would_be_committed_and_who_would_notice(as_, page
 
 def test_clustering_alone_lets_every_open_write_land(as_, page):
     body = as_("viewer").get(page, {"clustering": "order_date"}).content.decode()
-    assert "No open write would lose" in body
-    assert "running job would lose" not in body
+    assert "No open write would be aborted" in body
+    assert "running job would be aborted" not in body
     assert "No row moves until OPTIMIZE runs" in body
     assert "CLUSTER BY (order_date, customer_id)" in body
 

@@ -506,7 +506,7 @@ def test_what_was_thrown_away_stands_beside_what_was_of_use(as_, lake):
         core_ms=122_000, bytes_written=2 * 1024**3, files_written=4,
     )  # fmt: skip
     body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
-    for said in ("1 min 1 s", "2 min 2 s", "3 MiB", "2 GiB", "4 files", "lost to v3"):
+    for said in ("1 min 1 s", "2 min 2 s", "3 MiB", "2 GiB", "4 files", "aborted by v3"):
         assert said in body, said
     cost = as_("viewer").get(f"/api/v1/jobs/{lake.job.pk}/").json()["cost"]
     assert cost["useful"]["core_ms"] == "61000"
@@ -551,7 +551,7 @@ def test_a_change_of_the_definition_would_cost_the_run(as_, lake):
     answer = outlook_of_a_run(client, lake)
     assert answer["forecast"] == answer["landed"][0]["forecast"] == "always"
     assert (answer["verdict"], answer["landed"][0]["verdict"]) == ("loses", "loses"), "deprecated"
-    assert "it would lose" in client.get(f"/jobs/{lake.job.pk}/").content.decode()
+    assert "it would be aborted" in client.get(f"/jobs/{lake.job.pk}/").content.decode()
 
 
 def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
@@ -563,7 +563,7 @@ def test_pairs_on_record_say_how_often_such_a_write_lost(as_, lake):
         )  # fmt: skip
     make_conflict(lake.table, current_operation="DELETE", winner_operation="DELETE", file_count=9)
     body = as_("viewer").get(f"/jobs/{lake.job.pk}/").content.decode()
-    assert "1 in 18 such pairs was lost" in body
+    assert "1 in 18 such pairs was aborted" in body
     assert "≈ 9" in body
 
 
@@ -668,7 +668,7 @@ def test_the_runs_of_one_schedule_are_a_list(as_, lake, people):
 def test_a_write_and_the_compaction_it_asked_for_lead_to_each_other(as_, lake):
     compaction = make_job(lake.table, kind="optimize", caused_by=lake.job)
     written = as_("owner").get(f"/jobs/{lake.job.pk}/").content.decode()
-    assert "Asked for after it" in written
+    assert "Follow-up jobs" in written
     assert f'href="/jobs/{compaction.pk}/"' in written
     followed = as_("owner").get(f"/jobs/{compaction.pk}/").content.decode()
     assert f'requested by the table after <a href="/jobs/{lake.job.pk}/">' in followed

@@ -77,8 +77,8 @@ def test_the_window_on_the_strip_lies_where_the_versions_landed():
 def test_chart_and_table_are_narrowed_alike_and_the_counts_stay(as_, lake, path):
     body = _body(as_("viewer"), path, outcome="lost")
     assert len(_rows(body)) == 1
-    assert body.count("lost to v3") >= 1
-    assert "Lost <small>1</small></a>" in body
+    assert body.count("aborted by v3") >= 1
+    assert "Aborted <small>1</small></a>" in body
     assert "All <small>6</small></a>" in body
     assert "outcome <b>lost</b>" in body
     assert body.count('class="bar-lost"') == 2  # the bar, and the legend's
@@ -232,11 +232,11 @@ def test_a_bar_is_named_by_what_it_became():
 def test_sums_are_of_one_writer_where_one_is_asked_for(as_, lake, path):
     client = as_("viewer")
     body = _body(client, path, span=3000, writer="etl-nightly")
-    assert "0 attempts lost" in body
+    assert "0 attempts aborted" in body
     twin = html.unescape(re.search(r'href="([^"]+)" title="This page as JSON"', body)[1])
     sums = client.get(twin).json()
     assert [(line["name"], line["commits"]) for line in sums["lanes"]] == [("etl-nightly", 4)]
-    assert "1 attempt lost" in _body(client, path, span=3000)
+    assert "1 attempt aborted" in _body(client, path, span=3000)
     answer = client.get(path, {"span": 3000, "export": "csv"})
     rows = csv.DictReader(b"".join(answer.streaming_content).decode().splitlines())
     lost = [row for row in rows if row["lost"] == "1"]

@@ -136,7 +136,7 @@ def test_a_conflict_of_no_known_table_has_a_page(as_, db):
 def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
     body = as_("viewer").get(f"/conflicts/{lake.conflict.pk}/").content.decode()
     for said in (
-        "price-fixer lost", "gdpr-eraser won", "Check 6 of 7", "227,904", "1,007,318",
+        "price-fixer was aborted", "gdpr-eraser won", "Check 6 of 7", "227,904", "1,007,318",
         "&#x27;open&#x27;", "(81204, 90311, 117560)", "How to avoid it",
         "<code>order_date &gt;= &#x27;2026-11-01&#x27;</code>",
     ):  # fmt: skip
@@ -147,7 +147,7 @@ def test_an_absorbed_conflict_says_that_both_landed(as_, lake):
     facts = {"how": "by row map", "files": ["p", "q"], "rows": {"p": [3, 1204]}}
     absorbed = make_conflict(lake.table, kind="resolved", facts=facts)
     body = as_("viewer").get(f"/conflicts/{absorbed.pk}/").content.decode()
-    assert "both landed" in body
+    assert "both committed" in body
     assert "by row map" in body
     assert re.findall(r'<span class="mono">([\d,]+)</span>', body) == ["3", "1,204"]
 

@@ -17,9 +17,9 @@ def test_a_zone_governs_what_is_shown_and_what_is_read(as_, lake):
     client = as_("viewer")
     client.post("/preferences/", {"zone": "local", "zone_name": "Asia/Tokyo"})
     body = client.get("/jobs/").content.decode()
-    assert "Asked for, JST" in body
+    assert "Requested, JST" in body
     client.post("/preferences/", {"zone": "UTC"})
-    assert "Asked for, UTC" in client.get("/jobs/").content.decode()
+    assert "Requested, UTC" in client.get("/jobs/").content.decode()
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "../../etc/passwd", "", "A" * 500])
@@ -28,7 +28,7 @@ def test_a_zone_that_is_none_is_not_kept(as_, lake, name):
     client.post("/preferences/", {"zone": "local", "zone_name": name})
     assert "zone" not in client.cookies
     client.cookies["zone"] = "Mars/Olympus"
-    assert "Asked for, UTC" in client.get("/jobs/").content.decode()
+    assert "Requested, UTC" in client.get("/jobs/").content.decode()
 
 
 def test_preferences_lead_back_but_never_away(as_, lake):

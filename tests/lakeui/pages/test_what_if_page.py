@@ -21,10 +21,10 @@ def page(db):
 
 def test_the_sums_come_first_and_name_the_change(as_, page):
     body = as_("viewer").get(page, {"level": "Serializable"}).content.decode()
-    assert "1 more write would lose" in body
-    assert "Landed that would lose" in body
+    assert "1 more write would be aborted" in body
+    assert "Committed that would be aborted" in body
     as_it_is = as_("viewer").get(page).content.decode()
-    assert "1 write lost as the table is" in as_it_is
+    assert "1 write aborted as the table is" in as_it_is
 
 
 def test_the_list_is_narrowed_by_address(as_, page):

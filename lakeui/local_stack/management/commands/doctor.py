@@ -44,7 +44,7 @@ def database_problem() -> str:
         executor = MigrationExecutor(connection)
         waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
     except DatabaseError as error:
-        return f"The database does not answer ({error}): check DATABASE_URL."
+        return f"The database is unreachable ({error}): check DATABASE_URL."
     return f"{len(waiting)} migrations wait: run manage.py migrate." if waiting else ""
 
 
@@ -54,7 +54,7 @@ def reach_problem() -> str:
         with app.connection_for_write() as broker:
             broker.ensure_connection(max_retries=1, timeout=2)
     except (OSError, OperationalError) as error:
-        return f"The broker does not answer ({error}): run manage.py up, or check BROKER_URL."
+        return f"The broker is unreachable ({error}): run manage.py up, or check BROKER_URL."
     return ""
 
 

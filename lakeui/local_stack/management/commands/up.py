@@ -59,7 +59,7 @@ class Command(BaseCommand):
         try:
             stack.start()
             if not stack.wait_for_web(port):
-                self._say(f"The web server does not answer yet: see {_LOGS / 'web.log'}.")
+                self._say(f"The web server is unreachable so far: see {_LOGS / 'web.log'}.")
             self._welcome(f"http://{HOST}:{port}", link, demo=demo)
             stack.run()
         finally:
