@@ -40,9 +40,12 @@ def body_of(writer: Mapping[str, str], events: Sequence[bytes], dropped: int) ->
 
 
 def halves_of(body: bytes) -> tuple[bytes, ...]:
-    """A batch as two; none where it holds one event."""
-    batch = json.loads(body)
-    events = batch["events"]
+    """A batch as two; none where it holds one event, or is none."""
+    try:
+        batch = json.loads(body)
+        events = list(batch["events"])
+    except (ValueError, KeyError, TypeError):  # a disk that lost its power keeps empty files
+        return ()
     half = len(events) // 2
     parts = [events[:half], events[half:]] if half else []
     return tuple(json.dumps({**batch, "events": part}).encode() for part in parts)

@@ -186,7 +186,10 @@ class Outbox:
         while (batch := self._spool.oldest()) is not None:
             if not self._deliver(batch.body):
                 return False
-            self._spool.remove(batch)
+            if not self._spool.remove(batch):
+                self._quiet_until_s = self._clock.monotonic_s() + _LONGEST_PAUSE_S
+                self._say(f"{batch.path} was sent and cannot be removed. Remove it.")
+                return False
         return True
 
     def _send(self, events: list[Event]) -> bool:

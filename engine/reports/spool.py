@@ -53,10 +53,13 @@ class Spool:
                 return SpooledBatch(path, path.read_bytes(), _event_count(path))
         return None
 
-    def remove(self, batch: SpooledBatch) -> None:
-        """Forget a batch that was sent."""
-        with suppress(OSError):
-            batch.path.unlink()
+    def remove(self, batch: SpooledBatch) -> bool:
+        """Forget a batch that was sent; whether it is gone."""
+        try:
+            batch.path.unlink(missing_ok=True)
+        except OSError:
+            return False
+        return True
 
     def _shrink(self) -> int:
         """Drop the oldest batches until the others are within the bound."""

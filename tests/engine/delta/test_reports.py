@@ -10,7 +10,10 @@ import pytest
 
 import engine.delta
 from engine.errors import ConflictError, RequestError
+from engine.reports.batches import body_of, encoded_events
+from engine.reports.dashboard import Dashboard
 from engine.reports.other_engines import ConflictReports
+from engine.reports.outbox import Limits, Outbox
 from engine.reports.settings import SPOOL_BYTES, outbox, settings_from, stop_reports
 from engine.reports.spool import Spool
 from engine.reports.transactions import ReportingObserver, reported
@@ -310,6 +313,34 @@ def test_an_event_that_nobody_takes_stops_no_other(spool, caplog):
     assert [sent["txn_id"] for sent in dashboard.events] == ["0", "2"]
     assert "422 INVALID_REQUEST: no" in caplog.text
     assert files_of(spool) == []
+
+
+def test_a_batch_that_the_disk_lost_stops_no_other(spool):
+    with desk() as dashboard:
+        away = outbox_to(NOBODY, spool)
+        away.put(event(1))
+        assert not away.flush(30)
+        name = min(path.name for path in spool.iterdir())
+        (spool / name.replace(name[:3], "000", 1)).write_bytes(b"")
+        dashboard.answers = [(400, {"code": "PARSE_ERROR", "detail": "no JSON"})]
+        assert outbox_to(dashboard.url, spool).flush(30)
+    assert [each["txn_id"] for each in dashboard.events] == ["1"]
+    assert list(spool.iterdir()) == []
+
+
+def test_a_batch_that_cannot_be_removed_is_not_sent_on_and_on(spool, caplog):
+    class Stuck(Spool):
+        def remove(self, _batch):
+            return False
+
+    with desk() as dashboard, caplog.at_level(logging.WARNING):
+        kept = Stuck(spool, 10_000)
+        kept.add(body_of({"application": "a"}, encoded_events([event(1)]), 0), 1)
+        dashboard_post = Dashboard(dashboard.url, "lake_x", 30.0).post
+        box = Outbox(dashboard_post, kept, dict, Limits(queue_events=10, gather_s=600.0))
+        assert not box.flush(30)
+    assert len(dashboard.events) == 1
+    assert "cannot be removed" in caplog.text
 
 
 def test_a_refusal_is_said_with_its_way_out(spool, caplog):
