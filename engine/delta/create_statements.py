@@ -58,7 +58,7 @@ def create(spark: SparkSession, plan: Java) -> DataFrame:
         **_checks(spec),
     }
     comment = optional(spec.comment())
-    wanted = Wanted(
+    definition = Wanted(
         name=name_sql(texts_of(plan.name().nameParts())),
         location=str(location),
         columns=() if with_rows else tuple(map(_field, iter_seq(plan.columns()))),
@@ -71,7 +71,7 @@ def create(spark: SparkSession, plan: Java) -> DataFrame:
         must_exist=replaces and not plan.orCreate(),
         source=DataFrameSource(frame_over(plan.query(), spark)) if with_rows else None,
     )
-    create_table(spark, wanted)
+    create_table(spark, definition)
     return nothing(spark)
 
 
@@ -99,11 +99,11 @@ def _layout(plan: Java) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _options(spark: SparkSession, spec: Java) -> dict[str, str]:
-    found = {}
+    options = {}
     for pair in iter_seq(spec.optionExpression().options()):
         row = spark.range(1).select(column_of(pair._2(), spark).cast("string")).first()
-        found[str(pair._1())] = "" if row is None or row[0] is None else str(row[0])
-    return {"path" if key.lower() == "path" else key: value for key, value in found.items()}
+        options[str(pair._1())] = "" if row is None or row[0] is None else str(row[0])
+    return {"path" if key.lower() == "path" else key: value for key, value in options.items()}
 
 
 def _checks(spec: Java) -> dict[str, str]:
@@ -112,14 +112,14 @@ def _checks(spec: Java) -> dict[str, str]:
     Raises:
         StatementNotRoutedError: a key, which a Delta table does not keep.
     """
-    found = {}
+    properties = {}
     for constraint in iter_seq(spec.constraints()):
         if kind_of(constraint) != "CheckConstraint":
             what = "PRIMARY, FOREIGN and UNIQUE keys are not part of a Delta table's log."
             raise StatementNotRoutedError(what, "Leave them out.", field="sql")
         name = str(constraint.name()).lower()
-        found[f"{CONSTRAINT_PREFIX}{name}"] = str(constraint.condition())
-    return found
+        properties[f"{CONSTRAINT_PREFIX}{name}"] = str(constraint.condition())
+    return properties
 
 
 def _field(definition: Java) -> StructField:
@@ -130,9 +130,9 @@ def _field(definition: Java) -> StructField:
         (DEFAULT, definition.defaultValue()),
         (GENERATION, definition.generationExpression()),
     ):
-        found = optional(text)
-        if found is not None:
-            metadata[key] = str(found if key == COMMENT else found.originalSQL())
+        value = optional(text)
+        if value is not None:
+            metadata[key] = str(value if key == COMMENT else value.originalSQL())
     identity = optional(definition.identityColumnSpec())
     if identity is not None:
         metadata[IDENTITY_START] = int(identity.getStart())

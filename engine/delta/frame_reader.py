@@ -33,13 +33,13 @@ def one_path(path: object, options: dict[str, Any]) -> str:
         RequestError: there is none, or there are several.
     """
     paths = list(path) if isinstance(path, list | tuple) else [path]
-    found = [str(given) for given in paths if given is not None]
-    if not found:
-        found = [str(value) for key, value in options.items() if key.lower() == "path"]
-    if len(found) != 1:
-        what = f"{len(found)} paths are given, and a Delta table has one."
+    places = [str(given) for given in paths if given is not None]
+    if not places:
+        places = [str(value) for key, value in options.items() if key.lower() == "path"]
+    if len(places) != 1:
+        what = f"{len(places)} paths are given, and a Delta table has one."
         raise RequestError(what, "Give one.", field="path")
-    return found[0]
+    return places[0]
 
 
 class DeltaFrameReader(DataFrameReader):
@@ -118,8 +118,8 @@ class DeltaFrameReader(DataFrameReader):
         given = self._own_schema
         if given is None:
             return frame
-        wanted = T._parse_datatype_string(given) if isinstance(given, str) else given
-        if wanted.simpleString() != frame.schema.simpleString():
+        declared = T._parse_datatype_string(given) if isinstance(given, str) else given
+        if declared.simpleString() != frame.schema.simpleString():
             what = (
                 f"The table has {frame.schema.simpleString()[:500]}, and another schema is given."
             )

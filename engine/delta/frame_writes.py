@@ -73,8 +73,8 @@ def new_table(write: FrameWrite, name: str = "", location: str = "") -> None:
 def replaced_table(write: FrameWrite, name: str, *, must_exist: bool) -> None:
     """Put a table with the frame's rows in the place of another one."""
     location = write.options.get("path", "")
-    wanted = _wanted(write, name, location)
-    create_table(write.spark, replace(wanted, replace=True, must_exist=must_exist))
+    definition = _wanted(write, name, location)
+    create_table(write.spark, replace(definition, replace=True, must_exist=must_exist))
 
 
 def to_path(write: FrameWrite, path: str) -> None:

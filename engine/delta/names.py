@@ -91,10 +91,10 @@ def find_delta(spark: SparkSession, parts: Sequence[str]) -> CataloguedTable | N
     """The Delta table that a name's parts lead to; None where they lead to something else, or nowhere."""
     if len(parts) == 2 and parts[0].lower() in PROVIDERS and "/" in parts[1]:
         return CataloguedTable("", "PATH", parts[1], "delta")
-    found = find_table(spark, ".".join(map(quoted, parts)))
-    if found is None or found.is_view or found.provider.lower() not in PROVIDERS:
+    table = find_table(spark, ".".join(map(quoted, parts)))
+    if table is None or table.is_view or table.provider.lower() not in PROVIDERS:
         return None
-    return found
+    return table
 
 
 def default_location(spark: SparkSession, name: str) -> str:

@@ -89,8 +89,8 @@ def _with_clause(
     clause: Java,
 ) -> DeltaMergeBuilder:
     kind = kind_of(clause)
-    found = optional(clause.condition())
-    condition = None if found is None else column_of(found, spark)
+    clause_condition = optional(clause.condition())
+    condition = None if clause_condition is None else column_of(clause_condition, spark)
     action = kind.removesuffix("Action").removesuffix("Star")
     call: Callable[..., DeltaMergeBuilder]
     call = getattr(builder, f"{when}{action}{'All' if 'Star' in kind else ''}")
@@ -106,7 +106,7 @@ def insert(handle: Handle, plan: Java, query: Java) -> DataFrame:
     fixed = {
         str(name): None if value is None else str(value)
         for name, value in (
-            (name, optional(each)) for name, each in map_of(spark, plan.partitionSpec()).items()
+            (name, optional(text)) for name, text in map_of(spark, plan.partitionSpec()).items()
         )
     }
     handle.run(_insert_command(handle, plan, frame_over(query, spark), fixed, bool(with_schema)))
@@ -165,8 +165,8 @@ def _check_partitions(
     if plan.ifPartitionNotExists():
         what = "PARTITION … IF NOT EXISTS is not understood."
         raise StatementNotRoutedError(what, "Use INSERT INTO, or MERGE.", field="sql")
-    known = {name.lower() for name in partition_columns}
-    other = [name for name in fixed if name.lower() not in known]
+    partition_names = {name.lower() for name in partition_columns}
+    other = [name for name in fixed if name.lower() not in partition_names]
     if other:
         what = f"{other[0]} is no partition column of the table."
         raise StatementNotRoutedError(what, "Name a partition column.", field="sql")
@@ -196,14 +196,14 @@ def _names(
 
 def _chosen_partitions(schema: StructType, fixed: Mapping[str, str | None]) -> Column | None:
     """The rows of INSERT OVERWRITE … PARTITION (column = value)."""
-    found: Column | None = None
+    condition: Column | None = None
     for name, value in fixed.items():
         field = schema.get(name)
         if value is None or field is None:
             continue
         same = column(field.name).eqNullSafe(F.lit(value).cast(to_spark_type(field.type)))
-        found = same if found is None else found & same
-    return found
+        condition = same if condition is None else condition & same
+    return condition
 
 
 def _condition(handle: Handle, expression: Java) -> GivenColumn | None:
@@ -214,8 +214,10 @@ def _condition(handle: Handle, expression: Java) -> GivenColumn | None:
 
 def _assignments(spark: SparkSession, sequence: Java) -> dict[str, str | Column]:
     return {
-        ".".join(map(quoted, texts_of(each.key().nameParts()))): column_of(each.value(), spark)
-        for each in iter_seq(sequence)
+        ".".join(map(quoted, texts_of(assignment.key().nameParts()))): column_of(
+            assignment.value(), spark
+        )
+        for assignment in iter_seq(sequence)
     }
 
 

@@ -139,10 +139,10 @@ def _new_session(original: Callable[..., SparkSession]) -> Callable[..., SparkSe
     def new_session(self: SparkSession) -> SparkSession:
         enabled = is_enabled(self)
         with as_spark_does():
-            found = original(self)
+            result = original(self)
             if enabled:
-                _switch_on(found)
-        return found
+                _switch_on(result)
+        return result
 
     new_session.__doc__ = original.__doc__
     return new_session

@@ -84,7 +84,7 @@ class StatementViews:
 
     def _changes(self, relation: NamedRelation) -> DataFrame:
         """table_changes('table', start [, end]); numbers are versions, other values times."""
-        values = [_constant(self._session, each) for each in relation.arguments]
+        values = [_constant(self._session, argument) for argument in relation.arguments]
         if len(values) not in {2, 3}:
             what = f"{relation.function} takes a table, a start and maybe an end."
             raise StatementNotRoutedError(what, "Give two or three arguments.", field="sql")
@@ -105,11 +105,11 @@ class StatementViews:
     def _moment(self, expression: Java) -> str:
         """The time of TIMESTAMP AS OF, in the session's time zone."""
         column = column_of(expression, self._session).cast("timestamp").cast("string")
-        found = self._session.range(1).select(column).first()
-        if found is None or found[0] is None:
+        first_row = self._session.range(1).select(column).first()
+        if first_row is None or first_row[0] is None:
             what = "TIMESTAMP AS OF is followed by no time."
             raise StatementNotRoutedError(what, "Write a time.", field="sql")
-        return str(found[0])
+        return str(first_row[0])
 
     def _check_name(self, relation: NamedRelation) -> None:
         """Make sure that the text has the relation where the parser says.
@@ -156,5 +156,7 @@ def _constant(session: SparkSession, expression: Java) -> object:
     """The value of an argument that names no column."""
     if kind_of(expression) == "NamedArgumentExpression":
         expression = expression.value()
-    found = session.range(1).select(F.lit(column_of(expression, session)).alias("value")).first()
-    return None if found is None else found[0]
+    first_row = (
+        session.range(1).select(F.lit(column_of(expression, session)).alias("value")).first()
+    )
+    return None if first_row is None else first_row[0]

@@ -174,12 +174,12 @@ def _of_spark(spark: SparkSession, text: str, arguments: Arguments, plain: Plain
         return plain(text)  # it says what is wrong
     for attempt in range(_ATTEMPTS):
         try:
-            found = _routed(spark, statement, plan)
+            frame = _routed(spark, statement, plan)
         except OutdatedFrameError:
             if attempt == _ATTEMPTS - 1:
                 raise
             continue
-        return plain(text) if found is None else found
+        return plain(text) if frame is None else frame
     return plain(text)
 
 
@@ -197,10 +197,10 @@ def _routed(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None
         result = _written(spark, plan)
         if result is not None or rewritten == statement:
             return result
-        found = spark.sql(rewritten)
+        frame = spark.sql(rewritten)
         if kind in _KEPT_VIEWS:
             views.keep()
-        return found
+        return frame
     finally:
         views.drop()
 

@@ -79,13 +79,13 @@ def _bound(
         return _version(version, f"{which}Version")
     if timestamp is None:
         return None
-    wanted = timestamp_to_ms(timestamp_text(spark, timestamp))
+    time_ms = timestamp_to_ms(timestamp_text(spark, timestamp))
     metadata = table.snapshot().metadata
-    until = version_at(table.store, metadata, wanted)
+    until = version_at(table.store, metadata, time_ms)
     if which == "ending":
         return until
     try:
-        return version_at(table.store, metadata, wanted - 1) + 1
+        return version_at(table.store, metadata, time_ms - 1) + 1
     except TimestampOutOfRangeError:  # committed at that very millisecond, and the first
         return until
 

@@ -134,7 +134,7 @@ def _vacuum(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
     uri = handle.table.uri
     if result.plan is None:
         return paths_frame(spark, [shown_place(uri)])
-    return paths_frame(spark, [f"{shown_place(uri)}/{each.path}" for each in result.plan.files])
+    return paths_frame(spark, [f"{shown_place(uri)}/{file.path}" for file in result.plan.files])
 
 
 def _restore(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
@@ -261,8 +261,8 @@ def clone(spark: SparkSession, cursor: StatementCursor) -> DataFrame:
         replace=replaces,
         deep=not shallow,
     )
-    wanted = Wanted(target.sql, location, replace=replaces, if_not_exists=guard, clone=command)
-    place, result = make_table(spark, wanted)
+    definition = Wanted(target.sql, location, replace=replaces, if_not_exists=guard, clone=command)
+    place, result = make_table(spark, definition)
     if properties:
         place.run(SetProperties(properties=properties))
     return clone_frame(spark, result)

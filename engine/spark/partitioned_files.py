@@ -68,13 +68,13 @@ def partitioned_rows(spark: SparkSession, given: PartitionedFiles) -> DataFrame 
 
 def _partitions_of(given: PartitionedFiles) -> dict[str, AddFile] | None:
     """A file of each directory; None where a directory has files of two partitions."""
-    found: dict[str, AddFile] = {}
+    first_adds: dict[str, AddFile] = {}
     for add, path in zip(given.files, given.paths, strict=True):
         directory = path.rpartition("/")[0]
-        known = found.setdefault(directory, add)
-        if known is not add and _texts(given, known) != _texts(given, add):
+        first_add = first_adds.setdefault(directory, add)
+        if first_add is not add and _texts(given, first_add) != _texts(given, add):
             return None
-    return found
+    return first_adds
 
 
 def _texts(given: PartitionedFiles, add: AddFile) -> list[str | None]:

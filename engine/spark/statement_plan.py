@@ -63,20 +63,20 @@ def kind_of(node: Java) -> str:
     return str(node.getClass().getSimpleName())
 
 
-def optional(found: Java) -> Java:
+def optional(option: Java) -> Java:
     """What an Option holds, or None."""
-    return found.get() if found.isDefined() else None
+    return option.get() if option.isDefined() else None
 
 
 def texts_of(sequence: Java) -> tuple[str, ...]:
     """A Seq of texts."""
-    return tuple(str(each) for each in iter_seq(sequence))
+    return tuple(str(part) for part in iter_seq(sequence))
 
 
-def map_of(session: SparkSession, found: Java) -> dict[str, Any]:
+def map_of(session: SparkSession, scala_map: Java) -> dict[str, Any]:
     """A Map of Scala's."""
     inside: Any = session
-    return dict(inside._jvm.scala.jdk.javaapi.CollectionConverters.asJava(found))
+    return dict(inside._jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map))
 
 
 # --- parameters ---
@@ -107,9 +107,9 @@ def literal_sql(session: SparkSession, value: object) -> str:
 
 def _literal(value: object, session: SparkSession) -> Java:
     column: Column = F.lit(value)
-    found = expression_of(column, session)
-    if kind_of(found) == "Literal":
-        return found
+    expression = expression_of(column, session)
+    if kind_of(expression) == "Literal":
+        return expression
     inside: Any = session.range(1).select(column.alias("value"))  # an array, a map or a struct
     return inside._jdf.queryExecution().optimizedPlan().expressions().apply(0).child()
 
@@ -127,7 +127,7 @@ def substituted(session: SparkSession, text: str) -> str:
 
 def relations_read(session: SparkSession, plan: Java) -> list[NamedRelation]:
     """The relations that a plan reads, in subqueries too; names of its own WITH left out."""
-    found: dict[tuple[int, int], NamedRelation] = {}
+    relations: dict[tuple[int, int], NamedRelation] = {}
     pending: list[tuple[Java, frozenset[str], bool]] = [(plan, frozenset(), False)]
     while pending:
         node, own, alias = pending.pop()
@@ -137,9 +137,9 @@ def relations_read(session: SparkSession, plan: Java) -> list[NamedRelation]:
             continue
         relation = _relation(session, node, kind, alias=alias)
         if relation is not None and not _is_own(relation, own):
-            found[relation.start, relation.end] = relation
-        pending.extend((each, own, kind == "SubqueryAlias") for each in _inside(node, kind))
-    return sorted(found.values(), key=lambda each: each.start)
+            relations[relation.start, relation.end] = relation
+        pending.extend((child, own, kind == "SubqueryAlias") for child in _inside(node, kind))
+    return sorted(relations.values(), key=lambda named: named.start)
 
 
 def _is_own(relation: NamedRelation, own: frozenset[str]) -> bool:
@@ -149,9 +149,9 @@ def _is_own(relation: NamedRelation, own: frozenset[str]) -> bool:
 def _with_query(node: Java, own: frozenset[str]) -> Iterator[tuple[Java, frozenset[str], bool]]:
     """Each query of a WITH sees the names before it; the query after it sees all."""
     recursive = bool(node.allowRecursion())
-    for each in iter_seq(node.cteRelations()):
-        name = str(each._1()).lower()
-        yield each._2(), own | {name} if recursive else own, False
+    for cte in iter_seq(node.cteRelations()):
+        name = str(cte._1()).lower()
+        yield cte._2(), own | {name} if recursive else own, False
         own = own | {name}
     yield node.child(), own, False
 

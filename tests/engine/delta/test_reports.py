@@ -122,7 +122,7 @@ def test_attempts_at_one_command_are_told_as_one_run(table, reports):
     with reported(None, table.uri) as observer:
         write(table, c.Delete(7, c.Range(2, 3)), observer)
     assert engine.delta.flush_reports(30)
-    told = [(each["kind"], each["attempt"], each["run_id"]) for each in reports.events]
+    told = [(sent["kind"], sent["attempt"], sent["run_id"]) for sent in reports.events]
     one, other = told[0][2], told[-1][2]
     assert told == [
         ("begun", 1, one),
@@ -148,7 +148,7 @@ def test_what_comes_to_no_commit_is_told(table, reports):
     with pytest.raises(ValueError, match="bad row"):
         begin_and_fail(table)
     assert engine.delta.flush_reports(30)
-    assert [each["kind"] for each in reports.events] == ["begun", "ended", "begun", "failed"]
+    assert [sent["kind"] for sent in reports.events] == ["begun", "ended", "begun", "failed"]
 
 
 def test_a_write_of_the_data_source_is_on_disk_before_its_process_may_end(tmp_path, spool):
@@ -184,7 +184,7 @@ def test_the_callers_observer_is_told_too(table, reports):
         version = write(table, c.Delete(2, c.Range(0, 1)), observer)
     assert engine.delta.flush_reports(30)
     assert seen == [version]
-    assert [each["kind"] for each in reports.events] == ["begun", "committed"]
+    assert [sent["kind"] for sent in reports.events] == ["begun", "committed"]
 
 
 def test_without_a_dashboard_the_callers_observer_is_alone(table):

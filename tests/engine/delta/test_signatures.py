@@ -105,9 +105,9 @@ def _shown(owner, name):
     bound = "classmethod " if inspect.ismethod(getattr(owner, name)) else ""
     signature = inspect.signature(getattr(owner, name))
     parameters = [
-        each.replace(annotation=inspect.Parameter.empty)
-        for each in signature.parameters.values()
-        if each.name != "self"
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+        if parameter.name != "self"
     ]
     bare = signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
     return f"{bound}{name}{bare}"
@@ -116,9 +116,9 @@ def _shown(owner, name):
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_every_method_has_delta_sparks_arguments_and_defaults(name):
     owner = getattr(tables, name)
-    public = {each for each in vars(owner) if not each.startswith("_")}
+    public = {member for member in vars(owner) if not member.startswith("_")}
     expected = {line.strip() for line in SIGNATURES[name].strip().splitlines()}
-    assert {_shown(owner, each) for each in public - BEYOND[name]} == expected
+    assert {_shown(owner, method) for method in public - BEYOND[name]} == expected
     assert public >= BEYOND[name]
 
 
@@ -126,8 +126,8 @@ def test_every_method_has_delta_sparks_arguments_and_defaults(name):
 def test_every_method_returns_what_delta_sparks_does(name):
     for kind, methods in RETURNS[name].items():
         for method in methods.split():
-            found = inspect.signature(getattr(getattr(tables, name), method)).return_annotation
-            assert getattr(found, "__name__", str(found)) == kind, method
+            annotation = inspect.signature(getattr(getattr(tables, name), method)).return_annotation
+            assert getattr(annotation, "__name__", str(annotation)) == kind, method
 
 
 def test_an_identity_column_begins_at_1_and_goes_up_by_1():
@@ -144,4 +144,7 @@ def test_every_exception_is_one_of_pysparks(name):
 
 def test_programs_of_spark_connect_find_the_same_classes():
     assert sorted(connect_tables.__all__) == sorted(tables.__all__)
-    assert all(getattr(connect_tables, each) is getattr(tables, each) for each in tables.__all__)
+    assert all(
+        getattr(connect_tables, public_name) is getattr(tables, public_name)
+        for public_name in tables.__all__
+    )
