@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import django_filters
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet, TextField, Window
+from django.db.models import Count, Q, QuerySet, TextField, Window
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Cast, Coalesce
 
@@ -15,7 +15,6 @@ from lakeui.catalog.query_filters import MomentFilter, TextFilter
 
 MAX_INT64 = 2**63 - 1
 PARTITION_VERSIONS = 200  # of how many versions the files are looked through
-_MAX_RESOLVING = 5000
 MAX_ID_DIGITS = 18  # what a 64-bit column holds whatever the digits are
 LEVELS = [(level.value, level.value) for level in SETTABLE_LEVELS]
 
@@ -59,7 +58,7 @@ class TableFilter(django_filters.FilterSet):
 
 
 class CommitFilter(django_filters.FilterSet):
-    """Versions of a table by what was done, by whom, when, to what, and which other writes they met."""
+    """Versions of a table by what was done, by whom, when and to what."""
 
     operation = TextFilter(lookup_expr="iexact", label="Operation")
     user = TextFilter(field_name="user_name", lookup_expr="iexact", label="Writer")
@@ -68,13 +67,6 @@ class CommitFilter(django_filters.FilterSet):
     )
     until = MomentFilter(field_name="committed_at", lookup_expr="lt", label="Committed before")
     q = TextFilter(method="filter_q", label="Condition, parameters, reason or transaction id holds")
-    conflict = django_filters.BooleanFilter(
-        method="filter_conflict", label="Overlapped with another write that is on record"
-    )
-    beat = django_filters.BooleanFilter(method="filter_beat", label="Aborted others")
-    absorbed = django_filters.BooleanFilter(
-        method="filter_absorbed", label="Resolved a conflict on its way in"
-    )
     partition = TextFilter(
         method="filter_partition",
         label=f"Touched the partition, as day=2026-11-20 (looked for in the latest {PARTITION_VERSIONS})",
@@ -89,33 +81,6 @@ class CommitFilter(django_filters.FilterSet):
         plain = Q(predicate__icontains=text) | Q(user_metadata__icontains=text)
         either = plain | Q(_said__icontains=text) | Q(txn_id__istartswith=text)
         return commits.alias(_said=said).filter(either)
-
-    def filter_conflict(
-        self, commits: QuerySet[Commit], _name: str, value: bool
-    ) -> QuerySet[Commit]:
-        sides = {"pk": OuterRef("table_id"), "conflicts__winning_version": OuterRef("version")}
-        met = Exists(Table.objects.filter(**sides))
-        return commits.filter(met if value else ~met)
-
-    def filter_beat(self, commits: QuerySet[Commit], _name: str, value: bool) -> QuerySet[Commit]:
-        lost = Table.objects.filter(
-            pk=OuterRef("table_id"),
-            conflicts__winning_version=OuterRef("version"),
-            conflicts__kind__in=("aborted", "reported"),
-        )
-        return commits.filter(Exists(lost) if value else ~Exists(lost))
-
-    def filter_absorbed(
-        self, commits: QuerySet[Commit], _name: str, value: bool
-    ) -> QuerySet[Commit]:
-        resolved = Table.objects.filter(
-            pk__in=list(commits.order_by().values_list("table_id", flat=True)[:1]),
-            conflicts__kind="resolved",
-            conflicts__job__committed_version__isnull=False,
-        )
-        versions = resolved.values_list("conflicts__job__committed_version", flat=True).distinct()
-        resolving = Q(version__in=list(versions.order_by()[:_MAX_RESOLVING]))
-        return commits.filter(resolving if value else ~resolving)
 
     def filter_partition(
         self, commits: QuerySet[Commit], _name: str, text: str

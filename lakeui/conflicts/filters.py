@@ -2,13 +2,17 @@
 
 import django_filters
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.fields.json import KeyTextTransform
 
 from lakeui.catalog.access import Person, role_of, visible_tables
-from lakeui.catalog.filters import by_table
+from lakeui.catalog.filters import CommitFilter, by_table
+from lakeui.catalog.models import Commit
 from lakeui.catalog.query_filters import MomentFilter, TextFilter
 from lakeui.conflicts.models import FORMER_ENDINGS, Conflict, ending_of
+from lakeui.conflicts.version_effects import BECAME
+
+_MAX_RESOLVING = 5000
 
 
 def visible_conflicts(user: Person) -> QuerySet[Conflict]:
@@ -26,6 +30,46 @@ def to_list(conflicts: QuerySet[Conflict]) -> QuerySet[Conflict]:
         .defer("facts")
         .annotate(said_of_rows=said)
     )
+
+
+class VersionFilter(CommitFilter):
+    """Versions of a table by what was done, by whom, when, to what, and which conflicts they had."""
+
+    conflict = django_filters.BooleanFilter(
+        method="filter_conflict", label="Overlapped with another write that is on record"
+    )
+    beat = django_filters.BooleanFilter(method="filter_beat", label="Aborted others")
+    resolved = django_filters.BooleanFilter(
+        method="filter_resolved", label="Resolved a conflict on its way in"
+    )
+    absorbed = django_filters.BooleanFilter(
+        method="filter_resolved", label="Deprecated name of `resolved`"
+    )
+
+    def filter_conflict(
+        self, commits: QuerySet[Commit], _name: str, value: bool
+    ) -> QuerySet[Commit]:
+        met = Exists(_of_version(winning_version=OuterRef("version")))
+        return commits.filter(met if value else ~met)
+
+    def filter_beat(self, commits: QuerySet[Commit], _name: str, value: bool) -> QuerySet[Commit]:
+        lost = Exists(_of_version(winning_version=OuterRef("version"), kind__in=Conflict.LOST))
+        return commits.filter(lost if value else ~lost)
+
+    def filter_resolved(
+        self, commits: QuerySet[Commit], _name: str, value: bool
+    ) -> QuerySet[Commit]:
+        """By number: one table has few of them, and each version would be looked up else."""
+        tables = list(commits.order_by().values_list("table_id", flat=True)[:1])
+        resolved = Conflict.objects.filter(table__in=tables, kind=Conflict.Kind.RESOLVED)
+        became = resolved.annotate(version=BECAME).filter(version__isnull=False).order_by()
+        versions = became.values_list("version", flat=True).distinct()[:_MAX_RESOLVING]
+        resolving = Q(version__in=list(versions))
+        return commits.filter(resolving if value else ~resolving)
+
+
+def _of_version(**conditions: object) -> QuerySet[Conflict]:
+    return Conflict.objects.filter(table=OuterRef("table_id"), **conditions)
 
 
 class ConflictFilter(django_filters.FilterSet):

@@ -11,6 +11,8 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.models import Conflict
 
 SHOWN = 20
+BECAME = Coalesce("job__committed_version", "attempted_version")
+"""The version that the write of a resolved conflict became."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ def lost_to(table: Table, low: int, high: int) -> dict[int, int]:
 def resolved_by(table: Table, low: int, high: int) -> dict[int, int]:
     """How many conflicts each version of a span met on its way in and resolved."""
     absorbed = table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
-    became = absorbed.annotate(version=Coalesce("job__committed_version", "attempted_version"))
+    became = absorbed.annotate(version=BECAME)
     return _counted(became.filter(version__range=(low, high)).values_list("version"))
 
 

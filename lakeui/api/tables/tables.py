@@ -29,12 +29,13 @@ from lakeui.api.serializers.versions import (
 )
 from lakeui.api.tables.definitions import COLUMNS_SHOWN
 from lakeui.catalog.differences import change_of
-from lakeui.catalog.filters import CommitFilter, LiveFileFilter, TableFilter
+from lakeui.catalog.filters import LiveFileFilter, TableFilter
 from lakeui.catalog.health import Health
 from lakeui.catalog.models import Commit, CommitFile, LiveFile, Table, TableSync
 from lakeui.catalog.registration import request_registration
 from lakeui.catalog.schema_rows import schema_head, top_fields
 from lakeui.catalog.syncs import sync_of
+from lakeui.conflicts.filters import VersionFilter
 from lakeui.conflicts.version_effects import effects_of, lost_to, resolved_by
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.made_versions import job_of_version
@@ -329,7 +330,7 @@ class VersionList(OfTable, ListAPIView[Commit]):
 
     queryset = Commit.objects.none()
     serializer_class = VersionSerializer
-    filterset_class = CommitFilter
+    filterset_class = VersionFilter
 
     def get_queryset(self) -> QuerySet[Commit]:
         return self.table.commits.defer("raw").order_by("-version")

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from engine.conflicts.disjoint import disjoint
 from engine.conflicts.reads import row_obstacle
 from engine.errors import EngineError
 from engine.expressions.parse import parse_condition
@@ -65,13 +64,6 @@ def understood(text: str, schema_json: str) -> Condition:
 def shape_of(text: str) -> str:
     """A condition with every digit alike: what it asks for, whatever the numbers and days in it."""
     return _DIGIT.sub("1", text)
-
-
-@lru_cache(maxsize=8192)
-def certainly_apart(one_text: str, other_text: str, schema_json: str) -> bool:
-    """Whether it is certain that no row fits both conditions; False where it cannot be told."""
-    one, other = understood(one_text, schema_json), understood(other_text, schema_json)
-    return disjoint(one.target_parts, other.target_parts)
 
 
 @lru_cache(maxsize=256)

@@ -13,10 +13,11 @@ from django.utils import timezone
 
 from lakeui.catalog.access import may
 from lakeui.catalog.differences import DefinitionChange, change_of
-from lakeui.catalog.filters import PARTITION_VERSIONS, CommitFilter
+from lakeui.catalog.filters import PARTITION_VERSIONS
 from lakeui.catalog.models import Commit, CommitFile, Table
 from lakeui.catalog.row_counts import rows_of
 from lakeui.conflicts.commit_timeline import RANGES, commit_timeline, usual_range
+from lakeui.conflicts.filters import VersionFilter
 from lakeui.conflicts.version_effects import VersionEffects, effects_of
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.made_versions import job_of_version
@@ -55,15 +56,27 @@ COLUMNS = {
 _HIDDEN = ("raw",)
 _VERSIONS_A_PAGE = 25
 _FORM_FIELDS = ("user", "since", "until", "partition", "q")
-_KEPT = ("operation", "range", "lost", "absorbed", "beat")  # beside what the form asks for
-_NEVER_LOST = ("absorbed", "partition", "conflict")  # filters that no lost attempt can fit
+_KEPT = (
+    "operation",
+    "range",
+    "lost",
+    "resolved",
+    "absorbed",
+    "beat",
+)  # beside what the form asks for
+_NEVER_LOST = (
+    "resolved",
+    "absorbed",
+    "partition",
+    "conflict",
+)  # filters that no lost attempt can fit
 
 
 @login_required
 def history(request: HttpRequest, pk: int) -> HttpResponseBase:
     table = visible_table(request, pk)
     commits = table.commits.defer(*_HIDDEN).order_by("-version")
-    listing = Listing(request, CommitFilter(request.GET, commits), _VERSIONS_A_PAGE)
+    listing = Listing(request, VersionFilter(request.GET, commits), _VERSIONS_A_PAGE)
     if "export" in request.GET and listing.is_valid:
         return export(listing.rows, COLUMNS, request.GET["export"], f"{table.name}-history")
     context = _context(request, table, listing)

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from engine.conflicts.disjoint import disjoint
 from lakeui.conflicts.statements.clients import client_of
-from lakeui.conflicts.statements.conditions import SUBQUERY, certainly_apart, understood
+from lakeui.conflicts.statements.conditions import SUBQUERY, understood
 
 COLUMNS = {"id": "long", "day": "date", "status": "string", "price": "double", "tags": None}
 LIST = {"type": "array", "elementType": "string", "containsNull": True}
@@ -69,8 +70,9 @@ def test_what_keeps_rows_from_deciding_is_read_from_the_text(text, obstacle, is_
     ],
 )
 def test_conditions_are_apart_only_where_it_is_certain(one, other, apart):
-    assert certainly_apart(one, other, SCHEMA) is apart
-    assert certainly_apart(other, one, SCHEMA) is apart
+    sides = [understood(text, SCHEMA).target_parts for text in (one, other)]
+    assert disjoint(*sides) is apart
+    assert disjoint(*reversed(sides)) is apart
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,14 @@ def test_versions_that_made_others_lose_come_with_their_losers(as_, lake, addres
 
 def test_versions_that_resolved_a_conflict_are_told_from_those_that_were_met(as_, lake, address):
     landed(lake, 2)
-    assert narrowed(as_("viewer"), address, "absorbed=true") == [2]
-    assert narrowed(as_("viewer"), address, "absorbed=false") == [3, 1, 0]
+    assert narrowed(as_("viewer"), address, "resolved=true") == [2]
+    assert narrowed(as_("viewer"), address, "absorbed=true") == [2], "its deprecated name"
+    assert narrowed(as_("viewer"), address, "resolved=false") == [3, 1, 0]
+
+
+def test_a_version_of_a_program_that_resolved_a_conflict_is_found_without_a_job(as_, lake, address):
+    make_conflict(lake.table, kind="resolved", job=None, attempted_version=1, winning_version=0)
+    assert 1 in narrowed(as_("viewer"), address, "resolved=true")
 
 
 def test_text_is_looked_for_in_conditions_parameters_and_reasons(as_, lake, address):
