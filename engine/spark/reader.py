@@ -128,10 +128,13 @@ def _located(
     """Data columns from the files, the others from a small table that is joined by the files' URLs."""
     paths = _paths(table, [add for _, add in files])
     partitioned = _partitioned(spark, table, request, files, paths)
-    raw = _native(spark, table, request, paths) if partitioned is None else partitioned
     fields = [f for f in table.schema if request.columns is None or f.name in request.columns]
     partitions = [f for f in fields if f.name in table.partition_columns and partitioned is None]
-    if not partitions and not request.positions and not request.row_ids:
+    is_plain = not partitions and not request.positions and not request.row_ids
+    if is_plain and is_remote(spark):
+        paths = [_with_authority(path) for path in paths]
+    raw = _native(spark, table, request, paths) if partitioned is None else partitioned
+    if is_plain:
         return raw.select(*[_data_column(table, field) for field in fields])
     urls = [
         "file:" + _java_encoded(p[5:]) if p.startswith("file:") else _java_encoded(p) for p in paths
@@ -200,7 +203,7 @@ def _native(
         return _no_rows(spark, spark_types.StructType(fields))
     reader = reader.options(**(request.marks or {})).option("recursiveFileLookup", "true")
     with in_engine_words(table.uri):  # each file is looked for here
-        raw = reader.parquet(*(_with_authority(path) for path in paths))
+        raw = reader.parquet(*paths)
     return raw if request.marks is None else with_declared_types(raw, table.data_schema)
 
 
