@@ -309,6 +309,14 @@ class DeltaStreamWriter(DataStreamWriter):
         super().__init__(df)
         self._frame, self._source = df, ""
         self._partitions: tuple[str, ...] = ()
+        self._path: str | None = None
+
+    def option(self, key: str, value: Any) -> "DeltaStreamWriter":  # noqa: ANN401
+        """As Spark's."""
+        super().option(key, value)
+        if key.lower() == "path":
+            self._path = str(value)
+        return self
 
     def format(self, source: str) -> "DeltaStreamWriter":
         """As Spark's; Delta's streams end in the engine's data source."""
@@ -337,8 +345,9 @@ class DeltaStreamWriter(DataStreamWriter):
             self.format(format)
         if partitionBy is not None:
             self.partitionBy(partitionBy)
-        if self._source.lower() in PROVIDERS and path is not None:
-            self._make(location=path)
+        where = path if path is not None else self._path
+        if self._source.lower() in PROVIDERS and where is not None:
+            self._make(location=where)
         return super().start(path, None, outputMode, None, queryName, **options)
 
     def toTable(  # noqa: N802

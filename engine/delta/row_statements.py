@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from engine.commands.command import Command
 from engine.commands.model import Append, DataFrameSource, Delete, Overwrite, Update
+from engine.delta.column_defaults import value_or_default, values_with_defaults
 from engine.delta.handle import Handle
 from engine.delta.merge_builder import DeltaMergeBuilder
 from engine.delta.result_frames import counted_frame, nothing
@@ -58,7 +59,7 @@ def update(handle: Handle, plan: Java) -> DataFrame:
     caller = handle.caller()
     values = {
         name: GivenColumn(value, caller)
-        for name, value in _assignments(handle.spark, plan.assignments()).items()
+        for name, value in _assignments(handle, plan.assignments()).items()
     }
     where = _condition(handle, optional(plan.condition()))
     result = handle.run(Update(assignments=values, where=where, alias=handle.qualifier))
@@ -76,26 +77,26 @@ def merge(handle: Handle, plan: Java) -> DataFrame:
         (plan.notMatchedBySourceActions(), "whenNotMatchedBySource"),
     ):
         for clause in iter_seq(clauses):
-            builder = _with_clause(spark, builder, when, clause)
+            builder = _with_clause(handle, builder, when, clause)
     if plan.withSchemaEvolution():
         builder = builder.withSchemaEvolution()
     return builder.execute()
 
 
 def _with_clause(
-    spark: SparkSession,
+    handle: Handle,
     builder: DeltaMergeBuilder,
     when: str,
     clause: Java,
 ) -> DeltaMergeBuilder:
     kind = kind_of(clause)
     clause_condition = optional(clause.condition())
-    condition = None if clause_condition is None else column_of(clause_condition, spark)
+    condition = None if clause_condition is None else column_of(clause_condition, handle.spark)
     action = kind.removesuffix("Action").removesuffix("Star")
     call: Callable[..., DeltaMergeBuilder]
     call = getattr(builder, f"{when}{action}{'All' if 'Star' in kind else ''}")
     if kind in {"UpdateAction", "InsertAction"}:
-        return call(condition, _assignments(spark, clause.assignments()))
+        return call(condition, _assignments(handle, clause.assignments()))
     return call(condition)
 
 
@@ -109,7 +110,12 @@ def insert(handle: Handle, plan: Java, query: Java) -> DataFrame:
             (name, optional(text)) for name, text in map_of(spark, plan.partitionSpec()).items()
         )
     }
-    handle.run(_insert_command(handle, plan, frame_over(query, spark), fixed, bool(with_schema)))
+    snapshot = handle.table.snapshot()
+    _check_partitions(plan, fixed, snapshot.partition_columns)
+    names = _names(plan, snapshot.schema, fixed)
+    frame = frame_over(values_with_defaults(spark, query, snapshot.schema, names), spark)
+    named = frame if plan.byName() else _named(frame, names)
+    handle.run(_insert_command(handle, plan, named, fixed, bool(with_schema)))
     return nothing(spark)
 
 
@@ -128,11 +134,7 @@ def _insert_command(
     fixed: Mapping[str, str | None],
     evolves: bool,
 ) -> Command:
-    snapshot = handle.table.snapshot()
-    schema = snapshot.schema
-    _check_partitions(plan, fixed, snapshot.partition_columns)
-    names = _names(plan, frame, schema, fixed)
-    frame = frame.toDF(*names)
+    schema = handle.table.snapshot().schema
     for name, value in fixed.items():
         field = schema.get(name)
         if value is not None and field is not None:
@@ -172,26 +174,23 @@ def _check_partitions(
         raise StatementNotRoutedError(what, "Name a partition column.", field="sql")
 
 
-def _names(
-    plan: Java,
-    frame: DataFrame,
-    schema: StructType,
-    fixed: Mapping[str, str | None],
-) -> Sequence[str]:
-    """The table's columns that the query's are for, in order.
+def _names(plan: Java, schema: StructType, fixed: Mapping[str, str | None]) -> tuple[str, ...]:
+    """The table's columns that the query's are for, in order."""
+    constants = {name.lower() for name, value in fixed.items() if value is not None}
+    given = texts_of(plan.userSpecifiedCols())
+    return given or tuple(name for name in schema.names if name.lower() not in constants)
+
+
+def _named(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The frame under the table's names.
 
     Raises:
         InsertArityError: they are not as many.
     """
-    if plan.byName():
-        return frame.columns
-    given = texts_of(plan.userSpecifiedCols())
-    constants = {name.lower() for name, value in fixed.items() if value is not None}
-    names = given or tuple(name for name in schema.names if name.lower() not in constants)
     if len(names) != len(frame.columns):
         what = f"The query gives {len(frame.columns)} columns, and the table takes {len(names)}."
         raise InsertArityError(what, f"Give {', '.join(names)}.", field="source")
-    return names
+    return frame.toDF(*names)
 
 
 def _chosen_partitions(schema: StructType, fixed: Mapping[str, str | None]) -> Column | None:
@@ -212,13 +211,14 @@ def _condition(handle: Handle, expression: Java) -> GivenColumn | None:
     return GivenColumn(column_of(expression, handle.spark), handle.caller())
 
 
-def _assignments(spark: SparkSession, sequence: Java) -> dict[str, str | Column]:
-    return {
-        ".".join(map(quoted, texts_of(assignment.key().nameParts()))): column_of(
-            assignment.value(), spark
-        )
-        for assignment in iter_seq(sequence)
-    }
+def _assignments(handle: Handle, sequence: Java) -> dict[str, str | Column]:
+    spark, schema = handle.spark, handle.table.snapshot().schema
+    values: dict[str, str | Column] = {}
+    for assignment in iter_seq(sequence):
+        path = texts_of(assignment.key().nameParts())
+        value = value_or_default(spark, assignment.value(), schema, path)
+        values[".".join(map(quoted, path))] = column_of(value, spark)
+    return values
 
 
 def _is_set(handle: Handle, key: str) -> bool:

@@ -109,6 +109,16 @@ def test_inserts_of_all_forms(lake, orders):
     assert rows(lake, "TABLE days") == [(8, "sun")]
 
 
+def test_default_is_what_the_table_says_of_the_column(lake, orders):
+    lake.sql("INSERT INTO orders VALUES (4, DEFAULT), (DEFAULT, 'cap')")
+    lake.sql("UPDATE orders SET item = DEFAULT WHERE id = 1")
+    assert rows(lake, "SELECT * FROM orders WHERE id IS NULL OR id IN (1, 4)") == [
+        (1, "none"),
+        (4, "none"),
+        (None, "cap"),
+    ]
+
+
 def test_upkeep_and_definition(lake, orders, tmp_path):
     assert lake.sql("OPTIMIZE orders WHERE 1 = 1").columns == ["path", "metrics"]
     assert rows(lake, "OPTIMIZE orders ZORDER BY (id)")[0][1].numFilesAdded == 1
