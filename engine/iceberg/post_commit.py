@@ -4,7 +4,6 @@ pyiceberg takes half a second to load, and few tables need it: it is loaded when
 """
 
 from collections.abc import Sequence
-from importlib import import_module
 
 from engine.log.replay import TableState
 from engine.protocol.iceberg_compat import is_iceberg
@@ -25,7 +24,6 @@ def refresh_iceberg(
     """
     if not is_iceberg(TableProperties.parse(state.metadata.configuration)):
         return None
-    number: int | None = import_module("engine.iceberg.conversion").convert(
-        store, state, now_ms, tuple(allowed_roots)
-    )
-    return number
+    from engine.iceberg.conversion import convert  # noqa: PLC0415 - loads pyiceberg
+
+    return convert(store, state, now_ms, tuple(allowed_roots))

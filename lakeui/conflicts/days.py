@@ -45,9 +45,9 @@ def keep(**fields: Any) -> Conflict:  # noqa: ANN401 - as the model has them
     return row
 
 
-def count_out(instance: Table, **_: Any) -> None:  # noqa: ANN401 - a signal's
+def count_out(table: Table) -> None:
     """Take a table's conflicts out of the sums: called before its rows go."""
-    for day, *pair, n, ms, size in _by_day(Conflict.objects.filter(table=instance)):
+    for day, *pair, n, ms, size in _by_day(Conflict.objects.filter(table=table)):
         add_to(ConflictDay, _key(day, pair), dict(zip(_COUNTED, (-n, -ms, -size), strict=True)))
 
 

@@ -36,12 +36,12 @@ from lakeui.catalog.registration import request_registration
 from lakeui.catalog.schema_rows import schema_head, top_fields
 from lakeui.catalog.syncs import sync_of
 from lakeui.conflicts.filters import VersionFilter
+from lakeui.conflicts.unregistering import unregister_table
 from lakeui.conflicts.version_effects import effects_of, lost_to, resolved_by
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.requests import request_create
 from lakeui.jobs.stopped_streams import streams_stopped_by
-from lakeui.jobs.unregistering import unregister_table
 
 
 class TableSerializer(serializers.ModelSerializer[Table]):

@@ -20,9 +20,9 @@ from lakeui.catalog.growth import GROWTH_VERSIONS, Growth, GrowthPoint, growth
 from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import SchemaRows
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.unregistering import needed_to_unregister
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job, Schedule
-from lakeui.jobs.unregistering import needed_to_unregister
 from lakeui.jobs.writers import jobs_changing
 from lakeui.pages.table_head import table_head, visible_table
 from lakeui.pages.tables.history_rows import history_rows

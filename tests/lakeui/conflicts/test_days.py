@@ -8,7 +8,7 @@ import pytest
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.days import Met, count_out, recount, sums_since
 from lakeui.conflicts.models import Conflict, ConflictDay
-from lakeui.jobs.unregistering import unregister_table
+from lakeui.conflicts.unregistering import unregister_table
 from lakeui.monitoring.losses import conflict_sums
 from tests.lakeui.people import make_conflict, make_table, person
 

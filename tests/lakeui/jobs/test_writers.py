@@ -10,12 +10,12 @@ from engine.commands.model import COMMANDS
 from engine.errors import RequestError
 from lakeui.catalog.models import Table, TableGrant
 from lakeui.catalog.roles import Role
+from lakeui.conflicts.unregistering import unregister_table
 from lakeui.jobs.cancel_retry import retry_job
 from lakeui.jobs.filters import JobFilter
 from lakeui.jobs.models import Job, Schedule
 from lakeui.jobs.requests import request_job
 from lakeui.jobs.schedules import change_schedule, create_schedule
-from lakeui.jobs.unregistering import unregister_table
 from lakeui.jobs.writers import active_jobs, schedules_changing, writing_jobs
 from lakeui.monitoring.outlook import forecast_of
 from tests.lakeui.people import person

@@ -8,7 +8,7 @@ from django.db.models import Q
 
 from engine.errors import EngineError
 from lakeui.catalog.models import Table
-from lakeui.jobs.unregistering import Kept, unregister_table
+from lakeui.conflicts.unregistering import Kept, unregister_table
 
 
 class Command(BaseCommand):

@@ -14,9 +14,9 @@ from lakeui.catalog.models import Commit, CommitHour, LiveFile, Table
 from lakeui.catalog.registration import register_table
 from lakeui.catalog.roles import Role
 from lakeui.conflicts.models import Conflict
+from lakeui.conflicts.unregistering import kept_of, unregister_table
 from lakeui.jobs.errors import NotPermittedError, ReadOnlyError
 from lakeui.jobs.models import Job, JobEvent
-from lakeui.jobs.unregistering import kept_of, unregister_table
 from tests.lakeui.catalog.log_writer import add, append_commit, new_table
 from tests.lakeui.factories import grant, make_conflict, make_job, make_user
 
