@@ -209,7 +209,9 @@ def test_a_database_that_another_writer_holds_costs_a_job_an_attempt_and_no_more
     assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
     assert "database is locked" in job.attempt_rows.get(number=1).message
     assert commits(table) == ["SET TBLPROPERTIES", "CREATE TABLE"]
-    waiting = Job(table=table, kind="set_properties", parameters={"properties": {"a": "b"}})
+    waiting = Job(
+        table=table, kind="set_properties", parameters={"properties": {"a": "b"}}, by_system=True
+    )
     waiting.queue = "light"
     waiting.save(force_insert=True)
     send_job(waiting.pk)
