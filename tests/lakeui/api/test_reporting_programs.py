@@ -1,12 +1,16 @@
 """Real programs report to a dashboard that really runs: each conflict is there once, as a job's is."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable as RustTable
 from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
+from django.db import connections
+from rest_framework.test import APIClient
 
 from engine.errors import ConflictError
 from engine.reports.dashboard import Dashboard, Reply
@@ -19,11 +23,12 @@ from lakeui.catalog.roles import Role
 from lakeui.conflicts.lanes.swim_lane import swim_lane
 from lakeui.conflicts.models import Conflict, Pipeline, PipelineTransaction
 from tests.engine.delta.dashboards import WRITER, files_of, outbox_to
-from tests.lakeui.conflicts.pipelines import Program
+from tests.lakeui.conflicts.pipelines import Program, batch
 from tests.lakeui.people import grant, person
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import run
 
+AT_ONCE = 4
 NOBODY = "http://127.0.0.1:9"
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
 
@@ -99,8 +104,8 @@ def test_a_program_whose_dashboard_was_away_reports_once_it_is_back(
     assert kinds() == ["aborted", "resolved"]
     assert files_of(spool) == []
     dashboard = Dashboard(live_server.url, token, timeout_s=30.0)
-    for batch in waiting:  # an answer was lost, so the same comes again
-        body = {"writer": WRITER, "events": json.loads(batch)}
+    for kept in waiting:  # an answer was lost, so the same comes again
+        body = {"writer": WRITER, "events": json.loads(kept)}
         assert dashboard.post(json.dumps(body).encode()).reply is Reply.DELIVERED
     assert kinds() == ["aborted", "resolved"]
     assert sorted(PipelineTransaction.objects.values_list("state", flat=True)) == [
@@ -119,6 +124,28 @@ def test_a_token_that_was_revoked_loses_no_report(live_server, program, token, s
     _, renewed = ApiToken.objects.create(user=kept_user, name="cron", role=Role.REPORTER)
     assert outbox_to(live_server.url, spool, token=renewed).flush(60)
     assert kinds() == ["aborted", "resolved"]
+
+
+def test_one_batch_that_comes_several_times_at_once_is_kept_once(program, token):
+    body = json.dumps(batch(*program.resolved(), *program.aborted(), dropped=3))
+    gate = Barrier(AT_ONCE)
+
+    def send(_):
+        client = APIClient()
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+        gate.wait()
+        try:
+            return client.post(
+                "/api/v1/pipelines/events/", body, content_type="application/json"
+            ).json()
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = list(pool.map(send, range(AT_ONCE)))
+    assert sorted(answer["accepted"] for answer in answers) == [0] * (AT_ONCE - 1) + [5]
+    assert kinds() == ["aborted", "resolved"]
+    assert [pipeline.dropped for pipeline in Pipeline.objects.all()] == [3]
 
 
 def test_a_table_that_is_not_registered_is_said_and_dropped(

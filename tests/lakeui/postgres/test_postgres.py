@@ -17,12 +17,14 @@ PLACES = (
     "tests/lakeui/jobs",
     "tests/lakeui/conflicts",
     "tests/lakeui/api/test_at_once.py",
+    "tests/lakeui/api/test_reporting_programs.py",
     "tests/lakeui/pages/test_audit.py",
     "tests/workers/test_job_lifecycle.py",
     "tests/workers/test_scripts.py",
 )
 NAMED = (
-    "lakeui and (catalog or jobs or test_overlaps or streams or test_at_once or test_audit)"
+    "lakeui and (catalog or jobs or test_overlaps or streams or test_at_once or test_audit"
+    " or test_reporting_programs)"
     " or test_job_lifecycle and (killed_before or twice or meet)"
     " or test_scripts and (leads or lane)"
 )
