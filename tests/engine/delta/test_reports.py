@@ -157,7 +157,7 @@ def test_a_write_of_the_data_source_is_on_disk_before_its_process_may_end(tmp_pa
     engine.delta.configure(report_to=NOBODY, token="lake_x", spool=spool)
     try:
         append(table, (1, "a"), (2, "b"))
-        kept = [[each["kind"] for each in batch] for batch in files_of(next(spool.iterdir()))]
+        kept = [[sent["kind"] for sent in batch] for batch in files_of(next(spool.iterdir()))]
     finally:
         stop_reports()
     assert kept == [["begun", "committed"]]
@@ -169,7 +169,7 @@ def test_what_is_saved_on_disk_is_sent_in_the_background(spool):
         box.put(event(1))
         box.save()
         assert box.flush(30)
-    assert [each["txn_id"] for each in dashboard.events] == ["1"]
+    assert [sent["txn_id"] for sent in dashboard.events] == ["1"]
     assert files_of(spool) == []
 
 
@@ -324,7 +324,7 @@ def test_a_batch_that_the_disk_lost_stops_no_other(spool):
         (spool / name.replace(name[:3], "000", 1)).write_bytes(b"")
         dashboard.answers = [(400, {"code": "PARSE_ERROR", "detail": "no JSON"})]
         assert outbox_to(dashboard.url, spool).flush(30)
-    assert [each["txn_id"] for each in dashboard.events] == ["1"]
+    assert [sent["txn_id"] for sent in dashboard.events] == ["1"]
     assert list(spool.iterdir()) == []
 
 
