@@ -12,7 +12,7 @@ from engine.commands.command import PARSE, Command, check_source, column_path
 from engine.commands.fields import parameter, to_json, values_from_json
 from engine.commands.names import name_sql, options_sql, table_sql
 from engine.commands.sources import DataFrameSource, RowsSource, Source, TableSource
-from engine.errors import ExpressionError, RequestError
+from engine.errors import ExpressionError, MultipleSourceRowsError, RequestError
 from engine.expressions.given import Given, condition_of, stored_in, value_of
 from engine.expressions.queries.binding import Tables
 from engine.expressions.queries.subqueries import nested_in
@@ -222,6 +222,22 @@ class AnalysedMerge:
     def inserts_only(self) -> bool:
         """Whether no clause changes rows that are there; the target is read all the same."""
         return all(clause.when == NOT_MATCHED for clause in self.clauses)
+
+    @property
+    def only_deletes_matches(self) -> bool:
+        """Whether it does not matter how many source rows match a target row."""
+        return all(clause.action == DELETE for clause in self.clauses if clause.when == MATCHED)
+
+    def check_single(self, table: str) -> None:
+        """Refuse that several source rows match a target row, unless they can only delete it.
+
+        Raises:
+            MultipleSourceRowsError: they would change it.
+        """
+        if not self.only_deletes_matches:
+            msg = f"Several source rows match one row of {table} and would change it."
+            remedy = "Make the source's rows unique by the columns of ON."
+            raise MultipleSourceRowsError(msg, remedy)
 
     def target_condition(self) -> Expression:
         """What a target row must satisfy to be read: over the table's own columns.

@@ -2,10 +2,18 @@
 
 from engine.commands.model import Append
 from engine.commands.sources import FileSource
+from engine.operations.arrow_rows import (
+    FOR_SPARK,
+    RuledRows,
+    check_plain,
+    need_spark,
+    write_tables,
+)
 from engine.operations.execution import Execution
 from engine.operations.result import OperationResult, Plan
-from engine.operations.source_rows import source_rows
+from engine.operations.source_rows import rows_at_hand, source_rows
 from engine.operations.write_rows import Terms, file_metrics, numbered, with_new_columns, write_rows
+from engine.spark.writer import Written, data_target
 
 
 def append(command: Append, execution: Execution) -> OperationResult:
@@ -21,12 +29,14 @@ def append(command: Append, execution: Execution) -> OperationResult:
     txn = execution.begin()
     snapshot = execution.snapshot_of(txn)
     terms = Terms.of(snapshot)
-    rows = source_rows(execution, command.source, terms.schema, txn)
-    if command.merge_schema:
-        terms = with_new_columns(terms, rows.schema)
-    rows, terms = numbered(execution, terms, rows)
-    written = write_rows(execution, terms, rows)
-    dropped = rows.dropped()
+    written, dropped = _by_arrow(command, execution, terms), 0
+    if written is None:
+        rows = source_rows(execution, command.source, terms.schema, txn)
+        if command.merge_schema:
+            terms = with_new_columns(terms, rows.schema)
+        rows, terms = numbered(execution, terms, rows)
+        written = write_rows(execution, terms, rows)
+        dropped = rows.dropped()
     txn.stage(*terms.changes_from(snapshot), *written.adds)
     parameters = {"mode": "Append", "partitionBy": list(snapshot.metadata.partition_columns)}
     metrics = file_metrics(written)
@@ -37,3 +47,25 @@ def append(command: Append, execution: Execution) -> OperationResult:
             metrics=metrics, message="The source has no rows: nothing was added."
         )
     return execution.commit(txn, "WRITE", parameters, metrics)
+
+
+def _by_arrow(command: Append, execution: Execution, terms: Terms) -> Written | None:
+    """Rows that are written out, in this process; None where Spark is to write them."""
+    if command.merge_schema or not execution.options.in_process_bytes:
+        return None
+    at_hand = rows_at_hand(execution, command.source, terms.schema)
+    if at_hand is None or not set(at_hand[0].column_names) <= set(terms.schema.names):
+        return None
+    rows, files = at_hand[0], terms.files(execution)
+    try:
+        check_plain(terms.schema, files, {})
+        ruled = RuledRows.of(
+            files.uri, terms.metadata, terms.schema, rows.column_names, execution.now_ms
+        ).check(rows)
+    except FOR_SPARK as error:
+        need_spark(execution, error)
+        return None
+    execution.begin_stage("write files")
+    written = write_tables(execution, [ruled], data_target(files, keep_row_ids=False), files)
+    execution.wrote_in_words(written.adds)
+    return written

@@ -1,19 +1,18 @@
 """MERGE: update, delete and insert by matching rows of a source, in one commit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from engine.actions.files import AddCDCFile, AddFile
 from engine.commands.command import column_path
 from engine.commands.merge import (
-    BY_SOURCE,
-    DELETE,
     INSERT_ALL,
-    MATCHED,
     NOT_MATCHED,
     UPDATE_ALL,
     AnalysedClause,
@@ -21,16 +20,25 @@ from engine.commands.merge import (
     Merge,
 )
 from engine.conflicts.reads import READS_TARGET, row_obstacle, value_obstacle
-from engine.expressions.render import to_sql
+from engine.errors import CannotEvaluateError
 from engine.expressions.traits import conjunction, spark_expressions, split_conjuncts
-from engine.expressions.tree import TRUE
+from engine.expressions.tree import TRUE, Expression
+from engine.operations.arrow_rows import need_spark
 from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_vectors
-from engine.operations.merge_ranges import source_ranges
+from engine.operations.merge_in_process import (
+    MOST_SOURCE_ROWS,
+    ArrowMerge,
+    Merged,
+    merge_in_process,
+)
+from engine.operations.merge_join import Matcher, source_bounds
+from engine.operations.merge_metrics import MergeCounts, merge_metrics, merge_parameters
+from engine.operations.merge_ranges import Bounds, bounds_by_spark, source_ranges
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, with_computed_source
 from engine.operations.query_tables import QueryTables
 from engine.operations.result import OperationResult, PlannedFile, plan_of
 from engine.operations.row_deletion import RowDeletion, settle
-from engine.operations.source_rows import source_rows
+from engine.operations.source_rows import rows_at_hand, source_rows
 from engine.operations.write_rows import Terms, with_new_columns
 from engine.schema.types import StructType
 from engine.snapshot.snapshot import Snapshot
@@ -51,6 +59,10 @@ from engine.spark.writer import (
     write_changes,
 )
 from engine.transaction.optimistic_transaction import OptimisticTransaction
+from engine.transaction.snapshot_rows import RowMatcher
+
+_READ_SOURCE = "read the source"
+_MatcherOf: TypeAlias = Callable[[Sequence[Expression]], RowMatcher]
 
 
 @dataclass
@@ -62,7 +74,6 @@ class _Merging:
     terms: Terms
     rows: MergeRows
     candidates: list[AddFile]
-    source_count: int = 0
 
     @property
     def table(self) -> TableFiles:
@@ -112,70 +123,157 @@ def merge(command: Merge, execution: Execution) -> OperationResult:
     snapshot = execution.snapshot_of(txn)
     if execution.options.dry_run:
         return _plan(snapshot)
-    with execution.spark_stage("read the source"):
-        merging = _begin(command, execution, txn, snapshot)
-    execution.found(f"{merging.source_count:,} rows")
-    execution.chose(len(merging.candidates), snapshot)
+    reading = _read(command, execution, txn, snapshot)
+    execution.found(f"{reading.source_count:,} rows", _READ_SOURCE)
     materialised = monotonic()
-    if merging.rows.merge.inserts_only:
-        matched = _Matched()
-    else:
-        with execution.spark_stage("match rows"):
-            matched = _match(merging)
-        execution.found(matched.gone.in_words())
-    scanned = monotonic()
-    with execution.spark_stage("write new rows"):
-        written, changes, inserted = _write(merging, matched)
-    execution.wrote_in_words(written.adds)
+    merged, terms = _by_arrow(reading) or _by_spark(reading)
     txn.stage(
-        *merging.terms.changes_from(snapshot), *matched.gone.actions(), *written.adds, *changes
+        *terms.changes_from(snapshot),
+        *merged.gone.actions(),
+        *merged.written.adds,
+        *merged.changes,
     )
     times = {
         "executionTimeMs": round((monotonic() - started) * 1000),
         "materializeSourceTimeMs": round((materialised - started) * 1000),
-        "scanTimeMs": round((scanned - materialised) * 1000),
-        "rewriteTimeMs": round((monotonic() - scanned) * 1000),
+        "scanTimeMs": round((merged.scanned - materialised) * 1000),
+        "rewriteTimeMs": round((monotonic() - merged.scanned) * 1000),
     }
-    analysed = merging.rows.merge
-    counts = MergeCounts(analysed.clauses, merging.source_count, inserted, matched.by_clause)
-    metrics = {**merge_metrics(counts, matched.gone, written), **times}
-    metrics["numTargetChangeFilesAdded"] = len(changes)
-    result = execution.commit(txn, "MERGE", merge_parameters(analysed), metrics)
+    clauses = reading.merge.clauses
+    counts = MergeCounts(clauses, reading.source_count, merged.inserted, merged.by_clause)
+    metrics = {**merge_metrics(counts, merged.gone, merged.written), **times}
+    metrics["numTargetChangeFilesAdded"] = len(merged.changes)
+    result = execution.commit(txn, "MERGE", merge_parameters(reading.merge), metrics)
     return result if txn.actions else result.saying("No row matches: nothing was changed.")
 
 
-def _begin(
+@dataclass
+class _Reading:
+    """The source, read once: few rows of it as Arrow, and in Spark unless they need none."""
+
+    command: Merge
+    execution: Execution
+    txn: OptimisticTransaction
+    snapshot: Snapshot
+    tables: QueryTables
+    terms: Terms
+    merge: AnalysedMerge
+    source_count: int
+    arrow: pa.Table | None = None
+    frame: DataFrame | None = None
+
+    def candidates(
+        self, bounds_of: Callable[[Sequence[Expression]], Bounds], matcher: _MatcherOf
+    ) -> list[AddFile]:
+        """Register what is read of the target, and choose its files."""
+        analysed, txn = self.merge, self.txn
+        ranges = [] if analysed.reads_whole_target else source_ranges(analysed.on, bounds_of)
+        stated = [part for part in split_conjuncts(analysed.target_condition()) if part != TRUE]
+        condition = conjunction([*stated, *ranges])
+        txn.read_where(None if condition == TRUE else condition)
+        obstacles = [why for test in analysed.conditions() if (why := row_obstacle(test))]
+        obstacles += [why for value in analysed.values() if (why := value_obstacle(value))]
+        if obstacles:
+            txn.use_files_alone(obstacles[0])
+        elif (reached := analysed.reached_without_source()) is not None:
+            txn.match_rows_with(matcher(reached))
+        files = self.snapshot.add_files(None if condition == TRUE else condition)
+        self.execution.chose(len(files), self.snapshot)
+        return files
+
+
+def _read(
     command: Merge, execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot
-) -> _Merging:
-    """Read the source once, register what is read of the target, choose its files."""
+) -> _Reading:
     terms = Terms.of(snapshot)
-    incoming = source_rows(execution, command.source, terms.schema, txn)
-    if txn.has_read:  # rows that the source should have had need not join anything
-        txn.use_files_alone(READS_TARGET)
-    if command.schema_evolution:
-        terms = with_new_columns(terms, _taken(command, incoming.schema))
     tables = QueryTables(execution, txn)
-    analysed = command.analysed(
-        terms.schema, incoming.schema, now_ms=execution.now_ms, tables=tables.schema
+    at_hand = rows_at_hand(execution, command.source, terms.schema)
+    if at_hand is not None and execution.options.in_process_bytes:
+        rows, schema = at_hand
+        terms, analysed = _analysed(command, execution, terms, schema, tables)
+        return _Reading(
+            command, execution, txn, snapshot, tables, terms, analysed, rows.num_rows, rows
+        )
+    return _read_by_spark(command, execution, txn, snapshot)
+
+
+def _read_by_spark(
+    command: Merge, execution: Execution, txn: OptimisticTransaction, snapshot: Snapshot
+) -> _Reading:
+    terms, tables = Terms.of(snapshot), QueryTables(execution, txn)
+    with execution.spark_stage(_READ_SOURCE):
+        incoming = source_rows(execution, command.source, terms.schema, txn)
+        if txn.has_read:  # rows that the source should have had need not join anything
+            txn.use_files_alone(READS_TARGET)
+        terms, analysed = _analysed(command, execution, terms, incoming.schema, tables)
+        analysed, frame = with_computed_source(analysed, incoming.frame)
+        numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
+        source = numbered.localCheckpoint(eager=True)
+        count = source.count()
+        few = count <= MOST_SOURCE_ROWS and execution.options.in_process_bytes
+        arrow = source.drop(SOURCE_ROW).toArrow() if few else None
+    return _Reading(
+        command, execution, txn, snapshot, tables, terms, analysed, count, arrow, source
     )
+
+
+def _analysed(
+    command: Merge, execution: Execution, terms: Terms, source: StructType, tables: QueryTables
+) -> tuple[Terms, AnalysedMerge]:
+    if command.schema_evolution:
+        terms = with_new_columns(terms, _taken(command, source))
+    analysed = command.analysed(terms.schema, source, now_ms=execution.now_ms, tables=tables.schema)
     for clause in analysed.clauses:
         _check_clause(clause, terms.schema)
-    analysed, frame = with_computed_source(analysed, incoming.frame)
-    numbered = frame.withColumn(SOURCE_ROW, F.monotonically_increasing_id())
-    source = numbered.localCheckpoint(eager=True)
-    ranges = [] if analysed.reads_whole_target else source_ranges(analysed.on, source)
-    stated = [part for part in split_conjuncts(analysed.target_condition()) if part != TRUE]
-    condition = conjunction([*stated, *ranges])
-    txn.read_where(None if condition == TRUE else condition)
-    obstacles = [why for test in analysed.conditions() if (why := row_obstacle(test))]
-    obstacles += [why for value in analysed.values() if (why := value_obstacle(value))]
-    if obstacles:
-        txn.use_files_alone(obstacles[0])
-    elif (reached := analysed.reached_without_source()) is not None:
-        txn.match_rows_with(join_matcher(execution.spark, source, analysed.on, reached))
-    candidates = snapshot.add_files(None if condition == TRUE else condition)
-    rows = MergeRows(analysed, snapshot.table_uri, terms.schema, source, execution.now_ms, tables)
-    return _Merging(execution, snapshot, terms, rows, candidates, source.count())
+    return terms, analysed
+
+
+def _by_arrow(reading: _Reading) -> tuple[Merged, Terms] | None:
+    """Few rows into few files, in this process; None where Spark is to do it."""
+    source, unchanged = reading.arrow, reading.terms.schema == reading.snapshot.schema
+    if source is None or not unchanged:
+        return None
+    try:
+        files = reading.candidates(
+            lambda values: source_bounds(values, source),
+            lambda reached: Matcher(reading.merge.on, source, tuple(reached)),
+        )
+    except CannotEvaluateError as error:
+        need_spark(reading.execution, error)
+        return None
+    work = ArrowMerge(reading.merge, source, files)
+    merged = merge_in_process(reading.execution, reading.snapshot, work)
+    return None if merged is None else (merged, reading.terms)
+
+
+def _by_spark(reading: _Reading) -> tuple[Merged, Terms]:
+    execution, snapshot = reading.execution, reading.snapshot
+    if reading.frame is None:
+        reading = _read_by_spark(reading.command, execution, reading.txn, snapshot)
+    merge, source = reading.merge, reading.frame
+    assert source is not None  # noqa: S101 - it was just read
+    with execution.spark_stage("match rows"):
+        files = reading.candidates(
+            lambda values: bounds_by_spark(source, values),
+            lambda reached: join_matcher(execution.spark, source, merge.on, reached),
+        )
+        rows = MergeRows(
+            merge,
+            snapshot.table_uri,
+            reading.terms.schema,
+            source,
+            execution.now_ms,
+            reading.tables,
+        )
+        merging = _Merging(execution, snapshot, reading.terms, rows, files)
+        matched = _Matched() if merge.inserts_only else _match(merging)
+    execution.found(matched.gone.in_words())
+    scanned = monotonic()
+    with execution.spark_stage("write new rows"):
+        written, changes, inserted = _write(merging, matched)
+    execution.wrote_in_words(written.adds)
+    merged = Merged(matched.gone, written, tuple(changes), inserted, matched.by_clause, scanned)
+    return merged, merging.terms
 
 
 def _check_clause(clause: AnalysedClause, schema: StructType) -> None:
@@ -288,66 +386,3 @@ def _changes(
 def _plan(snapshot: Snapshot) -> OperationResult:
     files = [PlannedFile.of(add, "may be read") for add in snapshot.add_files()]
     return OperationResult(plan=plan_of(f"Up to {len(files)} files would be read.", files))
-
-
-@dataclass(frozen=True, slots=True)
-class MergeCounts:
-    """Rows of a MERGE: of its source, new ones, and those that each clause was done to."""
-
-    clauses: tuple[AnalysedClause, ...]
-    source_rows: int
-    inserted_rows: int
-    by_clause: Mapping[int, int]
-
-
-def merge_metrics(counts: MergeCounts, gone: RowDeletion, written: Written) -> dict[str, int | str]:
-    """`operationMetrics` under delta-spark's names."""
-    clauses, inserted = counts.clauses, counts.inserted_rows
-
-    def total(when: str, *, deletes: bool) -> int:
-        return sum(
-            count
-            for number, count in counts.by_clause.items()
-            if clauses[number].when == when and (clauses[number].action == DELETE) == deletes
-        )
-
-    updated, dropped = total(MATCHED, deletes=False), total(MATCHED, deletes=True)
-    updated_by, dropped_by = total(BY_SOURCE, deletes=False), total(BY_SOURCE, deletes=True)
-    vectors = {f"numTarget{k.removeprefix('num')}": v for k, v in gone.vector_metrics().items()}
-    return {
-        "numSourceRows": counts.source_rows,
-        "numTargetRowsInserted": inserted,
-        "numTargetRowsUpdated": updated + updated_by,
-        "numTargetRowsMatchedUpdated": updated,
-        "numTargetRowsNotMatchedBySourceUpdated": updated_by,
-        "numTargetRowsDeleted": dropped + dropped_by,
-        "numTargetRowsMatchedDeleted": dropped,
-        "numTargetRowsNotMatchedBySourceDeleted": dropped_by,
-        "numTargetRowsCopied": max(0, written.rows - inserted - updated - updated_by),
-        "numOutputRows": written.rows,
-        "numTargetFilesAdded": len(written.adds),
-        "numTargetFilesRemoved": len(gone.removed),
-        "numTargetBytesAdded": written.size_bytes,
-        "numTargetBytesRemoved": sum(add.size for add in gone.removed),
-        **vectors,
-    }
-
-
-def merge_parameters(merge: AnalysedMerge) -> dict[str, object]:
-    """`operationParameters` under delta-spark's names."""
-
-    def predicates(when: str) -> list[dict[str, str]]:
-        shown = []
-        for clause in merge.clauses:
-            if clause.when == when:
-                action = {"actionType": clause.action.removesuffix("_all")}
-                condition = {"predicate": to_sql(clause.condition)} if clause.condition else {}
-                shown.append({**condition, **action})
-        return shown
-
-    return {
-        "predicate": [to_sql(merge.on)],
-        "matchedPredicates": predicates(MATCHED),
-        "notMatchedPredicates": predicates("not_matched"),
-        "notMatchedBySourcePredicates": predicates(BY_SOURCE),
-    }

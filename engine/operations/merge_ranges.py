@@ -4,8 +4,8 @@ ON asks that a column of the target equal a value of the source, and the source 
 other row is read, neither by the MERGE nor for its conflicts.
 """
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -30,20 +30,33 @@ _INTEGERS = frozenset({BYTE, SHORT, INTEGER, LONG})
 _ORDERED = _INTEGERS | {STRING, DATE, TIMESTAMP}
 
 
-def source_ranges(on: Expression, source: DataFrame) -> list[Expression]:
-    """Conditions over the target's own columns, one for each equality of ON that gives bounds."""
+Bounds: TypeAlias = Sequence[tuple[object, object]]
+"""The least and the greatest of each of some values, both None where all of one are null."""
+
+
+def source_ranges(
+    on: Expression, bounds_of: Callable[[Sequence[Expression]], Bounds]
+) -> list[Expression]:
+    """Conditions over the target's own columns, one for each equality of ON that gives bounds.
+
+    `bounds_of` looks at the source's rows.
+    """
     keys = list(_keys(on))
-    if not keys:
-        return []
-    bounds = []
-    for i, (_, value) in enumerate(keys):
-        key = to_column(value)
-        bounds += [F.min(key).alias(f"low{i}"), F.max(key).alias(f"high{i}")]
-    lows_and_highs = source.alias("source").agg(*bounds).toArrow().to_pylist()[0]
+    bounds = bounds_of([value for _, value in keys]) if keys else []
     return [
-        _between(column, value.type, lows_and_highs[f"low{i}"], lows_and_highs[f"high{i}"])
-        for i, (column, value) in enumerate(keys)
+        _between(column, value.type, low, high)
+        for (column, value), (low, high) in zip(keys, bounds, strict=True)
     ]
+
+
+def bounds_by_spark(source: DataFrame, values: Sequence[Expression]) -> Bounds:
+    """The bounds of values over a DataFrame."""
+    both = []
+    for i, value in enumerate(values):
+        key = to_column(value)
+        both += [F.min(key).alias(f"low{i}"), F.max(key).alias(f"high{i}")]
+    row = source.alias("source").agg(*both).toArrow().to_pylist()[0]
+    return [(row[f"low{i}"], row[f"high{i}"]) for i in range(len(values))]
 
 
 def _keys(on: Expression) -> Iterator[tuple[Column, Expression]]:

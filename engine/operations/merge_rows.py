@@ -18,7 +18,6 @@ from engine.commands.merge import (
     AnalysedClause,
     AnalysedMerge,
 )
-from engine.errors import MultipleSourceRowsError
 from engine.expressions.traits import (
     conjunction,
     has_subquery,
@@ -240,16 +239,12 @@ class MergeRows:
         return regenerated(rows, self.table, self.schema, paths) if paths else rows
 
     def _check_single(self, pairs: DataFrame) -> None:
-        matched = [clause for _, clause in self.clauses(MATCHED)]
-        if all(clause.action == DELETE for clause in matched):
+        if self.merge.only_deletes_matches:
             return
         acting = pairs.filter(column(CLAUSE) != _NOTHING)
         repeated = acting.groupBy(FILE, ROW).count().filter("`count` > 1").limit(1).count()
         if repeated:
-            msg = f"Several source rows match one row of {self.table} and would change it."
-            raise MultipleSourceRowsError(
-                msg, "Make the source's rows unique by the columns of ON."
-            )
+            self.merge.check_single(self.table)
 
 
 def with_computed_source(

@@ -22,13 +22,13 @@ from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.tree import Column, Expression
+from engine.expressions.tree import Call, Column, Expression
 from engine.operations.execution import Execution
 from engine.operations.frame_sources import rows_of_frame
 from engine.operations.query_tables import QueryTables, open_table
 from engine.operations.query_tables import other_files as other_files
 from engine.schema.arrow import to_arrow_type
-from engine.schema.types import ArrayType, MapType, StructField, StructType
+from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import from_spark_schema, is_true, to_column, to_spark_type
 from engine.spark.reader import ScanRequest, scan
@@ -175,18 +175,7 @@ def _positions(target_schema: StructType, width: int) -> list[str]:
 def _written_out(
     execution: Execution, source: RowsSource, target_schema: StructType | None
 ) -> SourceRows:
-    width = len(source.rows[0])
-    names = list(source.columns) or (
-        _positions(target_schema, width) if target_schema else _numbered(width)
-    )
-    trees = [
-        [parse_expression(text, StructType(), now_ms=execution.now_ms) for text in row]
-        for row in source.rows
-    ]
-    fields = [
-        _typed(name, target_schema, [row[i] for row in trees]) for i, name in enumerate(names)
-    ]
-    schema = StructType(tuple(fields))
+    trees, schema = _values(execution, source, target_schema)
     table = _evaluated(trees, schema)
     if table is not None:
         frame = execution.spark.createDataFrame(table).coalesce(1)
@@ -202,6 +191,34 @@ def _written_out(
     ]
     frame = execution.spark.range(1).select(F.inline(F.array(*rows)))
     return SourceRows(frame, schema, is_together=True)
+
+
+def rows_at_hand(
+    execution: Execution, source: Source, target_schema: StructType
+) -> tuple[pa.Table, StructType] | None:
+    """The rows of a source as Arrow where that takes no Spark: rows that are written out."""
+    if not isinstance(source, RowsSource):
+        return None
+    trees, schema = _values(execution, source, target_schema)
+    table = _evaluated(trees, schema)
+    return None if table is None else (table, schema)
+
+
+def _values(
+    execution: Execution, source: RowsSource, target_schema: StructType | None
+) -> tuple[list[list[Expression]], StructType]:
+    width = len(source.rows[0])
+    names = list(source.columns) or (
+        _positions(target_schema, width) if target_schema else _numbered(width)
+    )
+    trees = [
+        [parse_expression(text, StructType(), now_ms=execution.now_ms) for text in row]
+        for row in source.rows
+    ]
+    fields = [
+        _typed(name, target_schema, [row[i] for row in trees]) for i, name in enumerate(names)
+    ]
+    return trees, StructType(tuple(fields))
 
 
 def _numbered(width: int) -> list[str]:
@@ -228,28 +245,14 @@ def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.
         return None
     columns = []
     for i, column in enumerate(schema):
-        kind = to_arrow_type(column.type)
         try:
-            values = [_value(row[i], kind) for row in trees]
-        except (CannotEvaluateError, pa.ArrowException, OverflowError):
+            values = [_value(row[i], column.type) for row in trees]
+        except CannotEvaluateError:
             return None
         columns.append(pa.concat_arrays(values))
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def _value(tree: Expression, kind: pa.DataType) -> pa.Array:
-    values = evaluate_arrow(tree, _ONE_ROW).combine_chunks()
-    array = values.chunk(0) if isinstance(values, pa.ChunkedArray) else values
-    safe = pa.types.is_null(array.type) or _is_plain(array.type, kind)
-    if not safe:
-        what = "a cast that Spark must do"
-        raise CannotEvaluateError(what)
-    return array.cast(kind)
-
-
-def _is_plain(source: pa.DataType, target: pa.DataType) -> bool:
-    """Casts that Arrow does as Spark does, failing where a value does not fit."""
-    if source == target:
-        return True
-    numeric = pa.types.is_integer(target) or pa.types.is_floating(target)
-    return bool(pa.types.is_integer(source) and numeric)
+def _value(tree: Expression, kind: DataType) -> pa.Array:
+    stored = tree if tree.type == kind else Call("cast", (tree,), kind)
+    return evaluate_arrow(stored, _ONE_ROW).chunk(0).cast(to_arrow_type(kind))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from django.db import transaction
 
 from engine.commands.sql import parse_statement
 from engine.operations.run import run
@@ -55,6 +56,13 @@ def delete(table: Table, where: str, **more) -> Job:
     return request_job(
         table=table, kind="delete", parameters={"where": where}, requested_by=None, **more
     )
+
+
+def two_that_meet(table: Table, first: str, second: str) -> tuple[Job, Job]:
+    """Two DELETEs sent together: the first one waits with its commit until the second has read."""
+    with transaction.atomic():
+        winner = delete(table, first)
+        return winner, delete(table, second, commit_after=winner)
 
 
 def empty_table(place: Path, name: str) -> Table:
@@ -171,8 +179,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     table = Table.objects.get(name="sales.orders")
     assert (table.row_count, ids(table)) == (3, [1, 2, 3])
 
-    winner = delete(table, "id = 1")
-    other_rows = delete(table, "id = 2", commit_after=winner)
+    winner, other_rows = two_that_meet(table, "id = 1", "id = 2")
     succeeded(winner)
     succeeded(other_rows)
     absorbed = Conflict.objects.get(job=other_rows)
@@ -182,8 +189,7 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     compacts_what_a_write_leaves(lake / "lake/small", rows)
     copies_in_a_stream(table, empty_table(lake / "lake/copy", "sales.copy"))
 
-    winner = delete(table, "country = 'DE'")
-    same_rows = delete(table, "id = 3", commit_after=winner)
+    winner, same_rows = two_that_meet(table, "country = 'DE'", "id = 3")
     succeeded(winner)
     lost = ended(same_rows)
     assert (lost.state, lost.error_code) == (
@@ -255,6 +261,7 @@ def test_what_a_script_staged_and_jobs_whose_jvm_is_killed_are_not_lost(
     start_worker, lake, monkeypatch
 ):
     monkeypatch.setenv("SPARK_TASK_KILL_SECONDS", "2")
+    monkeypatch.setenv("IN_PROCESS_BYTES", "0")
     first = start_worker("spark", SPARK_START_S)
     start_worker("light")
     names = ("orders", "people", "texts")

@@ -15,7 +15,12 @@ from engine.commands.sources import DataFrameSource
 from engine.commands.sql import parse_statement
 from engine.commands.writes import Append
 from engine.conflicts.budget import Budget
-from engine.errors import ConcurrentAppendException, InvariantViolationError, RequestError
+from engine.errors import (
+    ConcurrentAppendException,
+    InvariantViolationError,
+    MultipleSourceRowsError,
+    RequestError,
+)
 from engine.operations.options import RunOptions
 from engine.operations.run import run
 from engine.snapshot.change_feed import read_changes
@@ -57,6 +62,30 @@ class Kind:
     behind: str = ""
 
 
+SOURCE = """(VALUES (1, 'one', 1.5, true), (2, NULL, 2.5, false), (2000, 'new', 9.25, true),
+    (NULL, 'nobody', 0.0, true), (3, 'three', 3.0, NULL), (77, 'other', 7.0, false))
+    AS s (id, name, price, flag)"""
+INTO = f"MERGE INTO t USING {SOURCE}"
+MERGES = tuple(
+    INTO + text
+    for text in (
+        " ON t.id = s.id"
+        " WHEN MATCHED AND s.flag THEN UPDATE SET name = concat(t.name, s.name), price = s.price + 1"
+        " WHEN MATCHED AND s.name IS NULL THEN DELETE"
+        " WHEN NOT MATCHED AND s.flag THEN INSERT (id, name, k) VALUES (s.id, s.name, 3)"
+        " WHEN NOT MATCHED AND s.id < 100 THEN INSERT (id, flag, k) VALUES (s.id + 1, s.flag, 0)",
+        " ON t.id = s.id AND t.k < 3"
+        " WHEN MATCHED THEN UPDATE SET s = 5"
+        " WHEN NOT MATCHED BY SOURCE AND t.id > 30 THEN UPDATE SET name = 'left over', f = 0"
+        " WHEN NOT MATCHED BY SOURCE AND t.id > 25 THEN DELETE",
+        " ON t.id > s.id AND t.id < s.id + 3 WHEN MATCHED AND s.id = 77 THEN DELETE",
+        " ON t.name = s.name WHEN NOT MATCHED THEN INSERT (id, k, price) VALUES (s.id, 1, s.price)",
+    )
+)
+INSERTS = (
+    "INSERT INTO t (id, name, price, flag, k) VALUES (500, 'a', 1, true, 2), (501, NULL, 2.25, NULL, 3)",
+    "INSERT INTO t (name, id, k, f, day) VALUES ('x', 9, 1, 2.5, DATE '2020-01-01')",
+)
 STATEMENTS = (
     "UPDATE t SET name = concat(name, '!'), price = price + 1, s = 7 WHERE id BETWEEN 3 AND 11",
     "DELETE FROM t WHERE name IS NULL AND k > 2",
@@ -68,23 +97,23 @@ STATEMENTS = (
     "DELETE FROM t WHERE k IN (1, 2, NULL)",
 )
 KINDS = (
-    Kind("vectors", VECTORS, STATEMENTS),
-    Kind("files", PLAIN, STATEMENTS[::2]),
+    Kind("vectors", VECTORS, (*STATEMENTS, *MERGES, *INSERTS)),
+    Kind("files", PLAIN, (*STATEMENTS[::2], *MERGES)),
     Kind(
         "tracked",
         f"{VECTORS}, 'delta.enableRowTracking' = 'true', 'delta.enableChangeDataFeed' = 'true'",
-        STATEMENTS[1::2],
+        (*STATEMENTS[1::2], *MERGES[:2]),
     ),
     Kind(
         "tracked files",
         f"{PLAIN}, 'delta.enableRowTracking' = 'true', 'delta.enableChangeDataFeed' = 'true'",
-        STATEMENTS,
+        (*STATEMENTS[::3], *MERGES[:2], INSERTS[0]),
         behind="PARTITIONED BY (k)",
     ),
     Kind(
         "ruled",
         f"{VECTORS}, 'delta.constraints.small' = 'id < 1000'",
-        STATEMENTS[:3],
+        (*STATEMENTS[:3], MERGES[3], INSERTS[1]),
         more=", twice BIGINT GENERATED ALWAYS AS (id * 2)",
     ),
 )
@@ -146,6 +175,23 @@ def _changes(table: DeltaTable, version: int) -> list[str] | None:
 
 
 COUNTED = (
+    *(
+        f"numTarget{what}"
+        for what in (
+            "RowsInserted",
+            "RowsUpdated",
+            "RowsMatchedUpdated",
+            "RowsNotMatchedBySourceUpdated",
+            "RowsDeleted",
+            "RowsCopied",
+            "FilesRemoved",
+            "DeletionVectorsAdded",
+            "DeletionVectorsUpdated",
+        )
+    ),
+    "numFiles",
+    "numSourceRows",
+    "numOutputRows",
     "numUpdatedRows",
     "numDeletedRows",
     "numCopiedRows",
@@ -158,6 +204,7 @@ COUNTED = (
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_arrow_and_spark_leave_the_same(kind: Kind, spark: SparkSession, tmp_path: Path):
     by_spark = _table(tmp_path / "spark")
@@ -188,6 +235,18 @@ def test_arrow_and_spark_leave_the_same(kind: Kind, spark: SparkSession, tmp_pat
             assert _changes(by_arrow, ours.version) == _changes(by_spark, ours.version), text
 
 
+class Meanwhile:
+    """Has another statement commit when one is about to."""
+
+    def __init__(self, do, text):
+        self._do, self._text = do, text
+
+    def __call__(self, progress: Progress):
+        if progress.stage == "commit" and self._text:
+            text, self._text = self._text, ""
+            self._do(text)
+
+
 @pytest.fixture
 def items(do_lightly, empty_table):
     """Rows 0 to 9 of three columns, written without Spark."""
@@ -209,6 +268,18 @@ def test_a_table_is_changed_without_spark(items, do_lightly):
     assert (updated.metrics["numUpdatedRows"], deleted.metrics["numDeletedRows"]) == (2, 2)
     rows = {row["id"]: row["v"] for row in items.snapshot().to_arrow().to_pylist()}
     assert rows == {0: 0.5, 1: 0.5, 2: 2.5, 3: 3.5, 4: 0.5, 5: 0.5, 6: 0.5, 7: 0.5}
+
+
+def test_defaults_and_rules_hold_for_rows_that_are_written_out(do_lightly, empty_table):
+    do_lightly(
+        "CREATE TABLE t (id BIGINT NOT NULL, k INT DEFAULT 7, twice BIGINT GENERATED ALWAYS AS (id * 2))"
+        " USING DELTA TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    do_lightly("INSERT INTO t (id) VALUES (1), (2)")
+    rows = empty_table.snapshot().to_arrow().to_pylist()
+    assert rows == [{"id": 1, "k": 7, "twice": 2}, {"id": 2, "k": 7, "twice": 4}]
+    with pytest.raises(InvariantViolationError, match="NOT NULL of id"):
+        do_lightly("INSERT INTO t (id) VALUES (NULL)")
 
 
 @pytest.mark.parametrize(
@@ -235,6 +306,44 @@ def test_a_row_that_breaks_a_rule_is_refused_and_nothing_is_left(items, do_light
     assert sorted(path.name for path in Path(items.uri).rglob("*")) == before
 
 
+def test_rows_are_merged_without_spark(items, do_lightly):
+    merged = do_lightly(
+        "MERGE INTO t USING (VALUES (1, 'x'), (20, 'y'), (2, NULL)) AS s (id, name) ON t.id = s.id"
+        " WHEN MATCHED AND s.name IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET name = s.name"
+        " WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)"
+    )
+    rows = {row["id"]: row["name"] for row in items.snapshot().to_arrow().to_pylist()}
+    assert rows == {**dict.fromkeys([0, 3, 4, 5, 6, 7, 8, 9], "a"), 1: "x", 20: "y"}
+    assert merged.metrics["numTargetRowsMatchedDeleted"] == 1
+
+
+def test_two_source_rows_of_one_target_row_are_refused(items, do_lightly):
+    with pytest.raises(MultipleSourceRowsError):
+        do_lightly(
+            "MERGE INTO t USING (VALUES (1, 'x'), (1, 'y')) AS s (id, name) ON t.id = s.id"
+            " WHEN MATCHED THEN UPDATE SET name = s.name"
+        )
+    assert items.version() == 1
+
+
+def test_merges_of_other_rows_of_one_file_both_land(items, do_lightly):
+    """And two that insert one key do not: the second one would have matched it."""
+    merge = (
+        "MERGE INTO t USING (VALUES ({key}, {value})) AS s (id, v) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)"
+    )
+    meanwhile = Meanwhile(do_lightly, merge.format(key=2, value=2.0))
+    first = do_lightly(merge.format(key=1, value=1.0), progress=meanwhile)
+    assert len(first.absorbed) == 1
+    with pytest.raises(ConcurrentAppendException):
+        do_lightly(
+            merge.format(key=30, value=3.0),
+            progress=Meanwhile(do_lightly, merge.format(key=30, value=4.0)),
+        )
+    rows = {row["id"]: row["v"] for row in items.snapshot().to_arrow().to_pylist()}
+    assert (rows[1], rows[2], rows[30]) == (1.0, 2.0, 4.0)
+
+
 def test_files_beyond_the_limit_need_spark(items, do_lightly):
     with pytest.raises(RequestError, match="larger than 10 bytes"):
         do_lightly("DELETE FROM t WHERE id = 1", in_process_bytes=10)
@@ -243,23 +352,15 @@ def test_files_beyond_the_limit_need_spark(items, do_lightly):
 def test_two_updates_of_other_rows_of_one_file_both_land(items, do_lightly):
     """And of one row, one: rows decide between statements that ran without Spark."""
 
-    class Meanwhile:
-        def __init__(self, text):
-            self.text = text
-
-        def __call__(self, progress: Progress):
-            if progress.stage == "commit" and self.text:
-                text, self.text = self.text, ""
-                do_lightly(text)
-
     first = do_lightly(
-        "UPDATE t SET v = 1 WHERE id = 1", progress=Meanwhile("UPDATE t SET v = 2 WHERE id = 2")
+        "UPDATE t SET v = 1 WHERE id = 1",
+        progress=Meanwhile(do_lightly, "UPDATE t SET v = 2 WHERE id = 2"),
     )
     assert len(first.absorbed) == 1
     with pytest.raises(ConcurrentAppendException):
         do_lightly(
             "UPDATE t SET v = 3 WHERE id = 3",
-            progress=Meanwhile("UPDATE t SET v = 4 WHERE id = 3 OR id = 4"),
+            progress=Meanwhile(do_lightly, "UPDATE t SET v = 4 WHERE id = 3 OR id = 4"),
         )
     rows = {row["id"]: row["v"] for row in items.snapshot().to_arrow().to_pylist()}
     assert (rows[1], rows[2], rows[3], rows[4]) == (1.0, 2.0, 4.0, 4.0)

@@ -1,0 +1,262 @@
+"""Rows of small statements in Arrow: what is left to Spark, and how they become files.
+
+Arrow does only what it does exactly as Spark (`engine.expressions.evaluate`). Whatever it cannot do
+so, and whatever is large, is Spark's: that is decided before anything is written.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from engine.actions.files import AddCDCFile, AddFile
+from engine.actions.table import Metadata
+from engine.errors import (
+    CannotEvaluateError,
+    DataFileError,
+    InvariantViolationError,
+    RequestError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+from engine.expressions.evaluate import evaluate_arrow
+from engine.expressions.tree import Call
+from engine.expressions.types import is_complex
+from engine.operations.execution import Execution
+from engine.schema.column_mapping import PHYSICAL_NAME_KEY
+from engine.schema.types import LONG, StructField, StructType
+from engine.snapshot.reader import iter_file, read_physical
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.assignment import Assignments, target_type
+from engine.spark.file_writer import FileTarget, write_files
+from engine.spark.incoming_rows import IncomingRows
+from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
+from engine.spark.table_files import TableFiles
+from engine.spark.table_rules import GENERATED
+from engine.spark.writer import CHANGE_TYPE, Written, change_target, data_target
+
+BATCH_ROWS = 128 * 1024
+_MOST_DECODED_BYTES = 512 * 1024 * 1024
+FOR_SPARK = (
+    CannotEvaluateError,
+    DataFileError,
+    InvariantViolationError,
+    RequestError,
+    SchemaMismatchError,
+    UnsupportedFeatureError,
+)
+"""What Spark is asked about, where there is one: it can do it, or says better why it cannot be done."""
+
+
+def is_small(execution: Execution, files: Sequence[AddFile]) -> bool:
+    """Whether files are few bytes enough to be read in this process.
+
+    Raises:
+        RequestError: they are not, and there is no Spark.
+    """
+    limit = execution.options.in_process_bytes
+    if sum(add.size for add in files) <= limit:
+        return limit > 0
+    if execution.session is None:
+        msg = f"The files to be read are larger than {limit:,} bytes, which needs Spark."
+        raise RequestError(msg, "Give a session, or raise in_process_bytes.", field="kind")
+    return False
+
+
+def need_spark(execution: Execution, error: Exception) -> None:
+    """Leave it to Spark, if there is one."""
+    if execution.session is not None:
+        return
+    if not isinstance(error, CannotEvaluateError):
+        raise error
+    msg = f"This needs Spark, and none was given. {error}"
+    raise RequestError(msg, "Run it on a worker of the spark queue.", field="kind") from error
+
+
+@dataclass(frozen=True)
+class RowTracking:
+    """The row ids and row commit versions of one file (protocol: Row Tracking)."""
+
+    ids: pa.ChunkedArray | pa.Array
+    versions: pa.ChunkedArray | pa.Array
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, table: TableFiles, add: AddFile) -> "RowTracking":
+        """Those of a file.
+
+        Raises:
+            CannotEvaluateError: its rows have no ids yet.
+        """
+        columns = (table.row_id_column, table.row_commit_version_column)
+        if add.base_row_id is None or None in columns:
+            msg = f"{add.path} has no row ids yet."
+            raise CannotEvaluateError(msg)
+        fields = tuple(
+            StructField(str(name), LONG, metadata={PHYSICAL_NAME_KEY: str(name)})
+            for name in columns
+        )
+        stored = read_physical(snapshot, add, StructType(fields))
+        counted = pa.array(np.arange(stored.num_rows) + add.base_row_id)
+        version = pa.scalar(add.default_row_commit_version, pa.int64())
+        return cls(
+            pc.coalesce(stored.column(0), counted),
+            pc.coalesce(stored.column(1), version),
+        )
+
+    def add_to(
+        self, rows: pa.Table, positions: pa.ChunkedArray, changed: pa.ChunkedArray | pa.Array
+    ) -> pa.Table:
+        """A changed row keeps its id and gets the commit's version, which its file says."""
+        versions = self.versions.take(positions)
+        none = pa.scalar(None, pa.int64())
+        rows = rows.append_column(ROW_ID, self.ids.take(positions))
+        return rows.append_column(ROW_COMMIT_VERSION, pc.if_else(changed, none, versions))
+
+
+def check_plain(schema: StructType, table: TableFiles, assignments: Assignments) -> None:
+    """Refuse what only Spark sets or writes: fields inside columns, and structs under mapped names."""
+    if any(len(path) > 1 or is_complex(target_type(schema, path)) for path in assignments):
+        msg = "A value inside a column is set."
+        raise CannotEvaluateError(msg)
+    renamed = table.is_mapped or table.fits_iceberg
+    if renamed and any(is_complex(field.type) for field in schema):
+        msg = "Columns inside columns have other names in the files."
+        raise CannotEvaluateError(msg)
+
+
+def with_values(rows: pa.Table, values: Mapping[str, pa.ChunkedArray]) -> pa.Table:
+    """The rows with columns replaced."""
+    for name, value in values.items():
+        place = rows.column_names.index(name)
+        rows = rows.set_column(
+            place, rows.schema.field(place), value.cast(rows.schema.types[place])
+        )
+    return rows
+
+
+def as_changes(rows: pa.Table, change_type: str) -> pa.Table:
+    """The rows as changes of a type for the change feed."""
+    return rows.append_column(CHANGE_TYPE, pa.repeat(pa.scalar(change_type), rows.num_rows))
+
+
+def write_tables(
+    execution: Execution, tables: Iterable[pa.Table], target: FileTarget, table: TableFiles
+) -> Written:
+    """Rows into files; a table's own columns first, then the target's, then those of partitions."""
+    filled = [rows for rows in tables if rows.num_rows]
+    if not filled:
+        return Written()
+    partitions = [field.name for field in table.partition_fields]
+    data = [field.name for field in table.data_fields]
+    extra = [name for name in filled[0].column_names if name not in {*partitions, *data}]
+    whole = pa.concat_tables([rows.select([*data, *extra, *partitions]) for rows in filled])
+    if partitions:
+        whole = whole.sort_by([(name, "ascending") for name in partitions])
+    written = Written()
+    for add, count in write_files(whole.to_batches(), target, 0):
+        execution.wrote([add])
+        written += Written((add,), count)
+    return written
+
+
+def stored_values(
+    schema: StructType, assignments: Assignments, rows: pa.Table
+) -> dict[str, pa.ChunkedArray]:
+    """The values of assignments over rows, each in its column's type, by the columns' names.
+
+    Raises:
+        CannotEvaluateError: not exactly as Spark would.
+    """
+    values = {}
+    for path, value in assignments.items():
+        kind = target_type(schema, path)
+        stored = value if value.type == kind else Call("cast", (value,), kind)
+        values[path[0]] = evaluate_arrow(stored, rows)
+    return values
+
+
+@dataclass(frozen=True)
+class RuledRows:
+    """Rows of some columns completed and held to the table's rules.
+
+    `given` are the columns that come; generated columns among the others are computed, the rest get
+    their defaults.
+    """
+
+    incoming: IncomingRows
+    given: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, table: str, metadata: Metadata, schema: StructType, given: Sequence[str], now_ms: int
+    ) -> "RuledRows":
+        """The rules of a table.
+
+        Raises:
+            EngineError: rules that only Spark can keep.
+        """
+        fields = tuple(field for field in schema if field.name in given)
+        incoming = IncomingRows.plan(table, metadata, schema, StructType(fields), now_ms)
+        return cls(incoming, tuple(field.name for field in fields))
+
+    def check(self, rows: pa.Table) -> pa.Table:
+        """The table's columns of these rows, in its order.
+
+        Raises:
+            InvariantViolationError: one breaks a rule.
+            RequestError: Arrow cannot say of one whether it does.
+        """
+        given = rows.select(list(self.given))
+        (batch,) = given.combine_chunks().to_batches() or [None]
+        return self.incoming.apply(_no_rows(rows, self.given) if batch is None else batch)
+
+
+def _no_rows(rows: pa.Table, names: Sequence[str]) -> pa.RecordBatch:
+    schema = rows.select(list(names)).schema
+    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
+
+
+def not_generated(schema: StructType, assigned: Iterable[str]) -> list[str]:
+    """The columns whose values stay or were set: all but generated ones that were not."""
+    kept = frozenset(assigned)
+    return [field.name for field in schema if GENERATED not in field.metadata or field.name in kept]
+
+
+class FileRows:
+    """Live rows of a snapshot's files, read within the memory that one process may use for them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot, self._bytes = snapshot, 0
+
+    def read(self, add: AddFile) -> Iterator[pa.Table]:
+        """All columns and the positions of a file's rows, in pieces.
+
+        Raises:
+            CannotEvaluateError: they take too much memory.
+        """
+        for rows in iter_file(self._snapshot, add, with_positions=True, batch_rows=BATCH_ROWS):
+            self._bytes += rows.nbytes
+            if self._bytes > _MOST_DECODED_BYTES:
+                msg = "The rows take too much memory for one process."
+                raise CannotEvaluateError(msg)
+            yield rows
+
+
+def write_rows_and_changes(
+    execution: Execution,
+    table: TableFiles,
+    rows: Iterable[pa.Table],
+    changes: Iterable[pa.Table],
+    *,
+    keep_row_ids: bool,
+) -> tuple[Written, list[AddCDCFile]]:
+    """Data files and the files of the change feed."""
+    written = write_tables(execution, rows, data_target(table, keep_row_ids=keep_row_ids), table)
+    fed = write_tables(execution, changes, change_target(table), table)
+    execution.wrote_in_words(written.adds)
+    return written, [
+        AddCDCFile(path=add.path, partition_values=add.partition_values, size=add.size)
+        for add in fed.adds
+    ]

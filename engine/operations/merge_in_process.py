@@ -1,0 +1,290 @@
+"""MERGE of few rows into few files without Spark: Arrow joins, decides and writes in this process.
+
+It does what `merge_rows` has Spark do, and leaves to Spark what `arrow_rows` says.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from engine.actions.files import AddCDCFile, AddFile
+from engine.commands.merge import (
+    BY_SOURCE,
+    DELETE,
+    MATCHED,
+    NOT_MATCHED,
+    AnalysedClause,
+    AnalysedMerge,
+)
+from engine.expressions.evaluate import matching_rows
+from engine.expressions.tree import Expression
+from engine.operations.arrow_rows import (
+    FOR_SPARK,
+    FileRows,
+    RowTracking,
+    RuledRows,
+    as_changes,
+    check_plain,
+    is_small,
+    need_spark,
+    not_generated,
+    stored_values,
+    with_values,
+    write_rows_and_changes,
+)
+from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_vectors
+from engine.operations.merge_join import Numbers, beside, pairs, sided
+from engine.operations.row_deletion import RowDeletion, settle
+from engine.snapshot.conform import target_type
+from engine.snapshot.reader import ROW_INDEX
+from engine.snapshot.snapshot import Snapshot
+from engine.spark.reader import ROW_COMMIT_VERSION, ROW_ID
+from engine.spark.row_positions import merge_bitmaps, vector_merge
+from engine.spark.writer import Written
+
+MOST_SOURCE_ROWS = 100_000
+_FILE = "\0file"
+_NOTHING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowMerge:
+    """A MERGE whose source is at hand as Arrow.
+
+    Attributes:
+        merge: conditions and clauses.
+        source: the source's rows under its column names.
+        candidates: the target's files that may hold a row that it reads.
+    """
+
+    merge: AnalysedMerge
+    source: pa.Table
+    candidates: Sequence[AddFile]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a MERGE changes: the files that lose rows, those written, and how often each clause.
+
+    `scanned` is when the rows were found, on the monotonic clock.
+    """
+
+    gone: RowDeletion = field(default_factory=RowDeletion)
+    written: Written = field(default_factory=Written)
+    changes: tuple[AddCDCFile, ...] = ()
+    inserted: int = 0
+    by_clause: Mapping[int, int] = field(default_factory=dict)
+    scanned: float = 0.0
+
+
+def merge_in_process(execution: Execution, snapshot: Snapshot, work: ArrowMerge) -> Merged | None:
+    """Do a MERGE up to its commit; None where Spark is to do it.
+
+    Raises:
+        MultipleSourceRowsError: two source rows would change one target row.
+        EngineError: there is no Spark to ask, and this cannot be done without.
+    """
+    if not is_small(execution, work.candidates):
+        return None
+    execution.begin_stage("match rows")
+    try:
+        rows = _Merge(execution, snapshot, work)
+        data, changes = rows.data(), rows.changes()
+    except FOR_SPARK as error:
+        need_spark(execution, error)
+        return None
+    by_vector = uses_deletion_vectors(snapshot)
+    table = execution.files_of(snapshot)
+    merge = vector_merge(table, work.candidates, write_vectors=by_vector)
+    deletions = merge_bitmaps(merge, rows.bitmaps())
+    execution.wrote_vectors(deletion.vector for deletion in deletions)
+    gone = settle(deletions, by_vector=by_vector)
+    execution.found(gone.in_words())
+    scanned = monotonic()
+    execution.begin_stage("write new rows")
+    kept = keeps_row_ids(snapshot)
+    written, fed = write_rows_and_changes(execution, table, data, changes, keep_row_ids=kept)
+    return Merged(gone, written, tuple(fed), rows.inserted, rows.by_clause, scanned)
+
+
+class _Merge:
+    """All that a MERGE writes, evaluated before any of it is written."""
+
+    def __init__(self, execution: Execution, snapshot: Snapshot, work: ArrowMerge) -> None:
+        self._execution, self._snapshot, self._work = execution, snapshot, work
+        self._schema, self._table = snapshot.schema, execution.files_of(snapshot)
+        self._kept = keeps_row_ids(snapshot)
+        self._by_vector = uses_deletion_vectors(snapshot)
+        for clause in work.merge.clauses:
+            check_plain(self._schema, self._table, clause.assignments)
+        self._target = self._read()
+        self._rows, self._sources, self._clauses, unmatched = self._decide()
+        self._inserts = list(self._new_rows(unmatched))
+
+    @property
+    def inserted(self) -> int:
+        """How many rows are new."""
+        return sum(rows.num_rows for rows in self._inserts)
+
+    @property
+    def by_clause(self) -> dict[int, int]:
+        """How many target rows each clause is done to."""
+        numbers, counts = np.unique(self._clauses, return_counts=True)
+        return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+    def bitmaps(self) -> dict[int, BitMap64]:
+        """The positions of rows that are updated or deleted, by the candidates' numbers."""
+        files, positions = (
+            self._target.column(name).to_numpy()[self._rows] for name in (_FILE, ROW_INDEX)
+        )
+        return {
+            int(number): BitMap64(positions[files == number].tolist())
+            for number in np.unique(files)
+        }
+
+    def data(self) -> list[pa.Table]:
+        """What goes into data files: new images, rows that stay in rewritten files, new rows."""
+        tables = [rows for _, rows in self._images(self._kept)]
+        if not self._by_vector:
+            tables.append(self._others())
+        tables += [_without_row_ids(rows) if self._kept else rows for rows in self._inserts]
+        return tables
+
+    def changes(self) -> list[pa.Table]:
+        """What goes into the change feed, where one is kept and rows that were there change."""
+        if not self._snapshot.properties.enable_change_data_feed or not len(self._rows):
+            return []
+        tables = [as_changes(rows, "insert") for rows in self._inserts]
+        for number, clause in enumerate(self._work.merge.clauses):
+            before = self._own(self._target.take(self._rows[self._clauses == number]))
+            kind = "delete" if clause.action == DELETE else "update_preimage"
+            tables.append(as_changes(before, kind))
+        for _, after in self._images(kept=False):
+            tables.append(as_changes(after, "update_postimage"))
+        return [rows for rows in tables if rows.num_rows]
+
+    def _read(self) -> pa.Table:
+        files, pieces = FileRows(self._snapshot), []
+        for number, add in enumerate(self._work.candidates):
+            tracking = RowTracking.of(self._snapshot, self._table, add) if self._kept else None
+            for rows in files.read(add):
+                numbers = pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows)
+                piece = rows.append_column(_FILE, numbers)
+                if tracking is not None:
+                    none = pa.repeat(pa.scalar(False), rows.num_rows)
+                    piece = tracking.add_to(piece, rows.column(ROW_INDEX), none)
+                pieces.append(piece)
+        return pa.concat_tables(pieces) if pieces else self._no_target()
+
+    def _no_target(self) -> pa.Table:
+        fields = [pa.field(column.name, target_type(column.type)) for column in self._schema]
+        fields += [pa.field(ROW_INDEX, pa.int64()), pa.field(_FILE, pa.int32())]
+        if self._kept:
+            fields += [pa.field(ROW_ID, pa.int64()), pa.field(ROW_COMMIT_VERSION, pa.int64())]
+        return pa.schema(fields).empty_table()
+
+    def _decide(self) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+        """Target rows that change, their source rows (-1: none) and clauses; source rows without a match."""
+        merge, source = self._work.merge, self._work.source
+        mine, theirs = pairs(merge.on, self._target, source)
+        unmatched = np.setdiff1d(np.arange(source.num_rows), theirs)
+        if merge.inserts_only:
+            nothing = np.zeros(0, dtype=np.int64)
+            return nothing, nothing, nothing, unmatched
+        chosen = self._chosen(MATCHED, beside(self._target.take(mine), source.take(theirs)))
+        acting = chosen != _NOTHING
+        rows, sources, clauses = mine[acting], theirs[acting], chosen[acting]
+        _, first = np.unique(rows, return_index=True)
+        if len(first) < len(rows):
+            merge.check_single(self._execution.table.uri)
+        rows, sources, clauses = rows[first], sources[first], clauses[first]
+        if merge.reads_whole_target:
+            left = np.setdiff1d(np.arange(self._target.num_rows), mine)
+            chosen = self._chosen(BY_SOURCE, self._target.take(left))
+            reached = chosen != _NOTHING
+            rows = np.concatenate([rows, left[reached]])
+            sources = np.concatenate([sources, np.full(reached.sum(), _NOTHING)])
+            clauses = np.concatenate([clauses, chosen[reached]])
+        return rows, sources, clauses, unmatched
+
+    def _chosen(self, when: str, rows: pa.Table) -> Numbers:
+        """For each row the first clause of a kind whose condition holds; conditions are tried in order."""
+        chosen = np.full(rows.num_rows, _NOTHING, dtype=np.int64)
+        left = np.arange(rows.num_rows)
+        for number, clause in self._clauses_of(when):
+            if clause.condition is None:
+                chosen[left] = number
+                break
+            mask = matching_rows(sided(clause.condition), rows.take(left)).to_numpy()
+            chosen[left[mask]] = number
+            left = left[~mask]
+        return chosen
+
+    def _clauses_of(self, when: str) -> list[tuple[int, AnalysedClause]]:
+        clauses = enumerate(self._work.merge.clauses)
+        return [(number, clause) for number, clause in clauses if clause.when == when]
+
+    def _images(self, kept: bool) -> Iterator[tuple[int, pa.Table]]:
+        """The rows that each clause updates, as they will be."""
+        for number, clause in enumerate(self._work.merge.clauses):
+            mask = self._clauses == number
+            if clause.when == NOT_MATCHED or clause.action == DELETE or not mask.any():
+                continue
+            old = self._target.take(self._rows[mask])
+            rows = old
+            if clause.when == MATCHED:
+                rows = beside(old, self._work.source.take(self._sources[mask]))
+            values = stored_values(self._schema, _sided_values(clause), rows)
+            assigned = [path[0] for path in clause.assignments]
+            rules = self._rules(not_generated(self._schema, assigned))
+            new = rules.check(with_values(self._own(old), values))
+            if kept:
+                new = new.append_column(ROW_ID, old.column(ROW_ID))
+                new = new.append_column(ROW_COMMIT_VERSION, pa.nulls(new.num_rows, pa.int64()))
+            yield number, new
+
+    def _others(self) -> pa.Table:
+        """Rows of files that are rewritten which nothing is done to."""
+        files = self._target.column(_FILE).to_numpy()
+        touched = np.isin(files, np.unique(files[self._rows]))
+        touched[self._rows] = False
+        rows = self._target.filter(pa.array(touched))
+        names = [*self._schema.names, *((ROW_ID, ROW_COMMIT_VERSION) if self._kept else ())]
+        return rows.select(names)
+
+    def _new_rows(self, unmatched: Numbers) -> Iterator[pa.Table]:
+        source = beside(None, self._work.source.take(unmatched))
+        chosen = self._chosen(NOT_MATCHED, source)
+        for number, clause in self._clauses_of(NOT_MATCHED):
+            rows = source.filter(pa.array(chosen == number))
+            if not rows.num_rows:
+                continue
+            values = stored_values(self._schema, _sided_values(clause), rows)
+            given = pa.table(
+                {
+                    column.name: values[column.name].cast(target_type(column.type))
+                    for column in self._schema
+                    if column.name in values
+                }
+            )
+            yield self._rules(given.column_names).check(given)
+
+    def _rules(self, given: Sequence[str]) -> RuledRows:
+        metadata, now_ms = self._snapshot.metadata, self._execution.now_ms
+        return RuledRows.of(self._snapshot.table_uri, metadata, self._schema, given, now_ms)
+
+    def _own(self, rows: pa.Table) -> pa.Table:
+        return rows.select(self._schema.names)
+
+
+def _without_row_ids(rows: pa.Table) -> pa.Table:
+    none = pa.nulls(rows.num_rows, pa.int64())
+    return rows.append_column(ROW_ID, none).append_column(ROW_COMMIT_VERSION, none)
+
+
+def _sided_values(clause: AnalysedClause) -> dict[tuple[str, ...], Expression]:
+    return {path: sided(value) for path, value in clause.assignments.items()}

@@ -1,0 +1,153 @@
+"""The two sides of a small MERGE joined by Arrow: pairs of row numbers, and what needs them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from engine.errors import CannotEvaluateError
+from engine.expressions.arrow_operators import together
+from engine.expressions.evaluate import evaluate_arrow, matching_rows
+from engine.expressions.traits import conjunction, relations_of, replaced, split_conjuncts
+from engine.expressions.tree import TRUE, Call, Column, Expression
+from engine.expressions.types import INTEGRALS, common_type
+from engine.schema.types import BOOLEAN, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
+
+_MOST_PAIRS = 2_000_000
+_SOURCE = "\0source."
+_KEYS = {*INTEGRALS, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ, BOOLEAN}
+"""The types of which Arrow joins what Spark joins: null equals nothing, and there is no NaN."""
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """As `engine.spark.winner_rows.join_matcher`, by Arrow."""
+
+    on: Expression
+    source: pa.Table
+    reached: tuple[Expression, ...]
+
+    def __call__(self, rows: pa.Table) -> pa.Array:
+        """A mask of the rows.
+
+        Raises:
+            CannotEvaluateError: not exactly as Spark would: then the two sides conflict.
+        """
+        mask = np.zeros(rows.num_rows, dtype=bool)
+        mask[pairs(self.on, rows, self.source)[0]] = True
+        found = pa.array(mask)
+        for condition in self.reached:
+            found = pc.or_(found, matching_rows(sided(condition), rows).combine_chunks())
+        return found
+
+
+def sided(tree: Expression) -> Expression:
+    """A tree over one table that has the source's columns under names of their own."""
+
+    def named(leaf: Expression) -> Expression:
+        if not isinstance(leaf, Column):
+            return leaf
+        path = leaf.path
+        if leaf.relation == "source":
+            path = (_SOURCE + path[0], *path[1:])
+        return Column(path, leaf.type)
+
+    return replaced(tree, named)
+
+
+def beside(target: pa.Table | None, source: pa.Table) -> pa.Table:
+    """Target rows beside their source rows."""
+    names = [_SOURCE + name for name in source.column_names]
+    rows = source.rename_columns(names)
+    if target is None:
+        return rows
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        target = target.append_column(name, column)
+    return target
+
+
+def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, Numbers]:
+    """The numbers of target and source rows that ON joins, by the target's order.
+
+    Raises:
+        CannotEvaluateError: not exactly as Spark would, or there are too many.
+    """
+    keys, rest = [], []
+    for part in split_conjuncts(on):
+        key = _key(part, target, source)
+        rest += [] if key else [part]
+        keys += [key] if key else []
+    if keys:
+        mine, theirs = _joined(keys, target.num_rows, source.num_rows)
+    else:
+        _check_count(target.num_rows * source.num_rows)
+        mine = np.repeat(np.arange(target.num_rows), source.num_rows)
+        theirs = np.tile(np.arange(source.num_rows), target.num_rows)
+    residual = conjunction(rest)
+    if residual == TRUE or not len(mine):
+        return mine, theirs
+    both = beside(target.take(mine), source.take(theirs))
+    mask = matching_rows(sided(residual), both).to_numpy()
+    return mine[mask], theirs[mask]
+
+
+def _key(part: Expression, target: pa.Table, source: pa.Table) -> tuple[pa.Array, pa.Array] | None:
+    """Both sides of an equality between them, in one type; None for any other condition."""
+    if not isinstance(part, Call) or part.function != "=":
+        return None
+    mine, theirs = part.arguments
+    if relations_of(mine) == {"source"}:
+        mine, theirs = theirs, mine
+    if relations_of(mine) != {"target"} or relations_of(theirs) != {"source"}:
+        return None
+    types = [mine.type, theirs.type]
+    if common_type(types) not in _KEYS:
+        return None
+    values = [
+        evaluate_arrow(sided(mine), target).combine_chunks(),
+        evaluate_arrow(sided(theirs), beside(None, source)).combine_chunks(),
+    ]
+    (left, right), _ = together(values, types)
+    return left, right
+
+
+def _joined(
+    keys: Sequence[tuple[pa.Array, pa.Array]], target_rows: int, source_rows: int
+) -> tuple[Numbers, Numbers]:
+    """An inner join by keys; a null key joins nothing."""
+    names = [f"key{i}" for i in range(len(keys))]
+    target = _numbered(names, [mine for mine, _ in keys], "target", target_rows)
+    source = _numbered(names, [theirs for _, theirs in keys], "source", source_rows)
+    often = source.group_by(names).aggregate([([], "count_all")])
+    counted = target.select(names).join(often, names, join_type="inner")
+    _check_count(pc.sum(counted.column("count_all")).as_py() or 0)
+    pairs = target.join(source, names, join_type="inner")
+    mine, theirs = (pairs.column(name).to_numpy() for name in ("target", "source"))
+    order = np.lexsort((theirs, mine))
+    return mine[order], theirs[order]
+
+
+def _numbered(names: Sequence[str], keys: Sequence[pa.Array], number: str, count: int) -> pa.Table:
+    rows = pa.table([*keys, pa.array(np.arange(count))], names=[*names, number])
+    for name in names:
+        rows = rows.filter(pc.is_valid(rows.column(name)))
+    return rows
+
+
+def _check_count(pairs: int) -> None:
+    if pairs > _MOST_PAIRS:
+        msg = f"{pairs:,} pairs of rows are too many for one process."
+        raise CannotEvaluateError(msg)
+
+
+def source_bounds(values: Sequence[Expression], source: pa.Table) -> list[tuple[object, object]]:
+    """The least and the greatest value of expressions over the source; None where all are null."""
+    rows, bounds = beside(None, source), []
+    for value in values:
+        least_and_greatest = pc.min_max(evaluate_arrow(sided(value), rows)).as_py()
+        bounds.append((least_and_greatest["min"], least_and_greatest["max"]))
+    return bounds
