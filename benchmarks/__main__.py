@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import commits, compaction, deletion, history, open_table
+from benchmarks import commits, compaction, deletion, history, open_table, small_statements
 from benchmarks.measuring import HEAD, Comparison
 
 _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
+    "Small statements and concurrent writers": small_statements.measure,
     "Opening": open_table.measure,
     "History": history.measure,
     "Committing": commits.measure,

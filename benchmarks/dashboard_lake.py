@@ -164,7 +164,7 @@ def _copy_to_the_others(model: type[Model], first: list[Table], count: int) -> N
     lowest, alike = first[0].pk, len(first)
     rows = quoted(model._meta.db_table)
     statement = (  # names of our own models
-        f"INSERT INTO {rows} ({columns}) SELECT {values} FROM {quoted(Table._meta.db_table)} t "  # noqa: S608
+        f"INSERT INTO {rows} ({columns}) SELECT {values} FROM {quoted(Table._meta.db_table)} t "
         f"JOIN {rows} c ON c.table_id = {lowest} + (t.id - {lowest}) %% {alike} "
         f"WHERE t.id >= %s AND t.id < %s ORDER BY t.id"
     )
