@@ -31,7 +31,7 @@ from engine.operations.merge_in_process import (
     Merged,
     merge_in_process,
 )
-from engine.operations.merge_join import Matcher, source_bounds
+from engine.operations.merge_join import Matcher, check_columns, source_bounds
 from engine.operations.merge_metrics import MergeCounts, merge_metrics, merge_parameters
 from engine.operations.merge_ranges import Bounds, bounds_by_spark, source_ranges
 from engine.operations.merge_rows import CLAUSE, SOURCE_ROW, MergeRows, with_computed_source
@@ -234,6 +234,7 @@ def _by_arrow(reading: _Reading) -> tuple[Merged, Terms] | None:
     if source is None or not unchanged:
         return None
     try:
+        check_columns(reading.merge, source)
         files = reading.candidates(
             lambda values: source_bounds(values, source),
             lambda reached: Matcher(reading.merge.on, source, tuple(reached)),

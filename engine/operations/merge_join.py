@@ -1,5 +1,6 @@
 """The two sides of a small MERGE joined by Arrow: pairs of row numbers, and what needs them."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from engine.commands.merge import AnalysedMerge
 from engine.errors import CannotEvaluateError
 from engine.expressions.arrow_operators import together
 from engine.expressions.evaluate import evaluate_arrow, matching_rows
 from engine.expressions.traits import conjunction, relations_of, replaced, split_conjuncts
-from engine.expressions.tree import TRUE, Call, Column, Expression
+from engine.expressions.tree import TRUE, Call, Column, Expression, walk
 from engine.expressions.types import INTEGRALS, common_type
 from engine.schema.types import BOOLEAN, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
 
@@ -151,3 +153,19 @@ def source_bounds(values: Sequence[Expression], source: pa.Table) -> list[tuple[
         least_and_greatest = pc.min_max(evaluate_arrow(sided(value), rows)).as_py()
         bounds.append((least_and_greatest["min"], least_and_greatest["max"]))
     return bounds
+
+
+def check_columns(merge: AnalysedMerge, source: pa.Table) -> None:
+    """Refuse a source whose columns Arrow would not find: it would take them for null.
+
+    Raises:
+        CannotEvaluateError: then Spark is to say what is meant.
+    """
+    names = Counter(source.column_names)
+    nodes = (node for tree in merge.expressions() for node in walk(tree))
+    needed = {
+        node.path[0] for node in nodes if isinstance(node, Column) and node.relation == "source"
+    }
+    if any(names[name] != 1 for name in needed):
+        msg = "A column of the source is there twice, or under another name."
+        raise CannotEvaluateError(msg)

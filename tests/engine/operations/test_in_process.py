@@ -39,13 +39,14 @@ COLUMNS = (
     " flag BOOLEAN, f DOUBLE, g FLOAT, s SMALLINT, raw BINARY, inner STRUCT<a: INT, b: STRING>,"
     " tags ARRAY<STRING>"
 )
-ROWS = """
+ROW_COUNT = 40
+ROWS = f"""
     SELECT id, CAST(id % 7 AS INT), IF(id % 5 = 0, NULL, concat('name ', CAST(id AS STRING))),
         CAST(id * 1.25 AS DECIMAL(10,2)), date_add(DATE '2024-01-01', CAST(id AS INT)),
         TIMESTAMP '2024-01-01 00:00:00', TIMESTAMP_NTZ '2024-01-01 00:00:00', id % 2 = 0,
         IF(id % 9 = 0, CAST('NaN' AS DOUBLE), id / 3.0), CAST(id / 7.0 AS FLOAT), CAST(id AS SMALLINT),
         CAST('x' AS BINARY), named_struct('a', CAST(id AS INT), 'b', 'b'), array('t', NULL)
-    FROM range(40)
+    FROM range({ROW_COUNT})
 """
 PLAIN = "'delta.enableDeletionVectors' = 'false'"
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
@@ -112,7 +113,7 @@ KINDS = (
     ),
     Kind(
         "ruled",
-        f"{VECTORS}, 'delta.constraints.small' = 'id < 1000'",
+        f"{VECTORS}, 'delta.constraints.small' = 'id < 5000'",
         (*STATEMENTS[:3], MERGES[3], INSERTS[1]),
         more=", twice BIGINT GENERATED ALWAYS AS (id * 2)",
     ),
@@ -154,7 +155,7 @@ def _sums(snapshot: Snapshot) -> dict[str, object]:
 
 
 def _row_ids(snapshot: Snapshot) -> dict[int, int] | None:
-    """The row id of each live row, by its `id` column."""
+    """The `id` of the rows that were there first, by their row ids; each row has one of its own."""
     if not snapshot.properties.row_tracking:
         return None
     access = SnapshotRows(snapshot, Budget(SystemClock(), 60))
@@ -163,8 +164,9 @@ def _row_ids(snapshot: Snapshot) -> dict[int, int] | None:
         ids = access.row_ids(add)
         rows = read_file(snapshot, add, with_positions=True)
         for row in rows.to_pylist():
-            id_of_row[row["id"]] = int(ids[row[ROW_INDEX]])
-    return id_of_row
+            id_of_row[int(ids[row[ROW_INDEX]])] = row["id"]
+    assert len(id_of_row) == snapshot.row_count
+    return {row_id: key for row_id, key in id_of_row.items() if row_id < ROW_COUNT}
 
 
 def _changes(table: DeltaTable, version: int) -> list[str] | None:
