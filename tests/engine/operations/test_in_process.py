@@ -39,14 +39,14 @@ COLUMNS = (
     " flag BOOLEAN, f DOUBLE, g FLOAT, s SMALLINT, raw BINARY, inner STRUCT<a: INT, b: STRING>,"
     " tags ARRAY<STRING>"
 )
-ROW_COUNT = 40
-ROWS = f"""
+ROW_COUNT = 40  # as many as range gives
+ROWS = """
     SELECT id, CAST(id % 7 AS INT), IF(id % 5 = 0, NULL, concat('name ', CAST(id AS STRING))),
         CAST(id * 1.25 AS DECIMAL(10,2)), date_add(DATE '2024-01-01', CAST(id AS INT)),
         TIMESTAMP '2024-01-01 00:00:00', TIMESTAMP_NTZ '2024-01-01 00:00:00', id % 2 = 0,
         IF(id % 9 = 0, CAST('NaN' AS DOUBLE), id / 3.0), CAST(id / 7.0 AS FLOAT), CAST(id AS SMALLINT),
         CAST('x' AS BINARY), named_struct('a', CAST(id AS INT), 'b', 'b'), array('t', NULL)
-    FROM range({ROW_COUNT})
+    FROM range(40)
 """
 PLAIN = "'delta.enableDeletionVectors' = 'false'"
 VECTORS = "'delta.enableDeletionVectors' = 'true'"
