@@ -109,7 +109,7 @@ def _named(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationRe
         existing = find_table(spark, definition.name)
         place = existing.location if existing else default_location(spark, definition.name)
         return _at(spark, definition, place, existing, exists=True)
-    if definition.location and _adopts(definition):
+    if definition.location and _adopts(spark, definition):
         return _adopted(spark, definition)
     register_name(spark, definition.name, definition.location, StructType(definition.columns))
     place = definition.location or default_location(spark, definition.name)
@@ -121,12 +121,13 @@ def _named(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationRe
     return handle, result
 
 
-def _adopts(definition: Wanted) -> bool:
+def _adopts(spark: SparkSession, definition: Wanted) -> bool:
     """Whether only a name is asked for, of a table that is there."""
-    made = (
-        definition.columns or definition.rows or definition.partition_columns or definition.replace
-    )
-    return not made and bool(list_log_files(open_store(definition.location)))
+    layout = definition.partition_columns or definition.clustering_columns or definition.properties
+    if definition.columns or definition.rows or definition.replace or layout:
+        return False
+    uri = normalise_uri(definition.location)
+    return bool(list_log_files(open_store(uri, storage_options(spark, uri, {}))))
 
 
 def _adopted(spark: SparkSession, definition: Wanted) -> tuple[Handle, OperationResult]:

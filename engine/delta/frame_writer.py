@@ -46,6 +46,7 @@ class DeltaFrameWriter(DataFrameWriter):
         self._own_options: dict[str, Any] = {}
         self._partitions: tuple[str, ...] | None = None
         self._clusters: tuple[str, ...] = ()
+        self._buckets = False
 
     def mode(self, saveMode: str | None) -> "DeltaFrameWriter":  # noqa: N803
         """As Spark's."""
@@ -82,6 +83,12 @@ class DeltaFrameWriter(DataFrameWriter):
         """As Spark's."""
         super().clusterBy(*cols)
         self._clusters = _columns(cols)
+        return self
+
+    def bucketBy(self, numBuckets: int, col: Any, *cols: Any) -> "DeltaFrameWriter":  # noqa: ANN401, N802, N803
+        """As Spark's; a Delta table has no buckets."""
+        super().bucketBy(numBuckets, col, *cols)
+        self._buckets = True
         return self
 
     def save(
@@ -144,6 +151,9 @@ class DeltaFrameWriter(DataFrameWriter):
             self.format(source)
 
     def _write(self) -> FrameWrite:
+        if self._buckets:
+            what = "A Delta table has no buckets."
+            raise RequestError(what, "Use clusterBy.", field="bucketBy")
         properties = {
             key: str(value) for key, value in self._own_options.items() if key.startswith("delta.")
         }

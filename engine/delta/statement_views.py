@@ -6,6 +6,7 @@ character is replaced.
 
 import re
 import uuid
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -60,9 +61,13 @@ class StatementViews:
         self._names.clear()
 
     def drop(self) -> None:
-        """Drop the views; plans that were made with them keep their rows."""
+        """Drop the views; plans that were made with them keep their rows.
+
+        Past `spark.catalog`, which would also drop what the caller has cached of the same rows.
+        """
+        inside: Any = self._session
         for name in self._names:
-            self._session.catalog.dropTempView(name)
+            inside._jsparkSession.sessionState().catalog().dropTempView(name)
         self._names.clear()
 
     def _frame(self, relation: NamedRelation) -> DataFrame | None:

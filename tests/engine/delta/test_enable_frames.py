@@ -145,6 +145,17 @@ def test_changes_are_read_by_version(lake, days, tmp_path):
     ]
 
 
+def test_a_statement_leaves_what_the_caller_cached_and_buckets_are_refused(lake, days):
+    days.write.format("delta").saveAsTable("cached")
+    frame = lake.table("cached").cache()
+    assert frame.count() == lake.sql("SELECT count(*) FROM cached").first()[0] == len(DAYS)
+    assert frame.storageLevel.useMemory
+    assert "InMemoryTableScan" in frame.filter("n = 1")._jdf.queryExecution().toString()
+    frame.unpersist()
+    with pytest.raises(AnalysisException, match="no buckets"):
+        days.write.format("delta").bucketBy(2, "n").saveAsTable("buckets")
+
+
 def test_a_write_of_an_application_is_done_once(lake, days, tmp_path):
     place = str(tmp_path / "once")
     for _ in range(2):
