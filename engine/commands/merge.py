@@ -194,7 +194,7 @@ class AnalysedClause:
     assignments: Mapping[tuple[str, ...], Expression]
 
     def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedClause":
-        """The same with every tree changed."""
+        """This clause with every tree changed."""
         condition = None if self.condition is None else change(self.condition)
         values = {path: change(value) for path, value in self.assignments.items()}
         return AnalysedClause(self.when, self.action, condition, values)
@@ -260,7 +260,7 @@ class AnalysedMerge:
         return tuple(value for clause in self.clauses for value in clause.assignments.values())
 
     def rewritten(self, change: Callable[[Expression], Expression]) -> "AnalysedMerge":
-        """The same with every tree changed that a source row has a part in."""
+        """This MERGE with every tree changed that a source row has a part in."""
         clauses = (
             clause if clause.when == BY_SOURCE else clause.rewritten(change)
             for clause in self.clauses

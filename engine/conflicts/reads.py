@@ -46,7 +46,7 @@ def row_obstacle(condition: Expression) -> str | None:
 
 
 def value_obstacle(condition: Expression) -> str | None:
-    """The same of a value that is set: what it is computed from are its own row's columns."""
+    """Why rows cannot be compared where a column is set to this value; None: they can."""
     if has_subquery(condition):
         return "its condition contains a subquery"
     if not is_deterministic(condition):

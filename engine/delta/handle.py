@@ -49,7 +49,7 @@ class Handle:
     frames: "deque[DataFrame]" = field(default_factory=lambda: deque(maxlen=_FRAMES), compare=False)
 
     def with_option(self, key: str, value: object) -> "Handle":
-        """The same with an option set.
+        """This handle with an option set.
 
         Raises:
             RequestError: there is no such option.

@@ -55,7 +55,7 @@ class DeltaOptimizeBuilder:
         return self._execute(())
 
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:  # noqa: N802
-        """The same, with the rows ordered along a curve through these columns.
+        """Write few large files, with the rows ordered along a curve through these columns.
 
         Raises:
             TypeError: a column that is no text.

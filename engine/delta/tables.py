@@ -299,7 +299,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> "DeltaTable":
-        """The same of an earlier version."""
+        """Clone an earlier version of this table to a place."""
         check_integer(version, "version")
         return self._clone(target, isShallow, replace, properties, version=version)
 
@@ -311,7 +311,7 @@ class DeltaTable:
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> "DeltaTable":
-        """The same of the version of a time."""
+        """Clone the version that was current at a time to a place."""
         check_text(timestamp, "timestamp")
         with delta_errors():
             moment = timestamp_text(self._handle.spark, timestamp)

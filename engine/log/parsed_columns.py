@@ -224,7 +224,7 @@ def _bounded(columns: StructType) -> StructType:
 
 
 def _counted(columns: StructType) -> StructType:
-    """The same columns, a count of nulls each."""
+    """The columns of the statistics, each as a count of nulls."""
     return _mapped(columns, lambda _: PrimitiveType("long"))
 
 

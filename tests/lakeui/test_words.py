@@ -124,3 +124,18 @@ def test_a_page_says_none_of_the_words_that_are_gone(path: Path):
 def test_a_guide_says_none_of_the_words_that_are_gone(path: Path):
     prose = re.sub(r"```.*?```|`[^`]*`", " ", path.read_text("utf-8"), flags=re.S)
     assert not GONE.findall(" ".join(prose.split()))
+
+
+NEIGHBOUR = re.compile(r"(?:The same(?: for| of|,|\.)|As above|Likewise|Ditto|See above)")
+
+
+def test_every_docstring_stands_alone():
+    """One that leans on its neighbor's says nothing where it is shown: in a hint, in an index."""
+    leaning = [
+        f"{name}: {node.name}"
+        for name, tree in _sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and NEIGHBOUR.match(ast.get_docstring(node) or "")
+    ]
+    assert not leaning

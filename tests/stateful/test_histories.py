@@ -37,7 +37,9 @@ def test_every_history_has_an_order_that_its_level_allows(
 
 @pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("chunk", range(max(2, COUNT // 1000)))
-def test_long_histories_do_too(chunk: int, record_property: Callable[[str, object], None]):
+def test_long_generated_histories_are_serializable(
+    chunk: int, record_property: Callable[[str, object], None]
+):
     """A compaction may meet three winners, and each may take more of what it moves."""
     record_property("longer histories", LONG_CHUNK)
     for seed in range(FIRST + chunk * LONG_CHUNK, FIRST + (chunk + 1) * LONG_CHUNK):

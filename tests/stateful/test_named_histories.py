@@ -285,7 +285,7 @@ def test_a_file_without_live_rows_may_be_purged_under_whoever_read_it():
     assert not played.lost
 
 
-def test_restore_loses_to_anything():
+def test_restore_is_aborted_by_any_overlapping_commit():
     played = told(Setup(), c.Append(1, ROWS), 1, c.Restore(2, 1), c.Append(3, (("a", 1),)), 3, 2)
     assert 2 in played.lost
 

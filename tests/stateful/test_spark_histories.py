@@ -27,7 +27,9 @@ MORE = [pytest.param(seed, marks=pytest.mark.stress) for seed in range(200, 230)
 
 
 @pytest.mark.parametrize("seed", [*SOME, *MORE])
-def test_spark_and_arrow_end_a_history_alike(seed: int, spark: SparkSession, tmp_path: Path):
+def test_spark_and_arrow_end_a_history_with_the_same_table(
+    seed: int, spark: SparkSession, tmp_path: Path
+):
     """Who lands, who loses with which exception, and the table."""
     _compare(_done_alike(generate(seed, most=MOST)), spark, tmp_path)
 

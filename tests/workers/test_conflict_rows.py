@@ -69,7 +69,7 @@ def test_rows_that_the_winner_added_are_read_from_its_version(lost, broker):
     assert (rows.version, rows.rows) == (2, [["70", None]])
 
 
-def test_a_file_that_is_gone_says_so(lost, broker):
+def test_rows_of_a_deleted_file_are_reported_as_unreadable(lost, broker):
     rows = _read(_conflict(lost.table, [{"path": "gone.parquet", "common_rows": [0]}]))
     assert rows.error_code == "DELTA_DATA_FILE_UNREADABLE"
     assert rows.read_at

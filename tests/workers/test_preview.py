@@ -88,7 +88,7 @@ def test_every_kind_of_value_is_read_as_text_and_null_stays_null(made):
 
 
 @pytest.mark.parametrize("year", ["+10000-01-01", "-0044-03-15"])
-def test_years_that_python_does_not_have_are_shown_too(lake, year):
+def test_years_beyond_pythons_calendar_are_shown(lake, year):
     uri = str(lake / "lake/eras")
     store, days = open_store(uri), pa.array([4_000_000, -4_000_000], pa.int32()).view(pa.date32())
     fields = [

@@ -189,7 +189,7 @@ def test_a_step_fits_what_an_earlier_one_made_of_the_columns(tables):
     assert (job.state, job.error_message) == (Job.State.SUCCEEDED, "")
 
 
-def test_what_is_only_looked_at_makes_no_row(tables):
+def test_a_check_or_dry_run_of_a_script_makes_no_table_row(tables):
     sql = "; ".join(MAKES)
     assert checked_command(tables[0], None, sql=sql).kind == "script"
     with pytest.raises(RequestError, match="a dry run cannot go on"):

@@ -121,7 +121,7 @@ def test_the_times_of_single_tasks_stay_until_newer_ones_come(stages, clock):
     assert rows(stages, clock)["write"]["slowest_task"] == 118
 
 
-def test_checks_and_commit_are_told_apart_by_the_transaction(clock):
+def test_the_transaction_says_which_stage_checks_and_which_commits(clock):
     progress = LatestProgress(lambda: None, clock=clock)
     progress(Progress("commit", 0, 1, "commits"))
     assert progress.take_fields()["progress_stage"] == "commit"

@@ -121,7 +121,7 @@ def filled(value, call):
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_it_is_refused_in_every_part_of_a_statement(statement):
+def test_an_unlisted_function_is_refused_in_every_part_of_a_statement(statement):
     for spelling in SPELLINGS:
         text = statement.replace("{}", spelling)
         with pytest.raises(ExpressionError) as caught:
@@ -135,7 +135,7 @@ def test_it_is_refused_in_every_part_of_a_statement(statement):
     PARAMETERS,
     ids=[f"{n}-{kind}-{field}" for n, (kind, field, _) in enumerate(PARAMETERS)],
 )
-def test_it_is_refused_in_every_parameter(kind, field, parameters):
+def test_an_unlisted_function_is_refused_in_every_parameter(kind, field, parameters):
     for spelling in SPELLINGS:
         with pytest.raises(ExpressionError) as caught:
             Command.from_parameters(kind, filled(parameters, spelling))

@@ -65,7 +65,7 @@ def test_no_command_that_holds_a_programs_own_has_json(command):
         ("merge", {"source": FRAME, "on": "true", "clauses": []}),
     ],
 )
-def test_no_request_makes_one(kind, parameters):
+def test_no_request_makes_a_given_condition(kind, parameters):
     with pytest.raises(RequestError):
         Command.from_parameters(kind, parameters)
     with pytest.raises(RequestError):

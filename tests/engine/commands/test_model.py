@@ -278,7 +278,7 @@ def test_options_of_files_keep_their_blanks():
     assert parse_statement(command.statement()).source == command.source
 
 
-def test_what_can_lose_rows_says_so():
+def test_commands_that_can_lose_rows_are_marked_destructive():
     destructive = {kind for kind, model in COMMANDS.items() if model.destructive}
     assert destructive >= {
         "delete",
@@ -299,7 +299,7 @@ def test_whoever_writes_a_script_is_told_to_use_merge():
     )
 
 
-def test_commands_are_values():
+def test_commands_compare_by_value_and_cannot_be_changed():
     assert Delete("id = 1") == Delete("id = 1", table="")
     with pytest.raises(AttributeError):
         Delete("id = 1").where = "id = 2"

@@ -158,7 +158,7 @@ def test_files_that_cannot_hold_a_row_of_the_condition_prove_that_two_pass():
     assert forecast(BY_FILES, where("id = 1"), unsaid, T).verdict is Verdict.SAME_FILES
 
 
-def test_what_keeps_rows_from_being_told_apart_is_said():
+def test_a_forecast_names_what_rules_out_row_level_resolution():
     mine = Operation(kind=StatementKind.DELETE, obstacle="its condition is not deterministic")
     told = forecast(PLAIN, mine, Operation(kind=StatementKind.UPDATE))
     assert (told.verdict, told.why) == (

@@ -258,7 +258,7 @@ def test_in_doubt_it_is_a_conflict(name: str, level: str):
 
 
 @pytest.mark.parametrize("name", PASSES)
-def test_what_was_not_read_is_none(name: str):
+def test_a_commit_of_what_was_not_read_is_no_conflict(name: str):
     winners, current = PASSES[name]
     features = {"delta.feature.domainMetadata": "supported"}
     assert met(winners, current, **features) is None

@@ -70,7 +70,7 @@ def test_without_row_level_concurrency(level: IsolationLevel, vectors: bool):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_with_row_tracking_sorting_is_traced_too(level: IsolationLevel):
+def test_row_tracking_traces_rows_through_a_sort(level: IsolationLevel):
     cells = _cells(level=level, vectors=True, row_tracking=True)
     assert {cells[ZORDER, CHANGES], cells[CHANGES, ZORDER], cells[ZORDER, ZORDER]} == {
         Verdict.NEVER
@@ -136,7 +136,7 @@ def _agrees(expected: str | list[str], actual: str) -> bool:
 
 @needs_shared
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise["id"])
-def test_promise_is_kept(promise: dict[str, Any]):
+def test_a_pair_conflicts_as_the_published_matrix_promises(promise: dict[str, Any]):
     current = _statements(promise["current"])[0]
     winners = _statements(promise["winner"])
     for tracking in (False, True):

@@ -36,7 +36,7 @@ _WRITTEN = [
 _IDS = [f"{n}-{hostile[:40]!r}" for n, hostile in enumerate(HOSTILE)]
 
 
-def test_there_are_enough_of_them():
+def test_there_are_enough_hostile_conditions():
     assert len(set(HOSTILE)) == len(HOSTILE) >= 200
 
 

@@ -131,7 +131,7 @@ def test_an_unknown_column_names_its_place_and_its_neighbour():
     assert "name" in caught.value.remedy
 
 
-def test_columns_of_two_tables_are_told_apart():
+def test_columns_of_two_tables_are_distinguished_by_table():
     scope = Scope(
         (
             Relation(SCHEMA, "target", ("t",)),

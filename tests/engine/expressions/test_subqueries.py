@@ -68,7 +68,7 @@ def _tree(text):
         ),
     ],
 )
-def test_a_subquery_says_itself(text, sql):
+def test_a_subquery_renders_as_the_sql_it_was_parsed_from(text, sql):
     tree = _tree(text)
     assert to_sql(tree) == sql
     assert _tree(sql) == tree
@@ -154,7 +154,7 @@ def test_columns_say_no_side_without_a_subquery():
     assert condition == parse_condition("l = 1", SCHEMA)
 
 
-def test_a_subquery_proves_nothing():
+def test_a_subquery_rules_out_no_file():
     for text in ("l IN (SELECT i FROM other)", "l NOT IN (SELECT i FROM other)"):
         assert possible(_tree(text), lambda _: NULL) == ANY
     with pytest.raises(CannotEvaluateError):

@@ -124,7 +124,7 @@ def test_an_operation_whose_process_is_killed_happens_wholly_or_not_at_all(
 @pytest.mark.stress
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_it_does_so_at_every_moment(
+def test_the_sweep_kills_at_every_moment(
     name: str,
     undertaker: Undertaker,
     tmp_path: Path,

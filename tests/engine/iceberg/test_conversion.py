@@ -90,7 +90,7 @@ def append(table, *, remove=(), **columns):
     return adds
 
 
-def test_every_type_is_read_alike(tmp_path):
+def test_every_type_is_read_with_the_same_values_as_iceberg(tmp_path):
     table = create(tmp_path, EVERY)
     at = datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
     append(

@@ -195,7 +195,7 @@ def test_cleaning_without_an_expired_checkpoint_deletes_nothing():
     assert clean_log(store, retention_ms=30 * DAY, now_ms=40 * DAY) == []
 
 
-def test_cleaning_twice_is_cleaning():
+def test_cleaning_the_log_twice_is_the_same_as_once():
     store = aged(40, [10, 20])
     assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY)
     assert clean_log(store, retention_ms=DAY, now_ms=40 * DAY) == []

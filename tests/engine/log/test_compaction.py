@@ -226,7 +226,7 @@ def newest_first(commits: list[list[Action]]) -> bytes:
     ],
     ids=["file", "equal", "domain", "application", "metadata", "protocol"],
 )
-def test_a_compaction_that_names_one_subject_twice_is_none(
+def test_a_compaction_that_names_one_subject_twice_is_ignored(
     twice: list[list[Action]], caplog: pytest.LogCaptureFixture
 ):
     store = CountingStore()

@@ -160,7 +160,7 @@ def test_a_line_that_is_no_action_is_refused_with_its_file():
         current(store)
 
 
-def test_statistics_that_are_the_text_null_are_none():
+def test_statistics_that_are_the_text_null_count_as_missing():
     store = written([[add("a", stats="null")]])
     assert adds_of(current(store).files)[0].stats is None
 

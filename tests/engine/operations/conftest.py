@@ -31,7 +31,7 @@ def do(spark: SparkSession, empty_table: DeltaTable) -> Do:
 
 @pytest.fixture
 def do_lightly(empty_table: DeltaTable) -> Do:
-    """The same without Spark."""
+    """Runs a statement on a table without Spark."""
 
     def perform(command: str | Command, **options: Any) -> OperationResult:
         parsed = parse_statement(command) if isinstance(command, str) else command

@@ -118,7 +118,7 @@ def test_two_writers_never_give_one_number_twice(meanwhile, do, empty_table, oth
     assert {row["p"]: row["id"] for row in rows} == {"b": 1, "c": 2, "a": 3}
 
 
-def test_a_constraint_meets_the_append_that_breaks_it(meanwhile, table):
+def test_adding_a_constraint_conflicts_with_the_append_that_breaks_it(meanwhile, table):
     with pytest.raises(ConflictError):
         meanwhile(
             "ALTER TABLE t ADD CONSTRAINT c CHECK (id < 50)", "INSERT INTO t VALUES (99, 'far')"

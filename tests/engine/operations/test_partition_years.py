@@ -25,7 +25,7 @@ def _columns():
 
 
 @pytest.mark.parametrize("kind", list(_columns()), ids=lambda kind: kind.name)
-def test_every_command_works_beside_them(spark, tmp_path, kind):
+def test_every_command_works_beside_partitions_of_any_year(spark, tmp_path, kind):
     schema = StructType((StructField("id", LONG), StructField("p", kind)))
     table = DeltaTable.create(str(tmp_path / "t"), schema, partition_columns=["p"])
     rows = pa.table({"id": [1, 2, 3], "p": _columns()[kind]})

@@ -47,7 +47,7 @@ def test_a_path_of_the_log_means_the_file_it_was_written_for(paths):
         ".x.crc",
     ],
 )
-def test_what_is_not_the_tables_is_left_alone(path):
+def test_vacuum_leaves_files_alone_that_are_not_the_tables(path):
     assert _unneeded([path]) == []
 
 

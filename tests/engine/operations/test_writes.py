@@ -25,7 +25,7 @@ def table(do, empty_table):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_appended_rows_are_read_alike_by_three_engines(do, empty_table, rows_elsewhere, layout):
+def test_three_engines_read_the_same_appended_rows(do, empty_table, rows_elsewhere, layout):
     do(f"CREATE TABLE t (id BIGINT, p STRING, v DOUBLE) USING DELTA {layout}")
     result = do("INSERT INTO t VALUES (1, 'a b/c%', 1.5), (2, 'b', NULL), (3, NULL, -2.0)")
     assert result.version == 1

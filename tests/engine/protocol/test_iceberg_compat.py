@@ -69,7 +69,7 @@ def test_only_promotions_that_iceberg_knows_pass(before, after, is_known):
     assert (faults(widened(before, after)) == []) is is_known
 
 
-def test_partitions_stay():
+def test_partition_columns_cannot_change_under_iceberg_compatibility():
     assert partitions_fault(["a"], ["a"]) is None
     assert partitions_fault([], ["a"]) is None
     assert "cannot be by others" in str(partitions_fault(["a"], []))

@@ -40,7 +40,7 @@ def test_every_field_gets_an_id_and_a_physical_name_of_its_own():
     assert len({field.metadata[PHYSICAL_NAME_KEY] for field in fields}) == 8
 
 
-def test_what_is_mapped_already_stays():
+def test_columns_that_are_mapped_keep_their_ids_and_names():
     mapped, highest = assign_mapping(NESTED)
     assert assign_mapping(mapped) == (mapped, highest)
 

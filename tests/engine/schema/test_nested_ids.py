@@ -56,12 +56,12 @@ def test_paths_begin_with_the_physical_name():
     assert list(nested_ids(first)) == [f"{physical}.element", f"{physical}.element.element"]
 
 
-def test_other_tables_get_none():
+def test_a_table_without_iceberg_compatibility_gets_no_nested_ids():
     mapped, _ = with_mapping(SCHEMA, {MODE_KEY: "name"})
     assert not any(nested_ids(field) for field in mapped)
     assert with_mapping(SCHEMA, {ICEBERG_COMPAT_KEY: "true"})[0] == SCHEMA
 
 
-def test_what_is_no_id_is_not_taken_for_one():
+def test_metadata_that_is_no_id_is_ignored():
     for wrong in ("text", {"x.element": "5"}, {"x.element": True}, None):
         assert nested_ids(StructField("x", INTS, metadata={NESTED_IDS_KEY: wrong})) == {}

@@ -43,7 +43,7 @@ def _collections(inner):
 
 
 @given(st.recursive(_leaves, _collections, max_leaves=6))
-def test_what_is_declared_is_read_again(data_type):
+def test_a_declared_length_is_read_back(data_type):
     column = StructField(
         "c", without_limits(data_type), metadata={TEXT_TYPE: as_declared(data_type)}
     )
@@ -58,7 +58,7 @@ def test_fields_are_found_by_name_whatever_came_or_went_since():
 
 
 @pytest.mark.parametrize("text", ["array<", "array<char(1)>>", "struct<a>", "<", "map<char(1)>"])
-def test_what_is_no_type_is_refused(text):
+def test_text_that_is_no_type_is_refused(text):
     with pytest.raises(InvalidSchemaError, match="no type"):
         declared_type(StructField("c", STRING, metadata={TEXT_TYPE: text}))
 

@@ -73,7 +73,7 @@ def test_change_files_say_all_there_is_to_say(store: MemoryStore):
     assert changes(store, 1) == [(1, "update_postimage", 2), (1, "update_preimage", 1)]
 
 
-def test_compaction_changes_nothing(store: MemoryStore):
+def test_a_compaction_adds_no_rows_to_the_change_feed(store: MemoryStore):
     file = write_rows(store, "f", {"id": [1]}, data_change=False)
     write_commit(store, 1, file, remove("g", data_change=False))
     assert changes(store, 0) == []

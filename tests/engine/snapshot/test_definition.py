@@ -61,7 +61,7 @@ def test_a_definition_that_can_be_kept_is_taken():
     assert table.version() == 0
 
 
-def test_what_is_changed_later_is_held_to_the_same():
+def test_a_later_change_of_the_definition_is_checked_by_the_same_rules():
     table = made("changed", "CREATE TABLE t (a INT, _change_type STRING)")
     for statement, error in (
         (

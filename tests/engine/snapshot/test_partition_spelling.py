@@ -78,7 +78,7 @@ def test_a_new_table_spells_its_partition_columns_as_its_schema_does(tmp_path, c
     assert list(table.snapshot().metadata.partition_columns) == ["p"]
 
 
-def test_the_change_feed_refuses_it_too():
+def test_the_change_feed_refuses_partition_values_spelled_otherwise():
     store = made("p", "P")
     write_commit(store, 2, metadata(SCHEMA, partition_columns=["p"], configuration={
         "delta.enableChangeDataFeed": "true"}))  # fmt: skip

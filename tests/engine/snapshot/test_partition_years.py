@@ -65,11 +65,13 @@ def test_every_row_is_read_with_its_value(snapshot: Snapshot):
         ("p IS NOT NULL", [0, 1, 2, 3, 4]),
     ],
 )
-def test_conditions_meet_them(snapshot: Snapshot, condition: str, expected: list[int]):
+def test_conditions_select_partitions_of_any_year(
+    snapshot: Snapshot, condition: str, expected: list[int]
+):
     assert ids(snapshot, condition) == expected
 
 
-def test_a_checkpoint_holds_them(snapshot: Snapshot):
+def test_a_checkpoint_holds_partitions_of_any_year(snapshot: Snapshot):
     typed = TableProperties.parse({"delta.checkpoint.writeStatsAsStruct": "true"})
     write_checkpoint(snapshot.store, snapshot.state, typed, now_ms=0)
     read = load_snapshot(snapshot.store)
@@ -78,7 +80,9 @@ def test_a_checkpoint_holds_them(snapshot: Snapshot):
 
 
 @pytest.mark.parametrize("condition", ["p = '2020-01-01'", "p > '2020-01-01'", "id = 0"])
-def test_a_winner_among_them_is_tested_not_refused(snapshot: Snapshot, condition: str):
+def test_a_winning_commit_to_a_partition_of_any_year_is_checked_not_refused(
+    snapshot: Snapshot, condition: str
+):
     table = DeltaTable.open(snapshot.store.root)
     txn = table.start_transaction()
     txn.read_where(condition)

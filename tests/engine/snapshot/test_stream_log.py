@@ -274,7 +274,7 @@ def test_positions_keep_their_order_and_themselves_as_numbers():
 @pytest.mark.parametrize(
     "offset", [{}, {"version": "1", "index": 0, "initial": False}, {"version": 1, "index": True}]
 )
-def test_what_is_no_offset_is_refused(offset):
+def test_text_that_is_no_offset_is_refused(offset):
     with pytest.raises(RequestError, match="no offset"):
         Position.from_json(offset)
 

@@ -65,7 +65,7 @@ def test_a_commit_is_refused_where_it_could_be_overwritten(careless):
     assert [*careless.objects] == ["/lake/t/part-0.parquet"]
 
 
-def test_whoever_writes_alone_may_say_so(careless):
+def test_a_single_writer_may_allow_a_store_that_overwrites(careless):
     store = open_store("s3://lake/t", _options(careless, allow_unsafe_commits="true"))
     store.put_if_absent(COMMIT, b"{}")
     assert [*careless.objects] == [f"/lake/t/{COMMIT}"]

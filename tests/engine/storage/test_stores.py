@@ -20,7 +20,7 @@ COMMIT = "_delta_log/00000000000000000001.json"
 @pytest.mark.parametrize(
     "path", ["a", "a b/c%20d=1/#x.parquet", "ü/?*:.bin", "_delta_log/_sidecars/x"]
 )
-def test_what_is_put_is_read_back(store: Store, path: str):
+def test_bytes_that_are_put_are_read_back(store: Store, path: str):
     store.put_if_absent(path, b"0123456789")
     assert store.read(path) == b"0123456789"
     assert store.read(path, 3, 4) == b"3456"
@@ -99,7 +99,7 @@ def test_a_missing_file_is_named(store: Store):
     assert store.stat("nothing") is None
 
 
-def test_deleting_twice_is_deleting(store: Store):
+def test_deleting_a_file_twice_is_no_error(store: Store):
     store.put("x", b"")
     store.delete("x")
     store.delete("x")

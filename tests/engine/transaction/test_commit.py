@@ -114,7 +114,7 @@ def test_a_winner_that_comes_between_validation_and_put_is_checked_too():
     assert table.version() == 2
 
 
-def test_whoever_loses_too_often_is_told_so():
+def test_a_commit_that_loses_the_race_too_often_raises():
     table = new_table()
     observer = Meanwhile(lambda: append(table, "other"), times=10)
     txn = OptimisticTransaction(

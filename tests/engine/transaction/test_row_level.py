@@ -47,7 +47,7 @@ def _raised(running: Running) -> ConflictError:
     return raised.value
 
 
-def test_what_was_absorbed_is_told_with_its_winner():
+def test_a_resolved_conflict_is_reported_with_its_winning_commit():
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=False)
     _do(table, c.Delete(3, c.Range(4, 5)))

@@ -60,7 +60,7 @@ def table(tmp_path, spark: SparkSession) -> DeltaTable:
     return table
 
 
-def test_arrow_cannot_evaluate_it(table: DeltaTable):
+def test_the_condition_of_these_tests_is_beyond_arrow(table: DeltaTable):
     with pytest.raises(CannotEvaluateError):
         evaluate_arrow(parse_condition(CONDITION, SCHEMA), table.snapshot().to_arrow())
 

@@ -53,7 +53,7 @@ def test_a_job_is_on_record_with_who_asked_and_why(request, table, ann, how):
 
 
 @pytest.mark.parametrize("how", ["by_session", "by_token"])
-def test_a_refusal_is_on_record_too(request, table, ann, how):
+def test_a_refusal_is_in_the_audit_trail(request, table, ann, how):
     caller = request.getfixturevalue(how)
     path = f"/api/v1/tables/{table.pk}/jobs/"
     caller.post(path, {"kind": "restore", "parameters": {"version": 0}}, format="json")
@@ -62,7 +62,7 @@ def test_a_refusal_is_on_record_too(request, table, ann, how):
     assert entry.additional_data["refused"] in ("LAKE_NOT_PERMITTED", "PERMISSION_DENIED")
 
 
-def test_looking_leaves_no_entry(table, by_session):
+def test_a_page_view_leaves_no_entry_in_the_audit_trail(table, by_session):
     before = LogEntry.objects.count()
     by_session.get("/api/v1/tables/")
     by_session.get("/api/v1/tables/99999/")

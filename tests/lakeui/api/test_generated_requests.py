@@ -50,7 +50,7 @@ def token(one_connection, settings):
     suppress_health_check=list(HealthCheck),
 )
 @pytest.mark.timeout(300)
-def test_no_request_breaks_it(case, token):
+def test_no_generated_request_breaks_the_api(case, token):
     response = case.call(headers={"Authorization": f"Bearer {token}"})
     case.validate_response(response, checks=CHECKS)
     if response.status_code >= 400:

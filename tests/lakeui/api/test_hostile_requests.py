@@ -45,7 +45,7 @@ SCHEMA = {
 COMMENTS = ("--", "/*", "{#", ";")  # which a statement may hold or end with
 
 
-def test_there_are_enough_of_both():
+def test_there_are_enough_hostile_places_and_requests():
     assert len(set(PLACES)) >= 200
     assert len(HOSTILE) >= 200
 

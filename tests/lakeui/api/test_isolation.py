@@ -57,7 +57,7 @@ def test_the_forecast_stands_beside_the_impact(as_, met):
     ]
 
 
-def test_clustering_is_changed_over_rest_too(as_, met, table):
+def test_clustering_can_be_changed_over_rest(as_, met, table):
     path = f"{met}isolation/"
     body = {"clustering_columns": "id"}
     type(table).objects.update(partition_columns=[])

@@ -57,7 +57,7 @@ def test_a_row_that_comes_meanwhile_moves_nothing(as_, table):
     assert seen == [str(job.pk) for job in reversed(jobs)]
 
 
-def test_jobs_of_one_moment_are_told_apart(as_, table):
+def test_jobs_of_one_moment_are_each_listed_once(as_, table):
     for _ in range(5):
         make_job(table)
     Job.objects.update(created_at=NOON)
@@ -124,7 +124,7 @@ def test_a_misspelt_filter_is_a_fault_and_not_a_wider_answer(as_, table):
         ("conflicts/", {"user": "maintainer"}, 1),
     ],
 )
-def test_filters_narrow(as_, table, conflict, path, query, count):
+def test_filters_narrow_what_is_listed(as_, table, conflict, path, query, count):
     query = {k: v.format(table=table.pk) if isinstance(v, str) else v for k, v in query.items()}
     response = as_("viewer").get(f"/api/v1/{path.format(table=table.pk)}", query)
     assert len(response.json()["items"]) == count

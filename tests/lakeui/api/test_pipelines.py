@@ -87,7 +87,7 @@ def test_an_aborted_write_is_kept_as_a_jobs(program, report):
     assert conflict.transaction.state == "aborted"
 
 
-def test_nobody_calls_themselves_another_writer(program, report):
+def test_a_reporter_cannot_report_as_another_writer(program, report):
     _, aborted = program.aborted()
     *_, resolved, _ = program.resolved()
     for event in (aborted, resolved):

@@ -113,7 +113,7 @@ def test_a_throttled_caller_learns_when_to_come_back(as_, settings):
         ("/api/v1/jobs/not-a-uuid/", "NOT_FOUND"),
     ],
 )
-def test_unknown_addresses_are_problems_too(as_, path, code):
+def test_an_unknown_address_answers_with_problem_json(as_, path, code):
     problem(as_("viewer").get(path), 404, code)
 
 
@@ -124,7 +124,7 @@ def test_a_method_nobody_offers_is_named_with_those_that_are(as_):
     problem(as_("admin").options("/api/v1/tables/"), 405)
 
 
-def test_only_json_is_spoken(as_):
+def test_a_request_that_is_not_json_is_refused(as_):
     problem(as_("viewer").get("/api/v1/tables/", headers={"Accept": "text/html"}), 406)
     response = as_("admin").post("/api/v1/tables/", "a=b", content_type="text/csv")
     problem(response, 415, "UNSUPPORTED_MEDIA_TYPE")
@@ -158,7 +158,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_read(as_, settings):
 
 
 @pytest.mark.parametrize("body", ["[]", "1", "null", '"text"'])
-def test_a_body_that_is_no_object_is_told_so(as_, body):
+def test_a_body_that_is_no_object_is_refused_with_the_reason(as_, body):
     response = as_("admin").post("/api/v1/tables/", body, content_type="application/json")
     problem(response, 422, "INVALID_REQUEST")
 

@@ -43,7 +43,7 @@ def test_a_name_is_taken_once_a_table(as_, table):
     assert fault["field"] == "name"
 
 
-def test_the_same_request_twice_makes_one(as_, table):
+def test_the_same_request_twice_makes_one_schedule(as_, table):
     path, key = f"/api/v1/tables/{table.pk}/schedules/", {"Idempotency-Key": "k"}
     for _ in range(2):
         answer = as_("admin").post(path, NIGHTLY, format="json", headers=key)

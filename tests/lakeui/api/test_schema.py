@@ -18,7 +18,7 @@ def test_the_document_is_valid_openapi_3_1(document):
     validate_schema(document)
 
 
-def test_it_is_made_without_a_warning(capfd, client, db):
+def test_the_openapi_document_is_made_without_a_warning(capfd, client, db):
     client.get("/api/v1/schema/")
     told = [
         line for line in capfd.readouterr().err.splitlines() if "Warning" in line or "Error" in line
@@ -49,7 +49,7 @@ def test_bytes_and_rows_are_int64_text_in_it(document):
     assert (size["type"], size["format"]) == ("string", "int64")
 
 
-def test_yaml_is_spoken_too(client, db):
+def test_the_openapi_document_is_served_as_yaml(client, db):
     response = client.get("/api/v1/schema/", headers={"Accept": "application/vnd.oai.openapi"})
     assert response.text.startswith("openapi: 3.1")
 

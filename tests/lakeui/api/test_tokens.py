@@ -100,7 +100,7 @@ def test_a_token_of_someone_dismissed_is_refused(make, people):
 
 
 @pytest.mark.parametrize("token", ["", "x", "lake_" + "0" * 64, "a b", "\xff"])
-def test_what_is_no_token_is_refused(db, token):
+def test_text_that_is_no_token_is_refused(db, token):
     problem(bearer(token).get("/api/v1/tables/"), 401)
 
 

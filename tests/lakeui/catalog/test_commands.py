@@ -37,7 +37,7 @@ def test_registering_tells_what_was_found(lake):
     assert "sales.orders" not in output("register", str(_other(lake)))
 
 
-def test_what_is_no_table_is_said_in_one_line(lake):
+def test_registering_what_is_no_table_fails_with_one_line(lake):
     with pytest.raises(CommandError, match="no Delta table"):
         output("register", str(lake / "nothing"))
     with pytest.raises(CommandError, match="TABLE_ROOTS"):

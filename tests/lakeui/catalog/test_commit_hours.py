@@ -53,7 +53,7 @@ def test_a_guest_counts_the_tables_that_are_theirs(tables):
     assert commits_since(make_user("stranger"), START) == 0
 
 
-def test_what_is_forgotten_is_taken_out(tables):
+def test_commits_of_a_deleted_table_leave_the_sums(tables):
     count_out(tables[0])
     assert CommitHour.objects.aggregate(n=Sum("commits"))["n"] == 72
 

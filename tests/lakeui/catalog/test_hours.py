@@ -28,6 +28,6 @@ def test_a_moment_lies_in_its_hour_of_utc(moment):
     assert [hour_named(text) for text in hours] == [exact]
 
 
-def test_what_has_no_moment_has_no_hour():
+def test_a_commit_without_a_time_has_no_hour():
     Commit.objects.create(table=make_table("sales.orders"), version=0, committed_at=None)
     assert Commit.objects.annotate(hour=UtcHour("committed_at")).get().hour is None

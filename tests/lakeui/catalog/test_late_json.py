@@ -17,7 +17,7 @@ def test_a_row_that_is_read_for_its_name_decodes_no_schema():
     assert row.schema is row.schema
 
 
-def test_what_is_set_is_what_is_read_and_saved():
+def test_a_value_that_is_set_is_read_and_saved():
     make_table("t")
     row = Table.objects.get()
     row.schema = {"type": "struct", "fields": []}

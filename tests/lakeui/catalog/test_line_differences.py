@@ -65,7 +65,7 @@ def test_tables_of_many_columns_are_compared_and_cut(after):
         assert compared.shown[-1] == Line("…", f"{changed - MAX_LINES:,} more changed")
 
 
-def test_what_is_short_is_shown_whole():
+def test_a_short_text_is_shown_whole():
     compared = section("Schema", WIDE[:200], WIDE[:199])
     assert len(compared.shown) == 200
     assert len(section("Schema", WIDE[:300], WIDE[:299]).shown) == 4

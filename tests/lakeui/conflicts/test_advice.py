@@ -122,7 +122,7 @@ def test_deletion_vectors_are_held_against_what_rows_would_have_said(lost):
     assert "deletion_vectors" not in _advised(lost), "they were enabled since"
 
 
-def test_what_is_on_already_is_not_advised(lost):
+def test_a_setting_that_is_on_is_not_advised(lost):
     advised = _advised(lost)
     assert (advised["vectors_on"].verdict, advised["vectors_on"].is_advised) == (
         "on already",

@@ -204,7 +204,7 @@ def test_writes_that_met_others_are_asked_for_their_conditions(table):
     assert line(report.of_writes, "deterministic").state == "holds"
 
 
-def test_writes_that_lost_met_others_too(table):
+def test_aborted_writes_count_as_overlapping(table):
     writes(table, ("UPDATE", "order_id = 5", 0))
     now = {"occurred_at": timezone.now(), "current_predicate": "order_id IN (SELECT id FROM b)"}
     make_conflict(table, **now)

@@ -37,7 +37,7 @@ def test_an_append_that_a_delete_did_not_see_is_kept_with_both_writers():
     assert row.predicate == HERE
 
 
-def test_an_append_elsewhere_is_none():
+def test_an_append_to_another_partition_is_no_reordered_erasure():
     history("b")
     look_at_order()
     assert not Erasure.objects.exists()

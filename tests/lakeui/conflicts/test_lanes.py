@@ -49,12 +49,12 @@ def test_blind_appends_that_were_met_are_exempt_below_serializable(table, level,
     assert (drawn.met, drawn.exempt) == (1, exempt)
 
 
-def test_a_loser_has_met_its_winner_too(table):
+def test_an_aborted_write_overlapped_with_its_winning_commit(table):
     lost = make_conflict(table, read_version=0, winning_version=2)
     assert bar(swim_lane(table), f"c-{lost.pk}").met == 2
 
 
-def test_an_engine_that_is_not_recorded_is_none(table):
+def test_an_engine_that_is_not_recorded_is_not_shown_as_null(table):
     make_conflict(table, read_version=0, winning_version=2, facts={"current": {"engine": None}})
     assert "null" not in {shown.engine for shown in swim_lane(table).all}
 

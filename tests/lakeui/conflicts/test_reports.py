@@ -324,7 +324,7 @@ def test_what_is_no_conflict_is_told_by_what_it_is(text, recognised):
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "x" * (MAX_REPORT_CHARS + 1)])
-def test_nothing_and_too_much_are_refused(text):
+def test_an_empty_and_an_oversized_report_are_refused(text):
     with pytest.raises(RequestError) as refused:
         parse_report(text)
     assert refused.value.field == "text"

@@ -73,7 +73,7 @@ def test_a_cron_text_is_due_after_the_moment_it_is_asked_for(cron, due):
 @pytest.mark.parametrize(
     "cron", ["", "often", "* * * *", "61 * * * *", "0 0 31 2 *", "* * * * * *"]
 )
-def test_what_is_no_cron_text_is_refused(cron):
+def test_text_that_is_no_cron_expression_is_refused(cron):
     with pytest.raises(RequestError) as refused:
         next_due(cron, timezone.now())
     assert refused.value.field == "cron"

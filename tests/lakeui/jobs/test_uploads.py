@@ -104,7 +104,7 @@ def test_a_guest_who_may_only_look_sends_nothing(home):
     assert Path(store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), guest)).is_file()
 
 
-def test_what_was_sent_is_on_the_audit_trail(home, operator):
+def test_an_upload_is_in_the_audit_trail(home, operator):
     store_upload(SimpleUploadedFile("rows.csv", b"id\n1\n"), operator)
     entry = LogEntry.objects.get(additional_data__did="sent a file")
     assert (entry.actor, entry.object_repr) == (operator, "rows.csv")

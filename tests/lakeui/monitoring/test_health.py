@@ -39,7 +39,7 @@ def test_readyz_says_503_and_the_remedy_without_an_address(client, db):
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics"])
-def test_nobody_caches_or_posts_to_them(client, db, path):
+def test_health_addresses_are_neither_cached_nor_posted_to(client, db, path):
     assert "no-store" in client.get(path).headers["Cache-Control"]
     assert client.post(path).status_code == 405
 

@@ -70,7 +70,7 @@ def test_no_secret_is_left_in_a_line(text, secret):
     "text",
     ["GET /login/", "s3://lake/sales/orders", "https://host:8000/a@b", "lake_ui", "at 12:30:01"],
 )
-def test_what_is_no_secret_stays(text):
+def test_values_that_are_no_secret_stay_in_a_log_line(text):
     assert redacted(text) == text
 
 

@@ -28,7 +28,7 @@ def samples():
     return values
 
 
-def test_an_empty_installation_has_metrics_too():
+def test_an_empty_installation_has_metrics():
     assert samples()["lakeui_jobs_stale"] == {(): 0}
 
 

@@ -61,7 +61,7 @@ def test_a_clustered_table_without_row_tracking_cannot_be_followed():
     assert outlook(table, "delete", ONE_ROW).verdict is Verdict.NEVER
 
 
-def test_conditions_on_different_rows_and_partitions_are_told_apart():
+def test_conditions_on_different_rows_or_partitions_do_not_conflict():
     table = table_of()
     [landed] = outlook(table, "delete", ONE_ROW, landed="DELETE", predicate="(order_id = 2)").landed
     assert (landed.verdict, landed.forecast.why) == (
@@ -113,7 +113,9 @@ def test_a_job_that_waits_is_not_said_to_run():
          Verdict.NEVER),
     ],
 )  # fmt: skip
-def test_what_is_due_is_held_against_the_job(django_user_model, kind, parameters, verdict):
+def test_schedules_that_are_due_count_in_the_outlook_of_a_job(
+    django_user_model, kind, parameters, verdict
+):
     table = table_of(clustering_columns=["order_id"], row_tracking=True)
     Schedule.objects.create(
         name="nightly", table=table, cron="0 3 * * *", kind=kind, parameters=parameters,

@@ -119,7 +119,7 @@ def test_a_failed_job_that_was_run_again_is_told_no_more(as_):
     assert "Nothing needs you" in body_of(as_("viewer"))
 
 
-def test_an_unknown_outcome_is_told_apart_from_a_failure(as_):
+def test_an_unknown_outcome_is_not_listed_as_a_failure(as_):
     make_job(
         make_table(), "merge", state=Job.State.FAILED, finished_at=timezone.now() - timedelta(days=3),
         error_code="LAKE_COMMIT_OUTCOME_UNKNOWN",

@@ -24,7 +24,7 @@ def test_a_deep_clone_is_a_job_for_the_workers_that_move_data(as_, lake):
     )
 
 
-def test_what_is_wrong_stands_at_its_field(as_, lake):
+def test_an_error_of_the_form_is_shown_at_its_field(as_, lake):
     given = {"name": "sales.copy", "source_table": "no.such", "version": ""}
     response = as_("owner").post("/tables/clone/", given)
     assert response.status_code == 400

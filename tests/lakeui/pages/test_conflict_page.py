@@ -57,7 +57,7 @@ def test_the_page_tells(as_, told, claim):
         assert text in body
 
 
-def test_what_was_not_recorded_is_said_so(as_, lake):
+def test_facts_that_were_not_recorded_are_named_as_such(as_, lake):
     body = _page(as_("viewer"), lake.conflict)
     assert "not recorded of this one" in body
     assert "Which other rows each side changed was not recorded" in body

@@ -136,7 +136,7 @@ def test_a_stranger_learns_nothing_of_the_table(as_, lake, text):
         ),
     ],
 )
-def test_text_without_a_conflict_is_told_so(as_, lake, pasted, status, words):
+def test_text_without_a_conflict_is_answered_as_such(as_, lake, pasted, status, words):
     response = as_("viewer").post(PATH, {"text": pasted})
     assert response.status_code == status
     assert words in response.content.decode()

@@ -498,7 +498,7 @@ def test_thousands_of_tasks_are_drawn_as_hundreds():
     assert max(cell.x for cell in field.cells) + field.width <= 100
 
 
-def test_what_was_thrown_away_stands_beside_what_was_of_use(as_, lake):
+def test_wasted_work_is_shown_beside_useful_work(as_, lake):
     then = timezone.now() - timedelta(minutes=30)
     lake.job.attempt_rows.update(number=2, core_ms=61_000, bytes_written=3 * 1024**2)
     run_of(

@@ -74,7 +74,7 @@ def test_the_window_on_the_strip_lies_where_the_versions_landed():
     assert strip.window_x < tick.cross_x < strip.window_x + 2
 
 
-def test_chart_and_table_are_narrowed_alike_and_the_counts_stay(as_, lake, path):
+def test_chart_and_table_take_the_same_filters_and_the_counts_stay(as_, lake, path):
     body = _body(as_("viewer"), path, outcome="lost")
     assert len(_rows(body)) == 1
     assert body.count("aborted by v3") >= 1
@@ -85,7 +85,7 @@ def test_chart_and_table_are_narrowed_alike_and_the_counts_stay(as_, lake, path)
 
 
 @pytest.mark.parametrize("across", ["", "time"])
-def test_what_is_narrowed_keeps_the_times_of_all_versions(as_, lake, path, across):
+def test_a_narrowed_chart_keeps_the_times_of_all_versions(as_, lake, path, across):
     client = as_("viewer")
     times = [
         re.findall(r'<text class="t-mono mid[^>]*>(\d\d:\d\d)<', _body(client, path, **query))
@@ -106,7 +106,7 @@ def test_what_there_is_not_is_not_found(as_, path, query):
     assert as_("viewer").get(path, query).status_code == 404
 
 
-def test_what_is_filtered_can_be_taken_away(as_, lake, path):
+def test_each_filter_of_the_lanes_can_be_removed(as_, lake, path):
     client = as_("viewer")
     answer = client.get(path, {"export": "csv", "outcome": "lost"})
     [row] = csv.DictReader(b"".join(answer.streaming_content).decode().splitlines())

@@ -143,7 +143,7 @@ def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
         assert said in body, said
 
 
-def test_an_absorbed_conflict_says_that_both_landed(as_, lake):
+def test_a_resolved_conflict_says_that_both_writes_committed(as_, lake):
     facts = {"how": "by row map", "files": ["p", "q"], "rows": {"p": [3, 1204]}}
     absorbed = make_conflict(lake.table, kind="resolved", facts=facts)
     body = as_("viewer").get(f"/conflicts/{absorbed.pk}/").content.decode()

@@ -110,7 +110,7 @@ def test_tables_are_narrowed_and_sorted_by_the_address(as_):
     assert "No row-level 1" in body
 
 
-def test_a_table_that_lost_many_writes_is_to_be_looked_at_in_every_list(as_, settings):
+def test_a_table_with_many_aborted_writes_needs_attention_in_every_list(as_, settings):
     settings.ATTENTION_ABORTED = 2
     many, few = make_table("a.many"), make_table("b.few")
     for table in (many, many, few):

@@ -106,7 +106,7 @@ def test_a_fault_is_shown_at_its_field(as_, table):
 
 
 @pytest.mark.parametrize("who", ["viewer", "operator"])
-def test_others_declare_nothing(as_, table, who):
+def test_people_without_the_right_cannot_declare_keys(as_, table, who):
     answer = as_(who).post(f"/tables/{table.pk}/schema/", {"columns": "order_id"})
     assert answer.status_code == 403
     assert not TableKey.objects.exists()

@@ -22,7 +22,7 @@ MIB = 1024**2
     [(0, "0 B"), (1023, "1,023 B"), (1024, "1 KiB"), (9_856_000, "9.4 MiB"), (-66_900_000, f"{MINUS}63.8 MiB"),
      (103_508_711_424, "96.4 GiB"), (4_155_366_490_112, "3.78 TiB"), (2**70, "1,024 EiB")],
 )  # fmt: skip
-def test_bytes_are_iec(size, text):
+def test_bytes_are_shown_in_iec_units(size, text):
     assert format_bytes(size) == text
 
 

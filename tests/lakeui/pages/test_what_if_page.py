@@ -44,7 +44,7 @@ def test_what_there_is_none_of_is_not_found(as_, page, query):
     assert as_("viewer").get(f"{page}?{query}").status_code == 404
 
 
-def test_what_is_filtered_is_exported_whole(as_, page):
+def test_the_export_holds_every_overlap_that_passes_the_filter(as_, page):
     query = {"level": "Serializable", "verdict": "conflict", "export": "json"}
     response = as_("viewer").get(page, query)
     rows = json.loads(b"".join(response.streaming_content))
