@@ -37,6 +37,7 @@ from engine.spark.table_files import TableFiles
 from engine.spark.table_rules import GENERATED
 from engine.spark.writer import CHANGE_TYPE, Written, change_target, data_target
 
+IN_PROCESS = "found in this process, without Spark"
 BATCH_ROWS = 128 * 1024
 _MOST_DECODED_BYTES = 512 * 1024 * 1024
 FOR_SPARK = (

@@ -24,6 +24,7 @@ from engine.expressions.evaluate import matching_rows
 from engine.expressions.tree import Expression
 from engine.operations.arrow_rows import (
     FOR_SPARK,
+    IN_PROCESS,
     FileRows,
     RowTracking,
     RuledRows,
@@ -103,7 +104,7 @@ def merge_in_process(execution: Execution, snapshot: Snapshot, work: ArrowMerge)
     deletions = merge_bitmaps(merge, rows.bitmaps())
     execution.wrote_vectors(deletion.vector for deletion in deletions)
     gone = settle(deletions, by_vector=by_vector)
-    execution.found(gone.in_words())
+    execution.found(f"{gone.in_words()}, {IN_PROCESS}")
     scanned = monotonic()
     execution.begin_stage("write new rows")
     kept = keeps_row_ids(snapshot)

@@ -16,6 +16,7 @@ from engine.errors import CannotEvaluateError
 from engine.expressions.evaluate import evaluate_partition
 from engine.expressions.traits import columns_of, is_asked_once, is_deterministic
 from engine.expressions.tree import TRUE, Expression
+from engine.operations.arrow_rows import IN_PROCESS
 from engine.operations.execution import Execution, removal, uses_deletion_vectors, with_vector
 from engine.operations.in_process import find_in_process
 from engine.operations.query_tables import QueryTables
@@ -104,7 +105,9 @@ def find_rows(
     by_vector = uses_deletion_vectors(snapshot)
     by_arrow = find_in_process(execution, snapshot, condition, unsure, write_vectors=by_vector)
     if by_arrow is not None:
-        return _settled(execution, by_arrow, whole, by_vector=by_vector)
+        deletion = _settled(execution, by_arrow, whole, by_vector=by_vector)
+        execution.found(f"{deletion.in_words()}, {IN_PROCESS}")
+        return deletion
     table = execution.files_of(snapshot)
     with execution.spark_stage("find rows"):
         rows = scan(execution.spark, table, ScanRequest(unsure, positions=True))
@@ -116,6 +119,7 @@ def find_rows(
             matches = rows.filter(is_true(condition)).select(FILE, ROW)
         deletions = delete_positions(matches, table, unsure, write_vectors=by_vector)
     settled = _settled(execution, deletions, whole, by_vector=by_vector)
+    execution.found(settled.in_words())
     return replace(settled, positions=matches, read=tuple(unsure)) if asked_once else settled
 
 
@@ -127,9 +131,7 @@ def _settled(
     by_vector: bool,
 ) -> RowDeletion:
     execution.wrote_vectors(deletion.vector for deletion in deletions)
-    settled = settle(deletions, whole, by_vector=by_vector)
-    execution.found(settled.in_words())
-    return settled
+    return settle(deletions, whole, by_vector=by_vector)
 
 
 def marked_rows(

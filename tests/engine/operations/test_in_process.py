@@ -264,6 +264,12 @@ def items(do_lightly, empty_table):
     return empty_table
 
 
+def test_the_progress_says_that_rows_were_found_without_spark(items, do_lightly):
+    told = []
+    do_lightly("DELETE FROM t WHERE id > 7", progress=lambda progress: told.append(progress.detail))
+    assert "1 file holds a match, found in this process, without Spark" in told
+
+
 def test_a_table_is_changed_without_spark(items, do_lightly):
     updated = do_lightly("UPDATE t SET v = v + id, name = 'b' WHERE id IN (2, 3)")
     deleted = do_lightly("DELETE FROM t WHERE id > 7")
