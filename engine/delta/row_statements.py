@@ -149,11 +149,14 @@ def _insert_command(
         return Overwrite(source, replace_where=condition)
     if not plan.overwrite():
         return Append(source, merge_schema=evolves)
+    constants = sum(value is not None for value in fixed.values())
+    is_dynamic = (handle.setting(_OVERWRITE_MODE) or "").lower() == "dynamic"
+    if is_dynamic and constants < len(handle.table.snapshot().partition_columns):
+        return Overwrite(source, dynamic_partitions=True)
     chosen = _chosen_partitions(schema, fixed)
-    if chosen is not None:
-        return Overwrite(source, replace_where=GivenColumn(chosen, handle.caller()))
-    mode = (handle.setting(_OVERWRITE_MODE) or "").lower()
-    return Overwrite(source, dynamic_partitions=mode == "dynamic")
+    if chosen is None:
+        return Overwrite(source)
+    return Overwrite(source, replace_where=GivenColumn(chosen, handle.caller()))
 
 
 def _check_partitions(

@@ -109,6 +109,19 @@ def test_inserts_of_all_forms(lake, orders):
     assert rows(lake, "TABLE days") == [(8, "sun")]
 
 
+def test_a_dynamic_overwrite_with_one_partition_fixed_replaces_what_the_rows_touch(lake):
+    lake.sql(
+        "CREATE TABLE shifts (n INT, day STRING, shift INT) USING delta PARTITIONED BY (day, shift)"
+    )
+    lake.sql("INSERT INTO shifts VALUES (1, 'mon', 1), (2, 'mon', 2), (3, 'tue', 1)")
+    lake.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    lake.sql("INSERT OVERWRITE shifts PARTITION (day = 'mon', shift) SELECT 4, 1")
+    lake.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert rows(lake, "SELECT n FROM shifts") == [(2,), (3,), (4,)]
+    lake.sql("INSERT OVERWRITE shifts PARTITION (day = 'mon', shift) SELECT 5, 1")
+    assert rows(lake, "SELECT n FROM shifts") == [(3,), (5,)]
+
+
 def test_default_is_what_the_table_says_of_the_column(lake, orders):
     lake.sql("INSERT INTO orders VALUES (4, DEFAULT), (DEFAULT, 'cap')")
     lake.sql("UPDATE orders SET item = DEFAULT WHERE id = 1")
@@ -216,3 +229,9 @@ def test_delta_spark_is_not_taken_over_unasked(spark):
     )
     with pytest.raises(NotEnabledError, match="take_over=True"):
         enable(session)
+
+
+def test_a_session_of_spark_connect_is_refused():
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(NotEnabledError, match="parsed by its server"):
+        enable(remote)
