@@ -39,7 +39,7 @@ MORE = {
     "error": "/tables/?health=splendid",
 }
 QUERIES = {
-    "overview": 56, "attention": 24, "tables": 11, "table": 25, "schema": 17, "history": 21, "version": 26, "diff": 22, "concurrency": 30,
+    "overview": 56, "attention": 24, "tables": 11, "table": 25, "schema": 17, "history": 21, "version": 26, "diff": 22, "concurrency": 31,
     "isolation": 23, "eligibility": 21, "what-if": 19, "files": 18, "jobs": 10, "job": 22, "schedules": 8,
     "lanes": 18, "monitoring": 21, "conflicts": 12, "conflict": 21, "explain": 7, "search": 11, "audit": 14, "tokens": 10, "preview": 18,
 }  # fmt: skip
