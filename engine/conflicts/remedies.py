@@ -266,8 +266,11 @@ def _partition_words(situation: Situation) -> _Words:
 
 
 def _partition_literals(situation: Situation) -> str:
-    """The partition columns that lack a value, each with that of the conflict where it is known."""
-    values = dict(situation.partition_values)
+    """The partition columns that lack a value; a message's own values serve as an example.
+
+    Where this engine found the conflict, those are where the two overlap, which is not what to name.
+    """
+    values = {} if situation.compares_rows else dict(situation.partition_values)
     columns = situation.unpinned_columns
     parts = (f"{name} = '{values.get(name, '…')}'" for name in columns)
     return " AND ".join(parts) or EXAMPLE_PARTITION

@@ -17,6 +17,11 @@ MERGE_PARTITION_REASON = (
     " column that ON joins. Literal values leave out those in between, and those of a column that ON"
     " does not join."
 )
+NOT_BY_PARTITIONS = (
+    "Every value becomes a directory with small files of its own, and partitioned tables are decided"
+    " at file level, here as on Databricks. Clustering keeps rows apart without either."
+)
+NOT_BY_SERIALIZABLE = "The stricter level only adds conflicts: blind appends then count too."
 ADD_CONDITION: Mapping[str, tuple[str, str]] = {
     "MERGE": (
         "join a column of the table with one of the source in ON, and do what NOT MATCHED BY SOURCE"

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.conflict_facts import RemedyKind, Rule, Verdict
 from engine.conflicts.isolation import IsolationLevel
+from engine.conflicts.remedy_texts import NOT_BY_PARTITIONS, NOT_BY_SERIALIZABLE
 from lakeui.catalog.models import Table
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
 from lakeui.conflicts.conflict_detail.narrowing import Narrowing, narrowed_statement, narrowing
@@ -235,9 +236,7 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
             yield Advice(
                 kind="partition",
                 title="Partition the table",
-                text="Every value becomes a directory with small files of its own, and tables that are"
-                " partitioned are decided by files, here as on Databricks. Clustering keeps rows"
-                " apart without either.",
+                text=NOT_BY_PARTITIONS,
                 verdict=COSTS_MORE,
                 is_advised=False,
             )
@@ -245,7 +244,7 @@ def _not_advised(conflict: Conflict, sides: BothSides) -> Iterator[Advice]:
         yield Advice(
             kind="serializable",
             title=IsolationLevel.SERIALIZABLE,
-            text="The stricter level only adds conflicts: blind appends then count too.",
+            text=NOT_BY_SERIALIZABLE,
             verdict=ADDS,
             act="isolation",
             is_advised=False,

@@ -265,6 +265,8 @@ def test_only_the_partition_columns_without_a_value_are_asked_for():
     assert "`country = '…'`" in text
     assert "day" not in text
     with_values = facts | {"partitions": ("day=2026-11-02/country=DE",)}
+    assert "`country = '…'`" in texts(K.PARTITION_PREDICATE, **with_values)
+    with_values |= {"compares_rows": None}
     assert "`country = 'DE'`" in texts(K.PARTITION_PREDICATE, **with_values)
 
 

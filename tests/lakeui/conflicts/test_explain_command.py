@@ -95,7 +95,7 @@ def test_the_command_ends_with_3_on_a_conflict(monkeypatch, table):
     assert status == 3
     assert "ConcurrentAppendException" in out
     assert "version 2 DELETE" in out
-    assert "What helps" in out
+    assert "How to avoid it" in out
 
 
 def test_the_command_speaks_json(monkeypatch, table):

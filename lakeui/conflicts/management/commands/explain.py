@@ -103,7 +103,16 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     remedies = [
         f"  {n}. {r['action']}: {r['reason']}" for n, r in enumerate(reported["remedies"], 1)
     ]
-    return [verdict["headline"], "", *lines, "", reported["meaning"], "", "What helps:", *remedies]
+    return [
+        verdict["headline"],
+        "",
+        *lines,
+        "",
+        reported["meaning"],
+        "",
+        "How to avoid it:",
+        *remedies,
+    ]
 
 
 def _winner(facts: dict[str, Any], reported: dict[str, Any]) -> str:
