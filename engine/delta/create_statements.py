@@ -28,6 +28,7 @@ from engine.spark.statement_plan import Java, kind_of, map_of, optional, texts_o
 CREATE_STATEMENTS = frozenset(
     {"CreateTable", "CreateTableAsSelect", "ReplaceTable", "ReplaceTableAsSelect"}
 )
+VIEW_STATEMENTS = frozenset({"CreateView", "CreateViewCommand"})
 _DEFAULT_PROVIDER = "spark.sql.sources.default"
 
 
@@ -72,6 +73,29 @@ def create(spark: SparkSession, plan: Java) -> DataFrame:
         source=DataFrameSource(frame_over(plan.query(), spark)) if with_rows else None,
     )
     create_table(spark, definition)
+    return nothing(spark)
+
+
+def create_view(spark: SparkSession, plan: Java) -> DataFrame:
+    """Make a temporary view of a query over Delta tables, as they are now.
+
+    Raises:
+        StatementNotRoutedError: the view is to outlive the session.
+    """
+    if kind_of(plan) != "CreateViewCommand":
+        what = "A permanent view cannot read a Delta table here: its text is Spark's alone to read."
+        remedy = "Use CREATE TEMPORARY VIEW, or make a table of it."
+        raise StatementNotRoutedError(what, remedy, field="sql")
+    frame = frame_over(plan.plan(), spark)
+    names = [str(pair._1()) for pair in iter_seq(plan.userSpecifiedColumns())]
+    if names:
+        frame = frame.toDF(*names)
+    name, replaces = str(plan.name().table()), bool(plan.replace())
+    if str(plan.viewType().toString()).startswith("Global"):
+        make = frame.createOrReplaceGlobalTempView if replaces else frame.createGlobalTempView
+    else:
+        make = frame.createOrReplaceTempView if replaces else frame.createTempView
+    make(name)
     return nothing(spark)
 
 

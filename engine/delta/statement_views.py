@@ -56,10 +56,6 @@ class StatementViews:
             at = end
         return "".join([*parts, self._text[at:]])
 
-    def keep(self) -> None:
-        """Leave the views to the session: a view of its own reads them from now on."""
-        self._names.clear()
-
     def drop(self) -> None:
         """Drop the views; plans that were made with them keep their rows.
 

@@ -12,7 +12,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from engine.commands.statement_cursor import StatementCursor
-from engine.delta.create_statements import CREATE_STATEMENTS, create, makes_delta
+from engine.delta.create_statements import (
+    CREATE_STATEMENTS,
+    VIEW_STATEMENTS,
+    create,
+    create_view,
+    makes_delta,
+)
 from engine.delta.exceptions import delta_errors
 from engine.delta.handle import Handle
 from engine.delta.names import find_delta
@@ -44,8 +50,16 @@ from engine.spark.statement_plan import (
 )
 
 _ATTEMPTS = 20
-_KEPT_VIEWS = frozenset({"CreateViewCommand", "CreateView", "CacheTableAsSelect"})
-_REFUSED = frozenset({"CacheTable", "UncacheTable", "CommentOnTable", "AnalyzeTable"})
+_REFUSED = frozenset(
+    [
+        "CacheTable",
+        "CacheTableAsSelect",
+        "UncacheTable",
+        "CommentOnTable",
+        "AnalyzeTable",
+        "CompoundBody",
+    ]
+)
 _READS = frozenset(
     [
         "SELECT",
@@ -191,16 +205,15 @@ def _routed(spark: SparkSession, statement: str, plan: Java) -> DataFrame | None
         relations = relations_read(spark, plan)
         rewritten = views.rewritten(relations)
         if rewritten != statement:
-            if kind in _REFUSED or kind == "CompoundBody":
+            if kind in _REFUSED:
                 raise _not_routed(statement)
             plan = parse(spark, rewritten)
+            if kind in VIEW_STATEMENTS:
+                return create_view(spark, plan)
         result = _written(spark, plan)
         if result is not None or rewritten == statement:
             return result
-        frame = spark.sql(rewritten)
-        if kind in _KEPT_VIEWS:
-            views.keep()
-        return frame
+        return spark.sql(rewritten)
     finally:
         views.drop()
 

@@ -122,6 +122,18 @@ def test_a_dynamic_overwrite_with_one_partition_fixed_replaces_what_the_rows_tou
     assert rows(lake, "SELECT n FROM shifts") == [(3,), (5,)]
 
 
+def test_a_temporary_view_stays_at_its_version_and_leaves_no_other_view(lake, orders):
+    lake.sql("CREATE OR REPLACE TEMP VIEW recent (number) AS SELECT id FROM orders WHERE id > 1")
+    lake.sql("CREATE GLOBAL TEMP VIEW shared AS SELECT * FROM orders")
+    lake.sql("DELETE FROM orders WHERE id = 3")
+    assert rows(lake, "SELECT number FROM recent") == [(2,), (3,)]
+    assert lake.newSession().table("global_temp.shared").count() == 3
+    assert {v.name for v in lake.catalog.listTables() if v.isTemporary} >= {"recent"}
+    assert not [v.name for v in lake.catalog.listTables() if v.name.startswith("__lake")]
+    with pytest.raises(AnalysisException, match="TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"):
+        lake.sql("CREATE TEMP VIEW recent AS SELECT id FROM orders")
+
+
 def test_default_is_what_the_table_says_of_the_column(lake, orders):
     lake.sql("INSERT INTO orders VALUES (4, DEFAULT), (DEFAULT, 'cap')")
     lake.sql("UPDATE orders SET item = DEFAULT WHERE id = 1")
@@ -203,7 +215,7 @@ def test_what_cannot_be_told_is_refused_by_name(lake, orders, tmp_path):
         lake.sql(f"DELETE FROM delta.`{tmp_path}/nowhere`")
     with pytest.raises(AnalysisException, match="is not a Delta table"):
         lake.sql("VACUUM nothing")
-    with pytest.raises(AnalysisException, match="persistent"):
+    with pytest.raises(StatementNotRoutedError, match="permanent view"):
         lake.sql("CREATE VIEW lasting AS SELECT * FROM orders")
     assert rows(lake, "SELECT count(*) FROM orders") == [(3,)]
 
