@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,7 +13,6 @@ from engine.errors import RequestError
 from engine.operations.options import RunOptions
 from engine.operations.result import OperationResult
 from engine.operations.run import run
-from engine.reports.settings import name_application
 from engine.reports.transactions import reported, words_of
 from engine.spark.column_trees import CallerFrames
 from engine.spark.plain_sql import as_spark_does
@@ -83,8 +83,8 @@ class Handle:
         """
         metadata = self.options.get("userMetadata") or self.setting(_USER_METADATA)
         send_engine(self.spark)
-        name_application(self.setting("spark.app.name"))
-        told = reported(self.observer, self.table.uri, words_of(command), is_told=not dry_run)
+        words = partial(self._words, command)
+        told = reported(self.observer, self.table.uri, words, is_told=not dry_run)
         with delta_errors(), told as observer:
             options = RunOptions(
                 retries=self.retries,
@@ -95,6 +95,10 @@ class Handle:
             )
             with as_spark_does():
                 return run(command, self.table, self.spark, options)
+
+    def _words(self, command: Command) -> tuple[str, str, str]:
+        """What reports call it."""
+        return *words_of(command), self.setting("spark.app.name") or ""
 
     def _application(self) -> tuple[str, int] | None:
         app_id, version = self.options.get(APP_ID), self.options.get(APP_VERSION)

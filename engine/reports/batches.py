@@ -1,9 +1,12 @@
 """Events as the dashboard takes them: JSON within its bounds, a batch at a time."""
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from typing import Any
+
+logger = logging.getLogger(__name__)
 
 Event = Mapping[str, Any]
 """An event by the dashboard's names. `conflict` may be the engine's own value: it is read when sent."""
@@ -15,8 +18,17 @@ _LIMITS = {"table": 2000, "operation": 100, "statement": 20_000, "text": 20_000}
 
 
 def encoded_events(events: Iterable[Event]) -> list[bytes]:
-    """Each event as JSON; one that is too long loses the record of its decision, then its files."""
-    return [_encoded(event) for event in events]
+    """Each event as JSON; one that is too long loses the record of its decision, then its files.
+
+    One that is no JSON at all is left out: it must not keep the others back.
+    """
+    encoded = []
+    for event in events:
+        try:
+            encoded.append(_encoded(event))
+        except (TypeError, ValueError, RecursionError):
+            logger.exception("A report of a transaction could not be written down")
+    return encoded
 
 
 def batches_of(events: Sequence[bytes]) -> Iterator[list[bytes]]:

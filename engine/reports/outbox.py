@@ -95,7 +95,7 @@ class Outbox:
         with self._changed:
             left = list(self._queue)
             self._queue.clear()
-        self._keep(left)
+        self._keep_safely(left)
         with self._changed:
             self._has_saved = bool(left)
             self._changed.notify_all()
@@ -110,7 +110,7 @@ class Outbox:
         with self._changed:
             left, self._sending = [*self._sending, *self._queue], []
             self._queue.clear()
-        self._keep(left)
+        self._keep_safely(left)
         self._say_dropped()
 
     def _reset(self) -> None:
@@ -224,6 +224,13 @@ class Outbox:
         for fault in answer.refused:
             self._say(f"A report was refused: {fault.get('message')} {fault.get('remedy') or ''}")
         return True
+
+    def _keep_safely(self, events: list[Event]) -> None:
+        """In a thread of the program, which no report may fail."""
+        try:
+            self._keep(events)
+        except Exception:
+            logger.exception("Reports of transactions could not be kept")
 
     def _keep(self, events: list[Event]) -> None:
         """Write events to disk, and say what has no room there."""

@@ -179,9 +179,13 @@ def _of_environment() -> Settings | None:
         return None
     try:
         return settings_from(os.environ)
-    except EngineError as error:
-        logger.warning("Transactions are not reported: %s", error)
+    except Exception as error:  # whatever is wrong with it
+        logger.warning("Transactions are not reported: %s", error, exc_info=_unforeseen(error))
         return None
+
+
+def _unforeseen(error: Exception) -> Exception | None:
+    return None if isinstance(error, EngineError) else error
 
 
 def _number(told: Mapping[str, str], name: str, default: int) -> int:

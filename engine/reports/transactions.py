@@ -2,7 +2,7 @@
 
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from engine.clock import Clock, SystemClock, utc_from_ms
 from engine.commands.command import Command
 from engine.errors import ConflictError, EngineError
 from engine.reports.outbox import Outbox
-from engine.reports.settings import outbox
+from engine.reports.settings import name_application, outbox
 from engine.transaction.observer import (
     ObservedTransaction,
     Observers,
@@ -23,19 +23,28 @@ from engine.transaction.outcome import AbsorbedConflict
 logger = logging.getLogger(__name__)
 
 
+Words = Callable[[], tuple[str, str, str]]
+"""The operation, its statement, and the application's name."""
+
+
+def _no_words() -> tuple[str, str, str]:
+    return "", "", ""
+
+
 @contextmanager
 def reported(
     given: TransactionObserver | None,
     table: str,
-    words: tuple[str, str] = ("", ""),
+    words: Words = _no_words,
     *,
     is_told: bool = True,
     is_last: bool = False,
 ) -> Iterator[TransactionObserver | None]:
     """The caller's observer with one that reports; the caller's alone where nothing is reported.
 
-    `table` is the location of the table, `words` the operation and its statement. At the end of the block what
-    neither committed nor was aborted is reported as ended, or as failed by what leaves the block.
+    `table` is the location of the table; `words` gives the operation, its statement and the
+    application's name, each "" where it is not known, and is asked only where there are reports. At
+    the end of the block what neither committed nor was aborted is reported as ended, or as failed by what leaves the block.
     Nothing is reported of what is not to be told: a dry run. Where the process may end without a word
     after its last transaction, as Spark's Python workers do, its events are put on disk at once.
     """
@@ -43,7 +52,9 @@ def reported(
     if box is None:
         yield given
         return
-    reports = ReportingObserver(box, table, *words)
+    operation, statement, application = _safely(words)
+    name_application(application)
+    reports = ReportingObserver(box, table, operation, statement)
     kind = "failed"
     try:
         yield reports if given is None else Observers([given, reports])
@@ -144,6 +155,14 @@ class ReportingObserver(TransactionObserver):
 
 
 _ENDS = ("committed", "aborted", "failed", "ended")
+
+
+def _safely(words: Words) -> tuple[str, str, str]:
+    try:
+        return words()
+    except Exception:  # whatever is wrong with the words, the write goes on
+        logger.exception("What a transaction is called could not be told")
+        return _no_words()
 
 
 def words_of(command: Command) -> tuple[str, str]:

@@ -132,7 +132,7 @@ def commit_batch(
         raise RequestError(msg, "Give it as the option queryId.", field="queryId")
     snapshot = table.snapshot(base)
     check_same_table(snapshot, stages)
-    with reported(None, table.uri, ("STREAMING UPDATE", ""), is_last=True) as observer:
+    with reported(None, table.uri, lambda: ("STREAMING UPDATE", "", ""), is_last=True) as observer:
         txn = OptimisticTransaction(table, snapshot, observer=observer, clock=table.clock)
         last = txn.read_application(query_id)
         if last is not None and last >= batch_id:

@@ -75,7 +75,7 @@ class LakeWriter(DataSourceArrowWriter):
     def _commit(self, table: DeltaTable, stages: Sequence[StagedFiles]) -> None:
         snapshot = table.snapshot(self._staging.base_version)
         check_same_table(snapshot, stages)
-        with reported(None, table.uri, ("WRITE", ""), is_last=True) as observer:
+        with reported(None, table.uri, lambda: ("WRITE", "", ""), is_last=True) as observer:
             txn = OptimisticTransaction(
                 table, snapshot, txn_id=self._txn_id, observer=observer, clock=table.clock
             )

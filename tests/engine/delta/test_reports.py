@@ -187,6 +187,28 @@ def test_the_callers_observer_is_told_too(table, reports):
     assert [sent["kind"] for sent in reports.events] == ["begun", "committed"]
 
 
+def test_words_that_cannot_be_told_fail_no_write(table, reports, caplog):
+    def words():
+        msg = "no session"
+        raise RuntimeError(msg)
+
+    with reported(None, table.uri, words) as observer:
+        assert write(table, c.Delete(2, c.Range(0, 1)), observer) == 2
+    assert engine.delta.flush_reports(30)
+    assert [each["operation"] for each in reports.events] == ["", ""]
+    assert "could not be told" in caplog.text
+
+
+def test_an_event_that_is_no_json_keeps_no_other_back(spool, caplog):
+    box = outbox_to(NOBODY, spool)
+    box.put(event(1, wasted_bytes=float("nan")))
+    box.put(event(2))
+    box.save()
+    box.close()
+    assert [each["txn_id"] for batch in files_of(spool) for each in batch] == ["2"]
+    assert "could not be written down" in caplog.text
+
+
 def test_without_a_dashboard_the_callers_observer_is_alone(table):
     stop_reports()
     own = TransactionObserver()
