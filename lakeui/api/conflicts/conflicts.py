@@ -111,7 +111,7 @@ class LandedLaterSerializer(serializers.Serializer[Landed]):
 
 @extend_schema_serializer(deprecate_fields=["alike", "alike_is_capped"])
 class ConflictDetailSerializer(ConflictSerializer):
-    """A conflict with both sides, what would have helped, and losses like it.
+    """A conflict with both sides, how to avoid it, and conflicts like it.
 
     `facts` is what the engine recorded: files and rows both met at, its remedies, and under
     `decision` the verdict of every check on every winner, both sides' files, and the counts and

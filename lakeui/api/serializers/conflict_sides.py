@@ -1,4 +1,4 @@
-"""Both sides of a conflict, what would have helped, losses like it, and the rows both touched."""
+"""Both sides of a conflict, how to avoid it, conflicts like it, and the rows both touched."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""One write that lost: both sides, what would have helped, others like it."""
+"""One aborted write: both sides, how to avoid it, others like it."""

@@ -1,4 +1,4 @@
-"""What would have helped a write that lost: each with a verdict, and how often in the last 30 days.
+"""How an aborted write is avoided: each with a verdict, and how often in the last 30 days.
 
 Verdicts are of this conflict: "passes" is said only where what was recorded proves it. What is not
 advised stands below, with the reason.

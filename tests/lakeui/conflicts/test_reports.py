@@ -5,8 +5,10 @@ import json
 import pytest
 
 from engine.errors import RequestError
+from lakeui.conflicts.reports.links import LinkedReport
 from lakeui.conflicts.reports.messages import MAX_REPORT_CHARS, parse_report
 from lakeui.conflicts.reports.signs import KINDS, SUBCLASSES
+from lakeui.conflicts.reports.verdict import verdict_of
 
 COMMIT = (
     '{"timestamp":1730550000123,"userName":"ann@example.org","operation":"DELETE",'
@@ -362,6 +364,18 @@ def test_what_a_remedy_says_fits_where_they_met():
     assert "different rows" in by_rows[1].action
     assert "partitions in its condition" in in_partition[1].action
     assert not found("ConcurrentTransactionException").can_retry
+
+
+@pytest.mark.parametrize("subclass", SUBCLASSES)
+@pytest.mark.parametrize("code", ["DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ"])
+def test_a_sub_class_that_was_parsed_says_why_files_decided(code, subclass):
+    text = f"[{code}.{subclass}] Transaction conflict detected."
+    verdict = verdict_of(LinkedReport(parse_report(text)))
+    silent = verdict_of(LinkedReport(parse_report(f"[{code}] Transaction conflict detected.")))
+    assert verdict is not None
+    assert silent is not None
+    assert silent.decided_why == "the message gives no reason"
+    assert verdict.decided_why != silent.decided_why or subclass == "CONFLICTING_COMMIT"
 
 
 def test_the_facts_are_json():
