@@ -9,12 +9,14 @@ from engine.commands.model import Append, Create, DataFrameSource, Overwrite
 from engine.delta.creation import Wanted, create_table, session_defaults
 from engine.delta.handle import APP_ID, APP_VERSION, Handle
 from engine.delta.names import NameTakenError, NotADeltaTableError
-from engine.delta.opening import open_table
+from engine.delta.opening import open_table, storage_options
 from engine.delta.row_statements import AUTO_MERGE, InsertArityError
 from engine.errors import RequestError
+from engine.log.segment import list_log_files
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.catalogue import CataloguedTable
 from engine.spark.column_trees import GivenColumn
+from engine.storage.uri import normalise_uri, open_store
 
 _OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 _FOR_HANDLE = {"txnappid": APP_ID, "txnversion": APP_VERSION, "usermetadata": "userMetadata"}
@@ -82,9 +84,28 @@ def to_path(write: FrameWrite, path: str) -> None:
     try:
         table = open_table(write.spark, path)
     except NotADeltaTableError:
+        _refuse_inside_another(write.spark, path)
         new_table(write, location=path)
         return
     _into(write, Handle(write.spark, table), f"`delta`.`{path}`")
+
+
+def _refuse_inside_another(spark: SparkSession, path: str) -> None:
+    """Refuse to make a table in the directory of another one, whose VACUUM would delete its files.
+
+    Raises:
+        PartitioningError: the path is inside a Delta table, such as a partition of it.
+    """
+    uri = normalise_uri(path)
+    scheme, separator, rest = uri.partition("://")
+    prefix, names = (f"{scheme}://", rest.split("/")) if separator else ("", uri.split("/"))
+    options = storage_options(spark, uri, {})
+    for count in range(len(names) - 1, 1, -1):
+        place = prefix + "/".join(names[:count])
+        if list_log_files(open_store(place, options)):
+            what = f"{path} is inside the Delta table {place}."
+            remedy = "Write to that table; replaceWhere replaces a partition of it."
+            raise PartitioningError(what, remedy, field="path")
 
 
 def to_name(write: FrameWrite, name: str, place: CataloguedTable | None) -> None:

@@ -33,6 +33,8 @@ def test_a_path_is_made_added_to_and_overwritten(lake, days, tmp_path):
     assert read(lake, place) == sorted([*DAYS, (1, "mon")])
     with pytest.raises(AnalysisException, match="already exists"):
         days.write.format("delta").save(place)
+    with pytest.raises(AnalysisException, match="is inside the Delta table"):
+        days.write.format("delta").save(f"{place}/day=wed")
     days.write.format("delta").mode("ignore").save(place)
     one = lake.createDataFrame([(9, "tue")], "n int, day string")
     one.write.format("delta").mode("overwrite").option("replaceWhere", "day = 'tue'").save(place)
