@@ -1,8 +1,8 @@
-"""The rules that `prove_by_mutation` breaks: those of conflict detection, of the log, and of upkeep."""
+"""The rules that `prove_by_mutation` breaks: those of conflict detection, of the log, and of VACUUM and what stands near it."""
 
 from tests.stateful.log_mutations import LOG_RULES
 from tests.stateful.mutation import Mutation
-from tests.stateful.upkeep_mutations import UPKEEP_RULES
+from tests.stateful.vacuum_mutations import VACUUM_RULES
 
 PAIRS, MOVES = "conflicts/row_pairs.py", "conflicts/row_moves.py"
 MAPS, REBASE = "conflicts/row_map.py", "conflicts/rebase.py"
@@ -318,4 +318,4 @@ CONFLICT_RULES = (
         "return frozenset()",
     ),
 )
-MUTATIONS = (*CONFLICT_RULES, *LOG_RULES, *UPKEEP_RULES)
+MUTATIONS = (*CONFLICT_RULES, *LOG_RULES, *VACUUM_RULES)

@@ -9,7 +9,7 @@ STAGED, TIP, TAIL = "transaction/staged_files.py", "log/tip.py", "transaction/lo
 SEGMENT, COMPACTION = "log/segment.py", "log/compaction.py"
 READER, WRITER = "log/checkpoint_reader.py", "log/checkpoint_writer.py"
 FEED = "snapshot/change_feed.py"
-UPKEEP_RULES = (
+VACUUM_RULES = (
     Mutation(
         "VACUUM asks nobody who runs in this process",
         VACUUM,
