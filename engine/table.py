@@ -87,7 +87,7 @@ class DeltaTable:
         storage_options: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> "DeltaTable":
-        """A new, empty table: version 0.
+        """A new, empty table: version 0. A schema in text is Delta's JSON.
 
         Tables without partitions get deletion vectors, clustered ones row tracking too, unless the
         properties say otherwise.

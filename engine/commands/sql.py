@@ -194,12 +194,18 @@ _READS = frozenset(
 
 
 def parse_statement(text: str) -> Command:
-    """The command that a statement says; DRY RUN at its end is left out (see `parse_request`).
+    """The command that a statement says.
 
     Raises:
-        StatementError: it says none that is known; `position` is the offset of the fault.
+        StatementError: it says none that is known, or ends in DRY RUN, which no command holds;
+            `position` is the offset of the fault.
     """
-    return parse_request(text)[0]
+    command, dry_run = parse_request(text)
+    if dry_run:
+        what = "The statement ends in DRY RUN, and a command alone would be run for real."
+        remedy = "Leave DRY RUN out, and ask for a dry run beside the statement (dry_run=True)."
+        raise StatementError(what, remedy, position=text.upper().rindex("DRY"))
+    return command
 
 
 def parse_request(text: str) -> tuple[Command, bool]:
@@ -267,5 +273,5 @@ def _not_known(cursor: StatementCursor) -> StatementError:
         return StatementError(
             what, "Unregister the table on its page or by REST; its files stay.", position=position
         )
-    what = f"{word[:60]!r} begins no statement that is understood."
+    what = f"No statement begins with {word[:60]!r}."
     return StatementError(what, f"Use {', '.join(_STATEMENTS)}.", position=position)

@@ -338,4 +338,4 @@ def remedy_for(name: str) -> str:
     """What to do where somebody calls a function that there is not."""
     near = get_close_matches(name.lower(), (*FUNCTIONS, *ALIASES, *FOLDED), n=3)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
-    return f"{hint}The functions there are stand in docs/sql.md."
+    return f"{hint}docs/sql.md lists the functions."

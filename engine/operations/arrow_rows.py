@@ -24,7 +24,7 @@ from engine.errors import (
 from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.tree import Call
 from engine.expressions.types import is_complex
-from engine.operations.execution import Execution
+from engine.operations.execution import NEEDS_SPARK, Execution
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, StructField, StructType
 from engine.snapshot.reader import iter_file, read_physical
@@ -72,8 +72,8 @@ def need_spark(execution: Execution, error: Exception) -> None:
         return
     if not isinstance(error, CannotEvaluateError):
         raise error
-    msg = f"This needs Spark, and none was given. {error}"
-    raise RequestError(msg, "Run it on a worker of the spark queue.", field="kind") from error
+    msg = f"This needs Spark, and there is no Spark session: {error}"
+    raise RequestError(msg, NEEDS_SPARK, field="kind") from error
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,10 @@ from engine.storage.uri import resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.optimistic_transaction import OptimisticTransaction
 
+NEEDS_SPARK = (
+    "Give a session of engine.spark.session.build_session, or run it as a job on a Spark worker."
+)
+
 READ, COMMIT = "read the table", "commit"
 
 
@@ -81,8 +85,8 @@ class Execution:
             RequestError: the caller has none.
         """
         if self.session is None:
-            msg = "This command reads or writes rows, which needs Spark, and none was given."
-            raise RequestError(msg, "Run it on a worker of the spark queue.", field="kind")
+            msg = "This command needs Spark here, and has no Spark session."
+            raise RequestError(msg, NEEDS_SPARK, field="kind")
         return self.session
 
     @property

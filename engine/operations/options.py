@@ -41,8 +41,9 @@ class RunOptions:
             and nothing is done where the log has that version or a later one.
         user_metadata: kept in the commit.
         user_name: who requested the run, kept in the commit.
-        in_process_bytes: DELETE and UPDATE of files of at most so many bytes are done by Arrow in this
-            process, where it does exactly what Spark would; 0 leaves everything to Spark.
+        in_process_bytes: DELETE, UPDATE and MERGE of files of at most so many bytes, and small INSERT
+            VALUES, are done by Arrow in this process, where it does exactly what Spark would; 0 leaves
+            everything to Spark.
         then: is given the compaction that a write asks for; by default it is done in this thread,
             at once. Its failure is in the result's `follow_up` and fails nothing else.
     """

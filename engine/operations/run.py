@@ -115,8 +115,8 @@ def run(
     Args:
         command: what to do, checked again here.
         table: at which table.
-        spark: the session; None where the command needs none (VACUUM, properties, dry runs, and
-            DELETE and UPDATE of small files that Arrow can evaluate). One of another time zone, or without ANSI mode, gets another beside it for the while.
+        spark: the session; None where the command needs none (docs/library.md). One of another time
+            zone, or without ANSI mode, gets another beside it for the while.
         options: how to run it.
         keywords: options by name; they replace those of `options`.
 

@@ -133,7 +133,8 @@ def parse_schema(source: "str | StructType | Mapping[str, Any]") -> StructType:
         parsed = json.loads(source) if isinstance(source, str) else source
     except (ValueError, RecursionError) as error:
         msg = f"The schema is not JSON: {error}."
-        raise InvalidSchemaError(msg) from error
+        remedy = "Give a StructType or a schema in Delta's JSON, or write it as a CREATE TABLE statement."
+        raise InvalidSchemaError(msg, remedy) from error
     schema = type_from_json(parsed)
     if not isinstance(schema, StructType):
         msg = f"The schema is a {parsed!r}, not a struct."

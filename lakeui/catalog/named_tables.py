@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from engine.commands.model import Clone, Command, Script
-from engine.commands.sql import parse_statement
+from engine.commands.sql import parse_request
 from engine.errors import EngineError
 from lakeui.catalog.access import Person, role_of, visible_tables
 
@@ -62,7 +62,7 @@ class Reader:
         if self.sees_all:
             return True
         try:
-            return named_tables(parse_statement(statement)) <= self._seen
+            return named_tables(parse_request(statement)[0]) <= self._seen
         except (EngineError, ValueError):
             return False
 

@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from engine.commands.model import Clone, Command, Create, Script
 from engine.commands.script import makes_table, named
-from engine.commands.sql import parse_request, parse_statement
+from engine.commands.sql import parse_request
 from engine.errors import RequestError, TableExistsError
 from lakeui.catalog.access import may
 from lakeui.catalog.models import Table
@@ -84,7 +84,9 @@ def checked_command(
     Raises:
         ReadOnlyError, NotPermittedError, RequestError, PathOutsideRootError: see `request_job`.
     """
-    command = parse_statement(sql) if sql else Command.from_parameters(kind, dict(parameters or {}))
+    command = (
+        parse_request(sql)[0] if sql else Command.from_parameters(kind, dict(parameters or {}))
+    )
     with transaction.atomic():
         made = tables_to_make(command, table, by)
         check_allowed(by, command, table)

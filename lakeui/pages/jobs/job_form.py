@@ -14,7 +14,7 @@ from django.shortcuts import redirect, render
 
 from engine.commands.model import COMMANDS, Command
 from engine.commands.names import name_sql, table_sql
-from engine.commands.sql import parse_statement
+from engine.commands.sql import parse_request
 from engine.errors import EngineError, RequestError
 from engine.expressions.functions import FOLDED, FUNCTIONS
 from lakeui.catalog.access import action_for_kind, may, tables_where, visible_tables
@@ -127,7 +127,7 @@ def _ask(request: HttpRequest, table: Table, kind: str) -> HttpResponse:
     sql = request.POST.get("sql", "") if kind == SQL else ""
     try:
         parameters = _posted_parameters(request)
-        command = parse_statement(sql) if sql else Command.from_parameters(kind, parameters)
+        command = parse_request(sql)[0] if sql else Command.from_parameters(kind, parameters)
         is_dry = is_dry or says_dry_run(sql)
         if _asks_name(command) and not is_dry and request.POST.get("confirm") != table.name:
             return _show(request, table, kind, f"Type {table.name} to confirm; nothing was queued.")
@@ -153,7 +153,7 @@ def _command(
 ) -> Command | None:
     """What the request says, None while it says nothing. The form goes into the context."""
     if kind == SQL:
-        return _checked(parse_statement(context["sql"]), table) if context["sql"].strip() else None
+        return _checked(parse_request(context["sql"])[0], table) if context["sql"].strip() else None
     if request.method != "POST":
         context["form"] = CommandForm(kind, initial=initial_of(kind, request.GET.dict()))
         return None

@@ -63,6 +63,12 @@ def test_dry_run_stands_beside_the_command(text, dry):
     assert "DRY" not in command.statement()
 
 
+def test_a_command_alone_is_not_read_from_a_statement_that_ends_in_dry_run():
+    with pytest.raises(StatementError, match="ends in DRY RUN") as caught:
+        parse_statement("VACUUM t DRY RUN")
+    assert caught.value.position == 9
+
+
 def test_comments_in_a_statement_are_nothing():
     text = "DELETE /* all? */ FROM t -- the table\nWHERE id = 1 /* AND FALSE */ AND name = '-- not'"
     command = parse_statement(text)

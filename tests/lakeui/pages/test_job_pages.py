@@ -13,7 +13,7 @@ from django.urls import resolve
 from django.utils import timezone
 
 from engine.commands.model import COMMANDS
-from engine.commands.sql import parse_statement
+from engine.commands.sql import parse_request
 from lakeui.catalog.models import Table
 from lakeui.jobs.command_rules import check_command
 from lakeui.jobs.models import Job, JobAttempt, JobStage, Schedule
@@ -139,7 +139,7 @@ def test_every_statement_to_begin_with_is_understood_of_the_table(as_, lake, lay
     examples = examples_for(table)
     assert len(examples) == 7
     for example in examples:
-        check_command(parse_statement(example), table)
+        check_command(parse_request(example)[0], table)
         said = new(as_("owner"), table, step="check", sql=example).content.decode()
         assert "Not understood" not in said, example
 

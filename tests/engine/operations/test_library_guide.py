@@ -1,0 +1,40 @@
+"""docs/library.md shows programs that run without Spark and do what the page says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from engine.table import DeltaTable
+
+GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "library.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """The names that the page's programs leave behind, run in order on a lake of their own."""
+    lake = tmp_path_factory.mktemp("lake")
+    names = {"__name__": "guide"}
+    for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
+        exec(compile(block.replace("/data/lake", str(lake)), "docs/library.md", "exec"), names)  # noqa: S102 - the guide's own programs
+    return names
+
+
+def test_the_guide_reads_rows_and_an_earlier_version(program):
+    assert sorted(program["rows"].column("state").to_pylist()) == ["paid", "sent"]
+    assert program["first"].num_rows == 3
+
+
+def test_the_guide_plans_a_vacuum_without_a_commit(program):
+    operations = [commit.operation for commit in program["table"].history()]
+    assert "nothing would be deleted" in program["plan"].summary
+    assert not [operation for operation in operations if operation.startswith("VACUUM")]
+
+
+def test_the_guide_provokes_a_conflict_and_a_retry_resolves_it(program):
+    result, table = program["result"], DeltaTable.open(program["table"].uri)
+    operations = [commit.operation for commit in table.history()]
+    assert operations[:4] == ["UPDATE", "UPDATE", "UPDATE", "MERGE"]  # the aborted one is not there
+    assert result.version == table.version()
+    paid = table.snapshot().to_arrow(condition="id = 1")
+    assert paid.column("state").to_pylist() == ["paid"]
