@@ -31,7 +31,8 @@ def paths(story):
     ]  # fmt: skip
     views = {resolve(urlsplit(path).path).url_name for path in listed}
     keys = {"table": story.orders.pk, "job": story.running.pk, "conflict": story.conflict.pk}
-    others = (path.format(**keys) for path in PAGES.values())
+    pages = (path for name, path in PAGES.items() if name != "job log")  # a download
+    others = (path.format(**keys) for path in pages)
     return listed + [path for path in others if resolve(urlsplit(path).path).url_name not in views]
 
 
