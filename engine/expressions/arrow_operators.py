@@ -170,8 +170,9 @@ def _remainder(values: list[Value], types: list[DataType], result: DataType) -> 
         inexact("a remainder of fractions")
     left, right = (convert(v, t, result) for v, t in zip(values, types, strict=True))
     _refuse_zero(right)
-    if _holds(right, -1):  # the smallest number divided by -1 overflows, its remainder does not
-        return pc.multiply(pc.bit_wise_and(left, pa.scalar(0, left.type)), right)
+    if _holds(right, -1):  # the smallest number divided by -1 overflows, divided by 1 it does not
+        one = pa.scalar(1, right.type)
+        right = pc.if_else(pc.equal(right, pa.scalar(-1, right.type)), one, right)
     return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
 
 
