@@ -27,7 +27,7 @@ from engine.expressions.types import is_complex
 from engine.operations.execution import NEEDS_SPARK, Execution
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, StructField, StructType
-from engine.snapshot.reader import iter_file, read_physical
+from engine.snapshot.reader import ROW_INDEX, iter_file, read_physical
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import Assignments, target_type
 from engine.spark.file_writer import FileTarget, write_files
@@ -40,6 +40,7 @@ from engine.spark.writer import CHANGE_TYPE, Written, change_target, data_target
 IN_PROCESS = "found in this process, without Spark"
 BATCH_ROWS = 128 * 1024
 _MOST_DECODED_BYTES = 512 * 1024 * 1024
+_BESIDE = frozenset({ROW_INDEX, ROW_ID, ROW_COMMIT_VERSION, CHANGE_TYPE})
 FOR_SPARK = (
     CannotEvaluateError,
     DataFileError,
@@ -124,6 +125,18 @@ def check_plain(schema: StructType, table: TableFiles, assignments: Assignments)
     renamed = table.is_mapped or table.fits_iceberg
     if renamed and any(is_complex(field.type) for field in schema):
         msg = "Columns inside columns have other names in the files."
+        raise CannotEvaluateError(msg)
+
+
+def check_names(schema: StructType) -> None:
+    """Refuse columns under the names of what is put beside rows in this process.
+
+    Raises:
+        CannotEvaluateError: the table has one.
+    """
+    taken = sorted(_BESIDE.intersection(schema.names))
+    if taken:
+        msg = f"The column {taken[0]} has a name that rows in this process need."
         raise CannotEvaluateError(msg)
 
 
@@ -229,6 +242,7 @@ class FileRows:
     """Live rows of a snapshot's files, read within the memory that one process may use for them."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        check_names(snapshot.schema)
         self._snapshot, self._bytes = snapshot, 0
 
     def read(self, add: AddFile) -> Iterator[pa.Table]:

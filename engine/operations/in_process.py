@@ -22,6 +22,7 @@ from engine.operations.arrow_rows import (
     RowTracking,
     RuledRows,
     as_changes,
+    check_names,
     check_plain,
     is_small,
     need_spark,
@@ -110,6 +111,7 @@ def write_in_process(
 def _matches(
     snapshot: Snapshot, condition: Expression, files: Sequence[AddFile]
 ) -> dict[int, BitMap64]:
+    check_names(snapshot.schema)
     names = _names(snapshot, condition)
     bitmaps: dict[int, BitMap64] = {}
     for index, add in enumerate(files):

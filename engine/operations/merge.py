@@ -187,7 +187,7 @@ def _read(
 ) -> _Reading:
     terms = Terms.of(snapshot)
     tables = QueryTables(execution, txn)
-    at_hand = rows_at_hand(execution, command.source, terms.schema)
+    at_hand = rows_at_hand(execution, command.source, terms.schema, stored=False)
     if at_hand is not None and execution.options.in_process_bytes:
         rows, schema = at_hand
         terms, analysed = _analysed(command, execution, terms, schema, tables)
@@ -202,7 +202,7 @@ def _read_by_spark(
 ) -> _Reading:
     terms, tables = Terms.of(snapshot), QueryTables(execution, txn)
     with execution.spark_stage(_READ_SOURCE):
-        incoming = source_rows(execution, command.source, terms.schema, txn)
+        incoming = source_rows(execution, command.source, terms.schema, txn, stored=False)
         if txn.has_read:  # rows that the source should have had need not join anything
             txn.use_files_alone(READS_TARGET)
         terms, analysed = _analysed(command, execution, terms, incoming.schema, tables)

@@ -22,13 +22,14 @@ from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.tree import Call, Column, Expression
+from engine.expressions.tree import VOID, Call, Column, Expression
+from engine.expressions.types import common_type
 from engine.operations.execution import Execution
 from engine.operations.frame_sources import rows_of_frame
 from engine.operations.query_tables import QueryTables, open_table
 from engine.operations.query_tables import other_files as other_files
 from engine.schema.arrow import to_arrow_type
-from engine.schema.types import ArrayType, DataType, MapType, StructField, StructType
+from engine.schema.types import STRING, ArrayType, DataType, MapType, StructField, StructType
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.columns import from_spark_schema, is_true, to_column, to_spark_type
 from engine.spark.reader import ScanRequest, scan
@@ -45,6 +46,8 @@ def source_rows(
     source: Source,
     target_schema: StructType | None,
     txn: OptimisticTransaction | None,
+    *,
+    stored: bool = True,
 ) -> SourceRows:
     """The rows of a source.
 
@@ -53,6 +56,8 @@ def source_rows(
         source: where they come from.
         target_schema: the columns of the table that takes them, None where the source decides.
         txn: the transaction that writes them: what is read of its own table it has read.
+        stored: whether values that are written out go into the table's columns of their names, and
+            are cast to their types at once; a MERGE compares them first.
 
     Raises:
         RequestError: the source is not there, or is none.
@@ -60,7 +65,7 @@ def source_rows(
     if isinstance(source, FileSource):
         return _of_files(execution, source, target_schema)
     if isinstance(source, RowsSource):
-        return _written_out(execution, source, target_schema)
+        return _written_out(execution, source, target_schema, stored=stored)
     if isinstance(source, QuerySource):
         return _of_query(execution, source, target_schema, txn)
     if isinstance(source, DataFrameSource):
@@ -173,12 +178,13 @@ def _positions(target_schema: StructType, width: int) -> list[str]:
 
 
 def _written_out(
-    execution: Execution, source: RowsSource, target_schema: StructType | None
+    execution: Execution, source: RowsSource, target_schema: StructType | None, *, stored: bool
 ) -> SourceRows:
-    trees, schema = _values(execution, source, target_schema)
+    spark = execution.spark
+    trees, schema = _values(execution, source, target_schema, stored=stored)
     table = _evaluated(trees, schema)
     if table is not None:
-        frame = execution.spark.createDataFrame(table).coalesce(1)
+        frame = spark.createDataFrame(table).coalesce(1)
         return SourceRows(frame, schema, is_together=True)
     rows = [
         F.struct(
@@ -189,23 +195,26 @@ def _written_out(
         )
         for row in trees
     ]
-    frame = execution.spark.range(1).select(F.inline(F.array(*rows)))
+    frame = spark.range(1).select(F.inline(F.array(*rows)))
     return SourceRows(frame, schema, is_together=True)
 
 
 def rows_at_hand(
-    execution: Execution, source: Source, target_schema: StructType
+    execution: Execution, source: Source, target_schema: StructType, *, stored: bool = True
 ) -> tuple[pa.Table, StructType] | None:
-    """The rows of a source as Arrow where that takes no Spark: rows that are written out."""
+    """The rows of a source as Arrow where that takes no Spark: rows that are written out.
+
+    Arguments as `source_rows`.
+    """
     if not isinstance(source, RowsSource):
         return None
-    trees, schema = _values(execution, source, target_schema)
+    trees, schema = _values(execution, source, target_schema, stored=stored)
     table = _evaluated(trees, schema)
     return None if table is None else (table, schema)
 
 
 def _values(
-    execution: Execution, source: RowsSource, target_schema: StructType | None
+    execution: Execution, source: RowsSource, target_schema: StructType | None, *, stored: bool
 ) -> tuple[list[list[Expression]], StructType]:
     width = len(source.rows[0])
     names = list(source.columns) or (
@@ -216,7 +225,8 @@ def _values(
         for row in source.rows
     ]
     fields = [
-        _typed(name, target_schema, [row[i] for row in trees]) for i, name in enumerate(names)
+        _typed(name, target_schema, [row[i].type for row in trees], stored=stored)
+        for i, name in enumerate(names)
     ]
     return trees, StructType(tuple(fields))
 
@@ -226,13 +236,22 @@ def _numbered(width: int) -> list[str]:
 
 
 def _typed(
-    name: str, target_schema: StructType | None, values: Sequence[Expression]
+    name: str, target_schema: StructType | None, types: Sequence[DataType], *, stored: bool
 ) -> StructField:
+    """A column of values: of the table's type where it takes them all, else of the type they share."""
     declared = target_schema.get(name) if target_schema is not None else None
-    if declared is not None:
+    if declared is not None and (stored or _takes(declared.type, types)):
         return StructField(declared.name, declared.type)
-    data_type = next((value.type for value in values if to_sql(value) != "NULL"), values[0].type)
-    return StructField(name, data_type)
+    own_name = name if declared is None else declared.name
+    return StructField(own_name, common_type(types) or types[0])
+
+
+def _takes(declared: DataType, types: Sequence[DataType]) -> bool:
+    """Whether values become a type unchanged, or cannot be compared with it without it."""
+    return all(
+        kind in {VOID, STRING} or common_type([kind, declared]) in {declared, None}
+        for kind in types
+    )
 
 
 def _cast(tree: Expression, column: StructField) -> SparkColumn:

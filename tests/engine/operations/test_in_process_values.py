@@ -1,0 +1,74 @@
+"""Values in statements that run without Spark are those Spark gives: types, remainders, names."""
+
+import pytest
+
+from engine.errors import RequestError
+
+
+@pytest.fixture
+def rows(do_lightly, empty_table):
+    """Runs statements on a table of three rows and returns the values of a column by id."""
+    do_lightly(
+        "CREATE TABLE t (id BIGINT, k INT, name STRING) USING DELTA"
+        " TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    do_lightly("INSERT INTO t VALUES (7, -1, 'a'), (8, 4, 'b'), (9, 2, 'c')")
+
+    def after(text, column):
+        do_lightly(text)
+        live = empty_table.snapshot().to_arrow().to_pylist()
+        return {row["id"]: row[column] for row in live}
+
+    return after
+
+
+def test_a_remainder_is_each_rows_own_where_a_divisor_is_minus_one(rows):
+    assert rows("UPDATE t SET name = CAST((id + 2) % k AS STRING)", "name") == {
+        7: "0",
+        8: "2",
+        9: "1",
+    }
+
+
+@pytest.mark.parametrize("name", ["k", "y"])
+def test_a_source_value_is_compared_before_it_is_stored(name, rows):
+    """2.5 is not 2, whether or not the target has a whole number of that name."""
+    merge = (
+        f"MERGE INTO t USING (VALUES (4, 'x'), (2.5, 'y')) AS s ({name}, name) ON t.k = s.{name}"
+        " WHEN MATCHED THEN UPDATE SET name = s.name"
+    )
+    assert rows(merge, "name") == {7: "a", 8: "x", 9: "c"}
+
+
+def test_a_source_value_is_cast_when_it_is_stored(rows):
+    merge = (
+        "MERGE INTO t USING (VALUES (7, 1.5, 5), (10, 2.5, 6)) AS s (id, k, name) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET k = s.k, name = s.name"
+        " WHEN NOT MATCHED THEN INSERT (id, k, name) VALUES (s.id, s.k, s.name)"
+    )
+    assert rows(merge, "k") == {7: 1, 8: 4, 9: 2, 10: 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INSERT INTO t (id, k) VALUES (1, 3000000000)", "INSERT INTO t (id, name) VALUES (1, 1e3)"],
+)
+def test_values_that_only_spark_can_say_need_spark(text, rows):
+    with pytest.raises(RequestError, match="needs Spark"):
+        rows(text, "k")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM t WHERE `__row_index` = 1",
+        "UPDATE t SET id = 2",
+        "MERGE INTO t USING (VALUES (1)) AS s (id) ON t.id = s.id WHEN MATCHED THEN DELETE",
+    ],
+)
+def test_a_column_under_a_name_that_the_engine_needs_is_for_spark(text, do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT, `__row_index` BIGINT) USING DELTA")
+    do_lightly("INSERT INTO t VALUES (1, 1), (2, 2)")
+    with pytest.raises(RequestError, match="needs Spark"):
+        do_lightly(text)
+    assert empty_table.snapshot().row_count == 2
