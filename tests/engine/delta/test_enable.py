@@ -128,6 +128,7 @@ def test_a_temporary_view_stays_at_its_version_and_leaves_no_other_view(lake, or
     lake.sql("DELETE FROM orders WHERE id = 3")
     assert rows(lake, "SELECT number FROM recent") == [(2,), (3,)]
     assert lake.newSession().table("global_temp.shared").count() == 3
+    lake.catalog.dropGlobalTempView("shared")
     assert {v.name for v in lake.catalog.listTables() if v.isTemporary} >= {"recent"}
     assert not [v.name for v in lake.catalog.listTables() if v.name.startswith("__lake")]
     with pytest.raises(AnalysisException, match="TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"):
