@@ -308,6 +308,7 @@ SPECTACULAR_SETTINGS = {
         "KeyKindEnum": "lakeui.catalog.models.TableKey.Kind",
         "ConflictKindEnum": "lakeui.conflicts.models.Conflict.Kind",
         "StatementKindEnum": "lakeui.conflicts.statements.kinds.KINDS",
+        "CheckNameEnum": "lakeui.monitoring.checks.Check",
         "RuleEnum": "engine.conflict_facts.Rule",
         "WhatIfVerdictEnum": "engine.conflicts.recorded.JUDGED",
         "MatrixVerdictEnum": "engine.conflicts.matrix.MATRIX_VERDICTS",
