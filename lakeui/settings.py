@@ -317,6 +317,8 @@ SPECTACULAR_SETTINGS = {
         "StepResultEnum": "lakeui.conflicts.lanes.path.RESULTS",
         "OverlapVerdictEnum": "lakeui.conflicts.isolation.met_rows.ENDS",
         "FormerStepVerdictEnum": "lakeui.api.former_words.STEP_CHOICES",
+        "CheckEnum": "lakeui.monitoring.checks.Check",
+        "CheckToMuteEnum": "lakeui.api.serializers.attention.CHECKS_TO_MUTE",
         "FormerOverlapOutcomeEnum": "lakeui.api.former_words.OVERLAP_CHOICES",
     },
     "POSTPROCESSING_HOOKS": [

@@ -9,6 +9,8 @@ from lakeui.api.serializers.request import RequestSerializer
 from lakeui.monitoring.checks import Check
 from lakeui.monitoring.models import Mute
 
+CHECKS_TO_MUTE = [*Check.choices, ("escaped", "aborted, until 0.3")]
+
 
 class MatterSerializer(serializers.Serializer[Any]):
     """One matter. `facts` holds the figures of its check by name; bytes and times as in the pages."""
@@ -58,7 +60,7 @@ class MuteRequestSerializer(RequestSerializer):
     """What to mute, and until when: 90 days at most."""
 
     check_name = serializers.ChoiceField(
-        [*Check.choices, ("escaped", "aborted, until 0.3")],
+        CHECKS_TO_MUTE,
         help_text="`escaped` is a deprecated word for `aborted`.",
     )
     table_id = serializers.IntegerField(
