@@ -85,3 +85,48 @@ def test_the_map_has_every_floor_of_the_engine_in_the_order_of_imports():
 def test_a_guide_names_no_module_that_is_gone(guide):
     named = re.findall(r"`(?:[\w/]+/)?(\w+\.(?:py|html))`", guide.read_text("utf-8"))
     assert {name for name in named if "NAME" not in name} <= TRACKED
+
+
+ENGINE_AND_SERVER = "\n".join(
+    path.read_text("utf-8")
+    for house in ("engine", "lakeui", "workers")
+    for path in (ROOT / house).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
+def test_a_guide_names_no_error_code_that_is_gone(guide):
+    codes = re.findall(r"`((?:LAKE|DELTA|DIFFERENT_DELTA)_\w+)`", guide.read_text("utf-8"))
+    of_compose = {"LAKE_DIR"}
+    assert {code for code in codes if f'"{code}"' not in ENGINE_AND_SERVER} <= of_compose
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.name)
+def test_a_guide_names_no_command_that_is_gone(guide):
+    text = guide.read_text("utf-8")
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    ours = {path.stem for path in (ROOT / "lakeui").glob("*/management/commands/*.py")}
+    djangos = {"migrate", "collectstatic", "createsuperuser"}
+    assert set(re.findall(r"`(?:[A-Z_]+=\S* )?make ([a-z0-9-]+)", text)) <= targets
+    assert set(re.findall(r"manage\.py ([a-z_]+)", text)) <= ours | djangos
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+@pytest.mark.parametrize("guide", [*GUIDES, ROOT / "CHANGELOG.md"], ids=lambda guide: guide.name)
+def test_the_links_of_a_guide_lead_somewhere(guide):
+    links = re.findall(r"\]\(([^)\s]+)\)", guide.read_text("utf-8"))
+    for link in (link for link in links if not link.startswith("http")):
+        name, _, anchor = link.partition("#")
+        page = guide.parent / name if name else guide
+        assert page.exists(), link
+        assert not anchor or anchor in _anchors(page), link
+
+
+def test_the_readme_leads_to_every_guide():
+    text = (ROOT / "README.md").read_text("utf-8")
+    guides = {path.name for path in (ROOT / "docs").glob("*.md")}
+    assert {name for name in guides if f"(docs/{name})" not in text} == set()

@@ -14,13 +14,21 @@ OF_COMPOSE = {"POSTGRES_PASSWORD", "LAKE_DIR"}
 def names_read() -> set[str]:
     settings = (ROOT / "lakeui/settings.py").read_text("utf-8")
     session = (ROOT / "engine/spark/session.py").read_text("utf-8")
-    read = re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', settings)
+    read = re.findall(r'env\.\w+\((?:\s|#.*)*"([A-Z_]+)"', settings)
     return {*read, *re.findall(r'environ\.get\("([A-Z_]+)"', session)} - OF_THE_STACK
 
 
 def test_every_setting_is_in_the_guide():
     assert len(names_read()) > 40
     assert [name for name in sorted(names_read()) if f"`{name}`" not in GUIDE] == []
+
+
+def test_every_setting_in_the_guide_is_read():
+    rows = GUIDE.split("## Settings\n")[1].split("\n### ")[0].splitlines()
+    cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
+    names = {name for cell in cells for name in re.findall(r"`([A-Z_]+)`", cell)}
+    of_pyspark = {"PYSPARK_PYTHON", "JAVA_HOME"}
+    assert names - names_read() - of_pyspark == set()
 
 
 def test_every_web_server_hands_on_the_address_of_its_own_peer():
