@@ -55,3 +55,15 @@ def test_a_conversion_is_reported(spark, tmp_path, reports):
     begun, committed = reports.events
     assert (begun["read_version"], committed["version"]) == (-1, 0)
     assert begun["table"] == place
+
+
+def test_statements_and_dataframes_of_an_enabled_session_are_reported(lake, tmp_path, reports):
+    place = str(tmp_path / "orders")
+    lake.range(3).write.format("delta").save(place)
+    lake.sql(f"DELETE FROM delta.`{place}` WHERE id = 1")  # noqa: S608 - a path of the test
+    assert engine.delta.flush_reports(60)
+    told = [(event["kind"], event.get("version")) for event in reports.events]
+    assert told == [("begun", None), ("committed", 0), ("begun", None), ("committed", 1)]
+    assert {event["table"] for event in reports.events} == {place}
+    assert reports.events[2]["operation"] == "DELETE"
+    assert "id = 1" in reports.events[2]["statement"]
