@@ -114,7 +114,7 @@ KINDS = (
     Kind(
         "ruled",
         f"{VECTORS}, 'delta.constraints.small' = 'id < 5000'",
-        (*STATEMENTS[:3], MERGES[3], INSERTS[1]),
+        (*STATEMENTS[:3], MERGES[2], INSERTS[1]),
         more=", twice BIGINT GENERATED ALWAYS AS (id * 2)",
     ),
 )
