@@ -262,13 +262,15 @@ class FileRows:
 def write_rows_and_changes(
     execution: Execution,
     table: TableFiles,
-    rows: Iterable[pa.Table],
+    groups: Iterable[Iterable[pa.Table]],
     changes: Iterable[pa.Table],
     *,
     keep_row_ids: bool,
 ) -> tuple[Written, list[AddCDCFile]]:
-    """Data files and the files of the change feed."""
-    written = write_tables(execution, rows, data_target(table, keep_row_ids=keep_row_ids), table)
+    """Data files, those of each group of rows apart, and the files of the change feed."""
+    target, written = data_target(table, keep_row_ids=keep_row_ids), Written()
+    for rows in groups:
+        written += write_tables(execution, rows, target, table)
     fed = write_tables(execution, changes, change_target(table), table)
     execution.wrote_in_words(written.adds)
     return written, [

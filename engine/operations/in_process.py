@@ -105,7 +105,11 @@ def write_in_process(
         need_spark(execution, error)
         return None
     kept = keeps_row_ids(snapshot)
-    return write_rows_and_changes(execution, table, rows, changes, keep_row_ids=kept)
+    together = [[part for parts in rows for part in parts]]
+    groups = (
+        rows if images.leaves else together
+    )  # a rewritten file stays one: its bounds are narrow
+    return write_rows_and_changes(execution, table, groups, changes, keep_row_ids=kept)
 
 
 def _matches(
@@ -150,9 +154,9 @@ class _Images:
         else:
             check_plain(snapshot.schema, table, {})
 
-    def rows(self) -> list[pa.Table]:
-        """What goes into data files."""
-        return [rows for add in self._images.files for rows in self._rows_of(add) if rows.num_rows]
+    def rows(self) -> list[list[pa.Table]]:
+        """What goes into data files, by the file that it comes from."""
+        return [list(self._rows_of(add)) for add in self._images.files]
 
     def changes(self, files: Sequence[AddFile]) -> list[pa.Table]:
         """What goes into the change feed: rows before, and, of an UPDATE, after."""

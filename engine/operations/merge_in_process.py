@@ -108,7 +108,7 @@ def merge_in_process(execution: Execution, snapshot: Snapshot, work: ArrowMerge)
     scanned = monotonic()
     execution.begin_stage("write new rows")
     kept = keeps_row_ids(snapshot)
-    written, fed = write_rows_and_changes(execution, table, data, changes, keep_row_ids=kept)
+    written, fed = write_rows_and_changes(execution, table, [data], changes, keep_row_ids=kept)
     return Merged(gone, written, tuple(fed), rows.inserted, rows.by_clause, scanned)
 
 

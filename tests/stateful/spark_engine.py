@@ -29,8 +29,11 @@ from tests.stateful.weather import FakeClock, ForgetfulStore
 _PATIENCE_S = 240
 
 
-def play_on_spark(history: History, spark: SparkSession, place: str) -> Played:
-    """Play a history at a place on disk, as `history.play` does in memory."""
+def play_on_spark(history: History, spark: SparkSession | None, place: str) -> Played:
+    """Play a history at a place on disk, as `history.play` does in memory.
+
+    Its small statements are done by turns with and without Spark; without a session all of them are.
+    """
     start = state_of(create(history.setup, place).snapshot())
     store, clock = ForgetfulStore(open_store(place)), FakeClock()
     table = DeltaTable(store, clock=clock)
@@ -55,7 +58,11 @@ class _Turn(TransactionObserver):
     """One command on its way: `finish` lets it commit, and waits until it has."""
 
     def __init__(
-        self, command: c.Command, played: Played, spark: SparkSession, pool: ThreadPoolExecutor
+        self,
+        command: c.Command,
+        played: Played,
+        spark: SparkSession | None,
+        pool: ThreadPoolExecutor,
     ) -> None:
         self._command, self._played = command, played
         self._txn: ObservedTransaction | None = None
@@ -69,7 +76,8 @@ class _Turn(TransactionObserver):
             self._command = replace(command, restored=restored)
         statement = as_statement(command, newest)
         own = DeltaTable(played.table.store, clock=played.table.clock)
-        by_turns = RunOptions().in_process_bytes if command.number % 2 else 0
+        in_process = spark is None or command.number % 2
+        by_turns = RunOptions().in_process_bytes if in_process else 0
         options = RunOptions(in_process_bytes=by_turns, observer=self)
         self._run: Future[OperationResult] = pool.submit(run, statement, own, spark, options)
         self._run.add_done_callback(lambda _: self._ready.set())

@@ -4,7 +4,6 @@ What tens of thousands of histories show of the Arrow executor is then worth som
 operations that people use.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,15 @@ from pyspark.sql import SparkSession
 from tests.stateful import commands as c
 from tests.stateful.arrow_engine import state_of
 from tests.stateful.generator import generate
-from tests.stateful.history import History, Played, Setup, Step, forget, play
+from tests.stateful.history import History, Setup, forget, play
 from tests.stateful.judge import check
 from tests.stateful.spark_engine import play_on_spark
+from tests.stateful.spark_histories import EVERY_FILE, done_alike, outcome
 from tests.stateful.stories import ROWS, story
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 MOST = 6
-EVERY_FILE = tuple(range(60))
 SOME = [34, 76, 110, 148]
 MORE = [pytest.param(seed, marks=pytest.mark.stress) for seed in range(200, 230)]
 
@@ -31,7 +30,7 @@ def test_spark_and_arrow_end_a_history_with_the_same_table(
     seed: int, spark: SparkSession, tmp_path: Path
 ):
     """Who lands, who loses with which exception, and the table."""
-    _compare(_done_alike(generate(seed, most=MOST)), spark, tmp_path)
+    _compare(done_alike(generate(seed, most=MOST)), spark, tmp_path)
 
 
 def test_a_history_that_moves_rows_in_every_way_ends_alike(spark: SparkSession, tmp_path: Path):
@@ -63,7 +62,7 @@ def test_a_history_that_moves_rows_in_every_way_ends_alike(spark: SparkSession, 
 def _compare(history: History, spark: SparkSession, tmp_path: Path) -> None:
     on_arrow, on_spark = play(history), play_on_spark(history, spark, str(tmp_path / "t"))
     check(on_spark)
-    assert _outcome(on_spark) == _outcome(on_arrow)
+    assert outcome(on_spark) == outcome(on_arrow)
     assert state_of(on_spark.table.snapshot()) == state_of(on_arrow.table.snapshot())
     forget(on_arrow)
 
@@ -71,43 +70,3 @@ def _compare(history: History, spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [16, *MORE])
 def test_histories_with_restore_are_sound_on_spark(seed: int, spark: SparkSession, tmp_path: Path):
     check(play_on_spark(generate(seed, most=MOST), spark, str(tmp_path / "t")))
-
-
-def _done_alike(history: History) -> History:
-    """The history in commands that both executors do to the same files.
-
-    Spark always writes statistics, and clusters new files only. RESTORE is left out: it counts
-    versions, of which an OPTIMIZE that had nothing to do makes none. A command that gives up at a
-    constraint loses on Spark.
-    """
-    setup = replace(history.setup, stats=True, clustered=False)
-    return History(setup, tuple(_step(step) for step in history.steps))
-
-
-def _step(step: Step) -> Step:
-    command = step.opens
-    if isinstance(command, c.Delete | c.Update):
-        command = replace(command, rewrite=False, promise=True)
-    elif isinstance(command, c.Restore):
-        command = c.Optimize(command.number, EVERY_FILE, least=2)
-    elif isinstance(command, c.Optimize):
-        command = replace(command, picks=EVERY_FILE, tagged=True, least=2)
-    elif isinstance(command, c.Alter) and command.what in {"constrain", "cluster"}:
-        command = replace(command, what="set")
-    return replace(step, opens=command)
-
-
-def _outcome(played: Played) -> dict[int, str]:
-    """The version's place among changes of data, or the exception, by the command's number."""
-    changes = [played.landed[v] for v in sorted(played.landed)]
-    landed = [change for change in changes if not isinstance(change.command, c.Optimize | c.Reorg)]
-    outcomes = {running.command.number: f"landed {i}" for i, running in enumerate(landed)}
-    lost = {number: error for number, error in played.lost.items() if not _idle(played, number)}
-    return outcomes | {number: type(error).__name__ for number, error in lost.items()}
-
-
-def _idle(played: Played, number: int) -> bool:
-    """Whether a command had no file to rewrite: Spark's ends before it would commit."""
-    loser = played.losers.get(number)
-    upkeep = loser is not None and isinstance(loser.command, c.Optimize | c.Reorg)
-    return upkeep and not loser.staged
