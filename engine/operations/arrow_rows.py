@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from engine.actions.files import AddCDCFile, AddFile
 from engine.actions.table import Metadata
+from engine.conflicts.row_counts import physical_rows
 from engine.errors import (
     CannotEvaluateError,
     DataFileError,
@@ -27,7 +28,7 @@ from engine.expressions.types import is_complex
 from engine.operations.execution import NEEDS_SPARK, Execution
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
 from engine.schema.types import LONG, StructField, StructType
-from engine.snapshot.reader import ROW_INDEX, iter_file, read_physical
+from engine.snapshot.reader import ROW_INDEX, count_rows, iter_file, read_physical
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import Assignments, target_type
 from engine.spark.file_writer import FileTarget, write_files
@@ -38,7 +39,8 @@ from engine.spark.table_rules import GENERATED
 from engine.spark.writer import CHANGE_TYPE, Written, change_target, data_target
 
 IN_PROCESS = "found in this process, without Spark"
-BATCH_ROWS = 128 * 1024
+BATCH_ROWS = 16 * 1024  # few, for a row may be wide
+_MOST_TRACKED_ROWS = 16 * 1024 * 1024
 _MOST_DECODED_BYTES = 512 * 1024 * 1024
 _BESIDE = frozenset({ROW_INDEX, ROW_ID, ROW_COMMIT_VERSION, CHANGE_TYPE})
 FOR_SPARK = (
@@ -89,11 +91,15 @@ class RowTracking:
         """Those of a file.
 
         Raises:
-            CannotEvaluateError: its rows have no ids yet.
+            CannotEvaluateError: its rows have no ids yet, or are many: a small file may hold them.
         """
         columns = (table.row_id_column, table.row_commit_version_column)
         if add.base_row_id is None or None in columns:
             msg = f"{add.path} has no row ids yet."
+            raise CannotEvaluateError(msg)
+        count = physical_rows(add)
+        if (count_rows(snapshot, add.path) if count is None else count) > _MOST_TRACKED_ROWS:
+            msg = f"{add.path} has too many rows for one process."
             raise CannotEvaluateError(msg)
         fields = tuple(
             StructField(str(name), LONG, metadata={PHYSICAL_NAME_KEY: str(name)})

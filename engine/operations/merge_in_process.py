@@ -38,7 +38,7 @@ from engine.operations.arrow_rows import (
     write_rows_and_changes,
 )
 from engine.operations.execution import Execution, keeps_row_ids, uses_deletion_vectors
-from engine.operations.merge_join import Numbers, beside, pairs, sided
+from engine.operations.merge_join import Numbers, beside, paired, pairs, sided
 from engine.operations.row_deletion import RowDeletion, settle
 from engine.snapshot.conform import target_type
 from engine.snapshot.reader import ROW_INDEX
@@ -196,7 +196,7 @@ class _Merge:
         if merge.inserts_only:
             nothing = np.zeros(0, dtype=np.int64)
             return nothing, nothing, nothing, unmatched
-        chosen = self._chosen(MATCHED, beside(self._target.take(mine), source.take(theirs)))
+        chosen = self._chosen(MATCHED, paired(self._target, mine, source, theirs))
         acting = chosen != _NOTHING
         rows, sources, clauses = mine[acting], theirs[acting], chosen[acting]
         _, first = np.unique(rows, return_index=True)
@@ -238,7 +238,9 @@ class _Merge:
             old = self._target.take(self._rows[mask])
             rows = old
             if clause.when == MATCHED:
-                rows = beside(old, self._work.source.take(self._sources[mask]))
+                rows = paired(
+                    self._target, self._rows[mask], self._work.source, self._sources[mask]
+                )
             values = stored_values(self._schema, _sided_values(clause), rows)
             assigned = [path[0] for path in clause.assignments]
             rules = self._rules(not_generated(self._schema, assigned))

@@ -19,6 +19,7 @@ from engine.expressions.types import INTEGRALS, common_type
 from engine.schema.types import BOOLEAN, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
 
 _MOST_PAIRS = 2_000_000
+_MOST_PAIRED_BYTES = 512 * 1024 * 1024
 _SOURCE = "\0source."
 _KEYS = {*INTEGRALS, STRING, DATE, TIMESTAMP, TIMESTAMP_NTZ, BOOLEAN}
 """The types of which Arrow joins what Spark joins: null equals nothing, and there is no NaN."""
@@ -72,6 +73,19 @@ def beside(target: pa.Table | None, source: pa.Table) -> pa.Table:
     return target
 
 
+def paired(target: pa.Table, mine: Numbers, source: pa.Table, theirs: Numbers) -> pa.Table:
+    """Target rows of these numbers beside source rows of those; a wide row may come many times.
+
+    Raises:
+        CannotEvaluateError: they take too much memory.
+    """
+    size = _row_bytes(target)[mine].sum() + _row_bytes(source)[theirs].sum()
+    if size > _MOST_PAIRED_BYTES:
+        msg = "The pairs of rows take too much memory for one process."
+        raise CannotEvaluateError(msg)
+    return beside(target.take(mine), source.take(theirs))
+
+
 def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, Numbers]:
     """The numbers of target and source rows that ON joins, by the target's order.
 
@@ -92,7 +106,7 @@ def pairs(on: Expression, target: pa.Table, source: pa.Table) -> tuple[Numbers, 
     residual = conjunction(rest)
     if residual == TRUE or not len(mine):
         return mine, theirs
-    both = beside(target.take(mine), source.take(theirs))
+    both = paired(target, mine, source, theirs)
     mask = matching_rows(sided(residual), both).to_numpy()
     return mine[mask], theirs[mask]
 
@@ -138,6 +152,17 @@ def _numbered(names: Sequence[str], keys: Sequence[pa.Array], number: str, count
     for name in names:
         rows = rows.filter(pc.is_valid(rows.column(name)))
     return rows
+
+
+def _row_bytes(rows: pa.Table) -> Numbers:
+    """About how many bytes each row takes: of text exactly, of other columns as many as the others."""
+    sizes = np.zeros(rows.num_rows, dtype=np.int64)
+    for column in rows.columns:
+        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
+            sizes += pc.fill_null(pc.binary_length(column), 0).to_numpy()
+        elif rows.num_rows:
+            sizes += 1 + column.nbytes // rows.num_rows
+    return sizes
 
 
 def _check_count(pairs: int) -> None:

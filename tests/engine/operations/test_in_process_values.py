@@ -1,8 +1,14 @@
 """Values in statements that run without Spark are those Spark gives: types, remainders, names."""
 
+import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from engine.errors import RequestError
+from engine.errors import CannotEvaluateError, RequestError
+from engine.operations.arrow_rows import RowTracking
+from engine.operations.merge_join import paired
+from engine.spark.table_files import TableFiles
 
 
 @pytest.fixture
@@ -72,3 +78,27 @@ def test_a_column_under_a_name_that_the_engine_needs_is_for_spark(text, do_light
     with pytest.raises(RequestError, match="needs Spark"):
         do_lightly(text)
     assert empty_table.snapshot().row_count == 2
+
+
+def test_a_wide_row_is_not_paired_without_end():
+    target = pa.table({"id": range(2), "text": ["a" * 1_000_000, "b"]})
+    source = pa.table({"id": range(1000)})
+    numbers = np.arange(1000)
+    narrow = paired(target, np.ones(1000, dtype=np.int64), source, numbers)
+    assert narrow.num_rows == 1000
+    with pytest.raises(CannotEvaluateError, match="memory"):
+        paired(target, np.zeros(1000, dtype=np.int64), source, numbers)
+
+
+def test_the_row_ids_of_a_file_of_many_rows_are_for_spark(do_lightly, empty_table):
+    do_lightly(
+        "CREATE TABLE t (id BIGINT) USING DELTA TBLPROPERTIES ('delta.enableRowTracking' = 'true')"
+    )
+    do_lightly("INSERT INTO t VALUES (1), (2)")
+    snapshot = empty_table.snapshot()
+    (add,) = snapshot.add_files()
+    table = TableFiles(empty_table.uri, snapshot.schema, properties=snapshot.properties)
+    assert RowTracking.of(snapshot, table, add).ids.to_pylist() == [0, 1]
+    many = msgspec.structs.replace(add, stats='{"numRecords": 100000000}')
+    with pytest.raises(CannotEvaluateError, match="too many rows"):
+        RowTracking.of(snapshot, table, many)
