@@ -29,7 +29,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[server]' || { echo "Dependencies could not be installed: check that the package index can be reached and that the disk is not full, then run make again."; exit 1; }
 	@touch $@
 
-install-test: $(VENV)/.installed-test
+install-test: $(VENV)/.installed-test ## Make .venv with what the tests need as well
 
 $(VENV)/.installed-test: $(VENV)/.installed
 	@$(BIN)/python -m pip install -q -c constraints.txt -e '.[server,test]' || { echo "Test dependencies could not be installed: check that the package index can be reached, then run make again."; exit 1; }
