@@ -16,6 +16,7 @@ from engine.expressions.evaluate import evaluate_arrow, matching_rows
 from engine.expressions.traits import conjunction, relations_of, replaced, split_conjuncts
 from engine.expressions.tree import TRUE, Call, Column, Expression, walk
 from engine.expressions.types import INTEGRALS, common_type
+from engine.operations.merge_ranges import Bounds, ends_of
 from engine.schema.types import BOOLEAN, DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ
 
 _MOST_PAIRS = 2_000_000
@@ -171,12 +172,12 @@ def _check_count(pairs: int) -> None:
         raise CannotEvaluateError(msg)
 
 
-def source_bounds(values: Sequence[Expression], source: pa.Table) -> list[tuple[object, object]]:
-    """The least and the greatest value of expressions over the source; None where all are null."""
+def source_bounds(values: Sequence[Expression], source: pa.Table) -> Bounds:
+    """The least and the greatest value of expressions over the source."""
     rows, bounds = beside(None, source), []
     for value in values:
-        least_and_greatest = pc.min_max(evaluate_arrow(sided(value), rows)).as_py()
-        bounds.append((least_and_greatest["min"], least_and_greatest["max"]))
+        least_and_greatest = pc.min_max(evaluate_arrow(sided(value), rows))
+        bounds.append(ends_of(least_and_greatest["min"], least_and_greatest["max"]))
     return bounds
 
 

@@ -7,6 +7,7 @@ other row is read, neither by the MERGE nor for its conflicts.
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, cast
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -30,8 +31,10 @@ _INTEGERS = frozenset({BYTE, SHORT, INTEGER, LONG})
 _ORDERED = _INTEGERS | {STRING, DATE, TIMESTAMP}
 
 
-Bounds: TypeAlias = Sequence[tuple[object, object]]
-"""The least and the greatest of each of some values, both None where all of one are null."""
+Bounds: TypeAlias = Sequence[tuple[object, object] | None]
+"""The least and the greatest of each of some values, both None where all of one are null.
+
+None in their place where Python cannot hold them: its calendar has the years 1 to 9999."""
 
 
 def source_ranges(
@@ -44,8 +47,9 @@ def source_ranges(
     keys = list(_keys(on))
     bounds = bounds_of([value for _, value in keys]) if keys else []
     return [
-        _between(column, value.type, low, high)
-        for (column, value), (low, high) in zip(keys, bounds, strict=True)
+        _between(column, value.type, *ends)
+        for (column, value), ends in zip(keys, bounds, strict=True)
+        if ends is not None
     ]
 
 
@@ -55,8 +59,17 @@ def bounds_by_spark(source: DataFrame, values: Sequence[Expression]) -> Bounds:
     for i, value in enumerate(values):
         key = to_column(value)
         both += [F.min(key).alias(f"low{i}"), F.max(key).alias(f"high{i}")]
-    row = source.alias("source").agg(*both).toArrow().to_pylist()[0]
-    return [(row[f"low{i}"], row[f"high{i}"]) for i in range(len(values))]
+    row = source.alias("source").agg(*both).toArrow()
+    columns = [[row.column(f"{end}{i}")[0] for end in ("low", "high")] for i in range(len(values))]
+    return [ends_of(low, high) for low, high in columns]
+
+
+def ends_of(low: pa.Scalar, high: pa.Scalar) -> tuple[object, object] | None:
+    """Bounds as Python values, None where it has no such values."""
+    try:
+        return low.as_py(), high.as_py()
+    except (OverflowError, ValueError):
+        return None
 
 
 def _keys(on: Expression) -> Iterator[tuple[Column, Expression]]:

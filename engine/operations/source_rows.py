@@ -7,6 +7,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import functions as F  # noqa: N812
 
+from engine.commands.command import column_path
 from engine.commands.sources import (
     DataFrameSource,
     FileSource,
@@ -94,7 +95,7 @@ def _of_query(
 ) -> SourceRows:
     tables = QueryTables(execution, txn)
     query = bind_query(source.query, tables.schema, now_ms=execution.now_ms)
-    names = list(source.columns) or query.names
+    names = _named(source.columns) or query.names
     if len(names) != len(query.columns):
         msg = f"{len(names)} columns are named, and the query gives {len(query.columns)}."
         raise RequestError(msg, "Name as many as it gives.", field="source.columns")
@@ -217,7 +218,7 @@ def _values(
     execution: Execution, source: RowsSource, target_schema: StructType | None, *, stored: bool
 ) -> tuple[list[list[Expression]], StructType]:
     width = len(source.rows[0])
-    names = list(source.columns) or (
+    names = _named(source.columns) or (
         _positions(target_schema, width) if target_schema else _numbered(width)
     )
     trees = [
@@ -229,6 +230,11 @@ def _values(
         for i, name in enumerate(names)
     ]
     return trees, StructType(tuple(fields))
+
+
+def _named(columns: Sequence[str]) -> list[str]:
+    """Columns by their names: as written, or what stands between backticks."""
+    return [".".join(column_path(name)) if "`" in name else name for name in columns]
 
 
 def _numbered(width: int) -> list[str]:

@@ -102,3 +102,30 @@ def test_the_row_ids_of_a_file_of_many_rows_are_for_spark(do_lightly, empty_tabl
     many = msgspec.structs.replace(add, stats='{"numRecords": 100000000}')
     with pytest.raises(CannotEvaluateError, match="too many rows"):
         RowTracking.of(snapshot, table, many)
+
+
+def test_keys_of_years_that_python_does_not_have_are_merged(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (id BIGINT, day DATE) USING DELTA")
+    do_lightly("INSERT INTO t VALUES (1, date_add(DATE '9999-12-31', 5)), (2, NULL)")
+    do_lightly(
+        "MERGE INTO t USING (VALUES (date_add(DATE '9999-12-31', 5))) AS s (day)"
+        " ON t.day = s.day WHEN MATCHED THEN UPDATE SET id = 3"
+        " WHEN NOT MATCHED THEN INSERT (id) VALUES (4)"
+    )
+    ids = empty_table.snapshot().to_arrow(["id"]).column("id").to_pylist()
+    assert sorted(ids) == [2, 3]
+
+
+def test_columns_of_values_may_be_quoted(do_lightly, empty_table):
+    do_lightly(
+        "CREATE TABLE t (id INT, `a.b` STRING, `c ``d` STRING) USING DELTA"
+        " TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
+    )
+    do_lightly("INSERT INTO t (`a.b`, `c ``d`, `id`) VALUES ('x', 'y', 1)")
+    do_lightly(
+        "MERGE INTO t USING (VALUES (1, 'z'), (2, 'new')) AS s (id, `e.f`) ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET `c ``d` = s.`e.f`"
+        " WHEN NOT MATCHED THEN INSERT (id, `a.b`) VALUES (s.id, s.`e.f`)"
+    )
+    rows = sorted(tuple(row.values()) for row in empty_table.snapshot().to_arrow().to_pylist())
+    assert rows == [(1, "x", "z"), (2, "new", None)]
