@@ -89,7 +89,8 @@ def _retention_ms(command: Vacuum, snapshot: Snapshot) -> int:
         )
         raise RetentionTooShortError(
             msg,
-            "Keep at least that long, or allow less by WITH ('overrideRetention' = 'true').",
+            "Keep at least that long, or allow less by WITH ('overrideRetention' = 'true') or, in PySpark,"
+            " spark.databricks.delta.retentionDurationCheck.enabled = false.",
             field="retention_hours",
         )
     return max(asked_ms, 0)

@@ -155,11 +155,17 @@ _UNREADABLE = _Failure(
     "A data file of {where} cannot be read: {told}",
     _RESTORE,
 )
+_PACKAGE = _Failure(
+    re.compile(r"^ModuleNotFoundError: ", re.MULTILINE),
+    SparkJobError,
+    "The Python of Spark's executors lacks a package: {told}",
+    "Install it there, or name a Python that has it by PYSPARK_PYTHON before Spark starts.",
+)
 _UNKNOWN = _Failure(
     re.compile(""),
     SparkJobError,
     "Spark failed on {where}: {told}",
-    "The log of the worker has all of it; nothing was written.",
+    "Its causes are in the error, its stack traces in the log; nothing was written.",
 )
 _FAILURES = (
     _VALUE,
@@ -171,6 +177,7 @@ _FAILURES = (
     _UNREACHABLE,
     _FULL,
     _UNREADABLE,
+    _PACKAGE,
     _UNKNOWN,
 )
 

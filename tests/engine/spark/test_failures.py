@@ -171,6 +171,13 @@ def test_an_error_of_the_engine_on_an_executor_stays_what_it_is(spark, error):
     assert str(failure) == str(error)
 
 
+def test_a_package_that_executors_lack_leads_to_the_setting_that_names_their_python(spark):
+    failure = _in_python(spark, ModuleNotFoundError("No module named 'pyarrow'"))
+    assert type(failure) is SparkJobError
+    assert "No module named 'pyarrow'" in str(failure)
+    assert "PYSPARK_PYTHON" in failure.remedy
+
+
 def test_another_error_in_python_on_an_executor_is_named_without_its_traceback(spark):
     failure = _in_python(spark, LookupError("first line\nsecond line"))
     assert type(failure) is SparkJobError
