@@ -73,9 +73,9 @@ def need_spark(execution: Execution, error: Exception) -> None:
     """Leave it to Spark, if there is one."""
     if execution.session is not None:
         return
-    if not isinstance(error, CannotEvaluateError):
+    if not isinstance(error, CannotEvaluateError | RequestError):
         raise error
-    msg = f"This needs Spark, and there is no Spark session: {error}"
+    msg = f"This needs Spark, and there is no Spark session: {error.what}"
     raise RequestError(msg, NEEDS_SPARK, field="kind") from error
 
 

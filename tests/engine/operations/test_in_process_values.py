@@ -129,3 +129,10 @@ def test_columns_of_values_may_be_quoted(do_lightly, empty_table):
     )
     rows = sorted(tuple(row.values()) for row in empty_table.snapshot().to_arrow().to_pylist())
     assert rows == [(1, "x", "z"), (2, "new", None)]
+
+
+def test_rows_that_spark_alone_can_number_need_spark(do_lightly, empty_table):
+    do_lightly("CREATE TABLE t (i BIGINT GENERATED ALWAYS AS IDENTITY, v INT) USING DELTA")
+    with pytest.raises(RequestError, match=r"needs Spark.*numbers its rows in i"):
+        do_lightly("INSERT INTO t (v) VALUES (1)")
+    assert empty_table.version() == 0
