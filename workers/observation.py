@@ -14,7 +14,7 @@ from engine.transaction.observer import (
     new_files,
     staged_bytes,
 )
-from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.outcome import ResolvedConflict
 from engine.transaction.self_recognition import find_own_commit
 from lakeui.conflicts.recording import Origin, record_absorbed, record_escaped
 from lakeui.jobs import leases
@@ -87,8 +87,8 @@ class JobObserver(TransactionObserver):
             read_version=txn.read_version,
         )
 
-    def absorbed(self, txn: ObservedTransaction, conflict: AbsorbedConflict) -> None:
-        """Write the absorbed conflict down."""
+    def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
+        """Record the resolved conflict."""
         record_absorbed(
             conflict,
             self._current_side(txn),

@@ -185,7 +185,7 @@ def optimize_frame(
     """One row: the table's place, and what an OPTIMIZE did."""
     schema: Any = T._parse_datatype_string(_OPTIMIZE)
     row = (shown_place(uri), _struct(schema["metrics"].dataType, metrics))
-    return with_conflicts(spark.createDataFrame([row], schema), result)
+    return with_resolved(spark.createDataFrame([row], schema), result)
 
 
 def nothing(spark: SparkSession) -> DataFrame:
@@ -193,9 +193,10 @@ def nothing(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], T.StructType())
 
 
-def with_conflicts(frame: DataFrame, result: OperationResult) -> DataFrame:
-    """The frame with the overlaps that rows resolved on the way, as its `conflicts`."""
-    frame.conflicts = list(result.absorbed)  # type: ignore[attr-defined] # beyond delta-spark's API
+def with_resolved(frame: DataFrame, result: OperationResult) -> DataFrame:
+    """The frame with the conflicts resolved at row level, as `resolved`; `conflicts` is deprecated."""
+    frame.resolved = list(result.resolved)  # type: ignore[attr-defined] # beyond delta-spark's API
+    frame.conflicts = frame.resolved  # type: ignore[attr-defined] # the former name, until 0.3
     return frame
 
 
@@ -206,7 +207,7 @@ def shown_place(uri: str) -> str:
 
 def _numbers(spark: SparkSession, counts: dict[str, int], result: OperationResult) -> DataFrame:
     schema = ", ".join(f"{name} long" for name in counts)
-    return with_conflicts(spark.createDataFrame([tuple(counts.values())], schema), result)
+    return with_resolved(spark.createDataFrame([tuple(counts.values())], schema), result)
 
 
 def _struct(kind: T.DataType, values: Mapping[str, Any] | None) -> tuple[Any, ...] | None:

@@ -14,18 +14,23 @@ class WriteResult:
     Attributes:
         version: the version it committed, None where it changed nothing.
         metrics: `operationMetrics` under delta-spark's names.
-        conflicts: the overlaps that rows resolved, with the commits that were first.
+        resolved: the conflicts that were resolved at row level, each with the winning commit.
         attempts: how often the log was tried.
         message: one sentence, where there is something to say.
     """
 
     version: int | None
     metrics: Mapping[str, int | str]
-    conflicts: tuple[Any, ...]
+    resolved: tuple[Any, ...]
     attempts: int
     message: str
+
+    @property
+    def conflicts(self) -> tuple[Any, ...]:
+        """Deprecated, removed in 0.3: the former name of `resolved`."""
+        return self.resolved
 
     @classmethod
     def of(cls, result: OperationResult) -> "WriteResult":
         """What the engine says of it."""
-        return cls(result.version, result.metrics, result.absorbed, result.attempts, result.message)
+        return cls(result.version, result.metrics, result.resolved, result.attempts, result.message)

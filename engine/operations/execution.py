@@ -254,7 +254,7 @@ class Execution:
         return OperationResult(
             version=version if committed else None,
             metrics=dict((outcome and outcome.metrics) or metrics),
-            absorbed=tuple(outcome.absorbed) if outcome else (),
+            resolved=tuple(outcome.resolved) if outcome else (),
             attempts=outcome.attempts if outcome else 1,
             recognised=outcome.recognised if outcome else False,
             versions=(version,) if committed else (),

@@ -105,7 +105,7 @@ def combined(results: Sequence[OperationResult], metrics: dict[str, int | str]) 
     return OperationResult(
         version=results[-1].version,
         metrics=metrics,
-        absorbed=tuple(row_resolution for result in results for row_resolution in result.absorbed),
+        resolved=tuple(row_resolution for result in results for row_resolution in result.resolved),
         attempts=sum(result.attempts for result in results),
         recognised=all(result.recognised for result in results),
         versions=tuple(version for result in results for version in result.versions),

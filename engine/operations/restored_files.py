@@ -21,7 +21,7 @@ from engine.storage.presence import missing_files
 from engine.storage.uri import ResolvedPath, open_beside, resolve_log_path
 from engine.table import DeltaTable
 from engine.transaction.observer import NO_OBSERVER, ObservedTransaction, TransactionObserver
-from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.outcome import ResolvedConflict
 
 LONGEST_VACUUM_MS = 24 * 3600 * 1000
 _COMMITS = 1000
@@ -46,9 +46,9 @@ class _Guard(TransactionObserver):
         """Another commit landed first."""
         self._inner.winner_found(txn, winning_version)
 
-    def absorbed(self, txn: ObservedTransaction, conflict: AbsorbedConflict) -> None:
-        """Rows settled a conflict."""
-        self._inner.absorbed(txn, conflict)
+    def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
+        """A conflict was resolved at row level."""
+        self._inner.conflict_resolved(txn, conflict)
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
         """The log is about to be written.

@@ -91,7 +91,7 @@ class OperationResult:
     Attributes:
         version: the last version it committed; None if nothing changed or it was a dry run.
         metrics: `operationMetrics` under delta-spark's names, numbers where they are numbers.
-        absorbed: conflicts that were resolved by rows on the way.
+        resolved: the conflicts that were resolved at row level.
         attempts: how often the log was tried, over every commit and every retry.
         plan: what a dry run found.
         message: one sentence for people, where there is something to say.
@@ -102,13 +102,18 @@ class OperationResult:
 
     version: int | None = None
     metrics: Mapping[str, int | str] = field(default_factory=dict)
-    absorbed: tuple[Any, ...] = ()
+    resolved: tuple[Any, ...] = ()
     attempts: int = 0
     plan: Plan | None = None
     message: str = ""
     recognised: bool = False
     versions: tuple[int, ...] = ()
     follow_up: FollowUp | None = None
+
+    @property
+    def absorbed(self) -> tuple[Any, ...]:
+        """Deprecated, removed in 0.3: the former name of `resolved`."""
+        return self.resolved
 
     def followed_by(self, follow_up: FollowUp) -> "OperationResult":
         """The result with the follow-up of its write."""

@@ -121,7 +121,7 @@ def _together(ended: Sequence[StepEnd], results: Sequence[OperationResult]) -> O
     return OperationResult(
         version=results[-1].version,
         metrics={"numSteps": len(ended), "numCommittedSteps": len(committed)},
-        absorbed=tuple(resolution for result in results for resolution in result.absorbed),
+        resolved=tuple(resolution for result in results for resolution in result.resolved),
         attempts=sum(result.attempts for result in results),
         plan=_plan(plans) if plans else None,
         message=f"{sentence[:1].upper()}{sentence[1:]}" if not plans else "",

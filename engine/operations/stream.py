@@ -207,7 +207,7 @@ def _added(before: OperationResult, batch: OperationResult) -> OperationResult:
     return replace(
         batch,
         metrics=metrics,
-        absorbed=(*before.absorbed, *batch.absorbed),
+        resolved=(*before.resolved, *batch.resolved),
         attempts=before.attempts + batch.attempts,
         versions=(*before.versions, *batch.versions),
     )

@@ -18,7 +18,7 @@ from engine.transaction.observer import (
     TransactionObserver,
     staged_bytes,
 )
-from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.outcome import ResolvedConflict
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class ReportingObserver(TransactionObserver):
         """Report that it began."""
         self._report(txn, "begun")
 
-    def absorbed(self, txn: ObservedTransaction, conflict: AbsorbedConflict) -> None:
+    def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
         """Report what rows resolved."""
         if conflict.current is not None:
             self._report(txn, "resolved", conflict=conflict)

@@ -100,8 +100,8 @@ class Committer:
                 return commit, pending_commit
             self.observer.winner_found(txn, commit.version)
             passed = validate(pending_commit, WinningCommit.of(commit), self.rows)
-            for conflict in passed.absorbed[len(pending_commit.absorbed) :]:
-                self.observer.absorbed(txn, conflict)
+            for conflict in passed.resolved[len(pending_commit.resolved) :]:
+                self.observer.conflict_resolved(txn, conflict)
             pending_commit = replace(passed, winner_tip=Tip.of(commit))
             if commit.operation in (VACUUM_START, VACUUM_END):
                 self.files.look_again()
@@ -167,14 +167,14 @@ def _landed(attempt: Attempt, pending_commit: PendingCommit, attempts: int) -> C
         attempt.version,
         attempt.timestamp_ms,
         attempts,
-        pending_commit.absorbed,
+        pending_commit.resolved,
         metrics=attempt.metrics,
     )
 
 
 def _recognised(own: Commit, pending_commit: PendingCommit, attempts: int) -> CommitOutcome:
     return CommitOutcome(
-        own.version, own.timestamp_ms, attempts, pending_commit.absorbed, recognised=True
+        own.version, own.timestamp_ms, attempts, pending_commit.resolved, recognised=True
     )
 
 
@@ -183,7 +183,7 @@ def _nothing_to_commit(pending_commit: PendingCommit, attempts: int) -> CommitOu
         pending_commit.validated_version,
         pending_commit.timestamp_ms,
         attempts,
-        pending_commit.absorbed,
+        pending_commit.resolved,
         committed=False,
     )
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from engine.actions.codec import Action
 from engine.actions.files import AddFile, RemoveFile
-from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.outcome import ResolvedConflict
 
 
 class ObservedTransaction(Protocol):
@@ -44,8 +44,8 @@ class TransactionObserver:
     def winner_found(self, txn: ObservedTransaction, winning_version: int) -> None:
         """Another commit landed first and is about to be checked."""
 
-    def absorbed(self, txn: ObservedTransaction, conflict: AbsorbedConflict) -> None:
-        """The two sides touched the same files, but not the same rows."""
+    def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
+        """A conflict was resolved: both sides touched the same files, but not the same rows."""
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
         """The log is about to be written."""
@@ -81,10 +81,10 @@ class Observers(TransactionObserver):
         for observer in self._observers:
             observer.winner_found(txn, winning_version)
 
-    def absorbed(self, txn: ObservedTransaction, conflict: AbsorbedConflict) -> None:
-        """The two sides touched the same files, but not the same rows."""
+    def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
+        """A conflict was resolved: both sides touched the same files, but not the same rows."""
         for observer in self._observers:
-            observer.absorbed(txn, conflict)
+            observer.conflict_resolved(txn, conflict)
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
         """The log is about to be written."""

@@ -9,13 +9,14 @@ from engine.errors import ConflictSide
 
 
 @dataclass(frozen=True, slots=True)
-class AbsorbedConflict:
-    """Two writes of the same files whose rows kept out of each other's way.
+class ResolvedConflict:
+    """Two writes of the same files that touched different rows: resolved at row level.
 
-    `rule` names the check that files alone would have failed, `files` the paths both sides met at,
-    `row_count` the rows looked at or carried over, `how` the means: merged deletion vectors, a row
+    `rule` names the check that fails at file level, `files` the paths that both sides touched,
+    `row_count` the rows compared or rebased, `how` the means: merged deletion vectors, a row
     map, row ids or rows read. `duration_ms` is what it took. `rows` are the first of those rows, by
-    the path and position they had. `decision` tells how it came about, `current` who gave way.
+    the path and position they had. `decision` records how it was decided, `current` is this
+    transaction.
     """
 
     winner: ConflictSide
@@ -42,7 +43,7 @@ class CommitOutcome:
     version: int
     timestamp_ms: int
     attempts: int
-    absorbed: tuple[AbsorbedConflict, ...] = ()
+    resolved: tuple[ResolvedConflict, ...] = ()
     recognised: bool = False
     committed: bool = True
     metrics: Mapping[str, Any] = field(default_factory=dict)

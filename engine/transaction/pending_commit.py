@@ -15,7 +15,7 @@ from engine.conflicts.rebase import NOTHING_PENDING, Pending, refreshed
 from engine.conflicts.row_counts import physical_rows
 from engine.conflicts.transaction_info import CurrentTransaction, WinningCommit
 from engine.log.tip import Tip
-from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.outcome import ResolvedConflict
 from engine.transaction.provenance import Provenance
 from engine.transaction.staging import TableTerms
 
@@ -39,7 +39,7 @@ class PendingCommit:
     timestamp_ms: int
     row_id_high_water_mark: int = -1
     exempted: tuple[WinningCommit, ...] = ()
-    absorbed: tuple[AbsorbedConflict, ...] = ()
+    resolved: tuple[ResolvedConflict, ...] = ()
     pending: Pending = NOTHING_PENDING
     staged: tuple[Action, ...] = ()
     trail: tuple[WinnerVerdicts, ...] = ()

@@ -66,7 +66,7 @@ def reconcile(pending_commit: PendingCommit, now_ms: int) -> Attempt:
     if pending_commit.after.gives_row_ids:
         staged = list(_with_row_ids(staged, pending_commit.row_id_high_water_mark, version))
     provenance = pending_commit.provenance
-    if pending_commit.absorbed:
+    if pending_commit.resolved:
         metrics = settled_metrics(
             provenance.metrics, pending_commit.staged, pending_commit.current.actions
         )

@@ -12,7 +12,7 @@ from engine.conflicts.row_level import Settled
 from engine.conflicts.transaction_info import WinningCommit
 from engine.conflicts.verdicts import passed_by_files, passed_by_rows, stopped
 from engine.errors import ConflictError
-from engine.transaction.outcome import AbsorbedConflict
+from engine.transaction.outcome import ResolvedConflict
 from engine.transaction.pending_commit import PendingCommit
 
 
@@ -59,7 +59,7 @@ def validate(
     if lost is not None:
         raise _told(lost, evident, pending_commit, resolution)
     met = passed_by_rows(evident, settled.how, resolution.duration_ms)
-    absorbed = AbsorbedConflict(
+    resolved = ResolvedConflict(
         winner=winner.side,
         rule=conflict.conflict.rule,
         files=tuple(file.path for file in conflict.conflict.files),
@@ -74,7 +74,7 @@ def validate(
         pending_commit,
         current=settled.current,
         pending=settled.pending,
-        absorbed=(*pending_commit.absorbed, absorbed),
+        resolved=(*pending_commit.resolved, resolved),
     )
     return carried.past(winner, met)
 

@@ -77,7 +77,7 @@ def test_two_deletes_of_different_rows_of_one_file_both_land(level: str):
     assert not played.lost
     outcome = played.landed[3].txn.outcome
     assert outcome is not None
-    assert "deletion vectors merged" in outcome.absorbed[0].how
+    assert "deletion vectors merged" in outcome.resolved[0].how
     files = played.table.snapshot().add_files()
     assert [add.deletion_vector.cardinality for add in files if add.deletion_vector] == [2]
     assert '"tightBounds":false' in (files[0].stats or "")

@@ -66,7 +66,7 @@ def test_eight_writers_of_different_rows_of_one_file_all_commit(
         results = [row for done in pool.map(work, range(WRITERS)) for row in done]
     assert sorted(result.version or 0 for result in results) == list(range(2, commits + 2))
     assert list_versions(table.store) == list(range(commits + 2))
-    assert sum(bool(result.absorbed) for result in results) >= WRITERS - 1
+    assert sum(bool(result.resolved) for result in results) >= WRITERS - 1
     expected = [(i, 0, "start") for i in range(commits, commits + 4)]
     expected += [(i, i + 1, "writer") for i in range(commits) if i % 3]
     assert _read_by_everybody(table, rows_elsewhere) == sorted(expected, key=repr)

@@ -81,7 +81,7 @@ def _rows(frame):
 
 def _overlap(spark, table):
     first = table.observed(_Meanwhile(lambda: table.delete("key = 'b'")))
-    return len(_upsert(first, _source(spark, [("a", 8)])).conflicts)
+    return len(_upsert(first, _source(spark, [("a", 8)])).resolved)
 
 
 def _own_source(spark, table):

@@ -28,7 +28,7 @@ def test_columns_decide_by_rows(spark, make):
     table = make()
     first = table.observed(Meanwhile(lambda: table.delete(F.col("key") == "b")))
     result = first.update(F.col("key").isin("a", "z"), {"value": F.col("value") + 9})
-    assert [conflict.winner.version for conflict in result.conflicts] == [2]
+    assert [conflict.winner.version for conflict in result.resolved] == [2]
     assert rows_of(table.toDF()) == [("a", 10), ("c", 3), ("d", 4)]
 
 
@@ -36,7 +36,7 @@ def test_merges_of_other_rows_of_one_file_both_land(spark, make):
     table = make()
     meanwhile = Meanwhile(lambda: _upsert(table, _source(spark, [("c", 30)])))
     done = _upsert(table.observed(meanwhile), _source(spark, [("a", 10), ("e", 50)]))
-    assert len(done.conflicts) == 1
+    assert len(done.resolved) == 1
     assert rows_of(table.toDF()) == [("a", 10), ("b", 2), ("c", 30), ("d", 4), ("e", 50)]
 
 
@@ -57,7 +57,7 @@ def test_a_function_of_the_source_alone_is_one_more_column_of_it(spark, make):
         .merge(_source(spark, [("A", 10)]), F.col("t.key") == shout("s.key"))
     )
     done = merging.whenMatchedUpdate(set={"value": F.col("s.value")}).execute()
-    assert len(done.conflicts) == 1
+    assert len(done.resolved) == 1
     assert rows_of(table.toDF()) == [("a", 10), ("c", 3), ("d", 4)]
 
 

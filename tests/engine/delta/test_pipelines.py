@@ -1,7 +1,7 @@
 """Three pipelines that people run, written with DataFrames alone: overlapping writes of each land.
 
 Every overlap fails a check of Delta's file-level rules, so delta-spark aborts one of its two writes.
-`.conflicts` names the rule, and here rows resolve it.
+`.resolved` names the rule, and here rows resolve it.
 """
 
 import threading
@@ -64,7 +64,7 @@ class Feed:
             .whenNotMatchedInsert("s.op <> 'D'", {"key": "s.key", "value": "s.value"})
             .execute()
         )
-        self.resolved += resolved(done.conflicts)
+        self.resolved += resolved(done.resolved)
 
 
 def small_files(spark, table):
@@ -88,7 +88,7 @@ def test_a_cdc_stream_upserts_beside_optimize(spark, make, tmp_path):
     feed.add(("b", 20, "U", 3), ("z", 0, "D", 4))  # and an OPTIMIZE that comes second
     optimizing = table.observed(Meanwhile(lambda: feed.run(table))).optimize()
     done = optimizing.executeCompaction()
-    assert resolved(done.conflicts) == [("MERGE", Rule.REMOVED_FILE_REMOVED)]
+    assert resolved(done.resolved) == [("MERGE", Rule.REMOVED_FILE_REMOVED)]
     assert rows_of(table.toDF()) == [("a", 11), ("b", 20), *expected[2:-1]]
 
     version = table.history(1).first().version
@@ -138,7 +138,7 @@ def test_two_writers_keep_a_dimension_of_type_2(spark, customers):
     with ThreadPoolExecutor(2) as pool:
         one = pool.submit(moved, spark, table, (0, "Turin", 5), (9, "Kiel", 5))
         two = pool.submit(moved, spark, table, (2, "Mainz", 6))
-    outcomes = sorted(resolved(done.result().conflicts) for done in (one, two))
+    outcomes = sorted(resolved(done.result().resolved) for done in (one, two))
     assert outcomes == [[], [("MERGE", Rule.DATA_ADDED)]]
     assert rows_of(customers.toDF()) == [
         (0, "Rome", 0, 5, False),
@@ -179,7 +179,7 @@ def stream_in(spark, place, table, *rows):
     def append(batch, number):
         merging = table.alias("t").merge(batch.alias("s"), "t.event = s.event")
         done = merging.option("txnAppId", "events").option("txnVersion", number)
-        told.extend(resolved(done.whenNotMatchedInsertAll().execute().conflicts))
+        told.extend(resolved(done.whenNotMatchedInsertAll().execute().resolved))
 
     query = (
         spark.readStream.schema(EVENTS)
@@ -199,7 +199,7 @@ def test_a_person_is_forgotten_while_events_stream_in(spark, make, tmp_path):
     forget = F.col("person").isin(7, 70)
     meanwhile = Meanwhile(lambda: stream_in(spark, tmp_path, table, ("e0", 6), ("e4", 9)))
     first = table.observed(meanwhile)
-    assert resolved(first.delete(forget).conflicts) == [("MERGE", Rule.DATA_ADDED)]
+    assert resolved(first.delete(forget).resolved) == [("MERGE", Rule.DATA_ADDED)]
     assert rows_of(table.toDF()) == [("e0", 6), ("e2", 8), ("e4", 9)]
 
     second = table.observed(Meanwhile(lambda: table.delete(F.col("person") == 8)))

@@ -42,7 +42,8 @@ def test_delete_takes_text_and_columns_and_nothing(make):
     result = table.delete()
     assert rows_of(table.toDF()) == []
     assert result.version == 4
-    assert result.conflicts == ()
+    assert result.resolved == ()
+    assert result.conflicts == result.resolved, "its deprecated name"
 
 
 def test_update_takes_text_and_columns(make):
@@ -73,7 +74,7 @@ def test_merge_does_every_clause(make, source, as_given):
         "num_inserted_rows",
     ]
     assert rows_of(done) == [(6, 4, 0, 2)]
-    assert done.conflicts == []
+    assert done.resolved == []
 
 
 @pytest.mark.parametrize("as_given", [str, F.expr], ids=["text", "column"])

@@ -48,7 +48,8 @@ def test_deletes_of_different_rows_of_one_file_both_land(meanwhile, table, rows_
     rows = rows_elsewhere(table)
     assert [row[0] for row in rows["engine"]] == [3, 4, 5, 6]
     assert rows["engine"] == rows["duckdb"] == rows["deltalake"]
-    assert len(result.absorbed) == 1
+    assert len(result.resolved) == 1
+    assert result.absorbed == result.resolved, "its deprecated name"
 
 
 def test_updates_of_the_same_row_conflict(meanwhile, table):

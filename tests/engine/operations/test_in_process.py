@@ -342,7 +342,7 @@ def test_merges_of_other_rows_of_one_file_both_land(items, do_lightly):
     )
     meanwhile = Meanwhile(do_lightly, merge.format(key=2, value=2.0))
     first = do_lightly(merge.format(key=1, value=1.0), progress=meanwhile)
-    assert len(first.absorbed) == 1
+    assert len(first.resolved) == 1
     with pytest.raises(ConcurrentAppendException):
         do_lightly(
             merge.format(key=30, value=3.0),
@@ -364,7 +364,7 @@ def test_two_updates_of_other_rows_of_one_file_both_land(items, do_lightly):
         "UPDATE t SET v = 1 WHERE id = 1",
         progress=Meanwhile(do_lightly, "UPDATE t SET v = 2 WHERE id = 2"),
     )
-    assert len(first.absorbed) == 1
+    assert len(first.resolved) == 1
     with pytest.raises(ConcurrentAppendException):
         do_lightly(
             "UPDATE t SET v = 3 WHERE id = 3",

@@ -116,13 +116,13 @@ def test_verdicts_recorded_in_the_words_of_before_are_still_read():
         msgspec.convert(record | {"verdicts": {"data_added": "perhaps"}}, WinnerVerdicts)
 
 
-def test_an_absorbed_conflict_tells_the_same():
+def test_a_resolved_conflict_records_the_same():
     table = _table()
     running = run(c.Delete(2, c.Range(0, 2)), table, stats=True)
     _do(table, c.Delete(3, c.Range(4, 5)))
     running.txn.commit("DELETE")
     assert running.txn.outcome is not None
-    decision = running.txn.outcome.absorbed[0].decision
+    decision = running.txn.outcome.resolved[0].decision
     assert decision is not None
     (shared,) = decision.shared_files
     assert (shared.current_count, shared.winner_count, shared.common_count) == (2, 1, 0)

@@ -53,13 +53,13 @@ def test_a_resolved_conflict_is_reported_with_its_winning_commit():
     _do(table, c.Delete(3, c.Range(4, 5)))
     running.txn.commit("DELETE")
     assert running.txn.outcome is not None
-    (absorbed,) = running.txn.outcome.absorbed
-    assert (absorbed.winner.version, absorbed.winner.operation) == (2, "DELETE")
-    assert absorbed.rule == "data_added"
-    assert absorbed.row_count == 3
-    assert list(absorbed.rows.values()) == [(0, 1, 4)]
-    assert absorbed.duration_ms >= 0
-    assert len(absorbed.files) == 1
+    (resolved,) = running.txn.outcome.resolved
+    assert (resolved.winner.version, resolved.winner.operation) == (2, "DELETE")
+    assert resolved.rule == "data_added"
+    assert resolved.row_count == 3
+    assert list(resolved.rows.values()) == [(0, 1, 4)]
+    assert resolved.duration_ms >= 0
+    assert len(resolved.files) == 1
 
 
 def test_the_message_names_the_rows():
@@ -156,7 +156,7 @@ def test_a_fallback_still_follows_what_optimize_moved():
     _do(table, c.Optimize(4, (0, 1)))
     running.txn.commit("DELETE")
     assert running.txn.outcome is not None
-    assert running.txn.outcome.absorbed[0].how == "row map"
+    assert running.txn.outcome.resolved[0].how == "row map"
     assert len(rows_of(table.snapshot())) == 10
 
 

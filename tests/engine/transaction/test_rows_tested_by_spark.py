@@ -71,7 +71,7 @@ def test_spark_sees_that_a_new_row_does_not_match(
 ):
     meanwhile = _Meanwhile(table, spark, _insert(2, "bob"))
     result = run(command, table, spark, observer=meanwhile)
-    assert [resolution.how for resolution in result.absorbed] == ["rows read"]
+    assert [resolution.how for resolution in result.resolved] == ["rows read"]
     names = {row["id"]: row["name"] for row in table.snapshot().to_arrow().to_pylist()}
     kept = {1: "eve", 2: "bob"}
     assert names == (kept if isinstance(command, Delete) else {0: "x", **kept})

@@ -40,7 +40,7 @@ class Program:
         self.do(c.Delete(3, c.Range(4, 5)))
         version = running.txn.commit("DELETE")
         refresh_table(self.table)
-        (resolved,) = running.txn.outcome.absorbed
+        (resolved,) = running.txn.outcome.resolved
         current = {"operation": "DELETE", "read_version": running.txn.read_version}
         facts = plain(asdict(resolved)) | {"current": current}
         return [
