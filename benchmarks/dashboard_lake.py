@@ -215,16 +215,16 @@ def _conflicts(
 ) -> Iterator[Conflict]:
     for number in range(sizes.conflicts):
         job = jobs[number * len(jobs) // sizes.conflicts]
-        is_absorbed = number % 5 > 0
+        is_resolved = number % 5 > 0
         sides = chance.choice(_OPERATIONS), chance.choice(_OPERATIONS)
         files: list[dict[str, Any]] = [{"path": f"part-{n:05d}.parquet"} for n in range(12)]
         yield Conflict(
             table_id=job.table_id,
             job=job,
-            kind=Conflict.Kind.RESOLVED if is_absorbed else Conflict.Kind.ABORTED,
+            kind=Conflict.Kind.RESOLVED if is_resolved else Conflict.Kind.ABORTED,
             occurred_at=now - timedelta(days=30) * number / sizes.conflicts,
-            exception="" if is_absorbed else "ConcurrentAppendException",
-            code="" if is_absorbed else "DELTA_CONCURRENT_APPEND",
+            exception="" if is_resolved else "ConcurrentAppendException",
+            code="" if is_resolved else "DELTA_CONCURRENT_APPEND",
             rule="data_added",
             read_version=sizes.versions // 2 - 3,
             attempted_version=sizes.versions // 2,
@@ -234,8 +234,8 @@ def _conflicts(
             current_user_name=chance.choice(_PEOPLE),
             winner_user_name=chance.choice(_PEOPLE),
             isolation_level="WriteSerializable",
-            wasted_ms=0 if is_absorbed else 40_000,
-            wasted_bytes=0 if is_absorbed else 2**25,
+            wasted_ms=0 if is_resolved else 40_000,
+            wasted_bytes=0 if is_resolved else 2**25,
             facts={"rule": "data_added", "files": files, "remedies": []},
         )
 

@@ -16,7 +16,7 @@ from engine.transaction.observer import (
 )
 from engine.transaction.outcome import ResolvedConflict
 from engine.transaction.self_recognition import find_own_commit
-from lakeui.conflicts.recording import Origin, record_absorbed, record_escaped
+from lakeui.conflicts.recording import Origin, record_aborted, record_resolved
 from lakeui.jobs import leases
 from lakeui.jobs.events import log_event
 from lakeui.jobs.models import Job, JobAttempt, JobEvent
@@ -89,7 +89,7 @@ class JobObserver(TransactionObserver):
 
     def conflict_resolved(self, txn: ObservedTransaction, conflict: ResolvedConflict) -> None:
         """Record the resolved conflict."""
-        record_absorbed(
+        record_resolved(
             conflict,
             self._current_side(txn),
             table=self._job.table,
@@ -97,7 +97,7 @@ class JobObserver(TransactionObserver):
         )
         log_event(
             self._job.pk,
-            f"Version {conflict.winner.version} touched the same files but other rows: absorbed",
+            f"Version {conflict.winner.version} touched the same files but other rows: resolved at row level",
         )
 
     def before_commit(self, txn: ObservedTransaction, attempt_version: int) -> None:
@@ -119,7 +119,7 @@ class JobObserver(TransactionObserver):
         if not isinstance(error, ConflictError):
             return
         now = timezone.now()
-        record_escaped(
+        record_aborted(
             error,
             table=self._job.table,
             origin=self._origin,

@@ -54,7 +54,7 @@ class TimeBucket:
 class CommitTimeline:
     """From `start` to the end of the bucket that now is in; `buckets` leaves out the empty ones.
 
-    `absorbed` and `lost` count conflicts, `beaten` the versions that made others lose.
+    `resolved` and `lost` count conflicts, `beaten` the versions that made others lose.
     """
 
     name: str
@@ -62,7 +62,7 @@ class CommitTimeline:
     width: timedelta
     places: int
     buckets: tuple[TimeBucket, ...]
-    absorbed: int
+    resolved: int
     lost: int
     beaten: int
 
@@ -88,13 +88,13 @@ def commit_timeline(table: Table, name: str, now: datetime) -> CommitTimeline:
     start = _start(RANGES[name], now)
     commits = table.commits.filter(committed_at__gte=start, committed_at__lte=now).order_by()
     met = table.conflicts.filter(occurred_at__gte=start, occurred_at__lte=now).order_by()
-    escaped = met.filter(kind=Conflict.Kind.ABORTED).values_list("occurred_at", flat=True)
+    aborted = met.filter(kind=Conflict.Kind.ABORTED).values_list("occurred_at", flat=True)
     sums = met.aggregate(
-        absorbed=Count("pk", Q(kind=Conflict.Kind.RESOLVED)),
+        resolved=Count("pk", Q(kind=Conflict.Kind.RESOLVED)),
         beaten=Count("winning_version", ~Q(kind=Conflict.Kind.RESOLVED), distinct=True),
     )
     dated = commits.values_list("committed_at", "operation").iterator()
-    return timeline_of(name, now, dated, escaped, **sums)
+    return timeline_of(name, now, dated, aborted, **sums)
 
 
 def timeline_of(
@@ -103,7 +103,7 @@ def timeline_of(
     commits: Iterable[tuple[datetime | None, str]],
     lost_at: Iterable[datetime],
     *,
-    absorbed: int = 0,
+    resolved: int = 0,
     beaten: int = 0,
 ) -> CommitTimeline:
     """Of commits and losses given; what lies outside the span, or bears no time, is left out."""
@@ -124,7 +124,7 @@ def timeline_of(
         width=chosen.width,
         places=places,
         buckets=tuple(buckets),
-        absorbed=absorbed,
+        resolved=resolved,
         lost=sum(lost[i] for i in inside),
         beaten=beaten,
     )

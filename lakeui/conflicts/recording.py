@@ -36,7 +36,7 @@ class Origin:
         return asdict(self) | {"occurred_at": self.occurred_at or timezone.now()}
 
 
-class Absorbed(Protocol):
+class ResolvedRecord(Protocol):
     """What the engine tells of a conflict that rows resolved."""
 
     @property
@@ -57,7 +57,7 @@ class Absorbed(Protocol):
     def decision(self) -> Decision | None: ...
 
 
-def record_escaped(
+def record_aborted(
     error: ConflictError,
     *,
     table: Table,
@@ -84,8 +84,8 @@ def record_escaped(
     )
 
 
-def record_absorbed(
-    absorbed: Absorbed,
+def record_resolved(
+    resolved: ResolvedRecord,
     current: ConflictSide,
     *,
     table: Table,
@@ -95,23 +95,23 @@ def record_absorbed(
     """Two writes that touched the same files and both landed; this one as a version, where known."""
     facts = {
         "current": asdict(current),
-        "winner": asdict(absorbed.winner),
-        "files": list(absorbed.files[:_MAX_FILES]),
-        "rows": {path: list(rows) for path, rows in absorbed.rows.items()},
-        "how": absorbed.how,
-        "duration_ms": absorbed.duration_ms,
-        "decision": asdict(absorbed.decision) if absorbed.decision else None,
+        "winner": asdict(resolved.winner),
+        "files": list(resolved.files[:_MAX_FILES]),
+        "rows": {path: list(rows) for path, rows in resolved.rows.items()},
+        "how": resolved.how,
+        "duration_ms": resolved.duration_ms,
+        "decision": asdict(resolved.decision) if resolved.decision else None,
     }
     return keep(
-        **_sides(current, absorbed.winner),
-        **_bounds(absorbed.decision, absorbed.files),
+        **_sides(current, resolved.winner),
+        **_bounds(resolved.decision, resolved.files),
         **origin.fields(),
         table=table,
         attempted_version=committed_version,
         kind=Conflict.Kind.RESOLVED,
-        rule=log_values.text(absorbed.rule, 60),
-        file_count=len(absorbed.files),
-        row_count=absorbed.row_count,
+        rule=log_values.text(resolved.rule, 60),
+        file_count=len(resolved.files),
+        row_count=resolved.row_count,
         facts=log_values.json_value(facts),
     )
 

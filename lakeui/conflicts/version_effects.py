@@ -38,11 +38,11 @@ class VersionEffects:
 def effects_of(table: Table, version: int) -> VersionEffects:
     """Of a version, as far as conflicts are on record here."""
     met = table.conflicts.filter(winning_version=version).defer("facts").select_related("job")
-    absorbed = table.conflicts.filter(kind=Conflict.Kind.RESOLVED).defer("facts")
+    conflicts = table.conflicts.filter(kind=Conflict.Kind.RESOLVED).defer("facts")
     lost = met.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     passed = met.filter(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     became = Q(job__committed_version=version) | Q(attempted_version=version)
-    resolved = absorbed.filter(became).order_by("winning_version")
+    resolved = conflicts.filter(became).order_by("winning_version")
     return VersionEffects(*_some(lost), *_some(passed), *_some(resolved))
 
 
@@ -54,8 +54,8 @@ def lost_to(table: Table, low: int, high: int) -> dict[int, int]:
 
 def resolved_by(table: Table, low: int, high: int) -> dict[int, int]:
     """How many conflicts each version of a span met on its way in and resolved."""
-    absorbed = table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
-    became = absorbed.annotate(version=BECAME)
+    conflicts = table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
+    became = conflicts.annotate(version=BECAME)
     return _counted(became.filter(version__range=(low, high)).values_list("version"))
 
 

@@ -1,4 +1,4 @@
-"""sales.orders: clustered, with deletion vectors and row tracking; most overlaps are absorbed."""
+"""sales.orders: clustered, with deletion vectors and row tracking; most overlaps are resolved."""
 
 from lakeui.local_stack.demo_data import ORDERS
 from lakeui.local_stack.demo_step import Step, append, create, files
@@ -36,7 +36,7 @@ ORDERS_STEPS = (
     ),
     Step(
         "orders-erase-again",
-        "Erase another customer from the same files: absorbed row by row",
+        "Erase another customer from the same files: resolved row by row",
         "gdpr-eraser",
         ORDERS_TABLE,
         "delete",
@@ -75,7 +75,7 @@ ORDERS_STEPS = (
     ),
     Step(
         "orders-erase-moved",
-        "Erase a customer whose rows the compaction moves: absorbed by the row map",
+        "Erase a customer whose rows the compaction moves: resolved by the row map",
         "gdpr-eraser",
         ORDERS_TABLE,
         "delete",

@@ -65,11 +65,11 @@ def many_aborted(asked: Asked) -> Iterator[Found]:
     losses = {
         pk: loss
         for pk, loss in asked.day.by_table.items()
-        if pk and loss.escaped >= many and pk not in hidden
+        if pk and loss.aborted >= many and pk not in hidden
     }
     if asked.muted.hides(Check.ABORTED):
         losses = {}
-    worst = sorted(losses, key=lambda pk: (-losses[pk].escaped, pk))[: asked.most]
+    worst = sorted(losses, key=lambda pk: (-losses[pk].aborted, pk))[: asked.most]
     tables = asked.named(worst)
     month = _month_of(worst, asked.now)
     judged = _by_rows(tables[pk] for pk in worst if pk in tables)
@@ -77,7 +77,7 @@ def many_aborted(asked: Asked) -> Iterator[Found]:
         Matter(
             check=Check.ABORTED,
             table=tables[pk],
-            facts={"aborted": losses[pk].escaped, "wasted_ms": losses[pk].wasted_ms}
+            facts={"aborted": losses[pk].aborted, "wasted_ms": losses[pk].wasted_ms}
             | month.get(pk, {})
             | judged.get(pk, {}),
         )

@@ -78,4 +78,4 @@ def _worst(day: Day, count: int) -> list[int]:
 
 
 def _lost(day: Day) -> dict[int, int]:
-    return {pk: losses.escaped for pk, losses in day.by_table.items() if pk and losses.escaped}
+    return {pk: losses.aborted for pk, losses in day.by_table.items() if pk and losses.aborted}

@@ -23,8 +23,8 @@ DAY = timedelta(hours=24)
 class Losses:
     """What a table's conflicts cost in the span looked at."""
 
-    escaped: int = 0
-    absorbed: int = 0
+    aborted: int = 0
+    resolved: int = 0
     wasted_ms: int = 0
 
 
@@ -42,8 +42,8 @@ class Pair:
 class Sums:
     """Conflicts of a span."""
 
-    escaped: int = 0
-    absorbed: int = 0
+    aborted: int = 0
+    resolved: int = 0
     wasted_ms: int = 0
     wasted_bytes: int = 0
     pairs: list[Pair] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Sums:
 
 @dataclass(slots=True)
 class Day:
-    """Conflicts of the last 24 hours by table, by hour and by pair; `lost` are all but the absorbed."""
+    """Conflicts of the last 24 hours by table, by hour and by pair; `lost` are all but the resolved ones."""
 
     since: datetime
     lost: "Sums"
@@ -61,25 +61,25 @@ class Day:
 
 
 def conflict_sums(user: Person, since: datetime) -> Sums:
-    """Lost ones by pair of operations; of absorbed ones how many."""
+    """Lost ones by pair of operations; of resolved ones how many."""
     if role_of(user) is None:
         sides = lost_since(user, since).values_list(*AS_FOUND)
         rows = sides.annotate(n=Count("pk"), ms=Sum("wasted_ms"), size=Sum("wasted_bytes"))
         lost = _lost_sums({(loser, winner): tuple(sums) for loser, winner, *sums in rows})
-        return replace(lost, absorbed=_absorbed_since(user, since))
-    by_pair, absorbed = defaultdict[tuple[str, str], tuple[int, ...]](lambda: (0, 0, 0)), 0
+        return replace(lost, resolved=_resolved_since(user, since))
+    by_pair, resolved = defaultdict[tuple[str, str], tuple[int, ...]](lambda: (0, 0, 0)), 0
     for met, sums in sums_since(since).items():
         if met.kind == Conflict.Kind.RESOLVED:
-            absorbed += sums[0]
+            resolved += sums[0]
         elif sums[0]:
             pair = (met.loser, met.winner)
             by_pair[pair] = added(by_pair[pair], sums)
-    return replace(_lost_sums(by_pair), absorbed=absorbed)
+    return replace(_lost_sums(by_pair), resolved=resolved)
 
 
 def sums_of_day(user: Person, day: Day) -> Sums:
-    """The day's losses, which are known, and beside them what was absorbed."""
-    return replace(day.lost, absorbed=_absorbed_since(user, day.since))
+    """The day's losses, which are known, and beside them what was resolved."""
+    return replace(day.lost, resolved=_resolved_since(user, day.since))
 
 
 def day_of(user: Person, now: datetime) -> Day:
@@ -96,7 +96,7 @@ def day_of(user: Person, now: datetime) -> Day:
         hour, pair, (n, ms, _) = hour_named(hour_text), (loser, winner), sums
         by_pair[pair] = added(by_pair.get(pair, (0, 0, 0)), sums)
         before = day.by_table.get(table, Losses())
-        day.by_table[table] = Losses(before.escaped + n, 0, before.wasted_ms + ms)
+        day.by_table[table] = Losses(before.aborted + n, 0, before.wasted_ms + ms)
         hours = day.lost_by_hour.setdefault(table, {})
         hours[hour] = hours.get(hour, 0) + n
         cell = (" \N{MULTIPLICATION SIGN} ".join(side or "?" for side in pair), hour)
@@ -110,7 +110,7 @@ def lost_since(user: Person, since: datetime) -> QuerySet[Conflict]:
     return conflicts.order_by()
 
 
-def _absorbed_since(user: Person, since: datetime) -> int:
+def _resolved_since(user: Person, since: datetime) -> int:
     met = visible_conflicts(user).filter(occurred_at__gte=since, kind=Conflict.Kind.RESOLVED)
     return met.order_by().count()
 
@@ -120,18 +120,18 @@ def _lost_sums(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Sums:
     pairs = [Pair(*sides, n, ms) for sides, (n, ms, _) in by_pair.items()]
     pairs.sort(key=lambda pair: (-pair.wasted_ms, -pair.times, pair.loser, pair.winner))
     return Sums(
-        escaped=sum(pair.times for pair in pairs),
+        aborted=sum(pair.times for pair in pairs),
         wasted_ms=sum(pair.wasted_ms for pair in pairs),
         wasted_bytes=sum(size for *_, size in by_pair.values()),
         pairs=pairs,
     )
 
 
-def with_absorbed(day: Day, tables: list[Table], now: datetime) -> dict[int, Losses]:
+def with_resolved(day: Day, tables: list[Table], now: datetime) -> dict[int, Losses]:
     """The day's losses of a few tables, and beside them how often rows kept writes apart."""
     met = met_by(tables, now - DAY)
     return {
-        table.pk: replace(day.by_table.get(table.pk, Losses()), absorbed=met[table.pk]["absorbed"])
+        table.pk: replace(day.by_table.get(table.pk, Losses()), resolved=met[table.pk]["resolved"])
         for table in tables
     }
 
@@ -141,5 +141,5 @@ def met_by(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str
     met = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for pk, kind, n in met.values_list("table_id", "kind").annotate(n=Count("pk")):
-        counts[pk]["absorbed" if kind == Conflict.Kind.RESOLVED else "lost"] += n
+        counts[pk]["resolved" if kind == Conflict.Kind.RESOLVED else "lost"] += n
     return counts

@@ -1,7 +1,7 @@
 """Prometheus metrics, computed from the database when they are scraped.
 
 Nothing is counted in memory, so any number of web processes answers alike, and a restart loses
-nothing. A conflict is an outcome, not an error: alert on rates of escaped ones, not on single ones.
+nothing. A conflict is an outcome, not an error: alert on rates of aborted ones, not on single ones.
 """
 
 from collections.abc import Iterable, Iterator
@@ -59,13 +59,13 @@ def _transactions() -> Iterator[Metric]:
     for row in ended:
         for outcome in ("committed", "aborted", "failed"):
             family.add_metric([row["name"], outcome], row[outcome])
-    absorbed = (
+    resolved_counts = (
         Conflict.objects.filter(kind=Conflict.Kind.RESOLVED, table__isnull=False)
         .values(name=F("table__name"))
         .annotate(count=Count("job_id", distinct=True))
         .order_by("name")
     )
-    for resolved in absorbed:
+    for resolved in resolved_counts:
         family.add_metric([resolved["name"], "resolved"], resolved["count"])
     yield family
 
@@ -92,8 +92,8 @@ def _cost() -> Iterator[Metric]:
     size = CounterMetricFamily(
         "lakeui_wasted_bytes", "Bytes written by lost writes.", labels=["table"]
     )
-    escaped = Conflict.objects.filter(kind=Conflict.Kind.ABORTED, table__isnull=False)
-    sums = escaped.values(name=F("table__name")).annotate(
+    aborted = Conflict.objects.filter(kind=Conflict.Kind.ABORTED, table__isnull=False)
+    sums = aborted.values(name=F("table__name")).annotate(
         ms=Sum("wasted_ms"), bytes=Sum("wasted_bytes")
     )
     for lost in sums.order_by("name"):

@@ -25,8 +25,8 @@ class News:
     commits: int
     first: int | None
     last: int | None
-    escaped: int
-    absorbed: int
+    aborted: int
+    resolved: int
     failed_jobs: int
 
 
@@ -57,13 +57,13 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
         News(
             table=table,
             **versions.get(table.pk, {"commits": 0, "first": None, "last": None}),
-            escaped=met[table.pk]["lost"],
-            absorbed=met[table.pk]["absorbed"],
+            aborted=met[table.pk]["lost"],
+            resolved=met[table.pk]["resolved"],
             failed_jobs=failures[table.pk],
         )
         for table in tables
     ]
-    rows.sort(key=lambda row: (-row.failed_jobs, -row.escaped))
+    rows.sort(key=lambda row: (-row.failed_jobs, -row.aborted))
     told = changed.order_by().count() + _count_among(visible.exclude(is_new), lost, failed)
     return AllNews(first=rows[:count], table_count=told, losing_tables=losing_tables)
 

@@ -57,12 +57,12 @@ class PairRecord:
     """How overlaps of two operations ended that were worth recording; files: of the average one."""
 
     lost: int = 0
-    absorbed: int = 0
+    resolved: int = 0
     files: int | None = None
 
     @property
     def met(self) -> int:
-        return self.lost + self.absorbed
+        return self.lost + self.resolved
 
     @property
     def one_in(self) -> int | None:
@@ -143,7 +143,7 @@ class Outlook:
         }
         return PairRecord(
             sum(open_one.lost for open_one in open_ones.values()),
-            sum(open_one.absorbed for open_one in open_ones.values()),
+            sum(open_one.resolved for open_one in open_ones.values()),
         )
 
 
@@ -297,15 +297,15 @@ def _records(table: Table, operation: str) -> dict[str, PairRecord]:
 
 
 def _by_winner(rows: Iterable[tuple[str, str, int, float | None]]) -> dict[str, PairRecord]:
-    lost, absorbed, files = Counter[str](), Counter[str](), Counter[str]()
+    lost, resolved, files = Counter[str](), Counter[str](), Counter[str]()
     for winner, kind, n, mean in rows:
-        (absorbed if kind == Conflict.Kind.RESOLVED else lost)[winner] += n
+        (resolved if kind == Conflict.Kind.RESOLVED else lost)[winner] += n
         files[winner] += round(n * (mean or 0))
     return {
         winner: PairRecord(
             lost[winner],
-            absorbed[winner],
-            round(files[winner] / (lost[winner] + absorbed[winner])) or None,
+            resolved[winner],
+            round(files[winner] / (lost[winner] + resolved[winner])) or None,
         )
-        for winner in {*lost, *absorbed}
+        for winner in {*lost, *resolved}
     }

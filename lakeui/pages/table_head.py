@@ -35,8 +35,8 @@ class TableHead:
     ruler: Ruler | None
     tabs: tuple[Tab, ...]
     current_tab: str
-    absorbed: int
-    escaped: int
+    resolved: int
+    aborted: int
     last_writer: str
     role: Role | None
     is_watched: bool
@@ -76,8 +76,8 @@ def table_head(
         ruler=ruler,
         tabs=_tabs(table, met["all"], active.count()),
         current_tab=current_tab,
-        absorbed=met["absorbed"],
-        escaped=met["escaped"],
+        resolved=met["resolved"],
+        aborted=met["aborted"],
         last_writer=recent[0][2] if recent else "",
         role=role_of(request.user, table),
         is_watched=table.pk in watched_ids(request),
@@ -89,8 +89,8 @@ def _met(table: Table) -> dict[str, int]:
     day = Q(occurred_at__gte=timezone.now() - timedelta(hours=24))
     return table.conflicts.aggregate(
         all=Count("pk", filter=~Q(kind=Conflict.Kind.RESOLVED)),
-        absorbed=Count("pk", filter=day & Q(kind=Conflict.Kind.RESOLVED)),
-        escaped=Count("pk", filter=day & ~Q(kind=Conflict.Kind.RESOLVED)),
+        resolved=Count("pk", filter=day & Q(kind=Conflict.Kind.RESOLVED)),
+        aborted=Count("pk", filter=day & ~Q(kind=Conflict.Kind.RESOLVED)),
     )
 
 

@@ -70,7 +70,7 @@ def paths_of(context: BrowserContext, base: str) -> dict[str, str]:
     addresses["conflict"] = _first(
         page, f"{base}/conflicts/?kind=aborted&pair=UPDATE,DELETE&table={number}"
     )
-    addresses["conflict-absorbed"] = _first(
+    addresses["conflict-resolved"] = _first(
         page, f"{base}/conflicts/?kind=resolved&pair=DELETE,OPTIMIZE&table={number}"
     )
     key = "c-" + addresses["conflict"].strip("/").rpartition("/")[2]

@@ -20,9 +20,9 @@ from lakeui.conflicts.days import keep
 from lakeui.conflicts.models import Conflict, ConflictRows, Erasure
 from lakeui.jobs.models import Job, JobAttempt, JobEvent, JobStage, Schedule, WorkerReport
 from lakeui.jobs.schedules import next_due
-from tests.lakeui.story_decision import OTHER, absorbed_decision, story_decision, story_rows
+from tests.lakeui.story_decision import OTHER, resolved_decision, story_decision, story_rows
 from tests.lakeui.story_items import tell_items
-from tests.lakeui.story_lanes import ABSORBED, landed_job, tell_lanes, tell_losses
+from tests.lakeui.story_lanes import RESOLVED, landed_job, tell_lanes, tell_losses
 from tests.lakeui.story_tables import tell_tables
 from tests.lakeui.story_tokens import tell_tokens
 
@@ -764,7 +764,7 @@ class Story:
                 partitions=["event_date=2026-11-19"] if i % 3 == 0 else [],
                 exception="ConcurrentAppendException" if i % 3 == 0 else "ConcurrentDeleteReadException",
             )  # fmt: skip
-        for version, winner in ABSORBED:
+        for version, winner in RESOLVED:
             commit = self.orders.commits.get(version=version)
             landed = landed_job(commit, statement=f"{commit.operation} {self.orders.name}")
             make_conflict(
@@ -790,7 +790,7 @@ class Story:
         return story
 
     def _tell_whole(self, story: Conflict, lost: Job) -> None:
-        """How it was decided, both sides' attempts, what the winner absorbed, and losses like it."""
+        """How it was decided, both sides' attempts, what the winner resolved, and losses like it."""
         story.facts |= {"decision": asdict(story_decision())}
         story.order_column, story.shared_low, story.shared_high = (
             "order_date",
@@ -830,7 +830,7 @@ class Story:
             wasted_bytes=0, current_operation="DELETE", winner_operation="OPTIMIZE", file_count=1,
             current_user_name="gdpr-eraser", winner_user_name="opt-scheduler",
             facts={"how": "row map", "duration_ms": 233, "files": [OTHER],
-                   "decision": asdict(absorbed_decision())},
+                   "decision": asdict(resolved_decision())},
         )  # fmt: skip
         for days, winner, rows, wasted in ((2, "MERGE", 41, 1_070_000), (4, "MERGE", 12, 1_564_000), (8, "DELETE", 1, 1_351_000)):  # fmt: skip
             again = make_job(

@@ -48,7 +48,7 @@ def story_decision() -> Decision:
     )
 
 
-def absorbed_decision() -> Decision:
+def resolved_decision() -> Decision:
     """The DELETE that won, as it followed its rows through a compaction before."""
     drawn = random.Random(4795)  # noqa: S311 - the same each time
     shared = _file(drawn, 0, date(2026, 10, 4), OTHER)

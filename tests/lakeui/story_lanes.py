@@ -17,7 +17,7 @@ _READ = {
     4805: 4804, 4807: 4805, 4810: 4806, 4812: 4810,
 }  # fmt: skip
 _FILES = {4795: (12, 118), 4810: (17, 164)}
-ABSORBED = ((4810, 4807), (4803, 4801), (4801, 4799), (4795, 4793))
+RESOLVED = ((4810, 4807), (4803, 4801), (4801, 4799), (4795, 4793))
 """Versions that met another one in the same files and landed: each with the one it met."""
 
 

@@ -182,8 +182,8 @@ def test_jobs_create_load_meet_and_survive_their_worker(start_worker, rows, lake
     winner, other_rows = two_that_meet(table, "id = 1", "id = 2")
     succeeded(winner)
     succeeded(other_rows)
-    absorbed = Conflict.objects.get(job=other_rows)
-    assert (absorbed.kind, compared(absorbed)) == (Conflict.Kind.RESOLVED, [(1, 1, 0, 0)])
+    resolved = Conflict.objects.get(job=other_rows)
+    assert (resolved.kind, compared(resolved)) == (Conflict.Kind.RESOLVED, [(1, 1, 0, 0)])
     assert ids(table) == [3]
 
     compacts_what_a_write_leaves(lake / "lake/small", rows)

@@ -1,4 +1,4 @@
-"""Conflicts: lost, absorbed and reported."""
+"""Conflicts: aborted, resolved and reported."""
 
 from typing import Any
 

@@ -49,10 +49,10 @@ class NewsSerializer(serializers.Serializer[Any]):
     commits = serializers.IntegerField()
     first = serializers.IntegerField(allow_null=True)
     last = serializers.IntegerField(allow_null=True)
-    aborted = serializers.IntegerField(source="escaped")
-    escaped = serializers.IntegerField()
-    resolved = serializers.IntegerField(source="absorbed")
-    absorbed = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    escaped = serializers.IntegerField(source="aborted")
+    resolved = serializers.IntegerField()
+    absorbed = serializers.IntegerField(source="resolved")
     failed_jobs = serializers.IntegerField()
 
 
@@ -132,10 +132,10 @@ class OverviewSerializer(serializers.Serializer[Any]):
     )
     job_count = serializers.IntegerField()
     failed_job_count = serializers.IntegerField()
-    aborted = serializers.IntegerField(source="escaped")
-    escaped = serializers.IntegerField()
-    resolved = serializers.IntegerField(source="absorbed")
-    absorbed = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    escaped = serializers.IntegerField(source="aborted")
+    resolved = serializers.IntegerField()
+    absorbed = serializers.IntegerField(source="resolved")
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()
     pairs = LosingPairSerializer(many=True)
@@ -186,8 +186,8 @@ class Overview(GenericAPIView[Any]):
             "growth_bytes": happened.growth_bytes,
             "job_count": happened.job_count,
             "failed_job_count": happened.failed_job_count,
-            "escaped": met.escaped,
-            "absorbed": met.absorbed,
+            "aborted": met.aborted,
+            "resolved": met.resolved,
             "wasted_ms": met.wasted_ms,
             "wasted_bytes": met.wasted_bytes,
             "pairs": met.pairs,

@@ -42,10 +42,9 @@ class BarSerializer(serializers.Serializer[Any]):
     )
     resolved = serializers.ListField(
         child=serializers.IntegerField(),
-        source="absorbed",
         help_text="Versions with which it had a conflict that was resolved at row level.",
     )
-    absorbed = serializers.ListField(child=serializers.IntegerField())
+    absorbed = serializers.ListField(child=serializers.IntegerField(), source="resolved")
     did = RecordedField(source="said", allow_null=True)
     ending = RecordedField(allow_null=True, help_text="What was resolved, or why it lost.")
     conflict_id = serializers.IntegerField(allow_null=True)
@@ -82,8 +81,8 @@ class LaneCountsSerializer(serializers.Serializer[Any]):
     all = serializers.IntegerField()
     committed = serializers.IntegerField()
     lost = serializers.IntegerField()
-    resolved = serializers.IntegerField(source="absorbed")
-    absorbed = serializers.IntegerField()
+    resolved = serializers.IntegerField()
+    absorbed = serializers.IntegerField(source="resolved")
     running = serializers.IntegerField()
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()

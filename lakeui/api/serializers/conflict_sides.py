@@ -67,10 +67,10 @@ class SideSerializer(serializers.Serializer[Any]):
     txn_id = RecordedField()
     job = SideJobSerializer(allow_null=True)
     pipeline = SidePipelineSerializer(allow_null=True)
-    resolved = ResolvedSerializer(many=True, source="absorbed")
-    resolved_count = serializers.IntegerField(source="absorbed_count")
-    absorbed = ResolvedSerializer(many=True)
-    absorbed_count = serializers.IntegerField()
+    resolved = ResolvedSerializer(many=True)
+    resolved_count = serializers.IntegerField()
+    absorbed = ResolvedSerializer(many=True, source="resolved")
+    absorbed_count = serializers.IntegerField(source="resolved_count")
 
 
 class AdviceSerializer(serializers.Serializer[Any]):

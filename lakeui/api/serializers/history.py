@@ -32,15 +32,15 @@ class TimeBucketSerializer(serializers.Serializer[Any]):
 
 @extend_schema_serializer(deprecate_fields=["absorbed"])
 class TimelineSerializer(serializers.Serializer[Any]):
-    """Commits, lost attempts and absorbed conflicts of a span, by bucket of time."""
+    """Commits, aborted attempts and resolved conflicts of a span, by bucket of time."""
 
     range = serializers.CharField(source="name")
     start = serializers.DateTimeField()
     end = serializers.DateTimeField()
     bucket_seconds = serializers.SerializerMethodField()
     commit_count = serializers.IntegerField()
-    resolved = serializers.IntegerField(source="absorbed")
-    absorbed = serializers.IntegerField()
+    resolved = serializers.IntegerField()
+    absorbed = serializers.IntegerField(source="resolved")
     lost = serializers.IntegerField()
     beaten = serializers.IntegerField(help_text="Versions that aborted others.")
     operations = OperationCommitsSerializer(many=True)

@@ -155,10 +155,10 @@ class PairCellSerializer(serializers.Serializer[Any]):
     )
     exceptions = serializers.ListField(child=serializers.CharField())
     met = serializers.IntegerField()
-    resolved = serializers.IntegerField(source="absorbed")
-    absorbed = serializers.IntegerField()
-    aborted = serializers.IntegerField(source="escaped")
-    escaped = serializers.IntegerField()
+    resolved = serializers.IntegerField()
+    absorbed = serializers.IntegerField(source="resolved")
+    aborted = serializers.IntegerField()
+    escaped = serializers.IntegerField(source="aborted")
 
 
 class MetSumsSerializer(serializers.Serializer[Any]):
@@ -201,10 +201,10 @@ class PairSerializer(serializers.Serializer[Any]):
 
     current_operation = RecordedField(allow_null=True)
     winner_operation = RecordedField(allow_null=True)
-    aborted = serializers.IntegerField(source="escaped")
-    escaped = serializers.IntegerField()
-    resolved = serializers.IntegerField(source="absorbed")
-    absorbed = serializers.IntegerField()
+    aborted = serializers.IntegerField()
+    escaped = serializers.IntegerField(source="aborted")
+    resolved = serializers.IntegerField()
+    absorbed = serializers.IntegerField(source="resolved")
     reported = serializers.IntegerField()
     wasted_ms = Int64Field()
     wasted_bytes = Int64Field()

@@ -79,8 +79,8 @@ class PairRecordSerializer(serializers.Serializer[Any]):
     """How recorded overlaps of the two operations ended on this table in 30 days."""
 
     lost = serializers.IntegerField()
-    resolved = serializers.IntegerField(source="absorbed")
-    absorbed = serializers.IntegerField()
+    resolved = serializers.IntegerField()
+    absorbed = serializers.IntegerField(source="resolved")
     files = serializers.IntegerField(allow_null=True, help_text="Shared by the average pair.")
 
 

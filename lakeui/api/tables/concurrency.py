@@ -25,7 +25,7 @@ from lakeui.conflicts.lanes.swim_lane import SwimLane, swim_lane
 
 
 class Concurrency(OfTable):
-    """Who wrote when, from read version to commit: losers, absorbed conflicts, reordered appends."""
+    """Who wrote when, from read version to commit: aborted attempts, resolved conflicts, reordered appends."""
 
     serializer_class = SwimLaneSerializer
 

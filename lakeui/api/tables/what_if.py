@@ -36,7 +36,7 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
     """A recorded conflict, under the other setting."""
 
     conflict_id = serializers.IntegerField()
-    kind = serializers.CharField(help_text="escaped or absorbed.")
+    kind = serializers.CharField(help_text="aborted or resolved.")
     rule = RecordedChoiceField(list(Rule))
     verdict = serializers.ChoiceField(choices=JUDGED)
     why = serializers.CharField()

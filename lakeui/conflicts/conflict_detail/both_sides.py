@@ -17,7 +17,7 @@ from lakeui.conflicts.statements.text import statement_text
 from lakeui.jobs.made_versions import job_of_version
 from lakeui.jobs.models import Job, JobAttempt
 
-ABSORBED_SHOWN = 3
+RESOLVED_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +63,8 @@ class Side:
     txn_id: str
     job: JobOf | None
     pipeline: PipelineOf | None
-    absorbed: tuple[Conflict, ...] = ()
-    absorbed_count: int = 0
+    resolved: tuple[Conflict, ...] = ()
+    resolved_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _winner(
     said = log_values.predicate({"predicate": facts.get("predicate")})
     predicate = said or (commit.predicate if commit else "")
     recorded = _recorded(conflict, commit, predicate)
-    absorbed, absorbed_count = _absorbed_by(job)
+    resolved, resolved_count = _resolved_by(job)
     return Side(
         operation=conflict.winner_operation,
         user=conflict.winner_user_name or (str(reported.pipeline) if reported else ""),
@@ -152,8 +152,8 @@ def _winner(
         txn_id=txn_id,
         job=_job(job, attempt.number if attempt else job.attempts) if job else None,
         pipeline=_pipeline(reported, reported.attempt if reported else 1),
-        absorbed=absorbed,
-        absorbed_count=absorbed_count,
+        resolved=resolved,
+        resolved_count=resolved_count,
     )
 
 
@@ -206,14 +206,14 @@ def _winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction
     return same.filter(txn_id=txn_id).first() if txn_id else same.first()
 
 
-def _absorbed_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
+def _resolved_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
     """What the winner itself had met and passed before it landed: the first, and how many."""
     if job is None:
         return (), 0
     met = job.conflicts.filter(kind=Conflict.Kind.RESOLVED).order_by("winning_version")
     how = KeyTextTransform("how", "facts")
-    first = tuple(met.defer("facts", "message").annotate(passed_by=how)[:ABSORBED_SHOWN])
-    return first, len(first) if len(first) < ABSORBED_SHOWN else met.count()
+    first = tuple(met.defer("facts", "message").annotate(passed_by=how)[:RESOLVED_SHOWN])
+    return first, len(first) if len(first) < RESOLVED_SHOWN else met.count()
 
 
 def _job(job: Job, attempt: int) -> JobOf:

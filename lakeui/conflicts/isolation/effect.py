@@ -26,7 +26,7 @@ from lakeui.conflicts.models import Conflict, rule_named
 from lakeui.conflicts.statements.kinds import DELETE, INSERT, MERGE, UPDATE, statement_kind
 
 _WRITE = Coalesce("job__committed_version", "attempted_version", -F("pk"))
-"""What tells the writes of absorbed conflicts apart: the version they became, if it is known."""
+"""The write of a resolved conflict: the version it became, where recorded, else its own number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,15 @@ def effect_of(
     ends_rows = table.row_level_eligible and not by_rows
     stricter = named is not None and counts_appends(level)
     if stricter:
-        taken = _absorbed_among(table, list(reordered.passed)) if ends_rows else frozenset()
+        taken = _resolved_among(table, list(reordered.passed)) if ends_rows else frozenset()
         _stricter(reordered, taken, more, undecided, by_rows=by_rows)
     fewer, unsaid = _of_lost(table, overlaps, asked)
     undecided += unsaid
     if ends_rows:
-        more.update(_absorbing_writes(table, overlaps, asked))
+        more.update(_resolving_writes(table, overlaps, asked))
     return Effect(
         days=DEFAULT_DAYS,
-        now=sum(pair.escaped + pair.reported for pair in pairs),
+        now=sum(pair.aborted + pair.reported for pair in pairs),
         more={kind: count for kind, count in more.most_common() if count},
         fewer=fewer,
         undecided=tuple(undecided),
@@ -151,9 +151,9 @@ def _of_lost(table: Table, overlaps: Overlaps, asked: Asked) -> tuple[int, list[
     return fewer, unsaid
 
 
-def _absorbing_writes(table: Table, overlaps: Overlaps, asked: Asked) -> Mapping[str, int]:
-    """Writes that rows alone kept from losing, each once however many conflicts it absorbed."""
-    lately = _absorbed(table).filter(occurred_at__gte=overlaps.since).order_by()
+def _resolving_writes(table: Table, overlaps: Overlaps, asked: Asked) -> Mapping[str, int]:
+    """Writes that would be aborted without row-level resolution, each counted once."""
+    lately = _resolved(table).filter(occurred_at__gte=overlaps.since).order_by()
     rows = lately.values_list("current_operation", "isolation_level")
     sums: Counter[str] = Counter()
     for operation, level, count in rows.annotate(n=Count(_WRITE, distinct=True)):
@@ -163,13 +163,13 @@ def _absorbing_writes(table: Table, overlaps: Overlaps, asked: Asked) -> Mapping
     return sums
 
 
-def _absorbed_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
-    """Those of these versions that absorbed a conflict."""
-    rows = _absorbed(table).annotate(write=_WRITE).filter(write__in=versions).order_by()
+def _resolved_among(table: Table, versions: Sequence[int]) -> frozenset[int]:
+    """Those of these versions that resolved a conflict."""
+    rows = _resolved(table).annotate(write=_WRITE).filter(write__in=versions).order_by()
     return frozenset(rows.values_list("write", flat=True))
 
 
-def _absorbed(table: Table) -> QuerySet[Conflict]:
+def _resolved(table: Table) -> QuerySet[Conflict]:
     return table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
 
 

@@ -39,20 +39,20 @@ def met_rows(table: Table, met: Sequence[Overlap]) -> list[MetRow]:
     """The overlaps in full, in three queries however many there are."""
     commits = _commits(table, met)
     lost = _lost(table, met)
-    absorbed = _absorbed(table, met)
-    return [_row(overlap, commits, lost, absorbed) for overlap in met]
+    resolved = _resolved(table, met)
+    return [_row(overlap, commits, lost, resolved) for overlap in met]
 
 
 def _row(
     overlap: Overlap,
     commits: Mapping[int, Commit],
     lost: Mapping[int, Conflict],
-    absorbed: Mapping[tuple[int, int], Conflict],
+    resolved: Mapping[tuple[int, int], Conflict],
 ) -> MetRow:
     winner = commits.get(overlap.winning_version)
     loser = lost.get(overlap.conflict_id or 0)
     mine = commits.get(overlap.version) if overlap.version is not None else None
-    joint = absorbed.get((overlap.version or 0, overlap.winning_version))
+    joint = resolved.get((overlap.version or 0, overlap.winning_version))
     on_record = loser or joint
     ended_it = loser is not None and loser.winning_version == overlap.winning_version
     return MetRow(
@@ -89,8 +89,8 @@ def _lost(table: Table, met: Sequence[Overlap]) -> Mapping[int, Conflict]:
     return {row.pk: row for row in table.conflicts.filter(pk__in=keys).defer("facts")}
 
 
-def _absorbed(table: Table, met: Sequence[Overlap]) -> Mapping[tuple[int, int], Conflict]:
-    """By the version that absorbed it, as its job or the record tells, and the one it met."""
+def _resolved(table: Table, met: Sequence[Overlap]) -> Mapping[tuple[int, int], Conflict]:
+    """By the version that resolved it, as its job or the record tells, and the one it met."""
     winners = {overlap.winning_version for overlap in met}
     versions = {overlap.version for overlap in met if overlap.version is not None}
     became = Q(job__committed_version__in=versions) | Q(attempted_version__in=versions)

@@ -18,8 +18,8 @@ class Pair:
 
     current_operation: str
     winner_operation: str
-    escaped: int
-    absorbed: int
+    aborted: int
+    resolved: int
     reported: int
     wasted_ms: int
     wasted_bytes: int
@@ -34,21 +34,21 @@ def observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[Pair, ...]:
         table.conflicts.filter(occurred_at__gte=since)
         .values("current_operation", "winner_operation")
         .annotate(
-            escaped=Count("id", filter=Q(kind=kinds.ABORTED)),
-            absorbed=Count("id", filter=Q(kind=kinds.RESOLVED)),
+            aborted=Count("id", filter=Q(kind=kinds.ABORTED)),
+            resolved=Count("id", filter=Q(kind=kinds.RESOLVED)),
             reported=Count("id", filter=Q(kind=kinds.REPORTED)),
             ms=Sum("wasted_ms"),
             size=Sum("wasted_bytes"),
             example=Max("id"),
         )
-        .order_by("-escaped", "-reported", "-absorbed", "current_operation", "winner_operation")
+        .order_by("-aborted", "-reported", "-resolved", "current_operation", "winner_operation")
     )
     return tuple(
         Pair(
             current_operation=row["current_operation"],
             winner_operation=row["winner_operation"],
-            escaped=row["escaped"],
-            absorbed=row["absorbed"],
+            aborted=row["aborted"],
+            resolved=row["resolved"],
             reported=row["reported"],
             wasted_ms=row["ms"] or 0,
             wasted_bytes=row["size"] or 0,

@@ -49,8 +49,8 @@ class PairCell:
     preview: Verdict | None
     exceptions: tuple[str, ...]
     met: int
-    absorbed: int
-    escaped: int
+    resolved: int
+    aborted: int
 
 
 def table_matrix(
@@ -86,24 +86,24 @@ def _cells(
             key = (_GROUPS[current], _GROUPS.get(winner, ""))
             cell = now.get(key) or Cell(*key, Verdict.ALWAYS, ("MetadataChangedException",))
             after = then[key].verdict if key in then else Verdict.ALWAYS
-            absorbed, escaped = seen.get((current, winner), (0, 0))
+            resolved, aborted = seen.get((current, winner), (0, 0))
             yield PairCell(
                 current=current,
                 winner=winner,
                 verdict=cell.verdict,
                 preview=after if after is not cell.verdict else None,
                 exceptions=cell.exceptions,
-                met=max(overlaps.counts.get((current, winner), 0), absorbed + escaped),
-                absorbed=absorbed,
-                escaped=escaped,
+                met=max(overlaps.counts.get((current, winner), 0), resolved + aborted),
+                resolved=resolved,
+                aborted=aborted,
             )
 
 
 def _seen(pairs: Iterable[Pair]) -> dict[tuple[str, str], tuple[int, int]]:
-    """How many were absorbed and how many escaped, by the kinds of both sides."""
+    """How many were resolved and how many aborted, by the kinds of both sides."""
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     for pair in pairs:
         key = (statement_kind(pair.current_operation), statement_kind(pair.winner_operation))
-        absorbed, escaped = counts.get(key, (0, 0))
-        counts[key] = (absorbed + pair.absorbed, escaped + pair.escaped + pair.reported)
+        resolved, aborted = counts.get(key, (0, 0))
+        counts[key] = (resolved + pair.resolved, aborted + pair.aborted + pair.reported)
     return counts

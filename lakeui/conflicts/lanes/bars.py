@@ -38,7 +38,7 @@ class Bar:
     """A transaction.
 
     `met` versions landed between its read version and its end, `exempt` of them are blind appends
-    that do not count at its level; None where the mirror does not hold them all. `absorbed` are the
+    that do not count at its level; None where the mirror does not hold them all. `resolved` are the
     versions that it met in the same files and was told apart from by rows. `said` is what it did, or
     where it lost, `ending` how it came out of what it met. `wasted_*` is what a loser threw away,
     `percent` how far a running one is.
@@ -62,7 +62,7 @@ class Bar:
     pipeline: str = ""
     met: int | None = None
     exempt: int | None = None
-    absorbed: tuple[int, ...] = ()
+    resolved: tuple[int, ...] = ()
     said: str = ""
     ending: str = ""
     wasted_ms: int = 0
@@ -92,7 +92,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """A conflict that was absorbed: both versions landed."""
+    """A conflict that was resolved: both versions landed."""
 
     conflict_id: int
     version: int | None
@@ -139,7 +139,7 @@ def landed_bar(commit: Commit, around: Around) -> Bar:
         pipeline=reported.pipeline.name if reported else "",
         met=met,
         exempt=exempt,
-        absorbed=tuple(e.winning_version for e in own if e.winning_version is not None),
+        resolved=tuple(e.winning_version for e in own if e.winning_version is not None),
         said=did(commit, around.properties.get(commit.version, {})),
         ending="; ".join(joint.how for joint in own),
         changes_metadata=commit.changes_metadata and commit.version > 0,

@@ -39,12 +39,12 @@ class LaneFilter:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many of the transactions ended how; `absorbed` are among the committed."""
+    """How many of the transactions ended how; `resolved` are among the committed."""
 
     all: int
     committed: int
     lost: int
-    absorbed: int
+    resolved: int
     running: int
     wasted_ms: int
     wasted_bytes: int
@@ -65,7 +65,7 @@ def counted(bars: Iterable[Bar]) -> Counts:
         all=len(given),
         committed=sum(bar.outcome is BarEnd.COMMITTED for bar in given),
         lost=sum(bar.is_lost for bar in given),
-        absorbed=sum(bool(bar.absorbed) for bar in given),
+        resolved=sum(bool(bar.resolved) for bar in given),
         running=sum(bar.outcome is BarEnd.RUNNING for bar in given),
         wasted_ms=sum(bar.wasted_ms for bar in given),
         wasted_bytes=sum(bar.wasted_bytes for bar in given),
@@ -116,7 +116,7 @@ def _ended_so(bar: Bar, outcome: str) -> bool:
         case Ending.LOST:
             return bar.is_lost
         case Ending.RESOLVED:
-            return bool(bar.absorbed)
+            return bool(bar.resolved)
         case _:
             return bar.outcome == outcome
 

@@ -134,10 +134,10 @@ def _landed(table: Table, grid: _Grid) -> Iterator[_Event]:
 
 
 def _lost(table: Table, grid: _Grid) -> Iterator[_Event]:
-    escaped = table.conflicts.filter(winning_version__range=(grid.first, grid.last)).exclude(
+    aborted = table.conflicts.filter(winning_version__range=(grid.first, grid.last)).exclude(
         kind=Conflict.Kind.RESOLVED
     )
-    for version, user, operation, ms, size in escaped.order_by().values_list(
+    for version, user, operation, ms, size in aborted.order_by().values_list(
         F("winning_version"), "current_user_name", "current_operation", "wasted_ms", "wasted_bytes"
     ):
         place = grid.place(version)

@@ -143,7 +143,7 @@ def _range(table: Table, first: int | None, last: int | None) -> tuple[int, int]
 
 
 def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], list[Joint]]:
-    """Attempts that lost to a version of the range, and conflicts of it that were absorbed."""
+    """Attempts that lost to a version of the range, and conflicts of it that were resolved."""
     to_these = Q(winning_version__range=(start, end))
     became = Q(job__committed_version__range=(start, end)) | Q(
         attempted_version__range=(start, end)
@@ -155,8 +155,8 @@ def _conflicts(table: Table, start: int, end: int) -> tuple[Sequence[Conflict], 
         engine=NullIf(KeyTextTransform("engine", KeyTransform("current", "facts")), _JSON_NULL),
     )
     met = list(said.order_by("occurred_at", "id"))
-    absorbed = [conflict for conflict in met if conflict.kind == Conflict.Kind.RESOLVED]
-    joints = [_joint(conflict, conflict.how or "") for conflict in absorbed]
+    with_rows = [conflict for conflict in met if conflict.kind == Conflict.Kind.RESOLVED]
+    joints = [_joint(conflict, conflict.how or "") for conflict in with_rows]
     return [conflict for conflict in met if conflict.kind != Conflict.Kind.RESOLVED], joints
 
 

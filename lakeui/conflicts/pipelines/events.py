@@ -30,7 +30,7 @@ from lakeui.conflicts.pipelines.checks import (
     Event,
 )
 from lakeui.conflicts.pipelines.facts import ResolvedFacts
-from lakeui.conflicts.recording import Origin, record_absorbed, record_escaped
+from lakeui.conflicts.recording import Origin, record_aborted, record_resolved
 from lakeui.conflicts.reports.links import LinkedReport, record_report
 
 State = PipelineTransaction.State
@@ -170,7 +170,7 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
         case ConflictError():
             facts = content.conflict
             current = replace(facts.current, user=writer)  # whatever it calls itself
-            record_escaped(
+            record_aborted(
                 type(content)(replace(facts, current=current)),
                 table=row.table,
                 origin=origin,
@@ -179,7 +179,7 @@ def _record(content: Content, event: Event, row: PipelineTransaction, by: User) 
             )
         case ResolvedFacts():
             current = replace(content.current, user=writer)
-            record_absorbed(
+            record_resolved(
                 content,
                 current,
                 table=row.table,

@@ -1,7 +1,7 @@
 """Every write of a range that met others: how it ended, and how it would under another setting.
 
 A write is a commit that others landed before, or an attempt that lost. A conflict that a commit
-absorbed is part of that commit.
+resolved is part of that commit.
 """
 
 from collections import Counter

@@ -38,9 +38,9 @@ class CommitVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ConflictVerdict:
-    """A recorded conflict, lost or absorbed, under the other setting.
+    """A recorded conflict, lost or resolved, under the other setting.
 
-    `version` is what a write that absorbed it became, None where that is not recorded or it lost.
+    `version` is what a write that resolved it became, None where that is not recorded or it lost.
     """
 
     conflict_id: int
@@ -169,7 +169,7 @@ def _unseen(commit: WinningCommit, history: History) -> bool:
 
 
 def _resolved_by(conflicts: Sequence[Conflict]) -> Mapping[int, list[int]]:
-    """The versions that a version absorbed a conflict with."""
+    """The versions that a version resolved a conflict with."""
     winners: dict[int, list[int]] = {}
     for conflict in conflicts:
         version = conflict.became

@@ -231,15 +231,15 @@ def _labelled(drawn: Iterable[DrawnBar], width: int) -> list[DrawnBar]:
 def joints(
     data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]
 ) -> Iterable[tuple[float, int, str]]:
-    """Where on a bar a conflict was absorbed: at its winner."""
+    """Where on a bar a conflict was resolved: at its winner."""
     for joint in data.joints:
         bar, x = ends.get(f"v{joint.version}"), _winner_x(joint.winning_version, axis, ends)
         if bar is not None and x is not None and bar.x <= x <= bar.end_x:
-            yield x, bar.y, f"absorbed v{joint.winning_version}: {joint.how}"
+            yield x, bar.y, f"resolved v{joint.winning_version}: {joint.how}"
 
 
 def joint_links(data: SwimLane, axis: Axis, ends: Mapping[str, DrawnBar]) -> Iterable[Link]:
-    """From a bar to what it absorbed."""
+    """From a bar to what it resolved."""
     for joint in data.joints:
         bar, winner = ends.get(f"v{joint.version}"), ends.get(f"v{joint.winning_version}")
         x = _winner_x(joint.winning_version, axis, ends)

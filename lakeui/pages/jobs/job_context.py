@@ -78,7 +78,7 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
             "field": field_of(job, steps) if picked and picked is attempts[0] else None,
             "recorded_stages": stages,
             "outlook": outlook_of(job, attempts[0] if attempts else None),
-            "absorbed": [c for c in conflicts if c.kind == Conflict.Kind.RESOLVED],
+            "resolved": [c for c in conflicts if c.kind == Conflict.Kind.RESOLVED],
             "cost": cost,
             "cost_lines": _lines(cost),
             "left_behind": _left_behind(job, attempts),

@@ -12,7 +12,7 @@ from django.utils import timezone
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
 from lakeui.monitoring.leading import SHOWS, SORTS, leading_tables, many_lost, table_counts
-from lakeui.monitoring.losses import Day, day_of, sums_of_day, with_absorbed
+from lakeui.monitoring.losses import Day, day_of, sums_of_day, with_resolved
 from lakeui.monitoring.news import news
 from lakeui.monitoring.partition_costs import partition_costs
 from lakeui.monitoring.running import running_now
@@ -77,7 +77,7 @@ def _listed(
         "shows": table_counts(request.user, day, facts["lake"]),
         "sort": sort,
         "to_look_at": many_lost(day),
-        "losses": with_absorbed(day, tables, now),
+        "losses": with_resolved(day, tables, now),
         "day_commits": happened.commit_count
         if happened.since == day.since
         else commits_since(request.user, day.since),

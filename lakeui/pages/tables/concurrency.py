@@ -42,7 +42,8 @@ COLUMNS = {
     "took_ms": lambda b: b.took_ms,
     "met": lambda b: b.met,
     "exempt": lambda b: b.exempt,
-    "absorbed": lambda b: list(b.absorbed),
+    "resolved": lambda b: list(b.resolved),
+    "absorbed": lambda b: list(b.resolved),  # deprecated name of `resolved`, until 0.3
     "winning_version": lambda b: b.winning_version,
     "did": lambda b: b.said or None,
     "ending": lambda b: b.ending or None,
@@ -137,7 +138,7 @@ def _context(
         "pick": prefix(request, "pick", ("page",)),
         "goto": prefix(request, "last", ("pick", "page")),
         "picked": lane_path(table, whole, picked_key) if picked_key else None,
-        "state": f"{table.version}.{counts.running}.{counts.lost}.{counts.absorbed}",
+        "state": f"{table.version}.{counts.running}.{counts.lost}.{counts.resolved}",
         "twin": _address(table, "concurrency/", window, asdict(by) | {"pick": picked_key}),
     }
 

@@ -114,11 +114,11 @@ def _counts(report: EligibilityReport) -> list[tuple[str, str, str, int]]:
     losses = report.losses
     if report.eligibility.eligible:
         return [
-            ("absorbed", "joint", "seg-pass", report.eligibility.avoided_lately),
-            ("lost", "x", "seg-lost", losses.lost),
+            ("resolved", "joint", "seg-pass", report.eligibility.avoided_lately),
+            ("aborted", "x", "seg-lost", losses.lost),
         ]
     return [
         ("would pass at row level", "joint", "seg-pass", losses.passes),
-        ("would still be lost", "x", "seg-lost", losses.still_lost),
+        ("would still be aborted", "x", "seg-lost", losses.still_lost),
         ("undecidable", "what", "seg-what", losses.undecidable),
     ]

@@ -29,7 +29,7 @@ class HistoryRow:
     what: str = ""
     rows: RowCounts | None = None
     beaten: int = 0
-    absorbed: int = 0
+    resolved: int = 0
 
     @property
     def bar_end(self) -> int:
@@ -62,7 +62,7 @@ def history_rows(
 ) -> list[HistoryRow]:
     """Newest first; each lost attempt stands above the version it lost to, or where that would be."""
     low, high = (commits[-1].version, commits[0].version) if commits else (0, -1)
-    beaten, absorbed = lost_to(table, low, high), resolved_by(table, low, high)
+    beaten, resolved = lost_to(table, low, high), resolved_by(table, low, high)
     rows = [
         HistoryRow(
             commit,
@@ -71,7 +71,7 @@ def history_rows(
             what_of(commit),
             rows_of(commit),
             beaten.get(commit.version, 0),
-            absorbed.get(commit.version, 0),
+            resolved.get(commit.version, 0),
         )
         for commit in commits
     ]
@@ -80,17 +80,17 @@ def history_rows(
 
 def lost_attempts(table: Table, low: int, high: int, query: QueryDict) -> list[Conflict]:
     """Those that lost to a version of a span and fit what the list is narrowed by."""
-    escaped = table.conflicts.filter(
+    aborted = table.conflicts.filter(
         kind=Conflict.Kind.ABORTED, winning_version__range=(low, high)
     ).defer("facts")
     if operation := query.get("operation"):
-        escaped = escaped.filter(current_operation__iexact=operation)
+        aborted = aborted.filter(current_operation__iexact=operation)
     if user := query.get("user"):
-        escaped = escaped.filter(current_user_name__iexact=user)
+        aborted = aborted.filter(current_user_name__iexact=user)
     if text := query.get("q"):
         said = Q(current_predicate__icontains=text) | Q(message__icontains=text)
-        escaped = escaped.filter(said)
-    return list(escaped.order_by("-winning_version", "-occurred_at")[:LOST_SHOWN])
+        aborted = aborted.filter(said)
+    return list(aborted.order_by("-winning_version", "-occurred_at")[:LOST_SHOWN])
 
 
 def _merged(rows: list[HistoryRow], lost: list[Conflict]) -> list[HistoryRow]:

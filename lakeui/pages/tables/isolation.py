@@ -306,8 +306,8 @@ def _page(request: HttpRequest, rows: Sequence[Any]) -> Any:  # noqa: ANN401 - D
 def _sums(cells: Sequence[PairCell], pairs: Sequence[Pair], overlaps: Overlaps) -> dict[str, int]:
     return {
         "met": sum(cell.met for cell in cells) + overlaps.elsewhere,
-        "escaped": sum(pair.escaped + pair.reported for pair in pairs),
-        "absorbed": sum(pair.absorbed for pair in pairs),
+        "aborted": sum(pair.aborted + pair.reported for pair in pairs),
+        "resolved": sum(pair.resolved for pair in pairs),
     }
 
 
@@ -331,10 +331,10 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class PickedPair:
-    """The latest few that were lost and absorbed; `address` lists them all."""
+    """The latest few that were lost and resolved; `address` lists them all."""
 
     lost: tuple[Conflict, ...]
-    absorbed: tuple[Conflict, ...]
+    resolved: tuple[Conflict, ...]
     address: str
 
 

@@ -72,8 +72,8 @@ def _context(request: HttpRequest, table: Table) -> dict[str, Any]:
 
 def _conflicts(table: Table) -> list[Conflict]:
     since = timezone.now() - timedelta(days=CONFLICT_DAYS)
-    escaped = table.conflicts.exclude(kind=Conflict.Kind.RESOLVED).filter(occurred_at__gte=since)
-    return list(escaped.defer("facts").order_by("-occurred_at")[:_CONFLICTS_SHOWN])
+    aborted = table.conflicts.exclude(kind=Conflict.Kind.RESOLVED).filter(occurred_at__gte=since)
+    return list(aborted.defer("facts").order_by("-occurred_at")[:_CONFLICTS_SHOWN])
 
 
 def _jobs(request: HttpRequest, table: Table) -> QuerySet[Job]:

@@ -144,10 +144,10 @@ def test_other_writers_other_tables_and_older_losses_are_not_alike(lost):
 
 
 def test_the_neighbours_are_of_the_same_kind_and_table(lost):
-    earlier, absorbed = _before(lost, 2), _before(lost, 1, kind=Conflict.Kind.RESOLVED)
+    earlier, resolved = _before(lost, 2), _before(lost, 1, kind=Conflict.Kind.RESOLVED)
     around = neighbours(Conflict.objects.all(), lost)
     assert (around.previous, around.next) == (earlier.pk, None)
-    assert neighbours(Conflict.objects.all(), earlier).next == lost.pk != absorbed.pk
+    assert neighbours(Conflict.objects.all(), earlier).next == lost.pk != resolved.pk
 
 
 def test_the_winner_is_told_by_its_job_or_else_by_its_log_entry(lost):

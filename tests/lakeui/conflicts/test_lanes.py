@@ -90,13 +90,13 @@ def test_the_filter_narrows_and_still_counts_the_other_outcomes(table):
     assert (counts.all, counts.lost) == (1, 0)
 
 
-def test_absorbed_is_what_a_committed_version_met_and_passed(table):
+def test_resolved_is_what_a_committed_version_met_and_passed(table):
     job = make_job(table, committed_version=2, state=Job.State.SUCCEEDED)
     make_conflict(table, job, kind="resolved", winning_version=1, row_count=7,
                   facts={"how": "row map"})  # fmt: skip
     only, counts = narrowed(table, swim_lane(table), LaneFilter(outcome="resolved"))
-    assert [(shown.version, shown.absorbed) for shown in only.bars] == [(2, (1,))]
-    assert counts.absorbed == 1
+    assert [(shown.version, shown.resolved) for shown in only.bars] == [(2, (1,))]
+    assert counts.resolved == 1
     assert only.bars[0].ending == "v1: row map, 7 rows"
     [step] = [s for s in lane_path(table, swim_lane(table), "v2").steps if s.version == 1] or [None]
     assert step is None  # what it read is not recorded

@@ -138,7 +138,7 @@ def test_a_recorded_conflict_is_a_overlap_even_where_no_commit_of_it_is_mirrored
     make_conflict(table, winning_version=99, read_version=98, winner_operation="DELETE")
     cells = table_matrix(table, setting_of(table), overlaps_of(table), observed_pairs(table))
     [cell] = [pair for pair in cells if (pair.current, pair.winner) == ("UPDATE", "DELETE")]
-    assert (cell.met, cell.escaped, cell.verdict) == (1, 1, "same row")
+    assert (cell.met, cell.aborted, cell.verdict) == (1, 1, "same row")
 
 
 @pytest.mark.parametrize(("tracking", "verdict"), [(True, "never"), (False, "same file set")])
@@ -209,7 +209,7 @@ def test_what_a_merge_read_is_not_guessed(table):
     )
 
 
-def test_without_vectors_what_rows_absorbed_would_lose(table):
+def test_without_vectors_what_rows_resolved_would_lose(table):
     make_conflict(table, kind="resolved", current_operation="MERGE", winning_version=8)
     effect = foretold(table, {VECTORS: "false"})
     assert (effect.more, effect.then) == ({"MERGE": 1}, 1)

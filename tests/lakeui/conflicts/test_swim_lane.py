@@ -49,7 +49,7 @@ def test_a_start_that_a_job_of_ours_knows_is_exact(table):
     assert (bar.started_at, bar.started_is_estimated, bar.job_id) == (began, False, str(job.pk))
 
 
-def test_losers_point_at_their_winner_and_absorbed_ones_are_joints(table):
+def test_losers_point_at_their_winner_and_resolved_ones_are_joints(table):
     job = make_job(table, committed_version=2)
     lost = make_conflict(table, job, occurred_at=NOON + timedelta(hours=3), read_version=1)
     joint = make_conflict(table, job, kind="resolved", rule="data_added")
@@ -93,7 +93,7 @@ def test_pairs_are_counted_by_how_they_ended_with_their_cost(table):
     make_conflict(make_table("other"))
     [pair] = observed_pairs(table, days=36_500)
     assert (pair.current_operation, pair.winner_operation) == ("UPDATE", "DELETE")
-    assert (pair.escaped, pair.absorbed, pair.reported) == (2, 1, 1)
+    assert (pair.aborted, pair.resolved, pair.reported) == (2, 1, 1)
     assert (pair.wasted_ms, pair.example_id) == (40, last.pk)
 
 

@@ -56,12 +56,12 @@ def test_a_loser_ends_at_its_winner_with_an_arrow_to_it():
     assert link.x == pytest.approx(winner.end_x)
 
 
-def test_an_absorbed_conflict_is_a_joint_on_the_bar_that_absorbed_it():
+def test_a_resolved_conflict_is_a_joint_on_the_bar_that_resolved_it():
     chart = drawn([bar(12, 10, "a"), bar(20, 8, "b")], [Joint(5, 20, 12, "data_added")])
     [(x, y, _)] = chart.joints
-    absorbing = next(shape for shape in chart.bars if shape.key == "v20")
-    assert y == absorbing.y
-    assert absorbing.x < x < absorbing.end_x
+    resolving = next(shape for shape in chart.bars if shape.key == "v20")
+    assert y == resolving.y
+    assert resolving.x < x < resolving.end_x
 
 
 def test_bars_that_overlap_stand_on_tracks_of_their_own():

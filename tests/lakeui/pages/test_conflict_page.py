@@ -13,7 +13,7 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.named_tables import Reader
 from lakeui.conflicts.conflict_detail.both_sides import both_sides
 from lakeui.conflicts.models import Conflict, ConflictRows
-from lakeui.conflicts.recording import Origin, record_escaped
+from lakeui.conflicts.recording import Origin, record_aborted
 from lakeui.conflicts.reports.links import explain_report, record_report
 from lakeui.pages.charts.overlap import draw_overlap
 from tests.engine.conflicts.test_checks import ROWS
@@ -129,17 +129,17 @@ def test_the_twin_has_what_the_page_shows(as_, told):
     assert body["alike"][0]["id"] == told.pk
 
 
-def test_an_absorbed_conflict_is_drawn_with_joints(as_, lake):
+def test_a_resolved_conflict_is_drawn_with_joints(as_, lake):
     decision = story_decision()
     passed = tuple(
         replace(shared_file, common_count=0, common_rows=())
         for shared_file in decision.shared_files
     )
     facts = {"decision": asdict(replace(decision, shared_files=passed)), "files": [FILE]}
-    absorbed = make_conflict(
+    resolved = make_conflict(
         lake.table, kind=Conflict.Kind.RESOLVED, winning_version=3, row_count=212, facts=facts
     )
-    body = _page(as_("viewer"), absorbed)
+    body = _page(as_("viewer"), resolved)
     assert "both committed" in body
     assert "= 0 rows" in body
     chart = draw_overlap(replace(decision, shared_files=passed), ())
@@ -206,7 +206,7 @@ def test_a_loss_by_every_rule_is_recorded_and_has_a_page(as_, people, lake, rule
     trail = (stopped(row.overlap, rule),)
     decision = decision_of(row.overlap, conflict.conflict, trail, {})
     told = type(conflict)(replace(conflict.conflict, decision=decision))
-    recorded = record_escaped(told, table=lake.table, origin=Origin(job_id=lake.job.pk, attempt=1))
+    recorded = record_aborted(told, table=lake.table, origin=Origin(job_id=lake.job.pk, attempt=1))
     recorded.refresh_from_db()
     assert both_sides(recorded, Reader(people["viewer"])).decision == decision
     body = _page(as_("viewer"), recorded)

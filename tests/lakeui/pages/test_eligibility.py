@@ -38,7 +38,7 @@ def shown(client, path):
 def test_what_was_lost_and_what_rows_would_have_saved_head_the_page(as_, partitioned):
     body = shown(as_("viewer"), partitioned)
     assert "Not eligible for row-level concurrency" in body
-    assert 'aria-label="1 would pass at row level, 1 would still be lost, 0 undecidable"' in body
+    assert 'aria-label="1 would pass at row level, 1 would still be aborted, 0 undecidable"' in body
     assert "1 min 30 s" in body
     assert re.search(r'class="seg-pass" x="0%" y="0" width="50%"', body)
 
@@ -83,11 +83,11 @@ def test_runtimes_that_wrote_here_are_marked_and_the_state_is_in_the_address(as_
     assert [name for used, name in heads if used] == ["This engine", "delta-spark, delta-rs"]
 
 
-def test_an_eligible_table_shows_what_it_absorbed(as_, lake):
+def test_an_eligible_table_shows_what_it_resolved(as_, lake):
     make_conflict(lake.table, kind="resolved")
     body = shown(as_("viewer"), f"/tables/{lake.table.pk}/eligibility/")
     assert "Eligible for row-level concurrency" in body
-    assert 'aria-label="1 absorbed, 1 lost"' in body
+    assert 'aria-label="1 resolved, 1 aborted"' in body
     assert "After the fixes" not in body
 
 

@@ -145,8 +145,8 @@ def test_a_conflict_shows_both_sides_the_rule_and_ranked_remedies(as_, lake):
 
 def test_a_resolved_conflict_says_that_both_writes_committed(as_, lake):
     facts = {"how": "by row map", "files": ["p", "q"], "rows": {"p": [3, 1204]}}
-    absorbed = make_conflict(lake.table, kind="resolved", facts=facts)
-    body = as_("viewer").get(f"/conflicts/{absorbed.pk}/").content.decode()
+    resolved = make_conflict(lake.table, kind="resolved", facts=facts)
+    body = as_("viewer").get(f"/conflicts/{resolved.pk}/").content.decode()
     assert "both committed" in body
     assert "by row map" in body
     assert re.findall(r'<span class="mono">([\d,]+)</span>', body) == ["3", "1,204"]

@@ -118,7 +118,7 @@ def test_a_version_is_in_its_pipelines_lane_from_its_real_start(resolved, progra
     version = resolved.attempted_version
     lane = swim_lane(program.table)
     shown = bar(lane, f"v{version}")
-    assert (shown.lane, shown.absorbed) == ("pipeline nightly", (2,))
+    assert (shown.lane, shown.resolved) == ("pipeline nightly", (2,))
     assert shown.started_at == resolved.transaction.started_at
     assert not shown.started_is_estimated
     assert [joint.version for joint in lane.joints] == [version]
