@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeui.catalog.access import Person
-from lakeui.monitoring.attention_items import Asked, Found, Matter
+from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems
 from lakeui.monitoring.checks import ORDER, Check
 from lakeui.monitoring.conflict_attention import (
     many_aborted,
@@ -19,10 +19,10 @@ from lakeui.monitoring.conflict_attention import (
 from lakeui.monitoring.job_attention import ended_jobs, failing_schedules, waiting_jobs
 from lakeui.monitoring.losses import Day
 from lakeui.monitoring.mutes import Muted
-from lakeui.monitoring.table_attention import quiet_tables, table_matters
+from lakeui.monitoring.table_attention import quiet_tables, table_items
 
-_LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (
-    table_matters,
+_FINDERS: tuple[Callable[[Asked], Iterator[CheckItems]], ...] = (
+    table_items,
     passed_over_erasures,
     many_aborted,
     metadata_costs,
@@ -35,9 +35,9 @@ _LOOKS: tuple[Callable[[Asked], Iterator[Found]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """The first matters of each check, in the order of checks; and how many there are of each."""
+    """The first items of each check, in the order of checks; and how many there are of each."""
 
-    matters: list[Matter]
+    items: list[AttentionItem]
     counts: Mapping[Check, int]
 
     @property
@@ -46,9 +46,9 @@ class Attention:
 
 
 def attention(user: Person, now: datetime, day: Day, muted: Muted, most: int) -> Attention:
-    """Everything that is told now, at most so many matters of each check."""
+    """Everything that is told now, at most so many items of each check."""
     asked = Asked(user, now, day, muted, most)
-    items = [item for look in _LOOKS for item in look(asked)]
-    items.sort(key=lambda item: ORDER.index(item[0]))
-    counts = {check: count for check, count, _ in items if count}
-    return Attention([matter for _, _, some in items for matter in some], counts)
+    by_check = [of_check for find in _FINDERS for of_check in find(asked)]
+    by_check.sort(key=lambda of_check: ORDER.index(of_check[0]))
+    counts = {check: count for check, count, _ in by_check if count}
+    return Attention([item for _, _, some in by_check for item in some], counts)

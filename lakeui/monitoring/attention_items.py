@@ -18,7 +18,7 @@ NONE = (0,)  # of no row, so that a page asks as often whether there is somethin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matter:
+class AttentionItem:
     """One thing. `since`: when it began, where that is known; `facts`: its figures by name."""
 
     check: Check
@@ -31,7 +31,7 @@ class Matter:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A person, now, and at most how many matters of each check."""
+    """A person, now, and at most how many items of each check."""
 
     user: Person
     now: datetime
@@ -57,5 +57,5 @@ class Asked:
         }
 
 
-Found = tuple[Check, int, list[Matter]]
-"""A check, how many matters it has, and the first of them."""
+CheckItems = tuple[Check, int, list[AttentionItem]]
+"""A check, how many items it has, and the first of them."""

@@ -16,7 +16,7 @@ from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.conflicts.eligibility.row_verdicts import row_verdicts
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, Erasure
-from lakeui.monitoring.attention_items import NONE, Asked, Found, Matter
+from lakeui.monitoring.attention_items import NONE, Asked, AttentionItem, CheckItems
 from lakeui.monitoring.checks import COSTLY_CHANGE, Check
 
 _DAY, _MONTH = timedelta(hours=24), timedelta(days=30)
@@ -32,7 +32,7 @@ _JUDGED = 1  # tables, whose recorded losses are looked at one by one
 _METADATA_RULES = (Rule.METADATA_CHANGED, Rule.PROTOCOL_CHANGED)
 
 
-def passed_over_erasures(asked: Asked) -> Iterator[Found]:
+def passed_over_erasures(asked: Asked) -> Iterator[CheckItems]:
     """As a worker found them: see `lakeui.conflicts.erasures`."""
     recent = Erasure.objects.filter(settled_by__isnull=True, at__gte=asked.now - _MONTH)
     seen = recent if role_of(asked.user) else recent.filter(table__in=visible_tables(asked.user))
@@ -41,7 +41,7 @@ def passed_over_erasures(asked: Asked) -> Iterator[Found]:
         told.select_related("table").defer(*_HEAVY).order_by("-at", "-id")
     )
     some = [
-        Matter(
+        AttentionItem(
             check=Check.REORDERED,
             table=row.table,
             since=row.at,
@@ -59,7 +59,7 @@ def passed_over_erasures(asked: Asked) -> Iterator[Found]:
     yield Check.REORDERED, count, some
 
 
-def many_aborted(asked: Asked) -> Iterator[Found]:
+def many_aborted(asked: Asked) -> Iterator[CheckItems]:
     many = settings.ATTENTION_ABORTED
     hidden = set(asked.muted.of(Check.ABORTED))
     losses = {
@@ -74,7 +74,7 @@ def many_aborted(asked: Asked) -> Iterator[Found]:
     month = _month_of(worst, asked.now)
     judged = _by_rows(tables[pk] for pk in worst if pk in tables)
     some = [
-        Matter(
+        AttentionItem(
             check=Check.ABORTED,
             table=tables[pk],
             facts={"aborted": losses[pk].aborted, "wasted_ms": losses[pk].wasted_ms}
@@ -114,7 +114,7 @@ def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, in
     return {pk: {"aborted_30_days": n, "by_files_30_days": by_files} for pk, n, by_files in rows}
 
 
-def metadata_costs(asked: Asked) -> Iterator[Found]:
+def metadata_costs(asked: Asked) -> Iterator[CheckItems]:
     """One commit that changed the metadata while others were writing.
 
     Rows are put together here: grouped by table, SQLite would read every conflict there ever was.
@@ -146,9 +146,9 @@ def _metadata_cost(
     version: int,
     lost: Sequence[Mapping[str, Any]],
     quiet: tuple[int, int] | None,
-) -> Matter:
+) -> AttentionItem:
     first = lost[0]
-    return Matter(
+    return AttentionItem(
         check=Check.METADATA_COST,
         table=table,
         since=first["occurred_at"],

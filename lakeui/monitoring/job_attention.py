@@ -10,7 +10,7 @@ from lakeui.jobs.filters import visible_jobs, visible_schedules
 from lakeui.jobs.models import Job
 from lakeui.jobs.redaction import shown_job, shown_schedule
 from lakeui.monitoring.alerts import MAX_WAIT
-from lakeui.monitoring.attention_items import Asked, Found, Matter
+from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems
 from lakeui.monitoring.checks import UNKNOWN_FOR, Check
 from lakeui.monitoring.operations import stale_jobs
 
@@ -20,7 +20,7 @@ _TOLD = ("kind", "parameters", "queue", "worker", "error_message", "created_at",
 _DAY = timedelta(hours=24)
 
 
-def ended_jobs(asked: Asked) -> Iterator[Found]:
+def ended_jobs(asked: Asked) -> Iterator[CheckItems]:
     reader = Reader(asked.user)
     jobs = visible_jobs(asked.user).select_related("table").only(*_TOLD)
     again = Job.objects.filter(retry_of=OuterRef("pk"))
@@ -36,7 +36,7 @@ def ended_jobs(asked: Asked) -> Iterator[Found]:
         told = asked.unmuted(check, rows, "table").order_by(F(began).desc(nulls_last=True))
         first, count = asked.first_of(told)
         some = [
-            Matter(
+            AttentionItem(
                 check=check, table=job.table, job=shown_job(job, reader), since=getattr(job, began)
             )
             for job in first
@@ -44,8 +44,8 @@ def ended_jobs(asked: Asked) -> Iterator[Found]:
         yield check, count, some
 
 
-def waiting_jobs(asked: Asked) -> Iterator[Found]:
-    """One matter, however many wait: the oldest of them."""
+def waiting_jobs(asked: Asked) -> Iterator[CheckItems]:
+    """One item, however many wait: the oldest of them."""
     late = visible_jobs(asked.user).filter(
         state=Job.State.QUEUED, finished_at__isnull=True, created_at__lt=asked.now - MAX_WAIT
     )  # that none has ended is what an index has them by
@@ -57,7 +57,7 @@ def waiting_jobs(asked: Asked) -> Iterator[Found]:
             Check.JOBS_WAIT,
             1,
             [
-                Matter(
+                AttentionItem(
                     check=Check.JOBS_WAIT,
                     table=oldest.table,
                     job=oldest,
@@ -68,7 +68,7 @@ def waiting_jobs(asked: Asked) -> Iterator[Found]:
         )
 
 
-def failing_schedules(asked: Asked) -> Iterator[Found]:
+def failing_schedules(asked: Asked) -> Iterator[CheckItems]:
     reader = Reader(asked.user)
     ended_badly = Q(last_job__state__in=[Job.State.FAILED, Job.State.CONFLICTED])
     failing = visible_schedules(asked.user).filter(ended_badly | ~Q(note=""), enabled=True)
@@ -80,7 +80,7 @@ def failing_schedules(asked: Asked) -> Iterator[Found]:
     )  # fmt: skip
     first, count = asked.first_of(rows)
     some = [
-        Matter(
+        AttentionItem(
             check=Check.FAILING_SCHEDULE,
             table=row.table,
             job=row.last_job and shown_job(row.last_job, reader),

@@ -8,11 +8,11 @@ from django.db.models import Case, CharField, Q, Value, When
 from lakeui.catalog.access import visible_tables
 from lakeui.catalog.health import MANY_SMALL, VACUUM_DUE
 from lakeui.catalog.models import Table
-from lakeui.monitoring.attention_items import Asked, Found, Matter
+from lakeui.monitoring.attention_items import Asked, AttentionItem, CheckItems
 from lakeui.monitoring.checks import QUIET_MIRROR, Check
 
 
-def table_matters(asked: Asked) -> Iterator[Found]:
+def table_items(asked: Asked) -> Iterator[CheckItems]:
     """One trouble a table, the worst; small files, the most first."""
     here = visible_tables(asked.user).annotate(trouble=_trouble(asked)).exclude(trouble="")
     troubles: dict[str, list[tuple[int, str, int]]] = {}
@@ -30,7 +30,7 @@ def table_matters(asked: Asked) -> Iterator[Found]:
             yield check, len(troubles[check]), some
 
 
-def quiet_tables(asked: Asked) -> Iterator[Found]:
+def quiet_tables(asked: Asked) -> Iterator[CheckItems]:
     """Those that the mirror has not looked at lately, the longest ago first: at worst all of them."""
     late = visible_tables(asked.user).filter(
         mirror_error_code="", mirrored_at__lt=asked.now - QUIET_MIRROR
@@ -54,10 +54,10 @@ _BEGAN = {
 }
 
 
-def _of_table(check: Check, table: Table) -> Matter:
+def _of_table(check: Check, table: Table) -> AttentionItem:
     facts = {name: getattr(table, name) for name in _OF_TABLES[check]}
     began: datetime | None = getattr(table, _BEGAN[check]) if check in _BEGAN else None
-    return Matter(check=check, table=table, since=began, facts=facts)
+    return AttentionItem(check=check, table=table, since=began, facts=facts)
 
 
 def _trouble(asked: Asked) -> Case:

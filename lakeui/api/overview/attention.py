@@ -39,20 +39,20 @@ class AttentionView(GenericAPIView[Any]):
         refuse_unknown(request, frozenset())
         user, now = caller(request), timezone.now()
         mutes = mutes_now(now)
-        items = attention(user, now, day_of(user, now), muted(mutes), _MOST)
+        attention_now = attention(user, now, day_of(user, now), muted(mutes), _MOST)
         checks = [
             {
                 "name": threshold.check.value,
                 "looks_for": threshold.check.label,
                 "tells": threshold.tells,
                 "set_by": threshold.set_by,
-                "count": items.counts.get(threshold.check, 0),
+                "count": attention_now.counts.get(threshold.check, 0),
             }
             for threshold in thresholds()
         ]
         body = {
-            "count": items.count,
-            "matters": items.matters,
+            "count": attention_now.count,
+            "items": attention_now.items,
             "checks": checks,
             "mutes": visible_mutes(mutes, user),
         }

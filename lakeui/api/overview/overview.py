@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from lakeui.api.caller import caller
 from lakeui.api.fields import Int64Field, RecordedField
 from lakeui.api.filtering import asked
-from lakeui.api.serializers.attention import MatterSerializer
+from lakeui.api.serializers.attention import AttentionItemSerializer
 from lakeui.api.serializers.conflict_costs import HourCostSerializer
 from lakeui.catalog.commit_hours import commits_since
 from lakeui.monitoring import overview as lake
@@ -143,7 +143,9 @@ class OverviewSerializer(serializers.Serializer[Any]):
     news = NewsSerializer(many=True, help_text="The first 50 tables, what went wrong first.")
     table_counts = TableCountsSerializer()
     attention_count = serializers.IntegerField()
-    attention = MatterSerializer(many=True, help_text="The first 3 of each check; all: attention/.")
+    attention = AttentionItemSerializer(
+        many=True, help_text="The first 3 of each check; all: attention/."
+    )
     running_count = serializers.IntegerField()
     running = RunningSerializer(many=True, help_text="The 12 that began first.")
     queued_count = serializers.IntegerField()
@@ -195,7 +197,7 @@ class Overview(GenericAPIView[Any]):
             "news": new.first,
             "table_counts": table_counts(user, day, whole),
             "attention_count": told.count,
-            "attention": told.matters,
+            "attention": told.items,
             "running_count": at_work.running_count,
             "running": at_work.running,
             "queued_count": at_work.queued_count,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
 from lakeui.api.fields import ObjectField, RecordedField
@@ -12,8 +13,8 @@ from lakeui.monitoring.models import Mute
 CHECKS_TO_MUTE = [*Check.choices, ("escaped", "aborted, until 0.3")]
 
 
-class MatterSerializer(serializers.Serializer[Any]):
-    """One matter. `facts` holds the figures of its check by name; bytes and times as in the pages."""
+class AttentionItemSerializer(serializers.Serializer[Any]):
+    """What needs attention. `facts` holds the figures of its check by name, as in the pages."""
 
     check_name = serializers.ChoiceField(Check.choices, source="check")
     table_id = serializers.IntegerField(source="table.pk", allow_null=True, default=None)
@@ -25,7 +26,7 @@ class MatterSerializer(serializers.Serializer[Any]):
 
 
 class CheckSerializer(serializers.Serializer[Any]):
-    """A check: from when on it tells, where that figure is set, and how many matters it tells now."""
+    """A check: its threshold, where the threshold is set, and how many items it has now."""
 
     name = serializers.CharField()
     looks_for = serializers.CharField()
@@ -70,10 +71,12 @@ class MuteRequestSerializer(RequestSerializer):
     reason = serializers.CharField(required=False, default="", allow_blank=True, max_length=500)
 
 
+@extend_schema_serializer(deprecate_fields=["matters"])
 class AttentionSerializer(serializers.Serializer[Any]):
     """Everything told now: of each check the first 50, in the order of checks."""
 
     count = serializers.IntegerField()
-    matters = MatterSerializer(many=True)
+    items = AttentionItemSerializer(many=True)
+    matters = AttentionItemSerializer(many=True, source="items")
     checks = CheckSerializer(many=True)
     mutes = MuteSerializer(many=True)

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from lakeui.catalog.models import Table
-from lakeui.monitoring.attention_items import Matter
+from lakeui.monitoring.attention_items import AttentionItem
 from lakeui.monitoring.checks import Check
 from lakeui.pages.moments import clock_text
 from lakeui.pages.units import format_ago, format_bytes, format_count, format_duration
@@ -18,12 +18,12 @@ _AROUND = 20  # versions of the swim-lane after the one that is shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A matter as it is read: `before`, the table's name, `after`.
+    """An item as it is read: `before`, the table's name, `after`.
 
     `posts` where its step acts; `asks_job` where it leads to the form of a job.
     """
 
-    matter: Matter
+    item: AttentionItem
     mark: str
     label: str
     before: str
@@ -36,13 +36,13 @@ class Said:
     asks_job: bool = False
 
 
-def in_words(matters: Iterable[Matter], maintained: Collection[int]) -> list[Said]:
-    """Each matter by the words of its check; jobs are for those who maintain the table."""
-    return [_within_rights(_WORDS[matter.check](matter), maintained) for matter in matters]
+def in_words(items: Iterable[AttentionItem], maintained: Collection[int]) -> list[Said]:
+    """Each item by the words of its check; jobs are for those who maintain the table."""
+    return [_within_rights(_WORDS[item.check](item), maintained) for item in items]
 
 
 def _within_rights(said: Said, maintained: Collection[int]) -> Said:
-    table = said.matter.table
+    table = said.item.table
     if table is None or not said.asks_job or (table.pk in maintained and not settings.READ_ONLY):
         return said
     return replace(said, step="Look", address=reverse("table", args=[table.pk]))
@@ -53,14 +53,14 @@ def is_storage_error(table: Table) -> bool:
     return table.mirror_error_code.startswith("LAKE_STORAGE")
 
 
-def _unreachable(matter: Matter) -> Said:
-    table = _table(matter)
+def _unreachable(item: AttentionItem) -> Said:
+    table = _table(item)
     is_storage = is_storage_error(table)
-    tries = matter.facts["mirror_tries"]
+    tries = item.facts["mirror_tries"]
     count = f", {format_count(tries)} {'try' if tries == 1 else 'tries'}" if tries else ""
-    since = f" Since {_clock(matter)}{count}." if matter.since else ""
+    since = f" Since {_clock(item)}{count}." if item.since else ""
     return Said(
-        matter=matter,
+        item=item,
         mark="off",
         label="unreachable",
         before="Storage of" if is_storage else "The log of",
@@ -80,13 +80,13 @@ def _shown(table: Table) -> str:
     return f"Pages show version {table.version} as mirrored {when}."
 
 
-def _reordered(matter: Matter) -> Said:
-    table, facts = _table(matter), matter.facts
+def _reordered(item: AttentionItem) -> Said:
+    table, facts = _table(item), item.facts
     rows = facts["rows_at_most"]
     count = f"Up to {format_count(rows)} rows" if rows else "Rows"
     condition = f" {facts['predicate']}" if facts["predicate"] else ""
     return Said(
-        matter=matter,
+        item=item,
         mark="x",
         label="critical",
         before=f"{count} may have outlived an erasure",
@@ -98,24 +98,24 @@ def _reordered(matter: Matter) -> Said:
     )
 
 
-def _outcome_unknown(matter: Matter) -> Said:
+def _outcome_unknown(item: AttentionItem) -> Said:
     return Said(
-        matter=matter,
+        item=item,
         mark="what",
         label="unknown",
-        before=f"Outcome of {_kind(matter)} unknown",
+        before=f"Outcome of {_kind(item)} unknown",
         text="The store was unreachable after the commit was sent. Run the job again: it looks for "
         "its own transaction in the log and does not write twice.",
         step="Open job",
-        address=_job(matter),
+        address=_job(item),
     )
 
 
-def _aborted(matter: Matter) -> Said:
-    table, facts = _table(matter), matter.facts
+def _aborted(item: AttentionItem) -> Said:
+    table, facts = _table(item), item.facts
     cost = f"{format_duration(facts['wasted_ms'])} of work wasted."
     return Said(
-        matter=matter,
+        item=item,
         mark="warn",
         label="look",
         before=f"{format_count(facts['aborted'])} writes aborted in 24 h",
@@ -148,12 +148,12 @@ def _would_pass(facts: Mapping[str, int]) -> str:
     return f"{told}; of {format_count(open_ones)} it cannot be told." if open_ones else f"{told}."
 
 
-def _metadata_cost(matter: Matter) -> Said:
-    table, facts = _table(matter), matter.facts
+def _metadata_cost(item: AttentionItem) -> Said:
+    table, facts = _table(item), item.facts
     who = facts["winner_user_name"] or "a writer that left no name"
     losers = " and ".join(_each(facts["losers"])) or f"{facts['lost']} writes"
     return Said(
-        matter=matter,
+        item=item,
         mark="warn",
         label="look",
         before=f"One {facts['winner_operation'] or 'change of the metadata'} cost "
@@ -164,7 +164,7 @@ def _metadata_cost(matter: Matter) -> Said:
         f"wasted.{_quiet(facts['quiet_hours_utc'])}",
         step="Swim-lane",
         address=f"{reverse('table-concurrency', args=[table.pk])}"
-        f"?last={min((matter.version or 0) + _AROUND, table.version or 0)}",
+        f"?last={min((item.version or 0) + _AROUND, table.version or 0)}",
     )
 
 
@@ -184,72 +184,72 @@ def _article(name: str) -> str:
     return "an" if name[:1] in "AEIO" else "a"
 
 
-def _failed(matter: Matter) -> Said:
-    job = matter.job
+def _failed(item: AttentionItem) -> Said:
+    job = item.job
     return Said(
-        matter=matter,
+        item=item,
         mark="x",
         label="failed",
-        before=f"{_kind(matter)} failed",
+        before=f"{_kind(item)} failed",
         text=(job.error_message if job else "") or "The worker left no reason.",
         step="Open job",
-        address=_job(matter),
+        address=_job(item),
     )
 
 
-def _failing_schedule(matter: Matter) -> Said:
-    facts, job = matter.facts, matter.job
+def _failing_schedule(item: AttentionItem) -> Said:
+    facts, job = item.facts, item.job
     why = facts["note"] or (job.error_message if job else "") or "Its last job did not succeed."
     due = facts["next_due_at"]
     again = f" It is due again at {clock_text(due)} {_zone()}." if due else ""
     return Said(
-        matter=matter,
+        item=item,
         mark="warn",
         label="look",
         before=f"Schedule {facts['schedule']} fails",
         joint="on",
         text=f"{why}{again}",
         step="Open job" if job and not facts["note"] else "Schedules",
-        address=_job(matter) if job and not facts["note"] else reverse("schedule-list"),
+        address=_job(item) if job and not facts["note"] else reverse("schedule-list"),
     )
 
 
-def _jobs_wait(matter: Matter) -> Said:
-    count = matter.facts["waiting"]
+def _jobs_wait(item: AttentionItem) -> Said:
+    count = item.facts["waiting"]
     return Said(
-        matter=matter,
+        item=item,
         mark="warn",
         label="look",
         before=f"{format_count(count)} {'job waits' if count == 1 else 'jobs wait'}",
         joint="for a worker, the oldest on",
-        text=f"Nobody takes work from the queue {matter.facts['queue']}. Check that the broker and "
+        text=f"Nobody takes work from the queue {item.facts['queue']}. Check that the broker and "
         "a worker of it run, or add workers.",
         step="Monitoring",
         address=reverse("monitoring"),
     )
 
 
-def _worker_silent(matter: Matter) -> Said:
-    worker = matter.job.worker if matter.job else ""
+def _worker_silent(item: AttentionItem) -> Said:
+    worker = item.job.worker if item.job else ""
     return Said(
-        matter=matter,
+        item=item,
         mark="off",
         label="silent",
-        before=f"The worker of {_kind(matter)} fell silent",
+        before=f"The worker of {_kind(item)} fell silent",
         text=f"{worker or 'It'} sent no heartbeat within its lease. The sweeper gives the job to "
         "another worker; a commit that was made is recognised.",
         step="Open job",
-        address=_job(matter),
+        address=_job(item),
     )
 
 
-def _small_files(matter: Matter) -> Said:
-    table, facts = _table(matter), matter.facts
+def _small_files(item: AttentionItem) -> Said:
+    table, facts = _table(item), item.facts
     percent = round(100 * facts["small_file_count"] / max(facts["file_count"], 1))
     last = facts["last_optimize_at"]
     when = f"last OPTIMIZE {format_ago(last, timezone.now())}" if last else "no OPTIMIZE on record"
     return Said(
-        matter=matter,
+        item=item,
         mark="warn",
         label="look",
         before=f"{percent} % of its files are small",
@@ -261,12 +261,12 @@ def _small_files(matter: Matter) -> Said:
     )
 
 
-def _vacuum_due(matter: Matter) -> Said:
-    table, facts = _table(matter), matter.facts
+def _vacuum_due(item: AttentionItem) -> Said:
+    table, facts = _table(item), item.facts
     last = facts["last_vacuum_at"]
     when = f"The last VACUUM ended {format_ago(last, timezone.now())}." if last else ""
     return Said(
-        matter=matter,
+        item=item,
         mark="warn",
         label="look",
         before=f"{format_bytes(facts['dead_bytes'])} lie in files it no longer names",
@@ -278,10 +278,10 @@ def _vacuum_due(matter: Matter) -> Said:
     )
 
 
-def _mirror_quiet(matter: Matter) -> Said:
-    table = _table(matter)
+def _mirror_quiet(item: AttentionItem) -> Said:
+    table = _table(item)
     return Said(
-        matter=matter,
+        item=item,
         mark="ring",
         label="not read lately",
         before="The mirror has not looked lately",
@@ -294,30 +294,30 @@ def _mirror_quiet(matter: Matter) -> Said:
     )
 
 
-def _table(matter: Matter) -> Table:
-    if matter.table is None:
-        msg = f"a matter of {matter.check} names its table"
+def _table(item: AttentionItem) -> Table:
+    if item.table is None:
+        msg = f"an item of {item.check} names its table"
         raise ValueError(msg)
-    return matter.table
+    return item.table
 
 
-def _kind(matter: Matter) -> str:
-    return (matter.job.kind if matter.job else "a job").replace("_", " ").upper()
+def _kind(item: AttentionItem) -> str:
+    return (item.job.kind if item.job else "a job").replace("_", " ").upper()
 
 
-def _job(matter: Matter) -> str:
-    return reverse("job", args=[matter.job.pk]) if matter.job else reverse("job-list")
+def _job(item: AttentionItem) -> str:
+    return reverse("job", args=[item.job.pk]) if item.job else reverse("job-list")
 
 
-def _clock(matter: Matter) -> str:
-    return f"{clock_text(matter.since)} {_zone()}" if matter.since else ""
+def _clock(item: AttentionItem) -> str:
+    return f"{clock_text(item.since)} {_zone()}" if item.since else ""
 
 
 def _zone() -> str:
     return timezone.localtime().tzname() or ""
 
 
-_WORDS: Mapping[Check, Callable[[Matter], Said]] = {
+_WORDS: Mapping[Check, Callable[[AttentionItem], Said]] = {
     Check.REORDERED: _reordered,
     Check.UNREACHABLE: _unreachable,
     Check.OUTCOME_UNKNOWN: _outcome_unknown,

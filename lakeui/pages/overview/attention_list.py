@@ -31,9 +31,9 @@ _MOST = 20  # of each check
 @login_required
 def attention_list(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
-    items, context = told(request, now, day_of(request.user, now), _MOST)
+    attention_now, context = told(request, now, day_of(request.user, now), _MOST)
     checks = [
-        {"threshold": threshold, "count": items.counts.get(threshold.check, 0)}
+        {"threshold": threshold, "count": attention_now.counts.get(threshold.check, 0)}
         for threshold in thresholds()
     ]
     context |= {
@@ -52,11 +52,11 @@ def told(
 ) -> tuple[Attention, dict[str, Any]]:
     """What is told now and what is muted, for this page and the first one."""
     mutes = mutes_now(now)
-    items = attention(request.user, now, day, muted(mutes), most)
-    maintained = _maintained(request, items)
-    return items, {
-        "matters": in_words(items.matters, maintained),
-        "matter_count": items.count,
+    attention_now = attention(request.user, now, day, muted(mutes), most)
+    maintained = _maintained(request, attention_now)
+    return attention_now, {
+        "attention_items": in_words(attention_now.items, maintained),
+        "attention_count": attention_now.count,
         "mutes": visible_mutes(mutes, request.user),
         "check_count": len(Check),
         "maintained": maintained,
@@ -119,9 +119,9 @@ def _must_maintain(request: HttpRequest, table: Table | None) -> None:
         raise PermissionDenied(msg)
 
 
-def _maintained(request: HttpRequest, items: Attention) -> Collection[int]:
-    """The tables of the matters that this person may mute."""
-    named = {matter.table.pk for matter in items.matters if matter.table}
+def _maintained(request: HttpRequest, attention_now: Attention) -> Collection[int]:
+    """The tables of the attention items that this person may mute."""
+    named = {item.table.pk for item in attention_now.items if item.table}
     if may(request.user, "maintain"):
         return named
     return set(

@@ -24,7 +24,7 @@ from lakeui.pages.overview.attention_list import told
 RANGES = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 HEATS = ("hour", "partition")
 _A_LOOK = timedelta(minutes=30)  # pages within it belong to the same look
-_ROWS, _MATTERS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 7, 3, 8, 8
+_ROWS, _ITEMS, _OF_A_CHECK, _PAIRS, _NEWS = 25, 7, 3, 8, 8
 
 
 @login_required
@@ -44,7 +44,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "looks": looks,
         "since": since,
         "ranges": RANGES,
-        "matters_shown": _MATTERS,
+        "items_shown": _ITEMS,
         "twin": f"/api/v1/overview/?since={since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
     }
     response = render(request, "overview/overview.html", context | page)

@@ -113,7 +113,7 @@ def test_acts_on_a_job_are_not_done_by_a_link(as_, lake, name):
 
 @pytest.fixture
 def busy_lake(lake, people):
-    """With what leads people on: matters with a next step, a plan, a loss of a scheduled job."""
+    """With what leads people on: attention items with a next step, a plan, a loss of a scheduled job."""
     make_table("web.events", file_count=100, small_file_count=80)
     schedule = create_schedule(
         table=lake.table, name="nightly", cron="0 3 * * *", owner=people["owner"], sql="OPTIMIZE t"

@@ -215,15 +215,17 @@ def test_a_stranger_learns_of_no_table(as_):
         make_conflict(table, winning_version=number)
     assert "secret.salaries" not in body_of(as_("stranger"))
     answer = as_("stranger").get("/api/v1/attention/").json()
-    assert answer["matters"] == []
+    assert answer["items"] == []
 
 
 def test_rest_tells_the_same_and_mutes_the_same(as_):
     table = make_table("web.a", file_count=100, small_file_count=80)
     client = as_("owner")
-    (matter,) = client.get("/api/v1/attention/").json()["matters"]
-    assert (matter["check_name"], matter["table"]) == ("small_files", "web.a")
-    assert matter["facts"]["small_file_count"] == 80
+    answer = client.get("/api/v1/attention/").json()
+    (item,) = answer["items"]
+    assert answer["matters"] == [item], "its deprecated name"
+    assert (item["check_name"], item["table"]) == ("small_files", "web.a")
+    assert item["facts"]["small_file_count"] == 80
     mute = {
         "check_name": "small_files",
         "table_id": table.pk,
@@ -232,7 +234,7 @@ def test_rest_tells_the_same_and_mutes_the_same(as_):
     muted = client.post("/api/v1/attention/mutes/", mute, content_type="application/json")
     assert muted.status_code == 201
     answer = client.get("/api/v1/attention/").json()
-    assert answer["matters"] == []
+    assert answer["items"] == []
     assert [row["table"] for row in answer["mutes"]] == ["web.a"]
     assert client.get("/api/v1/overview/").json()["attention_count"] == 0
     far = mute | {"until": (timezone.now() + timedelta(days=300)).isoformat()}
