@@ -315,7 +315,7 @@ SPECTACULAR_SETTINGS = {
         "ForecastEnum": "engine.conflicts.forecast.FORECASTS",
         "FormerOutlookVerdictEnum": "lakeui.api.former_words.OUTLOOK_CHOICES",
         "StepResultEnum": "lakeui.conflicts.lanes.path.RESULTS",
-        "OverlapVerdictEnum": "lakeui.conflicts.isolation.met_rows.ENDS",
+        "OverlapVerdictEnum": "lakeui.conflicts.isolation.overlap_rows.ENDS",
         "FormerStepVerdictEnum": "lakeui.api.former_words.STEP_CHOICES",
         "CheckEnum": "lakeui.monitoring.checks.Check",
         "CheckToMuteEnum": "lakeui.api.serializers.attention.CHECKS_TO_MUTE",

@@ -87,9 +87,9 @@ def commit_timeline(table: Table, name: str, now: datetime) -> CommitTimeline:
     """The span before `now` that a name of RANGES means, in buckets on the reader's round times."""
     start = _start(RANGES[name], now)
     commits = table.commits.filter(committed_at__gte=start, committed_at__lte=now).order_by()
-    met = table.conflicts.filter(occurred_at__gte=start, occurred_at__lte=now).order_by()
-    aborted = met.filter(kind=Conflict.Kind.ABORTED).values_list("occurred_at", flat=True)
-    sums = met.aggregate(
+    conflicts = table.conflicts.filter(occurred_at__gte=start, occurred_at__lte=now).order_by()
+    aborted = conflicts.filter(kind=Conflict.Kind.ABORTED).values_list("occurred_at", flat=True)
+    sums = conflicts.aggregate(
         resolved=Count("pk", Q(kind=Conflict.Kind.RESOLVED)),
         beaten=Count("winning_version", ~Q(kind=Conflict.Kind.RESOLVED), distinct=True),
     )

@@ -19,7 +19,10 @@ _COUNTED = ("aborted", "reported", "resolved", "wasted_ms", "wasted_bytes")
 
 @dataclass(frozen=True, slots=True)
 class PairCost:
-    """Two operations that met, the one that lost or gave way first. Time and bytes are of lost ones."""
+    """The operations of two conflicting writes, that of this transaction first, and what they cost.
+
+    `wasted_ms` and `wasted_bytes` are of aborted writes.
+    """
 
     loser: str
     winner: str
@@ -31,7 +34,7 @@ class PairCost:
 
     @property
     def met(self) -> int:
-        """How often the two met in the same files."""
+        """How many conflicts the two operations had."""
         return self.aborted + self.reported + self.resolved
 
 

@@ -23,8 +23,8 @@ _COUNTED = ("conflicts", "wasted_ms", "wasted_bytes")
 _OF_CONFLICTS = (Count("pk"), Sum("wasted_ms", default=0), Sum("wasted_bytes", default=0))
 
 
-class Met(NamedTuple):
-    """How two operations met, the one that lost or gave way first."""
+class OperationPair(NamedTuple):
+    """The operations of two conflicting writes, and how the conflict ended."""
 
     kind: str
     loser: str
@@ -62,22 +62,22 @@ def recount() -> None:
         )
 
 
-def sums_since(since: datetime) -> dict[Met, Sums]:
+def sums_since(since: datetime) -> dict[OperationPair, Sums]:
     """Of all tables: whole days from the sums, what is left of the first day one by one."""
     begin = _day_after(since)
     days = ConflictDay.objects.filter(day__gte=begin.date()).order_by().values_list(*_PAIR)
     rest = Conflict.objects.filter(
         kind__in=Conflict.Kind.values, occurred_at__gte=since, occurred_at__lt=begin
     )
-    sums_by_met: defaultdict[Met, Sums] = defaultdict(lambda: (0, 0, 0))
+    sums_by_pair: defaultdict[OperationPair, Sums] = defaultdict(lambda: (0, 0, 0))
     for rows in (
         days.annotate(*(Sum(name, default=0) for name in _COUNTED)),
         rest.order_by().values_list("kind", *AS_FOUND).annotate(*_OF_CONFLICTS),
     ):
         for kind, loser, winner, *sums in rows:
-            met = Met(kind, loser, winner)
-            sums_by_met[met] = added(sums_by_met[met], sums)
-    return sums_by_met
+            pair = OperationPair(kind, loser, winner)
+            sums_by_pair[pair] = added(sums_by_pair[pair], sums)
+    return sums_by_pair
 
 
 def _by_day(conflicts: QuerySet[Conflict]) -> list[tuple[Any, ...]]:

@@ -49,8 +49,8 @@ class VersionFilter(CommitFilter):
     def filter_conflict(
         self, commits: QuerySet[Commit], _name: str, value: bool
     ) -> QuerySet[Commit]:
-        met = Exists(_of_version(winning_version=OuterRef("version")))
-        return commits.filter(met if value else ~met)
+        overlaps = Exists(_of_version(winning_version=OuterRef("version")))
+        return commits.filter(overlaps if value else ~overlaps)
 
     def filter_beat(self, commits: QuerySet[Commit], _name: str, value: bool) -> QuerySet[Commit]:
         lost = Exists(_of_version(winning_version=OuterRef("version"), kind__in=Conflict.LOST))

@@ -1,4 +1,4 @@
-"""What a version did to other writes, and what it met on its own way in."""
+"""What a version did to other writes, and the conflicts that it resolved before it landed."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ BECAME = Coalesce("job__committed_version", "attempted_version")
 class VersionEffects:
     """Conflicts that a version was part of: at most `SHOWN` of each kind, with how many there are.
 
-    `lost` are attempts that lost to it, `passed` those that got past it, `resolved` what it met
-    and resolved itself before it landed.
+    `lost` are attempts that lost to it, `passed` those that got past it, `resolved` the
+    conflicts that it resolved itself before it landed.
     """
 
     lost: tuple[Conflict, ...]
@@ -37,10 +37,10 @@ class VersionEffects:
 
 def effects_of(table: Table, version: int) -> VersionEffects:
     """Of a version, as far as conflicts are on record here."""
-    met = table.conflicts.filter(winning_version=version).defer("facts").select_related("job")
+    overlaps = table.conflicts.filter(winning_version=version).defer("facts").select_related("job")
     conflicts = table.conflicts.filter(kind=Conflict.Kind.RESOLVED).defer("facts")
-    lost = met.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
-    passed = met.filter(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
+    lost = overlaps.exclude(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
+    passed = overlaps.filter(kind=Conflict.Kind.RESOLVED).order_by("-occurred_at")
     became = Q(job__committed_version=version) | Q(attempted_version=version)
     resolved = conflicts.filter(became).order_by("winning_version")
     return VersionEffects(*_some(lost), *_some(passed), *_some(resolved))
@@ -48,12 +48,12 @@ def effects_of(table: Table, version: int) -> VersionEffects:
 
 def lost_to(table: Table, low: int, high: int) -> dict[int, int]:
     """How many attempts lost to each version of a span."""
-    met = table.conflicts.filter(winning_version__range=(low, high))
-    return _counted(met.exclude(kind=Conflict.Kind.RESOLVED).values_list("winning_version"))
+    overlaps = table.conflicts.filter(winning_version__range=(low, high))
+    return _counted(overlaps.exclude(kind=Conflict.Kind.RESOLVED).values_list("winning_version"))
 
 
 def resolved_by(table: Table, low: int, high: int) -> dict[int, int]:
-    """How many conflicts each version of a span met on its way in and resolved."""
+    """How many conflicts each version of a span resolved before it landed."""
     conflicts = table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
     became = conflicts.annotate(version=BECAME)
     return _counted(became.filter(version__range=(low, high)).values_list("version"))

@@ -30,7 +30,7 @@ class Losses:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Operations that met, the loser's first."""
+    """The operations of a conflict, the aborted one first."""
 
     loser: str
     winner: str
@@ -68,11 +68,11 @@ def conflict_sums(user: Person, since: datetime) -> Sums:
         lost = _lost_sums({(loser, winner): tuple(sums) for loser, winner, *sums in rows})
         return replace(lost, resolved=_resolved_since(user, since))
     by_pair, resolved = defaultdict[tuple[str, str], tuple[int, ...]](lambda: (0, 0, 0)), 0
-    for met, sums in sums_since(since).items():
-        if met.kind == Conflict.Kind.RESOLVED:
+    for operations, sums in sums_since(since).items():
+        if operations.kind == Conflict.Kind.RESOLVED:
             resolved += sums[0]
         elif sums[0]:
-            pair = (met.loser, met.winner)
+            pair = (operations.loser, operations.winner)
             by_pair[pair] = added(by_pair[pair], sums)
     return replace(_lost_sums(by_pair), resolved=resolved)
 
@@ -111,8 +111,8 @@ def lost_since(user: Person, since: datetime) -> QuerySet[Conflict]:
 
 
 def _resolved_since(user: Person, since: datetime) -> int:
-    met = visible_conflicts(user).filter(occurred_at__gte=since, kind=Conflict.Kind.RESOLVED)
-    return met.order_by().count()
+    conflicts = visible_conflicts(user).filter(occurred_at__gte=since, kind=Conflict.Kind.RESOLVED)
+    return conflicts.order_by().count()
 
 
 def _lost_sums(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Sums:
@@ -129,17 +129,19 @@ def _lost_sums(by_pair: Mapping[tuple[str, str], tuple[int, ...]]) -> Sums:
 
 def with_resolved(day: Day, tables: list[Table], now: datetime) -> dict[int, Losses]:
     """The day's losses of a few tables, and beside them how often rows kept writes apart."""
-    met = met_by(tables, now - DAY)
+    conflicts = conflicts_by_table(tables, now - DAY)
     return {
-        table.pk: replace(day.by_table.get(table.pk, Losses()), resolved=met[table.pk]["resolved"])
+        table.pk: replace(
+            day.by_table.get(table.pk, Losses()), resolved=conflicts[table.pk]["resolved"]
+        )
         for table in tables
     }
 
 
-def met_by(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str]]:
+def conflicts_by_table(tables: list[Table], since: datetime) -> defaultdict[int, Counter[str]]:
     """Of a few tables: by table first, which is how an index has them."""
-    met = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
+    conflicts = Conflict.objects.filter(table__in=tables, occurred_at__gte=since).order_by()
     counts: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for pk, kind, n in met.values_list("table_id", "kind").annotate(n=Count("pk")):
+    for pk, kind, n in conflicts.values_list("table_id", "kind").annotate(n=Count("pk")):
         counts[pk]["resolved" if kind == Conflict.Kind.RESOLVED else "lost"] += n
     return counts

@@ -14,7 +14,7 @@ from lakeui.catalog.filters import count_by_table, most_by_table
 from lakeui.catalog.models import HEAVY, Commit, Table
 from lakeui.jobs.filters import visible_jobs
 from lakeui.jobs.models import Job
-from lakeui.monitoring.losses import lost_since, met_by
+from lakeui.monitoring.losses import conflicts_by_table, lost_since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +51,14 @@ def news(user: Person, since: datetime, count: int) -> AllNews:
     if len(tables) < count:
         rest = changed.exclude(pk__in=worst).order_by("-last_commit_at")
         tables += list(rest[: count - len(tables)])
-    met, versions = met_by(tables, since), _versions_since(tables, since)
+    conflicts, versions = conflicts_by_table(tables, since), _versions_since(tables, since)
     failures = count_by_table(failed.filter(table__in=tables))
     rows = [
         News(
             table=table,
             **versions.get(table.pk, {"commits": 0, "first": None, "last": None}),
-            aborted=met[table.pk]["lost"],
-            resolved=met[table.pk]["resolved"],
+            aborted=conflicts[table.pk]["lost"],
+            resolved=conflicts[table.pk]["resolved"],
             failed_jobs=failures[table.pk],
         )
         for table in tables

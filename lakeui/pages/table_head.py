@@ -65,7 +65,7 @@ def table_head(
             :RULER_VERSIONS
         ]
     )
-    met = _met(table)
+    counts = _conflict_counts(table)
     lost_to = table.conflicts.filter(
         kind=Conflict.Kind.ABORTED, winning_version__gte=recent[-1][0] if recent else 0
     ).values_list("winning_version", flat=True)
@@ -74,10 +74,10 @@ def table_head(
     active = visible_jobs(request.user) & active_jobs(table)
     return TableHead(
         ruler=ruler,
-        tabs=_tabs(table, met["all"], active.count()),
+        tabs=_tabs(table, counts["all"], active.count()),
         current_tab=current_tab,
-        resolved=met["resolved"],
-        aborted=met["aborted"],
+        resolved=counts["resolved"],
+        aborted=counts["aborted"],
         last_writer=recent[0][2] if recent else "",
         role=role_of(request.user, table),
         is_watched=table.pk in watched_ids(request),
@@ -85,7 +85,7 @@ def table_head(
     )
 
 
-def _met(table: Table) -> dict[str, int]:
+def _conflict_counts(table: Table) -> dict[str, int]:
     day = Q(occurred_at__gte=timezone.now() - timedelta(hours=24))
     return table.conflicts.aggregate(
         all=Count("pk", filter=~Q(kind=Conflict.Kind.RESOLVED)),

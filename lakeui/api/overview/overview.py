@@ -32,7 +32,7 @@ class OverviewRequestSerializer(serializers.Serializer[Any]):
 
 
 class LosingPairSerializer(serializers.Serializer[Any]):
-    """Operations that met, the loser's first."""
+    """The operations of a conflict, the aborted one first."""
 
     loser = RecordedField()
     winner = RecordedField()

@@ -10,7 +10,7 @@ from lakeui.api.fields import Int64Field
 
 @extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class PairCostSerializer(serializers.Serializer[Any]):
-    """Two operations that met, the one that lost or gave way first."""
+    """The operations of two conflicting writes, that of this transaction first."""
 
     loser = serializers.CharField(allow_blank=True)
     winner = serializers.CharField(allow_blank=True)

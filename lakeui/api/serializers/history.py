@@ -69,7 +69,7 @@ class GrowthSerializer(serializers.Serializer[Any]):
     points = GrowthPointSerializer(many=True)
 
 
-class MetWriteSerializer(serializers.Serializer[Any]):
+class OverlappingWriteSerializer(serializers.Serializer[Any]):
     """A conflict that a version was part of, from the other side."""
 
     conflict_id = serializers.IntegerField(source="pk")
@@ -96,10 +96,10 @@ class VersionEffectsSerializer(serializers.Serializer[Any]):
     """What a version did to others; at most 20 of each kind, with how many there are."""
 
     lost_count = serializers.IntegerField()
-    lost = MetWriteSerializer(many=True, help_text="Attempts aborted by it.")
+    lost = OverlappingWriteSerializer(many=True, help_text="Attempts aborted by it.")
     passed_count = serializers.IntegerField()
-    passed = MetWriteSerializer(
+    passed = OverlappingWriteSerializer(
         many=True, help_text="Writes that overlapped with it and committed."
     )
     resolved_count = serializers.IntegerField()
-    resolved = MetWriteSerializer(many=True, help_text="Conflicts that it resolved itself.")
+    resolved = OverlappingWriteSerializer(many=True, help_text="Conflicts that it resolved itself.")

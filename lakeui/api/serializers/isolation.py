@@ -1,4 +1,4 @@
-"""The settings that decide who conflicts, what a change of them does, and which pairs met."""
+"""The settings that decide who conflicts, what a change of them does, and which pairs overlapped."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from engine.protocol.properties import SETTABLE_LEVELS
 from lakeui.api.fields import FormerVerdictField, Int64Field, RecordedField
 from lakeui.api.former_words import OVERLAP_WORDS
 from lakeui.api.serializers.request import RequestSerializer
-from lakeui.conflicts.isolation.met_rows import ENDS
+from lakeui.conflicts.isolation.overlap_rows import ENDS
 from lakeui.conflicts.statements.kinds import KINDS, OTHER
 
 LEVELS = [level.value for level in SETTABLE_LEVELS]
@@ -145,7 +145,7 @@ class SettingsHistorySerializer(serializers.Serializer[Any]):
 
 @extend_schema_serializer(deprecate_fields=["absorbed", "escaped"])
 class PairCellSerializer(serializers.Serializer[Any]):
-    """Two kinds of statement on this table: the verdict, and how often they met in those days."""
+    """Two kinds of statement on this table: the verdict, and how often they overlapped in those days."""
 
     current = serializers.ChoiceField(choices=KINDS)
     winner = serializers.ChoiceField(choices=KINDS)
@@ -161,7 +161,7 @@ class PairCellSerializer(serializers.Serializer[Any]):
     escaped = serializers.IntegerField(source="aborted")
 
 
-class MetSumsSerializer(serializers.Serializer[Any]):
+class OverlapSumsSerializer(serializers.Serializer[Any]):
     """What the overlaps were counted from: the latest 5,000 versions of those days at most."""
 
     since = serializers.DateTimeField()
@@ -191,13 +191,13 @@ class IsolationSerializer(serializers.Serializer[Any]):
         allow_null=True, help_text="null: the settings have no effect that a record could tell of."
     )
     cells = PairCellSerializer(many=True)
-    met = MetSumsSerializer()
+    met = OverlapSumsSerializer()
     history = SettingsHistorySerializer(many=True)
 
 
 @extend_schema_serializer(deprecate_fields=["escaped", "absorbed"])
 class PairSerializer(serializers.Serializer[Any]):
-    """Two operations that met; the one that lost or gave way first."""
+    """The operations of two overlapping writes, that of this transaction first."""
 
     current_operation = RecordedField(allow_null=True)
     winner_operation = RecordedField(allow_null=True)
@@ -226,7 +226,7 @@ class MatrixSerializer(serializers.Serializer[Any]):
     level = serializers.CharField()
     computed = CellSerializer(many=True)
     cells = PairCellSerializer(many=True)
-    met = MetSumsSerializer()
+    met = OverlapSumsSerializer()
     observed = PairSerializer(many=True)
 
 
@@ -247,7 +247,7 @@ class OverlapsRequestSerializer(serializers.Serializer[Any]):
 
 
 @extend_schema_serializer(deprecate_fields=["outcome"])
-class MetRowSerializer(serializers.Serializer[Any]):
+class OverlapRowSerializer(serializers.Serializer[Any]):
     """An overlap of the last 30 days. `version` is null where the later write lost."""
 
     verdict = serializers.ChoiceField(choices=ENDS)

@@ -1,4 +1,4 @@
-"""The settings that decide who conflicts, which pairs can and which met, and what was reordered."""
+"""The settings that decide which statements conflict, which overlapped, and what was reordered."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from lakeui.api.serializers.isolation import (
     IsolationSerializer,
     MatrixRequestSerializer,
     MatrixSerializer,
-    MetRowSerializer,
+    OverlapRowSerializer,
     OverlapsRequestSerializer,
     ReorderedPairSerializer,
     ReorderedRequestSerializer,
@@ -33,8 +33,8 @@ from lakeui.catalog.models import Table
 from lakeui.conflicts.assessment import setting_of
 from lakeui.conflicts.isolation.effect import Effect, effect_of
 from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
-from lakeui.conflicts.isolation.met_rows import met_rows
 from lakeui.conflicts.isolation.observed import Pair, observed_pairs
+from lakeui.conflicts.isolation.overlap_rows import overlap_rows
 from lakeui.conflicts.isolation.overlaps import Overlap, Overlaps, latest_between, overlaps_of
 from lakeui.conflicts.isolation.pairs import computed_matrix, table_matrix
 from lakeui.conflicts.isolation.proposal import (
@@ -86,7 +86,7 @@ class Isolation(OfTable):
 
 
 class Matrix(OfTable):
-    """Which statements can conflict on this table, computed, beside the pairs that met lately."""
+    """Which statements can conflict on this table, computed, beside the pairs that overlapped lately."""
 
     serializer_class = MatrixSerializer
 
@@ -95,15 +95,15 @@ class Matrix(OfTable):
         own = setting_of(self.table)
         parameters = asked(request, MatrixRequestSerializer)
         level = IsolationLevel(parameters.get("level") or own.level)
-        pairs, met = (
+        pairs, overlaps = (
             observed_pairs(self.table, parameters["days"]),
             overlaps_of(self.table, parameters["days"]),
         )
         body = {
             "level": level,
             "computed": computed_matrix(self.table, level),
-            "cells": table_matrix(self.table, setting_of(self.table, level), met, pairs),
-            "met": met,
+            "cells": table_matrix(self.table, setting_of(self.table, level), overlaps, pairs),
+            "met": overlaps,
             "observed": pairs,
         }
         return Response(MatrixSerializer(body).data)
@@ -112,7 +112,7 @@ class Matrix(OfTable):
 class OverlapList(OfTable):
     """The overlaps of two kinds of statement in the last 30 days, the latest 10,000."""
 
-    serializer_class = MetRowSerializer
+    serializer_class = OverlapRowSerializer
     pagination_class = SequencePaging
 
     @extend_schema(parameters=[OverlapsRequestSerializer])
@@ -123,7 +123,7 @@ class OverlapList(OfTable):
         overlaps = latest_between(overlaps_of(table), *sides, _MAX_OVERLAPS)
         page: Sequence[Overlap] = self.paginate_queryset(overlaps) or []
         return self.get_paginated_response(
-            MetRowSerializer(met_rows(self.table, page), many=True).data
+            OverlapRowSerializer(overlap_rows(self.table, page), many=True).data
         )
 
 
@@ -178,7 +178,7 @@ def _word(setting: bool | None) -> str | None:
 def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, Any]:
     settings, columns = proposal.properties, proposal.clustering
     readers = streams_reading(table, request.user) if proposal else ()
-    met, pairs = overlaps_of(table), observed_pairs(table)
+    overlaps, pairs = overlaps_of(table), observed_pairs(table)
     return {
         "level": table.isolation_level,
         "is_set": table.isolation_level_is_set,
@@ -190,17 +190,17 @@ def _isolation(request: Request, table: Table, proposal: Proposal) -> dict[str, 
         "row_level_reason": table.row_level_reason,
         "promises": PROMISES,
         "impact": impact_of(table, settings, columns, readers) if proposal else None,
-        "forecast": _forecast(table, proposal, met, pairs) if proposal else None,
-        "cells": table_matrix(table, setting_under(table, proposal), met, pairs),
-        "met": met,
-        "history": settings_history(table, met, _HISTORY),
+        "forecast": _forecast(table, proposal, overlaps, pairs) if proposal else None,
+        "cells": table_matrix(table, setting_under(table, proposal), overlaps, pairs),
+        "met": overlaps,
+        "history": settings_history(table, overlaps, _HISTORY),
     }
 
 
 def _forecast(
-    table: Table, proposal: Proposal, met: Overlaps, pairs: Sequence[Pair]
+    table: Table, proposal: Proposal, overlaps: Overlaps, pairs: Sequence[Pair]
 ) -> Effect | None:
-    return effect_of(table, proposal, met, pairs, reordered_versions(table, met))
+    return effect_of(table, proposal, overlaps, pairs, reordered_versions(table, overlaps))
 
 
 def _set(request: Request, table: Table, proposal: Proposal, reason: str) -> Response:

@@ -337,7 +337,7 @@ class VersionList(OfTable, ListAPIView[Commit]):
 
     def paginate_queryset(self, queryset: Any) -> Any:
         commits = super().paginate_queryset(queryset)
-        _count_met(self.table, commits or ())
+        _count_conflicts(self.table, commits or ())
         return commits
 
 
@@ -354,7 +354,7 @@ class VersionDetail(OfTable, RetrieveAPIView[Commit]):
     def get_object(self) -> Commit:
         commit: Any = super().get_object()
         table = self.table
-        _count_met(table, [commit])
+        _count_conflicts(table, [commit])
         commit.change, commit.effects = change_of(commit), effects_of(table, commit.version)
         commit.stopped_streams = streams_stopped_by(commit, self.request.user)
         job = job_of_version(visible_jobs(self.request.user), table, commit.version)
@@ -362,7 +362,7 @@ class VersionDetail(OfTable, RetrieveAPIView[Commit]):
         return commit  # type: ignore[no-any-return]  # with what its serializer shows beside it
 
 
-def _count_met(table: Table, commits: Sequence[Any]) -> None:
+def _count_conflicts(table: Table, commits: Sequence[Any]) -> None:
     """Give each commit how many lost to it and how many conflicts it resolved."""
     if commits:
         low, high = min(c.version for c in commits), max(c.version for c in commits)

@@ -207,13 +207,13 @@ def _winning_transaction(conflict: Conflict, txn_id: str) -> PipelineTransaction
 
 
 def _resolved_by(job: Job | None) -> tuple[tuple[Conflict, ...], int]:
-    """What the winner itself had met and passed before it landed: the first, and how many."""
+    """The conflicts that the winner itself resolved before it landed: the first, and how many."""
     if job is None:
         return (), 0
-    met = job.conflicts.filter(kind=Conflict.Kind.RESOLVED).order_by("winning_version")
+    conflicts = job.conflicts.filter(kind=Conflict.Kind.RESOLVED).order_by("winning_version")
     how = KeyTextTransform("how", "facts")
-    first = tuple(met.defer("facts", "message").annotate(passed_by=how)[:RESOLVED_SHOWN])
-    return first, len(first) if len(first) < RESOLVED_SHOWN else met.count()
+    first = tuple(conflicts.defer("facts", "message").annotate(passed_by=how)[:RESOLVED_SHOWN])
+    return first, len(first) if len(first) < RESOLVED_SHOWN else conflicts.count()
 
 
 def _job(job: Job, attempt: int) -> JobOf:

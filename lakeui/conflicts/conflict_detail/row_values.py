@@ -21,7 +21,7 @@ _KEPT = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class RowsMet:
+class SharedRows:
     """Where the rows are that both sides touched: in a file, at positions, of a version."""
 
     path: str
@@ -29,7 +29,7 @@ class RowsMet:
     positions: tuple[int, ...]
 
 
-def rows_met(conflict: Conflict) -> RowsMet | None:
+def shared_rows(conflict: Conflict) -> SharedRows | None:
     """The first rows that both sides touched; None where no positions are recorded.
 
     Rows that the winner added are read from its version, others from what the loser read.
@@ -41,14 +41,14 @@ def rows_met(conflict: Conflict) -> RowsMet | None:
         version = conflict.winning_version
     if positions is None or version is None or version < 0 or conflict.table_id is None:
         return None
-    return RowsMet(positions[0], version, positions[1][:MAX_ROWS])
+    return SharedRows(positions[0], version, positions[1][:MAX_ROWS])
 
 
 def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
     """Have a worker read the rows, unless one was asked to a moment ago; None: there is nothing to read."""
     forget_old_rows()
-    met, now = rows_met(conflict), timezone.now()
-    if met is None:
+    shared, now = shared_rows(conflict), timezone.now()
+    if shared is None:
         return None
     with transaction.atomic():
         rows, is_new = ConflictRows.objects.get_or_create(
@@ -56,8 +56,13 @@ def ask_for_rows(conflict: Conflict) -> ConflictRows | None:
         )
         if not is_new and is_waiting(rows):
             return rows
-        rows.asked_at, rows.read_at, rows.path, rows.version = now, None, met.path, met.version
-        rows.positions = list(met.positions)
+        rows.asked_at, rows.read_at, rows.path, rows.version = (
+            now,
+            None,
+            shared.path,
+            shared.version,
+        )
+        rows.positions = list(shared.positions)
         rows.columns, rows.rows, rows.error_code, rows.error_message = [], [], "", ""
         rows.save()
     app.send_task(READ_CONFLICT_ROWS, [rows.pk], queue=LIGHT_QUEUE, expires=PATIENCE.seconds)

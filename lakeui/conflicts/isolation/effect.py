@@ -100,7 +100,7 @@ def effect_of(
         fewer=fewer,
         undecided=tuple(undecided),
         unread=reordered.unread if stricter else 0,
-        appends_met=_appends_met(overlaps) if stricter else None,
+        appends_met=_append_overlaps(overlaps) if stricter else None,
         reordered=len(reordered.pairs) if stricter else None,
     )
 
@@ -173,5 +173,5 @@ def _resolved(table: Table) -> QuerySet[Conflict]:
     return table.conflicts.filter(kind=Conflict.Kind.RESOLVED)
 
 
-def _appends_met(overlaps: Overlaps) -> int:
+def _append_overlaps(overlaps: Overlaps) -> int:
     return sum(overlaps.counts.get((kind, INSERT), 0) for kind in (UPDATE, DELETE, MERGE))

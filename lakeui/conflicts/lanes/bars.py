@@ -12,7 +12,7 @@ from engine.conflicts.statements import COMPACTIONS
 from lakeui.catalog.models import Commit, Table
 from lakeui.conflicts.assessment import level_of
 from lakeui.conflicts.lanes.landed import Landed
-from lakeui.conflicts.lanes.words import Properties, did, met_where, why_lost, would_meet
+from lakeui.conflicts.lanes.words import Properties, did, overlap_place, why_lost, would_meet
 from lakeui.conflicts.models import Conflict, PipelineTransaction
 from lakeui.conflicts.statements.kinds import logged_kind
 from lakeui.jobs.made_versions import Maker
@@ -191,7 +191,7 @@ def lost_bar(conflict: Conflict, around: Around) -> Bar:
         pipeline=conflict.transaction.pipeline.name if conflict.transaction else "",
         met=met,
         exempt=exempt,
-        said=met_where(conflict),
+        said=overlap_place(conflict),
         ending=why_lost(conflict),
         wasted_ms=conflict.wasted_ms,
         wasted_bytes=conflict.wasted_bytes,

@@ -13,10 +13,10 @@ from lakeui.conflicts.conflict_detail.both_sides import decision_of
 from lakeui.conflicts.job_side import JobSide
 from lakeui.conflicts.lanes.bars import Bar, BarEnd
 from lakeui.conflicts.lanes.swim_lane import SwimLane
-from lakeui.conflicts.lanes.words import met_where
+from lakeui.conflicts.lanes.words import overlap_place
 from lakeui.conflicts.models import Conflict
 
-MET_SHOWN = 24
+OVERLAPS_SHOWN = 24
 RESULTS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT, *FORECASTS)
 """What can come of a version that a transaction overlapped with."""
 _UNNAMED = "an operation not recorded"
@@ -76,7 +76,7 @@ def lane_path(table: Table, lane: SwimLane, key: str) -> Path | None:
     if bar.read_version is None or end is None:
         return Path(bar, (), 0, _after(conflict))
     met = table.commits.filter(version__gt=bar.read_version, version__lte=end)
-    commits = list(met.defer("raw").order_by("-version")[:MET_SHOWN])[::-1]
+    commits = list(met.defer("raw").order_by("-version")[:OVERLAPS_SHOWN])[::-1]
     joints = [
         joint for joint in lane.joints if bar.version is not None and joint.version == bar.version
     ]
@@ -130,7 +130,7 @@ def _decided(commit: Commit, way: _Way) -> tuple[Verdict, str] | None:
     """Of a version that the two sides' files or rows were held against."""
     version, name = commit.version, commit.operation or _UNNAMED
     if way.conflict is not None and version == way.conflict.winning_version:
-        where = met_where(way.conflict) or way.conflict.rule.replace("_", " ")
+        where = overlap_place(way.conflict) or way.conflict.rule.replace("_", " ")
         return Verdict.CONFLICT, _joined(name, where)
     if version in way.hows:
         return Verdict.RESOLVED, _joined(name, way.hows[version].partition(": ")[2])

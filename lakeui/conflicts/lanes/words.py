@@ -48,7 +48,7 @@ def did(commit: Commit, before: Properties) -> str:
     return f"{short(touched)} {'row' if touched == 1 else 'rows'}" if touched else ""
 
 
-def met_where(conflict: Conflict) -> str:
+def overlap_place(conflict: Conflict) -> str:
     """What a loser and its winner met at: 3 rows in 1 file, 17 new rows match, metadata changed."""
     rows, files, rule = conflict.row_count, conflict.file_count, conflict.decided_by
     if rule in _CHANGED:
@@ -63,7 +63,7 @@ def met_where(conflict: Conflict) -> str:
 
 def why_lost(conflict: Conflict) -> str:
     """ConcurrentDeleteReadException: 3 rows in 1 file."""
-    parts = (conflict.exception, met_where(conflict) or conflict.rule.replace("_", " "))
+    parts = (conflict.exception, overlap_place(conflict) or conflict.rule.replace("_", " "))
     return ": ".join(part for part in parts if part)
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from kombu.exceptions import OperationalError
 
 from lakeui.conflicts.conflict_detail.both_sides import BothSides
-from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, is_waiting, rows_met
+from lakeui.conflicts.conflict_detail.row_values import ask_for_rows, is_waiting, shared_rows
 from lakeui.conflicts.filters import visible_conflicts
 from lakeui.conflicts.models import Conflict, ConflictRows
 
@@ -24,7 +24,7 @@ _LITERAL = re.compile(r"-?\d+(\.\d+)?|'[^']*'|TRUE|FALSE|NULL", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class MetRow:
+class SharedRow:
     """One row: its position, some values, and what either side did to it."""
 
     position: int
@@ -35,14 +35,14 @@ class MetRow:
 
 @dataclass(frozen=True, slots=True)
 class RowsView:
-    """What the page shows of the rows: `met` can be read; `read` has been asked for."""
+    """What the page shows of the rows: `has_positions` says whether they can be read, `read` what was read."""
 
     has_positions: bool
     version: int | None
     read: ConflictRows | None
     waits: bool
     columns: tuple[Mapping[str, Any], ...]
-    rows: tuple[MetRow, ...]
+    rows: tuple[SharedRow, ...]
     omitted: int
 
 
@@ -56,12 +56,12 @@ def conflict_rows(request: HttpRequest, pk: int) -> HttpResponse:
 
 def rows_view(conflict: Conflict, sides: BothSides) -> RowsView:
     """The rows as they were read; without them, whether they can be."""
-    met = rows_met(conflict)
-    read = ConflictRows.objects.filter(conflict=conflict).first() if met else None
+    shared = shared_rows(conflict)
+    read = ConflictRows.objects.filter(conflict=conflict).first() if shared else None
     chosen = _chosen(read.columns, conflict, sides) if read else ()
     return RowsView(
-        has_positions=met is not None,
-        version=met.version if met else None,
+        has_positions=shared is not None,
+        version=shared.version if shared else None,
         read=read,
         waits=read is not None and is_waiting(read),
         columns=tuple(_column(read.columns[n]) for n in chosen) if read else (),
@@ -93,7 +93,7 @@ def _chosen(
 
 def _rows(
     read: ConflictRows, chosen: Sequence[int], conflict: Conflict, sides: BothSides
-) -> list[MetRow]:
+) -> list[SharedRow]:
     names = [str(column.get("name", "")) for column in read.columns]
     rows = []
     for position, values in zip(read.positions, read.rows, strict=False):
@@ -101,7 +101,7 @@ def _rows(
         here = _did(conflict.current_operation, _assignments(conflict), row, "")
         there = _did(conflict.winner_operation, {}, row, sides.winner.predicate)
         shown = tuple((values[n], is_number(read.columns[n])) for n in chosen)
-        rows.append(MetRow(position, shown, here, there))
+        rows.append(SharedRow(position, shown, here, there))
     return rows
 
 

@@ -55,8 +55,8 @@ def job_context(request: HttpRequest, job: Job) -> dict[str, Any]:
     """Everything, in a number of queries that does not grow."""
     reader = Reader(request.user)
     may_read = reader.may_read(job)
-    met = visible_conflicts(request.user).filter(job=job)
-    conflicts = list(met.defer("facts").order_by("attempt", "pk")[:_ATTEMPTS])
+    recorded = visible_conflicts(request.user).filter(job=job)
+    conflicts = list(recorded.defer("facts").order_by("attempt", "pk")[:_ATTEMPTS])
     attempts = list(job.attempt_rows.order_by("-number")[:_ATTEMPTS])
     if not may_read:
         _withhold_messages(attempts)

@@ -23,8 +23,8 @@ from lakeui.catalog.models import Table
 from lakeui.catalog.schema_rows import top_names
 from lakeui.conflicts.isolation.effect import effect_of
 from lakeui.conflicts.isolation.level_impact import PROMISES, impact_of
-from lakeui.conflicts.isolation.met_rows import MetRow, met_rows
 from lakeui.conflicts.isolation.observed import Pair, observed_pairs
+from lakeui.conflicts.isolation.overlap_rows import OverlapRow, overlap_rows
 from lakeui.conflicts.isolation.overlaps import (
     DEFAULT_DAYS,
     MAX_VERSIONS,
@@ -125,7 +125,7 @@ REORDERED, OVERLAPS = "reordered", "overlaps"
 _PAGE_SIZE, _CHUNK, MAX_LISTED = 25, 500, 10_000
 _SETTINGS_SHOWN = 8
 _REORDERED_SHOWN = 3
-_EXPORTED: Mapping[str, Callable[[MetRow], Any]] = {
+_EXPORTED: Mapping[str, Callable[[OverlapRow], Any]] = {
     "verdict": lambda row: str(row.verdict),
     "version": lambda row: row.version,
     "operation": lambda row: row.operation,
@@ -201,14 +201,16 @@ def _export(request: HttpRequest, table: Table, overlaps: Overlaps) -> HttpRespo
         pairs = told(table, reordered_versions(table, overlaps).pairs)
         return export(pairs, _REORDERED_EXPORTED, file_format, f"{table.name}-reordered")
     current, _, winner = request.GET.get("cell", "").partition("|")
-    rows = _all_met(table, overlaps, current, winner)
+    rows = _all_overlaps(table, overlaps, current, winner)
     return export(rows, _EXPORTED, file_format, f"{table.name}-overlaps")
 
 
-def _all_met(table: Table, overlaps: Overlaps, current: str, winner: str) -> Iterator[MetRow]:
+def _all_overlaps(
+    table: Table, overlaps: Overlaps, current: str, winner: str
+) -> Iterator[OverlapRow]:
     matching = overlaps.between(current, winner)
     while some := list(islice(matching, _CHUNK)):
-        yield from met_rows(table, some)
+        yield from overlap_rows(table, some)
 
 
 def _context(
@@ -278,12 +280,12 @@ def _picked(
     context: dict[str, Any] = {"picked": cell, "pair": picked_pair(table, cell, overlaps, pairs)}
     if request.GET.get("show") == OVERLAPS:
         page = _page(request, latest_between(overlaps, current, winner, MAX_LISTED))
-        context |= {"met": page, "met_rows": _told_met(table, page)}
+        context |= {"paged": page, "overlap_rows": _rows_of_page(table, page)}
     return context
 
 
-def _told_met(table: Table, page: Any) -> list[MetRow]:  # noqa: ANN401 - a page of overlaps
-    return met_rows(table, list(page.object_list))
+def _rows_of_page(table: Table, page: Any) -> list[OverlapRow]:  # noqa: ANN401 - a page of overlaps
+    return overlap_rows(table, list(page.object_list))
 
 
 def _reordered(request: HttpRequest, table: Table, reordered: ReorderedVersions) -> dict[str, Any]:

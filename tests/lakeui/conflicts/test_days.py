@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeui.catalog.roles import Role
-from lakeui.conflicts.days import Met, count_out, recount, sums_since
+from lakeui.conflicts.days import OperationPair, count_out, recount, sums_since
 from lakeui.conflicts.models import Conflict, ConflictDay
 from lakeui.conflicts.unregistering import unregister_table
 from lakeui.monitoring.losses import conflict_sums
@@ -39,14 +39,14 @@ def tables():
 def one_by_one(since):
     sums = {}
     for row in Conflict.objects.filter(occurred_at__gte=since):
-        met = Met(row.kind, row.current_operation, row.winner_operation)
-        before = sums.get(met, (0, 0, 0))
-        sums[met] = (before[0] + 1, before[1] + row.wasted_ms, before[2] + row.wasted_bytes)
+        pair = OperationPair(row.kind, row.current_operation, row.winner_operation)
+        before = sums.get(pair, (0, 0, 0))
+        sums[pair] = (before[0] + 1, before[1] + row.wasted_ms, before[2] + row.wasted_bytes)
     return sums
 
 
 def now_counted(since):
-    return {met: sums for met, sums in sums_since(since).items() if sums[0]}
+    return {pair: sums for pair, sums in sums_since(since).items() if sums[0]}
 
 
 @pytest.mark.parametrize("hours", [-1, 0, 3.5, 20, 27.5, 51, 200])

@@ -15,7 +15,7 @@ from lakeui.conflicts.lanes.other_settings import other_settings
 from lakeui.conflicts.lanes.path import lane_path
 from lakeui.conflicts.lanes.sums import OTHERS, lane_sums
 from lakeui.conflicts.lanes.swim_lane import swim_lane
-from lakeui.conflicts.lanes.words import did, engine_name, met_where, resolved, short
+from lakeui.conflicts.lanes.words import did, engine_name, overlap_place, resolved, short
 from lakeui.conflicts.models import Conflict
 from lakeui.jobs.models import Job, JobAttempt
 from tests.lakeui.conflicts.histories import replayable
@@ -245,7 +245,7 @@ def test_engines_are_called_as_people_call_them(engine, name):
 )
 def test_where_two_writes_met_is_said_in_few_words(fields, words):
     given = {"row_count": None, "file_count": 0} | fields
-    assert met_where(Conflict(**given)) == words
+    assert overlap_place(Conflict(**given)) == words
 
 
 def test_rows_are_not_said_twice():

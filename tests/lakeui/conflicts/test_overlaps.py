@@ -15,8 +15,8 @@ from lakeui.catalog.models import Commit, Table
 from lakeui.catalog.registration import register_table
 from lakeui.conflicts.assessment import setting_of
 from lakeui.conflicts.isolation.effect import effect_of
-from lakeui.conflicts.isolation.met_rows import met_rows
 from lakeui.conflicts.isolation.observed import observed_pairs
+from lakeui.conflicts.isolation.overlap_rows import overlap_rows
 from lakeui.conflicts.isolation.overlaps import MAX_VERSIONS, overlaps_of
 from lakeui.conflicts.isolation.pairs import table_matrix
 from lakeui.conflicts.isolation.proposal import (
@@ -126,11 +126,11 @@ def test_a_overlap_says_how_it_ended(table):
                   row_count=5)  # fmt: skip
     lost = make_conflict(table, read_version=9, winning_version=10, winner_operation="MERGE")
     met = overlaps_of(table)
-    [merge] = met_rows(table, list(met.between("MERGE", "MERGE")))
+    [merge] = overlap_rows(table, list(met.between("MERGE", "MERGE")))
     assert (merge.verdict, merge.version, merge.winning_version) == ("resolved", 10, 8)
-    [append] = met_rows(table, list(met.between("MERGE", "INSERT")))
+    [append] = overlap_rows(table, list(met.between("MERGE", "INSERT")))
     assert (append.verdict, append.winner_operation) == ("passes", "STREAMING UPDATE")
-    [loser] = met_rows(table, list(met.between("UPDATE", "MERGE")))
+    [loser] = overlap_rows(table, list(met.between("UPDATE", "MERGE")))
     assert (loser.verdict, loser.version, loser.conflict_id) == ("conflict", None, lost.pk)
 
 

@@ -16,7 +16,7 @@ ENDS = (Verdict.PASSES, Verdict.RESOLVED, Verdict.CONFLICT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetRow:
+class OverlapRow:
     """An overlap and what came of it, one of `ENDS`.
 
     `version` is None where the later one lost. `at` is when it landed or lost. `row_count` is of the
@@ -35,12 +35,12 @@ class MetRow:
     row_count: int | None
 
 
-def met_rows(table: Table, met: Sequence[Overlap]) -> list[MetRow]:
+def overlap_rows(table: Table, overlaps: Sequence[Overlap]) -> list[OverlapRow]:
     """The overlaps in full, in three queries however many there are."""
-    commits = _commits(table, met)
-    lost = _lost(table, met)
-    resolved = _resolved(table, met)
-    return [_row(overlap, commits, lost, resolved) for overlap in met]
+    commits = _commits(table, overlaps)
+    lost = _lost(table, overlaps)
+    resolved = _resolved(table, overlaps)
+    return [_row(overlap, commits, lost, resolved) for overlap in overlaps]
 
 
 def _row(
@@ -48,14 +48,14 @@ def _row(
     commits: Mapping[int, Commit],
     lost: Mapping[int, Conflict],
     resolved: Mapping[tuple[int, int], Conflict],
-) -> MetRow:
+) -> OverlapRow:
     winner = commits.get(overlap.winning_version)
     loser = lost.get(overlap.conflict_id or 0)
     mine = commits.get(overlap.version) if overlap.version is not None else None
     joint = resolved.get((overlap.version or 0, overlap.winning_version))
     on_record = loser or joint
     ended_it = loser is not None and loser.winning_version == overlap.winning_version
-    return MetRow(
+    return OverlapRow(
         verdict=_verdict(ended_it=ended_it, is_resolved=joint is not None),
         version=overlap.version,
         operation=mine.operation if mine else loser.current_operation if loser else "",
@@ -75,24 +75,24 @@ def _verdict(*, ended_it: bool, is_resolved: bool) -> Verdict:
     return Verdict.RESOLVED if is_resolved else Verdict.PASSES
 
 
-def _commits(table: Table, met: Sequence[Overlap]) -> Mapping[int, Commit]:
-    versions = {overlap.winning_version for overlap in met} | {
-        overlap.version for overlap in met if overlap.version is not None
+def _commits(table: Table, overlaps: Sequence[Overlap]) -> Mapping[int, Commit]:
+    versions = {overlap.winning_version for overlap in overlaps} | {
+        overlap.version for overlap in overlaps if overlap.version is not None
     }
     rows = table.commits.filter(version__in=versions)
     narrow = rows.only("table", "version", "operation", "user_name", "committed_at")
     return {row.version: row for row in narrow}
 
 
-def _lost(table: Table, met: Sequence[Overlap]) -> Mapping[int, Conflict]:
-    keys = {overlap.conflict_id for overlap in met if overlap.conflict_id is not None}
+def _lost(table: Table, overlaps: Sequence[Overlap]) -> Mapping[int, Conflict]:
+    keys = {overlap.conflict_id for overlap in overlaps if overlap.conflict_id is not None}
     return {row.pk: row for row in table.conflicts.filter(pk__in=keys).defer("facts")}
 
 
-def _resolved(table: Table, met: Sequence[Overlap]) -> Mapping[tuple[int, int], Conflict]:
-    """By the version that resolved it, as its job or the record tells, and the one it met."""
-    winners = {overlap.winning_version for overlap in met}
-    versions = {overlap.version for overlap in met if overlap.version is not None}
+def _resolved(table: Table, overlaps: Sequence[Overlap]) -> Mapping[tuple[int, int], Conflict]:
+    """By the version that resolved it, as its job or the record tells, and the winning version."""
+    winners = {overlap.winning_version for overlap in overlaps}
+    versions = {overlap.version for overlap in overlaps if overlap.version is not None}
     became = Q(job__committed_version__in=versions) | Q(attempted_version__in=versions)
     joints = table.conflicts.filter(
         became, kind=Conflict.Kind.RESOLVED, winning_version__in=winners
