@@ -1,4 +1,4 @@
-"""What a conflict is about: both sides, the files they met at, and the ways out, as plain values.
+"""What a conflict is about: both sides, the files they share, and how to avoid it, as plain values.
 
 `engine.errors` raises them, with these names at hand there too.
 """
@@ -119,7 +119,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class ConflictFile:
-    """A file both sides met at: which rule saw it, its partition, its rows where known."""
+    """A file that both sides touched: which rule saw it, its partition, its rows where known."""
 
     path: str
     partition_values: dict[str, str | None] = field(default_factory=dict)
@@ -214,7 +214,7 @@ class Decision:
     """How the two sides were held against each other. Every list is bounded, every count is not.
 
     `winners` are the last ones that were checked, in order; `winners_before` came before them.
-    `duration_ms` is what telling rows apart took for this winner, out of the `budget_ms` that one
+    `duration_ms` is the time spent comparing rows with this winner, out of the `budget_ms` that one
     commit has; `files_opened` were read for it. `order_column` is what the bounds of the files are
     of, and `table_files` how many files the table had when it was read.
     """

@@ -173,7 +173,7 @@ class DeltaTable:
         Args:
             txn_id: the id its commit carries; a transaction recognises an earlier commit by it.
             observer: is told each phase.
-            limits: how often it tries to commit, and how long it may tell rows apart; the
+            limits: how often it tries to commit, and how long it may compare rows; the
                 table's where not given.
             version: the version it reads; commits after it are checked against what it read.
 

@@ -1,4 +1,4 @@
-"""The time one commit may take to tell rows apart."""
+"""The time that one commit may spend comparing rows."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ class BudgetSpentError(EngineError):
 
 
 class Budget:
-    """Seconds that run while rows are looked at, and stand still otherwise.
+    """Seconds that run while rows are compared, and stand still otherwise.
 
     `seconds` are those of the whole commit.
     """
@@ -42,5 +42,7 @@ class Budget:
         """
         spent = 0.0 if self._since is None else self._clock.monotonic_s() - self._since
         if spent >= self._left_s:
-            what = "The rows of the two writes could not be told apart in the time one commit has."
+            what = (
+                "The rows of the two writes could not be compared in the time that one commit has."
+            )
             raise BudgetSpentError(what)

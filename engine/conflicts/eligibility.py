@@ -24,7 +24,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """What a table has of all that decides how its writes are told apart. None: not known.
+    """What a table has of all that decides at which level its conflicts are resolved. None: not known.
 
     `vectors`: deletion vectors are supported and enabled.
     """

@@ -60,7 +60,7 @@ class Operation:
         conditions: parts that AND joins, of the rows that it reads and changes; empty for every row,
             None where that is not known. Parts may be left out.
         assigns: the columns that an UPDATE sets, None where that is not known.
-        obstacle: why rows cannot be told apart by its condition.
+        obstacle: why its condition cannot be decided at row level.
         application: the id under which a stream keeps its progress; by default its own.
         traced: whether a compaction says where its rows went, as this engine's does.
         changes_metadata: whether it changes the metadata too.

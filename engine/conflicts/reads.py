@@ -13,7 +13,7 @@ from engine.expressions.traits import (
 from engine.expressions.tree import TRUE, Expression
 
 READS_TARGET = "its source reads the target"
-"""Why rows cannot be told apart where a MERGE takes its rows from the table that it changes."""
+"""Why a MERGE that takes its rows from the table it changes is decided at file level."""
 
 
 def read_predicate(
@@ -39,7 +39,7 @@ def read_predicate(
 
 
 def row_obstacle(condition: Expression) -> str | None:
-    """Why rows cannot be told apart by a condition (SEMANTICS: falls back to file level)."""
+    """Why a condition is decided at file level, not at row level."""
     if own := spark_expressions(condition):
         return f"its condition holds what Spark alone can evaluate: {own[0].text[:200]}"
     return value_obstacle(condition)

@@ -53,7 +53,7 @@ class Setting:
 
     @property
     def scope(self) -> RowScope:
-        """How far rows can be told apart on such a table."""
+        """At which level conflicts are decided on such a table."""
         features = ["deletionVectors"] if self.vectors else []
         protocol = Protocol(
             min_reader_version=3,

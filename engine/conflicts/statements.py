@@ -74,7 +74,7 @@ class Statement:
 
     `whole_file`: the condition names all rows of the file that holds the row. `traced`: a compaction
     says where its rows went. `application` is the id that a stream writes, by default its own.
-    `obstacle` says why rows cannot be told apart by its condition.
+    `obstacle` says why its condition cannot be decided at row level.
     """
 
     kind: StatementKind
@@ -167,7 +167,7 @@ def _files_read(
 
 def _insert(statement: Statement, sample_table: SampleTable, name: str) -> Effect:
     row = _new_row(statement)
-    beside = (0 if row[0] < 5 else 9, row[1])  # statistics alone must not tell the rows apart
+    beside = (0 if row[0] < 5 else 9, row[1])  # statistics alone must not decide
     return Effect("WRITE", (sample_table.file(f"{name}-new", [row, beside]),))
 
 

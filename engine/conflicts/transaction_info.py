@@ -32,7 +32,7 @@ class ReadPredicate:
 
     `text` is the condition as SQL. `every_match_changes` is the reader's promise that it changes
     every row the condition matches (DELETE and UPDATE do), so that rows it did not change are
-    known not to match. `row_obstacle` says why rows cannot be told apart by this condition
+    known not to match. `row_obstacle` says why this condition cannot be decided at row level
     (SEMANTICS: falls back to file level), None where they can.
     """
 

@@ -252,7 +252,7 @@ def with_computed_source(
 ) -> tuple[AnalysedMerge, DataFrame]:
     """The source with what Spark alone can compute of it beside its columns, and a MERGE over these.
 
-    Rows can then be told apart by it as by any other column of the source.
+    Rows can then be distinguished by it as by any other column of the source.
     """
     nodes = [
         node

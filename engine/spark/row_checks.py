@@ -35,7 +35,7 @@ def shown_values(names: Sequence[str]) -> Column:
 
 
 def _shown_value(name: str) -> Column:
-    """The value as JSON, which is told apart from its neighbours whatever its type."""
+    """The value as JSON, which differs from its neighbors whatever its type."""
     alone = F.to_json(F.struct(column(name).alias("value")))
     value_text = F.regexp_extract(alone, r'(?s)^\{"value":(.*)\}$', 1)
     return F.coalesce(F.nullif(value_text, F.lit("")), F.lit("null"))

@@ -115,7 +115,7 @@ def build_session(
 def in_our_terms(session: SparkSession | None) -> SparkSession | None:
     """The session, or one beside it in which expressions mean what they mean to the engine.
 
-    Files are left out, and concurrent writes told apart, without Spark: by the same rules, in UTC. In
+    Files are skipped, and conflicts resolved at row level, without Spark: by the same rules, in UTC. In
     another time zone Spark would choose other rows; without ANSI mode it has nulls for errors.
 
     Raises:

@@ -96,7 +96,7 @@ class LocalStore:
         except OSError as error:
             msg = f"{path} was written to {self.root}, but the directory could not be synced: {error.strerror}."
             raise StorageOutcomeUnknownError(
-                msg, "Look at the table's history before trying again."
+                msg, "Check the table's history before trying again."
             ) from error
 
     def put(self, path: str, data: bytes) -> None:

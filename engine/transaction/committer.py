@@ -6,7 +6,7 @@
     attempt again
 
 Each outcome has one exit. An outcome that is not known tries the *same* version again: if the first
-try landed, the next look at the log finds it there under this transaction's own id.
+try landed, the next read of the log finds it there under this transaction's own id.
 """
 
 from dataclasses import dataclass, replace
@@ -148,7 +148,7 @@ class Committer:
         try:
             check_landed(self.store, attempt.version, before)
         except StorageError as error:
-            what = f"Version {attempt.version} was written, but could not be looked at."
+            what = f"Version {attempt.version} was written, but could not be read back."
             raise StorageOutcomeUnknownError(what) from error
         return True
 

@@ -122,7 +122,7 @@ def check_landed(store: Store, committed_version: int, before: Tip | None = None
             f"Version {committed_version} was written to {store.root} while another table was put"
             f" in the place of the one that was read: it follows that one's version {version}."
         )
-        raise CommitOutcomeUnknownError(what, "Look at the table before you run it again.")
+        raise CommitOutcomeUnknownError(what, "Check the table before you run it again.")
     if version < 0 or file is not None:
         return
     states = _states(store, version)
@@ -133,7 +133,7 @@ def check_landed(store: Store, committed_version: int, before: Tip | None = None
         f"Version {committed_version} of {store.root} was written while the log was being cleaned:"
         f" the log goes up to {newest}, and may have held another version {committed_version}."
     )
-    raise CommitOutcomeUnknownError(what, "Look at the table before you run it again.")
+    raise CommitOutcomeUnknownError(what, "Check the table before you run it again.")
 
 
 def newest_version(store: Store, from_version: int = 0) -> int:

@@ -32,5 +32,5 @@ def _read(store: Store, version: int) -> Commit:
             f"Whether this transaction landed in {store.root} cannot be known: version {version},"
             " which may be its commit, has been cleaned away."
         )
-        remedy = "Look at the table, and start a new job if the change is not there."
+        remedy = "Check the table, and start a new job if the change is not there."
         raise CommitOutcomeUnknownError(what, remedy) from gone

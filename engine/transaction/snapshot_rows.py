@@ -155,7 +155,7 @@ def _as_positions(ids: pa.ChunkedArray | pa.Array) -> Positions:
 
 
 class SnapshotRowResolver:
-    """Tells rows apart with what the table's store holds.
+    """Resolves conflicts at row level with what the table's store holds.
 
     `staged` is the transaction before any winner was met: where it moved rows itself, its own row
     map comes from what it staged then. Files of vectors lie in directories of `prefix_length` random

@@ -27,7 +27,7 @@ class Resolution:
 
 
 class RowResolver(Protocol):
-    """How rows are told apart, with whatever I/O that takes."""
+    """How conflicts are resolved at row level, with whatever I/O that takes."""
 
     def resolve(self, overlap: Overlap, pending: Pending) -> Resolution:
         """What rows say of a winner that files alone would stop. Never fails: then files decide."""
@@ -44,7 +44,7 @@ def validate(
     """The pending commit on the state that a winner left; without `rows` files alone decide.
 
     Raises:
-        ConflictError: the two sides meet, and rows do not tell them apart.
+        ConflictError: the two sides conflict, and rows do not resolve it.
     """
     overlap = Overlap(pending_commit.current, winner, pending_commit.exempted)
     conflict = find_conflict(overlap)

@@ -23,7 +23,7 @@ IF_MATCH = OpenApiParameter(
 
 PROBLEM_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "description": "RFC 9457 problem details. Look at `code`; `detail` is for people.",
+    "description": "RFC 9457 problem details. Check `code`; `detail` is for people.",
     "required": ["type", "title", "status", "code", "detail", "instance", "request_id"],
     "properties": {
         "type": {"type": "string"},

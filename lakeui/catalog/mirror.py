@@ -69,7 +69,7 @@ def rebuild_table(table: Table) -> int:
 def _guarded(table: Table, progress: Progress, *, rebuild: bool) -> int:
     try:
         return _recorded(table, progress, rebuild=rebuild)
-    except (OperationalError, InterfaceError):  # the next look at the log mends it
+    except (OperationalError, InterfaceError):  # the next sync mends it
         logger.warning("The mirror of %s could not be written", table.name, exc_info=True)
         return 0
 
@@ -113,7 +113,7 @@ def _refresh(table: Table, progress: Progress, *, rebuild: bool) -> int:
 
 
 def _is_current(table: Table, store: Store) -> bool:
-    """The log ends where the mirror does, with the same commit: a look at the directory tells."""
+    """The log ends where the mirror does, with the same commit: listing the directory shows it."""
     if table.version is None or table.mirror_error_code:
         return False
     status = store.stat(commit_path(table.version))

@@ -127,7 +127,7 @@ def eligible_setting(table: Table, level: IsolationLevel | None = None) -> Setti
 
 
 def facts_of(table: Table) -> TableFacts:
-    """What is mirrored of all that decides how the table's writes are told apart."""
+    """What is mirrored of all that decides at which level the table's conflicts are resolved."""
     return asked(table).facts if table.schema and table.version is not None else UNKNOWN_TABLE
 
 

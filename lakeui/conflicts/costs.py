@@ -74,7 +74,7 @@ def cost_by_pair(conflicts: QuerySet[Conflict]) -> PairCosts:
 def cost_by_hour(
     conflicts: QuerySet[Conflict], now: datetime
 ) -> Mapping[tuple[str, datetime], int]:
-    """Milliseconds thrown away in the last 24 hours, by pair and full hour."""
+    """Milliseconds wasted in the last 24 hours, by pair and full hour."""
     lost = conflicts.filter(occurred_at__gte=now - DAY, kind__in=Conflict.LOST).order_by()
     rows = (
         lost.annotate(hour=UtcHour("occurred_at"))

@@ -32,7 +32,7 @@ class OperationPair(NamedTuple):
 
 
 Sums = tuple[int, ...]
-"""How many, milliseconds thrown away, bytes thrown away."""
+"""How many, milliseconds wasted, bytes wasted."""
 
 
 def keep(**fields: Any) -> Conflict:  # noqa: ANN401 - as the model has them

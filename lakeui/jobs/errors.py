@@ -74,7 +74,7 @@ class JobStateError(RequestError):
     code = "LAKE_JOB_STATE"
 
     def __init__(self, what: str, state: str) -> None:
-        super().__init__(f"A job that is {state} cannot be {what}.", "Look at the job again.")
+        super().__init__(f"A job that is {state} cannot be {what}.", "Reload the job.")
         self.state = state
 
 

@@ -194,7 +194,7 @@ def _given_up(losses: int, why: str) -> dict[str, Any]:
         "finished_at": timezone.now(),
         "error_code": "LAKE_WORKER_LOST",
         "error_message": (
-            f"{losses} attempts at this job were lost. The last one: {why} Look at the workers' "
+            f"{losses} attempts at this job were lost. The last one: {why} Check the workers' "
             "logs, then retry it: a commit that it may have made is recognised."
         ),
     }

@@ -1,4 +1,4 @@
-"""What a job cost: the attempt that counts, and those whose work was thrown away."""
+"""What a job cost: the attempt that counts, and those whose work was wasted."""
 
 from collections import defaultdict
 from collections.abc import Iterable

@@ -118,7 +118,7 @@ def _check_runs(sql: str) -> None:
 
 
 def run_now(schedule: Schedule, by: User) -> Job:
-    """A job of the schedule at once, asked for by a person; when it fires next stays as it is.
+    """Start a job of the schedule at once, as a person requested; when it fires next stays as it is.
 
     Raises:
         NotPermittedError, ReadOnlyError, RequestError, PathOutsideRootError: see `request_job`.

@@ -86,7 +86,7 @@ ORDERS_STEPS = (
     ),
     Step(
         "orders-vacuum",
-        "Look at what VACUUM of sales.orders would delete",
+        "List what VACUUM of sales.orders would delete",
         "opt-scheduler",
         ORDERS_TABLE,
         "vacuum",

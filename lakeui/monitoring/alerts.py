@@ -120,7 +120,7 @@ def _of_jobs(user: Person, now: datetime) -> Iterator[Alert]:
             code="OUTCOME_UNKNOWN",
             severity=Severity.CRITICAL,
             title=f"Whether a {job.kind} on {job.table.name} was committed is not known.",
-            remedy="Look at the table's history, then retry the job: it finds its own commit.",
+            remedy="Check the table's history, then retry the job: it finds its own commit.",
             table_id=job.table_id,
             job_id=str(job.pk),
             since=job.finished_at,

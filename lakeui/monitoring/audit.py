@@ -63,7 +63,7 @@ def record_session(user: User, did: str) -> None:
 
 
 def record_failed_sign_in(name: str, code: str) -> None:
-    """Keep that someone tried a person's password in vain; the address tells from where.
+    """Record a failed sign-in as this person; the address says from where.
 
     Names that nobody has go to the log without the name: it may be a password in the wrong field.
     """

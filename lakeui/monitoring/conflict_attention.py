@@ -102,7 +102,7 @@ def _by_rows(tables: Iterable[Table]) -> Mapping[int, dict[str, int]]:
 
 
 def _month_of(tables: Sequence[int], now: datetime) -> Mapping[int, dict[str, int]]:
-    """Of a few tables, what 30 days were lost to: over files, which rows might tell apart, or not."""
+    """What aborted the writes of a few tables in 30 days: file-level conflicts or others."""
     rows = (
         Conflict.objects.filter(
             table__in=tables or NONE, occurred_at__gte=now - _MONTH, kind__in=Conflict.LOST

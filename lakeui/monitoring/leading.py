@@ -1,4 +1,4 @@
-"""The tables that the first page lists: narrowed to what needs a look, in the order asked for."""
+"""The tables that the first page lists: narrowed to what needs attention, in the requested order."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How often a password was tried in vain lately. After a few tries nothing is compared for a while.
+"""How often sign-in failed lately. After a few tries nothing is compared for a while.
 
 A try is counted before the password is compared, by one atomic count in the cache, so that many
 requests at once get no more tries than one after the other. Web processes count together where

@@ -1,4 +1,4 @@
-"""What web processes keep together in Redis: how often someone asked, or tried a password in vain.
+"""What web processes keep together in Redis: how often someone asked, or failed to sign in.
 
 None of it is worth a failed page: a Redis that does not answer counts as an empty one for a while,
 what it would have limited is not limited meanwhile, and the log says so. Values are JSON, so that

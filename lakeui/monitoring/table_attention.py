@@ -1,4 +1,4 @@
-"""Tables that cannot be read, or that need compacting, cleaning or a look of the mirror."""
+"""Tables that cannot be read, or that need compacting, cleaning or a sync of the mirror."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime

@@ -9,7 +9,7 @@ _SHOWN, _TOO_SHORT = 20, 3
 def file_head(path: str) -> str:
     """What tells a file from others at a glance: `part-00017`.
 
-    A write of one task calls all its files `part-00000`: there some of what follows tells them apart.
+    A write of one task calls all its files `part-00000`: there some of what follows distinguishes them.
     """
     name = path.rpartition("/")[2]
     if match := _BY_SPARK.match(name):

@@ -44,7 +44,7 @@ def window_of(request: HttpRequest, table: Table) -> Window:
     latest, earliest = table.version or 0, table.earliest_version or 0
     span = _number(request, "span", _USUAL_SPAN)
     if span not in ALL_SPANS:
-        msg = "There is no such number of versions to look at."
+        msg = "That number of versions is not offered."
         raise Http404(msg)
     last = min(_number(request, "last", latest), latest)
     first = max(last - span + 1, earliest, 0)

@@ -49,7 +49,7 @@ def _check_place(tree: Expression) -> None:
 
 
 def refuse_in(tree: Expression) -> None:
-    """IN with a subquery may be null, which Spark tells apart from false in conditions alone."""
+    """IN with a subquery may be null, which Spark distinguishes from false in conditions alone."""
     if any(_is_in(outside_query) for outside_query in _outside_queries(tree)):
         what = "IN (SELECT …) can only be joined by AND, OR and NOT, in a condition."
         raise ExpressionError(what, "Use EXISTS, or a join.")

@@ -107,7 +107,7 @@ class PartitionCostSerializer(serializers.Serializer[Any]):
 
 @extend_schema_serializer(deprecate_fields=["escaped"])
 class TableCountsSerializer(serializers.Serializer[Any]):
-    """How many tables need a look, lost a write in 24 hours, or have no row-level concurrency."""
+    """How many tables need attention, had an aborted write in 24 hours, or have no row-level concurrency."""
 
     attention = serializers.IntegerField()
     aborted = serializers.IntegerField()

@@ -31,7 +31,7 @@ class Concurrency(OfTable):
 
     @extend_schema(parameters=[ConcurrencyRequestSerializer])
     def get(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Narrow it by outcome, writer, operation or partition; `pick` one to see what it met."""
+        """Narrow it by outcome, writer, operation or partition; `pick` one to see what it overlapped with."""
         parameters, table = asked(request, ConcurrencyRequestSerializer), self.table
         whole = swim_lane(table, parameters.get("first"), parameters.get("last"))
         by = LaneFilter(
@@ -41,7 +41,7 @@ class Concurrency(OfTable):
 
 
 class ConcurrencyLanes(OfTable):
-    """How many commits each writer landed and lost, by bucket of versions: thousands at a look."""
+    """How many commits of each writer landed and were aborted, by bucket of versions."""
 
     serializer_class = LaneSumsSerializer
 

@@ -72,7 +72,7 @@ class Isolation(OfTable):
         parameters=[IF_MATCH, IDEMPOTENCY_KEY],
     )
     def patch(self, request: Request, table_id: int) -> Response:  # noqa: ARG002
-        """Change the settings by a job: 202 with its `Location`. Look at `impact` first."""
+        """Change the settings by a job: 202 with its `Location`. Check `impact` first."""
         table = self.table
         require(request, "maintain", table)
         form = SettingsChangeSerializer(data=request.data)

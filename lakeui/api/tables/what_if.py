@@ -1,4 +1,4 @@
-"""A table's own history under another isolation level, or told apart by rows or not."""
+"""A table's own history under another isolation level, or decided at row level or at file level."""
 
 from typing import Any
 
@@ -71,7 +71,7 @@ class PairChangeSerializer(serializers.Serializer[Any]):
 
 
 class TotalsSerializer(serializers.Serializer[Any]):
-    """Writes under one of the four settings. `ms` and `size_bytes` against what was thrown away."""
+    """Writes under one of the four settings. `ms` and `size_bytes` against what was wasted."""
 
     level = serializers.CharField()
     row_level = serializers.BooleanField()
@@ -125,7 +125,7 @@ _ANSWER = (
 
 
 class WhatIf(OfTable):
-    """Recorded commits and conflicts under another isolation level, or with rows told apart or not."""
+    """Recorded commits and conflicts under another isolation level, or decided at row level or at file level."""
 
     serializer_class = WhatIfSerializer
 

@@ -1,4 +1,4 @@
-"""Thousands of transactions at a look: how many each writer landed and lost, by bucket of versions."""
+"""How many transactions of each writer landed and were aborted, by bucket of versions."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

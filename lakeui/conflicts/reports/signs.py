@@ -143,16 +143,16 @@ KINDS: tuple[Kind, ...] = (
 )
 
 SUBCLASSES: Mapping[str, str] = {
-    Subclass.WITHOUT_HINT: "Nothing more is said of where they met.",
-    Subclass.WITH_PARTITION_HINT: "They met in the partitions named.",
+    Subclass.WITHOUT_HINT: "The message does not say where they overlapped.",
+    Subclass.WITH_PARTITION_HINT: "They overlapped in the partitions named.",
     Subclass.ROW_LEVEL_CHANGES: "They touched the same rows.",
     Subclass.WHOLE_TABLE_READ: "This write read the whole table.",
     Subclass.EMPTY_READ_PREDICATES: "This write had no condition, and so read everything.",
-    Subclass.ALLOTTED_TIME_EXCEEDED: "Their rows could not be told apart in the time allowed.",
-    Subclass.CHANGE_TYPE_COLUMN: "A column named _change_type keeps rows from being told apart.",
+    Subclass.ALLOTTED_TIME_EXCEEDED: "Their rows could not be compared in the time allowed.",
+    Subclass.CHANGE_TYPE_COLUMN: "A column named _change_type rules out row-level conflict resolution.",
     Subclass.METADATA_CHANGE: "The winner changed the metadata too.",
     Subclass.PROTOCOL_CHANGE: "The winner changed the protocol too.",
-    Subclass.PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE: "Rows could not be told apart on a partitioned table.",
+    Subclass.PARTITIONED_TABLE_WITHOUT_MERGE_SOURCE: "The conflict could not be resolved at row level on a partitioned table.",
     Subclass.PREDICATES_NEED_REWRITE: "The conditions could not be applied to single rows.",
     Subclass.WHOLE_TABLE_REPLACE: "The winner replaced the whole table.",
     Subclass.CONFLICTING_COMMIT: "",

@@ -30,7 +30,7 @@ _SOURCE, _SOURCES = "source", ("s", "source", "src", "u", "updates")
 class Condition:
     """A recorded condition. `parts` are what was understood of it, joined by AND.
 
-    `obstacle` says why rows cannot be told apart by it; `is_whole`: every part was understood.
+    `obstacle` says why it cannot be decided at row level; `is_whole`: every part was understood.
     """
 
     text: str

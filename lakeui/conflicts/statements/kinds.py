@@ -57,7 +57,7 @@ def logged_kind(
 ) -> StatementKind | None:
     """The statement that a log or a conflict names; None where the name says nothing.
 
-    What was written blindly is told apart by `blind_kind`, not here.
+    `blind_kind` says what was written blindly.
     """
     words = operation.upper().replace("_", " ").split()
     if not words:

@@ -139,6 +139,6 @@ def _asked(request: HttpRequest, table: Table) -> tuple[IsolationLevel, bool]:
 def _span(request: HttpRequest) -> int:
     text = request.GET.get("span", "")
     if text and text not in map(str, SPANS):
-        msg = "There is no such number of versions to look at."
+        msg = "That number of versions is not offered."
         raise Http404(msg)
     return int(text or SPANS[1])

@@ -272,7 +272,7 @@ def after(text: str, position: int) -> str:
 
 @register.filter
 def tail(text: str, length: int) -> str:
-    """The end of a path, which tells files apart."""
+    """The end of a path, which distinguishes files."""
     return text if len(text) <= length else "…" + text[-length + 1 :]
 
 
@@ -329,7 +329,7 @@ _SQL = re.compile(
 
 @register.filter
 def sql(text: str) -> SafeString:
-    """A statement with its keywords, texts and comments told apart."""
+    """A statement with its keywords, texts and comments marked."""
     parts, end = [], 0
     for match in _SQL.finditer(text):
         parts.append(("", text[end : match.start()]))
