@@ -1,4 +1,4 @@
-"""The task that reads the rows at which two writes met; without Spark, within bounds."""
+"""The task that reads the rows that two writes share; without Spark, within bounds."""
 
 import logging
 

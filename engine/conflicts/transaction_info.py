@@ -46,8 +46,8 @@ class ReadPredicate:
 class RowScope:
     """How far row-level concurrency reaches.
 
-    `obstacle` says why current's rows cannot be told apart from those of another command that
-    changes data, None where they can; `traces_moves` whether rows that a compaction moved can be
+    `obstacle` says why this transaction cannot be decided at row level against a command that
+    changes data, None where it can; `traces_moves` whether rows that a compaction moved can be
     followed, `traces_order` whether also where it ordered them anew. `command_obstacle` is what of the
     command itself stands in the way, whatever the table is.
     """
@@ -68,8 +68,8 @@ class CurrentTransaction:
 
     `level` is the level used. `read_files` holds the paths of the files it read, `read_entirely`
     those among them of which every row counts as read, whatever the conditions. `read_version` is
-    -1 for a transaction that creates the table, and never moves. `rows` says how far rows can
-    be told apart, `layout` what its files are ordered by where they are shown.
+    -1 for a transaction that creates the table, and never moves. `rows` says at which level its
+    conflicts are decided, `layout` what its files are ordered by where they are shown.
     """
 
     table: str

@@ -15,8 +15,8 @@ class ReadSet:
     """Reads gather here until the commit.
 
     `files` are the paths that conditions led to, `entirely` those of which every row counts as read.
-    `obstacle` is the command's own reason to let files decide; `matcher` and `tester` tell rows
-    apart where conditions alone do not.
+    `obstacle` is the command's own reason for a decision at file level; `matcher` and `tester`
+    compare rows where conditions alone do not decide.
     """
 
     predicates: list[ReadPredicate] = field(default_factory=list)

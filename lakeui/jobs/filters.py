@@ -38,8 +38,8 @@ class JobFilter(django_filters.FilterSet):
     schedule = django_filters.NumberFilter(
         field_name="schedule_id", label="Schedule", min_value=1, max_value=2**63 - 1
     )
-    since = MomentFilter(field_name="created_at", lookup_expr="gte", label="Asked for at or after")
-    until = MomentFilter(field_name="created_at", lookup_expr="lt", label="Asked for before")
+    since = MomentFilter(field_name="created_at", lookup_expr="gte", label="Requested at or after")
+    until = MomentFilter(field_name="created_at", lookup_expr="lt", label="Requested before")
 
     class Meta:
         model = Job

@@ -118,7 +118,7 @@ def checked_retries(retries: int) -> int:
         RequestError: more than `JOB_MAX_RETRIES`, or fewer than none.
     """
     if not 0 <= retries <= settings.JOB_MAX_RETRIES:
-        msg = f"{retries} retries were asked for."
+        msg = f"{retries} retries were requested."
         raise RequestError(msg, f"Ask for 0 to {settings.JOB_MAX_RETRIES}.", field="retries")
     return retries
 

@@ -126,6 +126,24 @@ def test_a_guide_says_none_of_the_words_that_are_gone(path: Path):
     assert not GONE.findall(" ".join(prose.split()))
 
 
+GONE_IN_CODE = re.compile(
+    r"\b(thrown away|told apart|t(?:ell|old)s? (?:\w+ )?apart|telling (?:\w+ )?apart|in vain|needs? a look)\b",
+    re.IGNORECASE,
+)
+
+
+def test_no_message_and_no_docstring_says_the_words_that_are_gone():
+    faults = [
+        f"{name}:{node.lineno}"
+        for name, tree in _sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and GONE_IN_CODE.search(" ".join(node.value.split()))
+    ]
+    assert not faults
+
+
 NEIGHBOUR = re.compile(r"(?:The same(?: for| of|,|\.)|As above|Likewise|Ditto|See above)")
 
 

@@ -113,7 +113,7 @@ class LandedLaterSerializer(serializers.Serializer[Landed]):
 class ConflictDetailSerializer(ConflictSerializer):
     """A conflict with both sides, how to avoid it, and conflicts like it.
 
-    `facts` is what the engine recorded: files and rows both met at, its remedies, and under
+    `facts` is what the engine recorded: files and rows that both touched, its remedies, and under
     `decision` the verdict of every check on every winner, both sides' files, and the counts and
     positions of the rows that were compared.
     """
@@ -214,7 +214,7 @@ class TableConflictList(OfTable, ListAPIView[Conflict]):
 
 
 class ConflictDetail(RetrieveAPIView[Conflict]):
-    """One conflict with both sides, the files they met at and the ranked remedies."""
+    """One conflict with both sides, the files they share and the ranked remedies."""
 
     queryset = Conflict.objects.none()
     serializer_class = ConflictDetailSerializer
@@ -251,7 +251,9 @@ class ConflictRowValues(GenericAPIView[ConflictRows]):
         """404 where nobody asked within the hour: POST asks a worker to read them."""
         conflict_rows = ConflictRows.objects.filter(conflict=self._conflict()).first()
         if conflict_rows is None:
-            detail = "Nobody asked for these rows within the hour. POST here to have them read."
+            detail = (
+                "Nobody requested these rows within the last hour. POST here to have them read."
+            )
             raise NotFound(detail)
         return Response(ConflictRowsSerializer(conflict_rows).data)
 

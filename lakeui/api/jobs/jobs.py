@@ -1,4 +1,4 @@
-"""Jobs: asked for, looked at, cancelled, tried again."""
+"""Jobs: requested, read, cancelled, retried."""
 
 from typing import Any
 

@@ -55,7 +55,7 @@ class AuditEntrySerializer(serializers.ModelSerializer[LogEntry]):
 
 
 class AuditList(ListAPIView[LogEntry]):
-    """Every change that people and programs asked for, and every one refused, newest first."""
+    """Every change that people and programs requested, and every one refused, newest first."""
 
     queryset = LogEntry.objects.none()
     serializer_class = AuditEntrySerializer

@@ -149,7 +149,7 @@ class NextAttemptSerializer(serializers.Serializer[Any]):
 
 
 class LanePathSerializer(serializers.Serializer[Any]):
-    """The way of the transaction that `pick` names; `left_out` versions were met before these."""
+    """The way of the transaction that `pick` names; `left_out` versions came before these."""
 
     key = serializers.CharField(source="bar.key")
     steps = StepOnTheWaySerializer(many=True)

@@ -40,7 +40,7 @@ class SidePipelineSerializer(serializers.Serializer[Any]):
 
 
 class ResolvedSerializer(serializers.Serializer[Any]):
-    """A conflict that the winner itself had met and passed."""
+    """A conflict that the winner itself resolved before it landed."""
 
     id = serializers.IntegerField(source="pk")
     winning_version = serializers.IntegerField(allow_null=True)

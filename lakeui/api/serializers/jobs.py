@@ -1,4 +1,4 @@
-"""Jobs: what was asked for, how far it is, how it ended."""
+"""Jobs: what was requested, how far it is, how it ended."""
 
 from typing import Any
 

@@ -70,7 +70,9 @@ class TablePreview(OfTable):
         """404 where nobody asked within the hour: POST asks a worker to read them."""
         preview = Preview.objects.filter(table=self.table, version=self._version(request)).first()
         if preview is None:
-            detail = "Nobody asked for these rows within the hour. POST here to have them read."
+            detail = (
+                "Nobody requested these rows within the last hour. POST here to have them read."
+            )
             raise NotFound(detail)
         return Response(PreviewSerializer(preview).data)
 

@@ -21,7 +21,7 @@ from lakeui.conflicts.replay.what_if import DEFAULT_VERSIONS
 
 
 class CommitVerdictSerializer(serializers.Serializer[Any]):
-    """A commit that met others, under the other setting."""
+    """A commit that overlapped with others, under the other setting."""
 
     version = serializers.IntegerField()
     operation = RecordedField(allow_null=True)
@@ -43,7 +43,7 @@ class ConflictVerdictSerializer(serializers.Serializer[Any]):
 
 
 class OverlapSerializer(serializers.Serializer[Any]):
-    """A write that met others: how it ended, how it would. `version` is null where it lost."""
+    """A write that overlapped with others: how it ended, how it would. `version` is null where it lost."""
 
     version = serializers.IntegerField(allow_null=True)
     conflict_id = serializers.IntegerField(allow_null=True)

@@ -117,7 +117,7 @@ def _narrow(
     words = ("before", "after") if is_time else ("below", "above")
     side = words[proposed.is_above]
     text = (
-        f"Add `AND {proposed.condition}`. The files both met at hold {proposed.column} {where};"
+        f"Add `AND {proposed.condition}`. The files that both touched hold {proposed.column} {where};"
         f" {about}{100 * proposed.share:.0f} % of what the {conflict.current_operation} changes lies {side},"
         f" and files outside are not even opened: {about}{proposed.files_before:,} become"
         f" {proposed.files_after:,}."

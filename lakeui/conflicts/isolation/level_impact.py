@@ -192,7 +192,7 @@ def _warnings(table: Table, proposal: Proposal) -> Iterator[str]:
             " conflicts and cures none."
         )
     if changes.get(LEVEL) == IsolationLevel.WRITE_SERIALIZABLE:
-        yield "Open-source Delta honours this level where it finds it, and refuses to set it."
+        yield "Open-source Delta honors this level where it finds it, and refuses to set it."
     if table.row_level_eligible and not eligible_under(table, proposal):
         yield "Row-level concurrency ends: writes of one file conflict again."
     if changes.get(ROW_TRACKING, "").lower() == "true":

@@ -28,7 +28,7 @@ class OtherSetting:
 
 
 def other_settings(table: Table, lane: SwimLane) -> tuple[OtherSetting, ...]:
-    """The other level, and the other way to tell writes apart, by replay of what is recorded."""
+    """The record replayed under the other isolation level, and at the other of row level and file level."""
     level = level_of(None, table)
     rows = table.row_level_eligible
     strict = level is IsolationLevel.SERIALIZABLE

@@ -1,4 +1,4 @@
-"""Where two writes met, twice: the files of both sides, and the rows of the first file they share."""
+"""Where two writes overlap, twice: the files of both sides, and the rows of the first file they share."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Writes that met: all of them, and what they cost."""
+"""Conflicts: all of them, and what they cost."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ def _within_rights(said: Said, maintained: Collection[int]) -> Said:
     table = said.item.table
     if table is None or not said.asks_job or (table.pk in maintained and not settings.READ_ONLY):
         return said
-    return replace(said, step="Look", address=reverse("table", args=[table.pk]))
+    return replace(said, step="Open table", address=reverse("table", args=[table.pk]))
 
 
 def is_storage_error(table: Table) -> bool:

@@ -1,4 +1,4 @@
-"""One version of a table: what it did, to what, whom it met, and the commit as written."""
+"""One version of a table: what it did, which writes it overlapped with, and the commit as written."""
 
 import json
 from collections import defaultdict
