@@ -69,7 +69,7 @@ class UnexplainedSnapshot:
 def replay_history(
     commits: Sequence[WinningCommit], table: RecordedTable, level: IsolationLevel
 ) -> Iterator[WhatIf]:
-    """What would have become of each commit at a level, oldest first; those that met nobody too."""
+    """What would have become of each commit at a level, oldest first; those without overlaps too."""
     ordered = sorted(commits, key=lambda winner: winner.version)
     for commit in ordered:
         current, certain = as_current(commit, table, level)

@@ -59,7 +59,7 @@ def files_touched(
 ) -> tuple[SideFile, ...]:
     """The files of one side in the order of the layout, at most `FILES_DRAWN`.
 
-    `shared` are files both sides met at: they are always among them, where the side does not
+    `shared` are files that both sides touched: they are always among them, where the side does not
     change them as read, or as matched by a condition that never saw them.
     """
     changes = changes_of(actions)

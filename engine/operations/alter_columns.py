@@ -79,7 +79,7 @@ def drop_columns(command: DropColumns, execution: Execution) -> OperationResult:
 
 
 def _same_clustering(snapshot: Snapshot) -> DomainMetadata:
-    """The clustering as it is, stated again: whoever clusters by a column that goes is met by it."""
+    """The clustering as it is, restated: it conflicts with clustering by a column that is dropped."""
     domain = snapshot.domains.get(CLUSTERING_DOMAIN)
     return domain or clustering_domain(snapshot.schema, (), snapshot.mapping_mode)
 

@@ -2,7 +2,7 @@
 
 A VACUUM that has begun does not know of that commit, and may be deleting what it names. One that
 begins after it reads it. So it is looked for right before each attempt to write the log: whoever
-takes that version first is met by the next attempt.
+takes that version first is checked by the next attempt.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

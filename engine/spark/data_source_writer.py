@@ -30,7 +30,7 @@ class LakeWriter(DataSourceArrowWriter):
     """A batch write. It reads the version that was newest when Spark planned it.
 
     Spark does not say where the rows come from. Where they were made of the table's own, the option
-    `readVersion` names the version they were read at: whatever landed since is then met.
+    `readVersion` names the version they were read at: later commits are then checked.
     """
 
     def __init__(

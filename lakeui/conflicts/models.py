@@ -30,7 +30,7 @@ def ending_of(word: str) -> str:
 
 
 class Conflict(models.Model):
-    """Two writes that met. `facts` holds the whole `engine.errors.ConflictFacts` as JSON."""
+    """Two conflicting writes. `facts` holds the whole `engine.errors.ConflictFacts` as JSON."""
 
     class Kind(models.TextChoices):
         ABORTED = "aborted"
@@ -80,7 +80,7 @@ class Conflict(models.Model):
     wasted_ms = models.BigIntegerField(default=0)
     wasted_bytes = models.BigIntegerField(default=0)
     order_column = models.CharField(max_length=100, blank=True)  # what the next two are of
-    shared_low = models.CharField(max_length=64, blank=True)  # of the files both met at
+    shared_low = models.CharField(max_length=64, blank=True)  # of the shared files
     shared_high = models.CharField(max_length=64, blank=True)
     facts = models.JSONField(default=dict, blank=True)
 

@@ -23,7 +23,7 @@ _CONDITIONED = frozenset({"UPDATE", "DELETE", "MERGE"})
 
 
 class Asking(NamedTuple):
-    """A write that met others on its way, landed or lost, by what it asked for."""
+    """A write that overlapped with others, committed or aborted, by its condition."""
 
     operation: str
     predicate: str
@@ -67,7 +67,7 @@ class ConditionUse:
 class RecentWrites:
     """At most the latest `MAX_WRITES` that landed and as many that lost; `is_capped`: there were more.
 
-    `met` are those of operations with a condition that met others on their way, the lost ones among
+    `met` are those of operations with a condition that overlapped with others, the aborted ones among
     them, and `conditions` what they asked for, the most used first.
     """
 
@@ -113,7 +113,7 @@ def recent_writes(table: Table) -> RecentWrites:
 
 
 def _lost(table: Table, since: datetime) -> list[Asking]:
-    """Attempts that lost: each met its winner at least."""
+    """Aborted attempts: each overlapped with its winner at least."""
     lost = table.conflicts.filter(occurred_at__gte=since).exclude(kind=Conflict.Kind.RESOLVED)
     rows = lost.order_by("-occurred_at").values_list(
         "current_operation", "current_predicate", "current_user_name"

@@ -147,7 +147,7 @@ def _fields(facts: ConflictFacts, current: ConflictSide) -> dict[str, Any]:
 
 
 def _bounds(decision: Decision | None, shared: Iterable[str]) -> dict[str, str]:
-    """Between which values of the layout's column the files lie that both met at."""
+    """Between which values of the layout's column the shared files lie."""
     if decision is None or not decision.order_column:
         return {}
     met = set(shared)

@@ -1,4 +1,4 @@
-"""The condition that would have kept a write off the files it met another at.
+"""The condition that would have kept a write off the files it shares with another.
 
 It is read off what was recorded: the bounds of both sides' files in the column that the table is laid
 out by. Files outside a condition are not read, and cannot conflict.
@@ -47,7 +47,7 @@ class Narrowing:
 
 
 def narrowing(conflict: Conflict, decision: Decision | None) -> Narrowing | None:
-    """The better of the two sides of the files they met at; None where little would be left.
+    """The better of the two sides of the shared files; None where little would be left.
 
     None too where the write has no condition to add to, or bounds were not recorded.
     """

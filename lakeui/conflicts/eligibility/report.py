@@ -36,7 +36,7 @@ class Losses:
 class EligibilityReport:
     """`runtimes` as the table is, `mended` once its fixes are made.
 
-    `writes` were looked at, `met` of them had a condition and met others; `unplaced` were written by
+    `writes` were read, `met` of them had a condition and overlapped with others; `unplaced` were written by
     programs that are none of the runtimes. `by_files` are those who wrote by engines that compare
     files whatever the table is, with their commits.
     """

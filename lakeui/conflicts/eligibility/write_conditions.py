@@ -1,4 +1,4 @@
-"""The conditions of row-level concurrency that writes meet or not: those of 30 days that met others."""
+"""The conditions of row-level concurrency that writes meet or not: those of 30 days with overlaps."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _NO_COST = "None: the rows it selects are the same."
 
 
 def write_lines(table: Table, writes: RecentWrites) -> tuple[ConditionLine, ...]:
-    """The conditions of the writes that met others, and whether their winners can be followed."""
+    """The conditions of the writes that overlapped with others, and whether their winners can be followed."""
     uses = writes.conditions
     lines = (_about(name, obstacle, uses) for name, obstacle in _OBSTACLES)
     return (*lines, _traced(table, writes))

@@ -1,4 +1,4 @@
-"""Which operations met on a table, how it ended and what it cost."""
+"""Which operations conflicted on a table, how it ended and what it cost."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,7 +27,7 @@ class Pair:
 
 
 def observed_pairs(table: Table, days: int = DEFAULT_DAYS) -> tuple[Pair, ...]:
-    """The pairs that met in the last days, the most costly first."""
+    """The pairs that conflicted in the last days, the most costly first."""
     since = timezone.now() - timedelta(days=days)
     kinds = Conflict.Kind
     rows = (

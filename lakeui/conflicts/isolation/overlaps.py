@@ -1,6 +1,6 @@
-"""How often writes met: one began before another landed, and so did not see it.
+"""How often writes overlapped: one began before another landed, and so did not see it.
 
-A commit met every version between the one it read and its own. An attempt that lost met those up to
+A commit overlaps with every version between the one it read and its own. An aborted attempt overlaps with those up to
 its winner. Both are counted from columns of the mirror and of the recorded conflicts, whatever came
 of the overlap.
 """
@@ -45,7 +45,7 @@ class Landed(NamedTuple):
 class Write:
     """A commit, or an attempt that lost to `before`, whose conflict is then named.
 
-    It met the versions after `read_version` and before `before`; for an attempt that lost, its
+    It overlaps with the versions after `read_version` and before `before`; for an attempt that lost, its
     winner too.
     """
 
@@ -66,7 +66,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlaps:
-    """What met in a window: the latest `MAX_VERSIONS` versions of it, from `first` to `last`.
+    """The overlaps of a window: the latest `MAX_VERSIONS` versions of it, from `first` to `last`.
 
     `counts` is by the kinds of both sides, the one that came later first. `unrecorded` commits do
     not say what they read, and are in no count. `is_capped`: the window holds more.
@@ -209,6 +209,6 @@ def _counts(writes: Iterable[Write], landed: Sequence[Landed]) -> Mapping[tuple[
 
 
 def _span(versions: Sequence[int], write: Write) -> tuple[int, int]:
-    """The places of what a write met: from the first, to before the second."""
+    """The places of what a write overlapped with: from the first, to before the second."""
     end = bisect_left if write.conflict_id is None else bisect_right
     return bisect_right(versions, write.read_version), end(versions, write.before)

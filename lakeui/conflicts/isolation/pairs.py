@@ -37,7 +37,7 @@ ROWS, COLUMNS = tuple(_GROUPS), KINDS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCell:
-    """Two kinds of statement: the verdict now, the one under other settings, and what was met.
+    """Two kinds of statement: the verdict now, the one under other settings, and the overlaps.
 
     `preview` is None where the verdict stays. A conflict on record is an overlap, whether or not the
     commits around it are mirrored.
@@ -56,7 +56,7 @@ class PairCell:
 def table_matrix(
     table: Table, other: Setting, overlaps: Overlaps, pairs: Iterable[Pair]
 ) -> tuple[PairCell, ...]:
-    """Every pair on this table as it is and under another setting, beside what its writes met."""
+    """Every pair on this table as it is and under another setting, beside the overlaps of its writes."""
     now, then = _by_groups(setting_of(table)), _by_groups(other)
     return tuple(_cells(now, then, overlaps, _seen(pairs)))
 

@@ -1,1 +1,1 @@
-"""The swim-lane: who wrote when, what each met on its way in."""
+"""The swim-lane: who wrote when, and with which versions it overlapped."""

@@ -40,7 +40,7 @@ class Bar:
     `met` versions landed between its read version and its end, `exempt` of them are blind appends
     that do not count at its level; None where the mirror does not hold them all. `resolved` are the
     versions with which it had conflicts that were resolved at row level. `said` is what it did, or
-    where it lost, `ending` how it came out of what it met. `wasted_*` is what a loser threw away,
+    where it lost, `ending` how its overlaps ended. `wasted_*` is what an aborted one wasted,
     `percent` how far a running one is.
     """
 

@@ -1,4 +1,4 @@
-"""The versions that landed around a span: when, and whether blind. What a transaction met is these."""
+"""The versions that landed around a span: when, and whether blind. A transaction overlaps with these."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Landed:
     def between(
         self, read_version: int | None, end: int | None, *, appends_count: bool
     ) -> tuple[int | None, int | None]:
-        """How many versions after the one read, up to `end`, were met, and how many are exempt.
+        """How many versions after the one read, up to `end`, it overlaps with, and how many are exempt.
 
         Exempt are blind appends, unless they count for the transaction. None: what was
         read, or what landed, is not recorded.

@@ -1,4 +1,4 @@
-"""One transaction's way: the versions it met, what each overlap came to, and what came after."""
+"""One transaction's way: the versions it overlapped with, what each overlap came to, and what came after."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class NextAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """`left_out` versions were met before the steps; the steps are the last ones, in order."""
+    """`left_out` versions came before the steps; the steps are the last ones, in order."""
 
     bar: Bar
     steps: tuple[Step, ...]
@@ -115,7 +115,7 @@ def _conflict(table: Table, bar: Bar) -> Conflict | None:
 
 
 def _end(table: Table, bar: Bar) -> int | None:
-    """The last version that was met."""
+    """The last version that was checked."""
     if bar.outcome is BarEnd.RUNNING:
         return table.version
     return bar.winning_version if bar.version is None else bar.version - 1
@@ -140,7 +140,7 @@ def _decided(commit: Commit, way: _Way) -> tuple[Verdict, str] | None:
 
 
 def _let_by(commit: Commit, way: _Way) -> tuple[Verdict, str]:
-    """Of a version in whose files nothing was met, or which does not count."""
+    """Of a version that shares no file, or that does not count."""
     name = commit.operation or _UNNAMED
     if way.running is not None:
         told = way.running.with_commit(commit, None)

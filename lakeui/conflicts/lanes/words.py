@@ -1,4 +1,4 @@
-"""What a transaction of the swim-lane did and how it came out of what it met, in a few words.
+"""What a transaction of the swim-lane did and how its overlaps ended, in a few words.
 
 Only what was recorded is said: where nothing was, the words are "".
 """
@@ -49,7 +49,7 @@ def did(commit: Commit, before: Properties) -> str:
 
 
 def overlap_place(conflict: Conflict) -> str:
-    """What a loser and its winner met at: 3 rows in 1 file, 17 new rows match, metadata changed."""
+    """What both sides touched: 3 rows in 1 file, 17 new rows match, metadata changed."""
     rows, files, rule = conflict.row_count, conflict.file_count, conflict.decided_by
     if rule in _CHANGED:
         return _CHANGED[rule]

@@ -22,7 +22,7 @@ _ERRORS = {check.error.__name__: check.error for check in CHECKS}
 
 @dataclass(frozen=True, slots=True)
 class ResolvedFacts:
-    """What the engine tells of a conflict that rows resolved, and of the side that met it."""
+    """What the engine tells of a conflict that rows resolved, and of this transaction."""
 
     winner: ConflictSide
     rule: Rule

@@ -1,4 +1,4 @@
-"""Every write of a range that met others: how it ended, and how it would under another setting.
+"""Every write of a range that overlapped with others: how it ended, and how it would under another setting.
 
 A write is a commit that others landed before, or an attempt that lost. A conflict that a commit
 resolved is part of that commit.
@@ -40,7 +40,7 @@ class Was(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
-    """A write that met others. `version` is None where it lost; `conflict_id` is that on record.
+    """A write that overlapped with others. `version` is None where it lost; `conflict_id` is that on record.
 
     `cost_ms` and `cost_bytes` are what it threw away, or would throw away; None: not recorded.
     """
@@ -160,7 +160,7 @@ def pair_changes(overlaps: Iterable[Overlap]) -> list[PairChange]:
 
 
 class _Sides:
-    """Both sides of what met, by version: who, what, when, and what it cost."""
+    """Both sides of each overlap, by version: who, what, when, and what it cost."""
 
     def __init__(self, table: Table, first: int, last: int, met: Sequence[Conflict]) -> None:
         self._lost = {

@@ -25,7 +25,7 @@ MAX_CONFLICTS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class CommitVerdict:
-    """A commit that met others. `rule` and `winning_version` are of what would have stopped it."""
+    """A commit that overlapped with others. `rule` and `winning_version` are of what would have stopped it."""
 
     version: int
     operation: str
