@@ -76,19 +76,25 @@ def programs(port: int, *, spark: bool, demo: bool) -> list[Program]:
 class Stack:
     """The running processes, from the first to the last."""
 
-    def __init__(self, beside: Sequence[Program], report: Callable[[str], None]) -> None:
-        """`beside` runs beside the broker, in that order; `report` is told of deaths."""
-        self._beside = beside
+    def __init__(self, report: Callable[[str], None]) -> None:
+        """From here on SIGINT, SIGTERM and SIGHUP end it; `report` is told of deaths."""
         self._report = report
         self._children: list[Child] = []
         self._asked_to_stop = threading.Event()
-
-    def start(self) -> None:
-        """Start everything, the broker and the web server first."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop_later)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was told to stop."""
+        return self._asked_to_stop.is_set()
+
+    def start(self, beside: Sequence[Program]) -> None:
+        """Start the broker, then what runs beside it, in that order, unless it was told to stop."""
         os.environ[MARK] = str(settings.LAKEUI_HOME)
-        for program in (*self._broker(), *self._beside):
+        for program in (*self._broker(), *beside):
+            if self.is_stopping:
+                break
             child = Child(program, settings.LAKEUI_HOME / "logs" / f"{program.name}.log")
             child.start()
             self._children.append(child)

@@ -20,7 +20,12 @@ def seen(tmp_path_factory):
     if importlib.util.find_spec("grpc") is None:
         pytest.skip("Spark Connect needs pyspark[connect], and grpc is not installed")
     place = tmp_path_factory.mktemp("connect")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_TESTING": "1",  # PySpark then takes any free port
+    }
     done = subprocess.run(  # noqa: S603 - this project's own program
         [sys.executable, str(PROGRAM), str(place)],
         capture_output=True,

@@ -50,17 +50,19 @@ class Command(BaseCommand):
             raise CommandError("\n".join(faults))
         remember_roots(settings.LAKEUI_HOME, os.environ)
         remember_url(settings.LAKEUI_HOME, f"http://{HOST}:{port}")
+        stack = Stack(report=self._say)
         self._say("Starting …")
         call_command("migrate", verbosity=0, interactive=False)
         if demo:
             os.environ.setdefault("INSTALLATION_NAME", "demo lake")
         link = reverse("login-link", args=[make_link_token(_admin())])
-        stack = Stack(programs(port, spark=spark, demo=demo), report=self._say)
         try:
-            stack.start()
-            if not stack.wait_for_web(port):
-                self._say(f"The web server is unreachable so far: see {_LOGS / 'web.log'}.")
-            self._welcome(f"http://{HOST}:{port}", link, demo=demo)
+            stack.start(programs(port, spark=spark, demo=demo))
+            is_there = stack.wait_for_web(port)
+            if not stack.is_stopping:
+                if not is_there:
+                    self._say(f"The web server is unreachable so far: see {_LOGS / 'web.log'}.")
+                self._welcome(f"http://{HOST}:{port}", link, demo=demo)
             stack.run()
         finally:
             self._say("Stopping …")
