@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.conflict_facts import RemedyKind
 from engine.errors import ConcurrentAppendException, ConflictError, MetadataChangedException
 from engine.table import DeltaTable
 from engine.transaction.observer import TransactionObserver
@@ -104,6 +105,43 @@ def test_a_merge_does_not_mind_rows_out_of_its_sources_reach(meanwhile, do, tabl
     assert _ids(table) == [1, 2, 3, 4, 5, 6, 99]
 
 
+@pytest.fixture
+def by_day(do, empty_table):
+    do("CREATE TABLE t (id BIGINT, day STRING) USING DELTA PARTITIONED BY (day)")
+    do("INSERT INTO t VALUES (1, 'd1'), (2, 'd2'), (3, 'd3')")
+    return empty_table
+
+
+@pytest.mark.parametrize(
+    ("source", "and_day", "passes"),
+    [
+        ("(1, 'd1')", "", True),
+        ("(1, 'd1'), (3, 'd3')", "", False),
+        ("(1, 'd1'), (3, 'd3')", " AND t.day IN ('d1', 'd3')", True),
+    ],
+)
+def test_a_merge_reads_the_partitions_between_its_sources_bounds(
+    meanwhile, by_day, source, and_day, passes
+):
+    """Another write changes d2: between the bounds it is read, unless literal values leave it out."""
+    merge = (
+        f"MERGE INTO t USING (VALUES {source}) AS s (id, day) ON t.day = s.day{and_day}"
+        " AND t.id = s.id WHEN MATCHED THEN DELETE"
+    )
+    if passes:
+        meanwhile(merge, "UPDATE t SET id = 9 WHERE day = 'd2'")
+        return
+    with pytest.raises(ConflictError) as raised:
+        meanwhile(merge, "UPDATE t SET id = 9 WHERE day = 'd2'")
+    [remedy] = [
+        remedy
+        for remedy in raised.value.conflict.remedies
+        if remedy.kind is RemedyKind.PARTITION_PREDICATE
+    ]
+    assert "`day = '…'`" in remedy.action
+    assert "between the lowest and the highest value" in remedy.reason
+
+
 @pytest.mark.parametrize("other", ["MERGE", "INSERT"])
 def test_two_writers_never_give_one_number_twice(meanwhile, do, empty_table, other):
     do("CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY, p STRING) USING DELTA")
@@ -119,7 +157,7 @@ def test_two_writers_never_give_one_number_twice(meanwhile, do, empty_table, oth
     assert {row["p"]: row["id"] for row in rows} == {"b": 1, "c": 2, "a": 3}
 
 
-def test_adding_a_constraint_conflicts_with_the_append_that_breaks_it(meanwhile, table):
+def test_a_constraint_meets_the_append_that_breaks_it(meanwhile, table):
     with pytest.raises(ConflictError):
         meanwhile(
             "ALTER TABLE t ADD CONSTRAINT c CHECK (id < 50)", "INSERT INTO t VALUES (99, 'far')"
