@@ -55,6 +55,7 @@ def main(place: Path) -> dict[str, object]:
     seen["by identity"] = _rows(table.toDF())
     seen["conflicts"] = _overlap(spark, _made(spark, place / "overlap"))
     seen["own source"] = _own_source(spark, table)
+    seen["views"] = _views(spark, table)
     seen["errors"] = _errors(spark, table, place)
     seen["upkeep"] = _upkeep(spark, table, place)
     spark.stop()
@@ -94,6 +95,18 @@ def _own_source(spark, table):
         _upsert(table, seen)
     except DeltaConcurrentModificationException as error:
         return error.code
+    return "missed"
+
+
+def _views(spark, table):
+    """A view over the table is refused as its source, one over other rows is none of its business."""
+    _source(spark, [("a", 30)]).createOrReplaceTempView("others")
+    table.toDF().where("key = 'a'").createOrReplaceTempView("own")
+    _upsert(table, spark.table("others").alias("s"))
+    try:
+        _upsert(table, spark.sql("SELECT * FROM own").alias("s"))
+    except AnalysisException as error:
+        return [_rows(table.toDF().where("key = 'a'")), "at which version" in str(error)]
     return "missed"
 
 

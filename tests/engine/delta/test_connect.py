@@ -58,6 +58,10 @@ def test_a_source_made_from_the_table_counts_as_read_at_its_version(seen):
     assert seen["own source"] in {"DELTA_CONCURRENT_APPEND", "DELTA_CONCURRENT_DELETE_READ"}
 
 
+def test_views_that_may_read_the_table_are_no_source_for_it(seen):
+    assert seen["views"] == [[["a", 30]], True]
+
+
 def test_errors_are_those_of_a_classic_session(seen):
     assert seen["errors"] == [
         "UNRESOLVED_COLUMN.WITH_SUGGESTION",
