@@ -194,9 +194,9 @@ def nothing(spark: SparkSession) -> DataFrame:
 
 
 def with_resolved(frame: DataFrame, result: OperationResult) -> DataFrame:
-    """The frame with the conflicts resolved at row level, as `resolved`; `conflicts` is deprecated."""
+    """The frame with the conflicts resolved at row level, as `resolved` and as `conflicts`."""
     frame.resolved = list(result.resolved)  # type: ignore[attr-defined] # beyond delta-spark's API
-    frame.conflicts = frame.resolved  # type: ignore[attr-defined] # the former name, until 0.3
+    frame.conflicts = frame.resolved  # type: ignore[attr-defined] # the same, under both names
     return frame
 
 

@@ -27,7 +27,7 @@ class WriteResult:
 
     @property
     def conflicts(self) -> tuple[Any, ...]:
-        """Deprecated, removed in 0.3: the former name of `resolved`."""
+        """The conflicts that were resolved at row level, each with the winning commit: `resolved`."""
         return self.resolved
 
     @classmethod

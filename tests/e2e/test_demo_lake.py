@@ -119,7 +119,7 @@ def test_why_a_job_lost_is_found_and_it_passes_when_run_again(keyboard):
     expect(page.get_by_role("heading", name="How to avoid it")).to_be_visible()
     expect(page.get_by_text("enable deletion vectors").first).to_be_visible()
     keyboard.follow("Run again…")
-    expect(page.get_by_text("Another write won.")).to_be_visible()
+    expect(page.get_by_text("Another write committed first.")).to_be_visible()
     keyboard.press("Run again")
     committed(page)
 
