@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import commits, compaction, deletion, history, open_table, small_statements
+from benchmarks import commits, compaction, deletion, frames, history, open_table, small_statements
 from benchmarks.measuring import HEAD, Comparison
 
 _MEASUREMENTS: dict[str, Callable[[], list[Comparison]]] = {
     "Small statements and concurrent writers": small_statements.measure,
+    "PySpark programs": frames.measure,
     "Opening": open_table.measure,
     "History": history.measure,
     "Committing": commits.measure,

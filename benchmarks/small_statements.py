@@ -194,8 +194,15 @@ def _delta_spark(place: Path) -> Outcome:
         "statements": statements(),
         "writers": writers(),
     }
-    script = Path(__file__).with_name("small_peer.py")
-    command = [str(peer.python), str(script), str(peer.jars), str(place), json.dumps(plan)]
+    script = Path(__file__).with_name("delta_spark_peer.py")
+    command = [
+        str(peer.python),
+        str(script),
+        "statements",
+        str(peer.jars),
+        str(place),
+        json.dumps(plan),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=900)  # noqa: S603 - ourselves
     return Outcome(**json.loads(done.stdout.splitlines()[-1]))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400), pytest.mark.xdist_group("connect")]
 PROGRAM = Path(__file__).with_name("connect_program.py")
 ROOT = Path(__file__).resolve().parents[3]
 
