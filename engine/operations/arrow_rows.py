@@ -23,11 +23,11 @@ from engine.errors import (
     UnsupportedFeatureError,
 )
 from engine.expressions.evaluate import evaluate_arrow
-from engine.expressions.tree import Call
+from engine.expressions.tree import Call, Expression
 from engine.expressions.types import is_complex
 from engine.operations.execution import NEEDS_SPARK, Execution
 from engine.schema.column_mapping import PHYSICAL_NAME_KEY
-from engine.schema.types import LONG, StructField, StructType
+from engine.schema.types import LONG, DataType, StructField, StructType
 from engine.snapshot.reader import ROW_INDEX, count_rows, iter_file, read_physical
 from engine.snapshot.snapshot import Snapshot
 from engine.spark.assignment import Assignments, target_type
@@ -189,24 +189,30 @@ def stored_values(
     Raises:
         CannotEvaluateError: not exactly as Spark would.
     """
-    values = {}
-    for path, value in assignments.items():
-        kind = target_type(schema, path)
-        stored = value if value.type == kind else Call("cast", (value,), kind)
-        values[path[0]] = evaluate_arrow(stored, rows)
-    return values
+    return {
+        path[0]: evaluated_as(target_type(schema, path), value, rows)
+        for path, value in assignments.items()
+    }
+
+
+def evaluated_as(kind: DataType, value: Expression, rows: pa.Table) -> pa.ChunkedArray:
+    """A value over rows, cast to a type where it has another one.
+
+    Raises:
+        CannotEvaluateError: not exactly as Spark would.
+    """
+    stored = value if value.type == kind else Call("cast", (value,), kind)
+    return evaluate_arrow(stored, rows)
 
 
 @dataclass(frozen=True)
 class RuledRows:
     """Rows of some columns completed and held to the table's rules.
 
-    `given` are the columns that come; generated columns among the others are computed, the rest get
-    their defaults.
+    Of the columns that do not come, generated ones are computed, the others get their defaults.
     """
 
     incoming: IncomingRows
-    given: tuple[str, ...]
 
     @classmethod
     def of(
@@ -218,24 +224,18 @@ class RuledRows:
             EngineError: rules that only Spark can keep.
         """
         fields = tuple(field for field in schema if field.name in given)
-        incoming = IncomingRows.plan(table, metadata, schema, StructType(fields), now_ms)
-        return cls(incoming, tuple(field.name for field in fields))
+        return cls(IncomingRows.plan(table, metadata, schema, StructType(fields), now_ms))
 
     def check(self, rows: pa.Table) -> pa.Table:
-        """The table's columns of these rows, in its order.
+        """The table's columns of these rows, in its order; there is at least one.
 
         Raises:
             InvariantViolationError: one breaks a rule.
             RequestError: Arrow cannot say of one whether it does.
         """
-        given = rows.select(list(self.given))
-        (batch,) = given.combine_chunks().to_batches() or [None]
-        return self.incoming.apply(_no_rows(rows, self.given) if batch is None else batch)
-
-
-def _no_rows(rows: pa.Table, names: Sequence[str]) -> pa.RecordBatch:
-    schema = rows.select(list(names)).schema
-    return pa.RecordBatch.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
+        given = rows.select(list(self.incoming.given))
+        (batch,) = given.combine_chunks().to_batches()
+        return self.incoming.apply(batch)
 
 
 def not_generated(schema: StructType, assigned: Iterable[str]) -> list[str]:

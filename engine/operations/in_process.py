@@ -105,10 +105,8 @@ def write_in_process(
         need_spark(execution, error)
         return None
     kept = keeps_row_ids(snapshot)
-    together = [[part for parts in rows for part in parts]]
-    groups = (
-        rows if images.leaves else together
-    )  # a rewritten file stays one: its bounds are narrow
+    # a rewritten file stays one: its bounds are narrow
+    groups = rows if images.leaves else [[part for parts in rows for part in parts]]
     return write_rows_and_changes(execution, table, groups, changes, keep_row_ids=kept)
 
 
@@ -145,14 +143,12 @@ class _Images:
         self._kept = keeps_row_ids(snapshot)
         self._files = FileRows(snapshot)
         self._rules = None
+        check_plain(snapshot.schema, table, images.assignments or {})
         if images.assignments is not None:
-            check_plain(snapshot.schema, table, images.assignments)
             given = not_generated(snapshot.schema, (path[0] for path in images.assignments))
             self._rules = RuledRows.of(
                 snapshot.table_uri, snapshot.metadata, snapshot.schema, given, execution.now_ms
             )
-        else:
-            check_plain(snapshot.schema, table, {})
 
     def rows(self) -> list[list[pa.Table]]:
         """What goes into data files, by the file that it comes from."""

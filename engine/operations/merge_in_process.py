@@ -125,6 +125,7 @@ class _Merge:
         self._target = self._read()
         self._rows, self._sources, self._clauses, unmatched = self._decide()
         self._inserts = list(self._new_rows(unmatched))
+        self._updated = list(self._images())
 
     @property
     def inserted(self) -> int:
@@ -149,7 +150,7 @@ class _Merge:
 
     def data(self) -> list[pa.Table]:
         """What goes into data files: new images, rows that stay in rewritten files, new rows."""
-        tables = [rows for _, rows in self._images(self._kept)]
+        tables = list(self._updated)
         if not self._by_vector:
             tables.append(self._others())
         tables += [_without_row_ids(rows) if self._kept else rows for rows in self._inserts]
@@ -164,8 +165,7 @@ class _Merge:
             before = self._own(self._target.take(self._rows[self._clauses == number]))
             kind = "delete" if clause.action == DELETE else "update_preimage"
             tables.append(as_changes(before, kind))
-        for _, after in self._images(kept=False):
-            tables.append(as_changes(after, "update_postimage"))
+        tables += [as_changes(self._own(rows), "update_postimage") for rows in self._updated]
         return [rows for rows in tables if rows.num_rows]
 
     def _read(self) -> pa.Table:
@@ -229,7 +229,7 @@ class _Merge:
         clauses = enumerate(self._work.merge.clauses)
         return [(number, clause) for number, clause in clauses if clause.when == when]
 
-    def _images(self, kept: bool) -> Iterator[tuple[int, pa.Table]]:
+    def _images(self) -> Iterator[pa.Table]:
         """The rows that each clause updates, as they will be."""
         for number, clause in enumerate(self._work.merge.clauses):
             mask = self._clauses == number
@@ -245,10 +245,10 @@ class _Merge:
             assigned = [path[0] for path in clause.assignments]
             rules = self._rules(not_generated(self._schema, assigned))
             new = rules.check(with_values(self._own(old), values))
-            if kept:
+            if self._kept:
                 new = new.append_column(ROW_ID, old.column(ROW_ID))
                 new = new.append_column(ROW_COMMIT_VERSION, pa.nulls(new.num_rows, pa.int64()))
-            yield number, new
+            yield new
 
     def _others(self) -> pa.Table:
         """Rows of files that are rewritten which nothing is done to."""

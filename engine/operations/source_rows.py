@@ -17,14 +17,14 @@ from engine.commands.sources import (
     TableSource,
 )
 from engine.errors import CannotEvaluateError, RequestError
-from engine.expressions.evaluate import evaluate_arrow
 from engine.expressions.lexer import tokenize
 from engine.expressions.parse import parse_condition, parse_expression
 from engine.expressions.queries.binder import bind_query
 from engine.expressions.render import to_sql
 from engine.expressions.scope import Relation, Scope
-from engine.expressions.tree import VOID, Call, Column, Expression
+from engine.expressions.tree import VOID, Column, Expression
 from engine.expressions.types import common_type
+from engine.operations.arrow_rows import evaluated_as
 from engine.operations.execution import Execution
 from engine.operations.frame_sources import rows_of_frame
 from engine.operations.query_tables import QueryTables, open_table
@@ -279,5 +279,4 @@ def _evaluated(trees: Sequence[Sequence[Expression]], schema: StructType) -> pa.
 
 
 def _value(tree: Expression, kind: DataType) -> pa.Array:
-    stored = tree if tree.type == kind else Call("cast", (tree,), kind)
-    return evaluate_arrow(stored, _ONE_ROW).chunk(0).cast(to_arrow_type(kind))
+    return evaluated_as(kind, tree, _ONE_ROW).chunk(0).cast(to_arrow_type(kind))
